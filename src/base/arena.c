@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/memory.h"
+
+enum { ARENA_ALIGNMENT = 16, ARENA_BLOCK_BYTES = 64 * 1024 };
+
+struct arena_block {
+    struct arena_block *previous;
+    size_t capacity;
+    _Alignas(ARENA_ALIGNMENT) unsigned char bytes[];
+};
+
+void *arena_allocate(struct arena *arena, size_t bytes) {
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = round_up(bytes ? bytes : 1, ARENA_ALIGNMENT);
+    if (!arena->block || bytes > arena->block->capacity - arena->used) {
+        const size_t capacity = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
+        struct arena_block *block = calloc(1, sizeof *block + capacity);
+        if (!block)
+            return NULL;
+        block->previous = arena->block;
+        block->capacity = capacity;
+        arena->block = block;
+        arena->used = 0;
+        arena->total += capacity;
+    }
+    void *result = arena->block->bytes + arena->used;
+    arena->used += bytes;
+    return result;
+}
+
+char *arena_copy_text(struct arena *arena, const char *text, size_t length) {
+    if (length == SIZE_MAX)
+        return NULL;
+    char *copy = arena_allocate(arena, length + 1);
+    if (copy && length)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+void arena_release(struct arena *arena) {
+    while (arena->block) {
+        struct arena_block *previous = arena->block->previous;
+        free(arena->block);
+        arena->block = previous;
+    }
+    arena->used = arena->total = 0;
+}
+
+wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error *error) {
+    space->used = 0;
+    if (bytes <= space->capacity)
+        return WISP_OK;
+    void *base = memory_allocate(bytes);
+    if (!base)
+        return fail_memory(error, bytes);
+    memory_free(space->base);
+    space->base = base;
+    space->capacity = bytes;
+    return WISP_OK;
+}
+
+void *workspace_take(struct workspace *space, size_t bytes) {
+    const size_t rounded = round_up(bytes, MEMORY_ALIGNMENT);
+    assert(rounded <= space->capacity - space->used);
+    void *result = (unsigned char *)space->base + space->used;
+    space->used += rounded;
+    return result;
+}
+
+void workspace_release(struct workspace *space) {
+    memory_free(space->base);
+    *space = (struct workspace){0};
+}

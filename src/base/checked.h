@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arithmetic on numbers that come from files. Each returns false where the result does not fit,
+ * leaving *result unspecified. */
+#ifndef WISP_BASE_CHECKED_H
+#define WISP_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool checked_add(uint64_t a, uint64_t b, uint64_t *result) {
+    return !__builtin_add_overflow(a, b, result);
+}
+
+static inline bool checked_multiply(uint64_t a, uint64_t b, uint64_t *result) {
+    return !__builtin_mul_overflow(a, b, result);
+}
+
+/* Rounds up to a multiple of `alignment`, which is a power of two. */
+static inline bool checked_align(uint64_t value, uint64_t alignment, uint64_t *result) {
+    if (!checked_add(value, alignment - 1, result))
+        return false;
+    *result &= ~(alignment - 1);
+    return true;
+}
+
+/* size_t is 32 bits wide in WebAssembly, where a 64-bit length need not fit. */
+static inline bool checked_size(uint64_t value, size_t *result) {
+    *result = (size_t)value;
+    return *result == value;
+}
+
+/* For sizes whose factors are already bounded by the program itself. */
+static inline size_t round_up(size_t value, size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+#endif

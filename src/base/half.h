@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * 16-bit floats and 32-bit ones, in plain C so that every target gives the same bits. */
+#ifndef WISP_BASE_HALF_H
+#define WISP_BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline uint16_t load_u16(const unsigned char *bytes) {
+    return (uint16_t)(bytes[0] | bytes[1] << 8);
+}
+
+static inline uint32_t load_u32(const unsigned char *bytes) {
+    return (uint32_t)load_u16(bytes) | (uint32_t)load_u16(bytes + 2) << 16;
+}
+
+/* IEEE binary16. Exact: moving the exponent field up by 13 bits leaves a bias that one
+ * multiplication by 2^112 corrects, subnormals included; infinities and NaNs are mended after. */
+static inline float float_of_half(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+    if (magnitude >= 0x7c00u << 13)
+        return float_of_bits(sign | magnitude | 0x7f800000);
+    return float_of_bits(sign | bits_of_float(float_of_bits(magnitude) * 0x1p112f));
+}
+
+/* Rounds to nearest, ties to even; too large becomes infinity. */
+static inline uint16_t half_of_float(float value) {
+    const uint32_t bits = bits_of_float(value);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    const uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x47800000) /* 2^16 and up */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude < 0x38800000) {
+        /* Below 2^-14: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits. */
+        const float shifted = float_of_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (bits_of_float(shifted) - 0x3f000000));
+    }
+    const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
+}
+
+/* bfloat16: the upper half of a float. */
+static inline float float_of_bfloat(uint16_t value) {
+    return float_of_bits((uint32_t)value << 16);
+}
+
+#endif

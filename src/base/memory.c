@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+void *memory_allocate(size_t bytes) {
+    if (bytes > SIZE_MAX - MEMORY_ALIGNMENT)
+        return NULL;
+    if (bytes == 0)
+        bytes = 1;
+    /* aligned_alloc wants a multiple of the alignment. */
+    bytes = (bytes + MEMORY_ALIGNMENT - 1) & ~(size_t)(MEMORY_ALIGNMENT - 1);
+    return aligned_alloc(MEMORY_ALIGNMENT, bytes);
+}
+
+void memory_free(void *block) {
+    free(block);
+}

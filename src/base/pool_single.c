@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The team where there are no threads. */
+#include "base/pool.h"
+
+struct pool {
+    uint32_t size;
+};
+
+static struct pool only_the_caller = {1};
+
+wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error) {
+    (void)threads;
+    (void)error;
+    *team = &only_the_caller;
+    return WISP_OK;
+}
+
+void pool_close(struct pool *team) {
+    (void)team;
+}
+
+uint32_t pool_size(const struct pool *team) {
+    return team->size;
+}
+
+void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uint32_t member),
+              void *context) {
+    (void)team;
+    (void)n;
+    function(context, 0);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct member {
+    struct pool *team;
+    uint32_t index;
+    pthread_t thread;
+};
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /* a job was posted, or the team closes */
+    pthread_cond_t done; /* the last helper finished its part */
+    void (*function)(void *context, uint32_t member);
+    void *context;
+    uint64_t job;     /* counts posted jobs, so that a member takes each once */
+    uint32_t wanted;  /* members that take part in it */
+    uint32_t running; /* helpers that have not finished it */
+    bool closing;
+    uint32_t size;           /* the caller and the helpers that started */
+    struct member members[]; /* helpers, from index 1 */
+};
+
+static void *help(void *argument) {
+    const struct member *self = argument;
+    struct pool *team = self->team;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&team->lock);
+    for (;;) {
+        while (!team->closing && team->job == seen)
+            pthread_cond_wait(&team->wake, &team->lock);
+        if (team->closing)
+            break;
+        seen = team->job;
+        if (self->index >= team->wanted)
+            continue;
+        void (*function)(void *, uint32_t) = team->function;
+        void *context = team->context;
+        pthread_mutex_unlock(&team->lock);
+        function(context, self->index);
+        pthread_mutex_lock(&team->lock);
+        if (--team->running == 0)
+            pthread_cond_signal(&team->done);
+    }
+    pthread_mutex_unlock(&team->lock);
+    return NULL;
+}
+
+/* Helpers leave signals to the threads of the program that uses the library. */
+static bool start_member(struct member *self) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&self->thread, NULL, help, self);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed == 0;
+}
+
+wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error) {
+    const size_t bytes = sizeof(struct pool) + (size_t)threads * sizeof(struct member);
+    struct pool *made = calloc(1, bytes);
+    if (!made)
+        return fail_memory(error, bytes);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->wake, NULL);
+    pthread_cond_init(&made->done, NULL);
+    made->size = 1;
+    while (made->size < threads) {
+        struct member *next = &made->members[made->size];
+        *next = (struct member){.team = made, .index = made->size};
+        if (!start_member(next))
+            break;
+        made->size++;
+    }
+    *team = made;
+    return WISP_OK;
+}
+
+void pool_close(struct pool *team) {
+    if (!team)
+        return;
+    pthread_mutex_lock(&team->lock);
+    team->closing = true;
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->lock);
+    for (uint32_t i = 1; i < team->size; i++)
+        pthread_join(team->members[i].thread, NULL);
+    pthread_cond_destroy(&team->done);
+    pthread_cond_destroy(&team->wake);
+    pthread_mutex_destroy(&team->lock);
+    free(team);
+}
+
+uint32_t pool_size(const struct pool *team) {
+    return team->size;
+}
+
+void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uint32_t member),
+              void *context) {
+    if (n > 1) {
+        pthread_mutex_lock(&team->lock);
+        team->function = function;
+        team->context = context;
+        team->wanted = n;
+        team->running = n - 1;
+        team->job++;
+        pthread_cond_broadcast(&team->wake);
+        pthread_mutex_unlock(&team->lock);
+    }
+    function(context, 0);
+    if (n > 1) {
+        pthread_mutex_lock(&team->lock);
+        while (team->running > 0)
+            pthread_cond_wait(&team->done, &team->lock);
+        pthread_mutex_unlock(&team->lock);
+    }
+}

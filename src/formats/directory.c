@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "formats/directory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/half.h"
+
+void directory_release(struct directory *dir) {
+    for (uint32_t i = 0; i < dir->n_sources; i++)
+        if (dir->sources[i].close)
+            dir->sources[i].close(dir->sources[i].context);
+    free(dir->tensors);
+    free(dir->metadata);
+    free((void *)dir->tensors_by_name);
+    free((void *)dir->metadata_by_key);
+    arena_release(&dir->arena);
+    *dir = (struct directory){0};
+}
+
+wisp_status directory_add_source(struct directory *dir, const wisp_source *source, uint32_t *index,
+                                 wisp_error *error) {
+    if (dir->n_sources == DIRECTORY_MAX_SOURCES) {
+        if (source->close)
+            source->close(source->context);
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, NULL, "more than %d files",
+                    DIRECTORY_MAX_SOURCES);
+    }
+    *index = dir->n_sources;
+    dir->sources[dir->n_sources++] = *source;
+    return WISP_OK;
+}
+
+/* Room for one more element in a growing array. */
+static wisp_status grow(void **array, size_t count, size_t *capacity, size_t element,
+                        wisp_error *error) {
+    if (count < *capacity)
+        return WISP_OK;
+    const size_t wanted = *capacity ? *capacity * 2 : 64;
+    if (wanted > SIZE_MAX / element)
+        return fail_memory(error, UINT64_MAX);
+    void *moved = realloc(*array, wanted * element);
+    if (!moved)
+        return fail_memory(error, wanted * element);
+    *array = moved;
+    *capacity = wanted;
+    return WISP_OK;
+}
+
+wisp_status directory_add_tensor(struct directory *dir, struct tensor **added, wisp_error *error) {
+    void *array = dir->tensors;
+    TRY(grow(&array, dir->n_tensors, &dir->tensor_capacity, sizeof **added, error));
+    dir->tensors = array;
+    *added = &dir->tensors[dir->n_tensors++];
+    **added = (struct tensor){0};
+    return WISP_OK;
+}
+
+wisp_status directory_add_metadata(struct directory *dir, struct metadata **added,
+                                   wisp_error *error) {
+    void *array = dir->metadata;
+    TRY(grow(&array, dir->n_metadata, &dir->metadata_capacity, sizeof **added, error));
+    dir->metadata = array;
+    *added = &dir->metadata[dir->n_metadata++];
+    **added = (struct metadata){0};
+    return WISP_OK;
+}
+
+static wisp_status put(struct directory *dir, const char *key, const struct metadata *value,
+                       wisp_error *error) {
+    struct metadata *entry;
+    char *copy = arena_copy_text(&dir->arena, key, strlen(key));
+    if (!copy)
+        return fail_memory(error, strlen(key));
+    TRY(directory_add_metadata(dir, &entry, error));
+    *entry = *value;
+    entry->key = copy;
+    return WISP_OK;
+}
+
+wisp_status directory_put_u32(struct directory *dir, const char *key, uint32_t value,
+                              wisp_error *error) {
+    return put(dir, key, &(struct metadata){.type = VALUE_U32, .as.u = value}, error);
+}
+
+wisp_status directory_put_f32(struct directory *dir, const char *key, float value,
+                              wisp_error *error) {
+    return put(dir, key, &(struct metadata){.type = VALUE_F32, .as.f = (double)value}, error);
+}
+
+wisp_status directory_put_bool(struct directory *dir, const char *key, bool value,
+                               wisp_error *error) {
+    return put(dir, key, &(struct metadata){.type = VALUE_BOOL, .as.b = value}, error);
+}
+
+wisp_status directory_put_text(struct directory *dir, const char *key, wisp_text value,
+                               wisp_error *error) {
+    const char *copy = arena_copy_text(&dir->arena, value.bytes, value.length);
+    if (!copy)
+        return fail_memory(error, value.length);
+    const wisp_text text = {copy, value.length};
+    return put(dir, key, &(struct metadata){.type = VALUE_STRING, .as.text = text}, error);
+}
+
+wisp_status directory_put_texts(struct directory *dir, const char *key, const wisp_text *texts,
+                                uint64_t count, wisp_error *error) {
+    return put(dir, key,
+               &(struct metadata){
+                   .type = VALUE_ARRAY, .element = VALUE_STRING, .count = count, .as.texts = texts},
+               error);
+}
+
+wisp_status directory_put_numbers(struct directory *dir, const char *key, enum value_type element,
+                                  const void *numbers, uint64_t count, wisp_error *error) {
+    return put(dir, key,
+               &(struct metadata){
+                   .type = VALUE_ARRAY, .element = element, .count = count, .as.numbers = numbers},
+               error);
+}
+
+wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
+                                   wisp_error *error) {
+    const char *file = dir->sources[tensor->source].name;
+    if (tensor->n_dims == 0 || tensor->n_dims > TENSOR_MAX_DIMS)
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
+                    "%u dimensions, where 1 to %d are possible", tensor->n_dims, TENSOR_MAX_DIMS);
+    tensor->rows = 1;
+    for (uint32_t i = 0; i < TENSOR_MAX_DIMS; i++) {
+        if (i >= tensor->n_dims)
+            tensor->dims[i] = 1;
+        if (tensor->dims[i] == 0 || tensor->dims[i] > INT64_MAX)
+            return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "dimension %u is %lld", i,
+                        (long long)tensor->dims[i]);
+        if (i > 0 && !checked_multiply(tensor->rows, tensor->dims[i], &tensor->rows))
+            return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
+                        "the number of elements overflows");
+    }
+    if (tensor->dims[0] % tensor->format->elements != 0)
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
+                    "a row of %llu elements is no multiple of the %s block of %u",
+                    (unsigned long long)tensor->dims[0], tensor->format->name,
+                    tensor->format->elements);
+    uint64_t end;
+    if (!block_row_bytes(tensor->format, tensor->dims[0], &tensor->row_bytes) ||
+        !checked_multiply(tensor->rows, tensor->row_bytes, &tensor->bytes) ||
+        !checked_add(tensor->offset, tensor->bytes, &end))
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "the size in bytes overflows");
+    if (end > dir->sources[tensor->source].size)
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
+                    "its data ends at byte %llu, past the end of the file at %llu",
+                    (unsigned long long)end, (unsigned long long)dir->sources[tensor->source].size);
+    return WISP_OK;
+}
+
+static int compare_tensors(const void *a, const void *b) {
+    return strcmp((*(const struct tensor *const *)a)->name,
+                  (*(const struct tensor *const *)b)->name);
+}
+
+static int compare_metadata(const void *a, const void *b) {
+    return strcmp((*(const struct metadata *const *)a)->key,
+                  (*(const struct metadata *const *)b)->key);
+}
+
+static wisp_status sort_tensors(struct directory *dir, wisp_error *error) {
+    const size_t n = dir->n_tensors, bytes = (n + 1) * sizeof(struct tensor *);
+    const struct tensor **sorted = malloc(bytes);
+    if (!sorted)
+        return fail_memory(error, bytes);
+    dir->tensors_by_name = sorted;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &dir->tensors[i];
+    qsort((void *)sorted, n, sizeof *sorted, compare_tensors);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, sorted[i]->name,
+                        "two tensors have this name");
+    return WISP_OK;
+}
+
+static wisp_status sort_metadata(struct directory *dir, wisp_error *error) {
+    const size_t n = dir->n_metadata, bytes = (n + 1) * sizeof(struct metadata *);
+    const struct metadata **sorted = malloc(bytes);
+    if (!sorted)
+        return fail_memory(error, bytes);
+    dir->metadata_by_key = sorted;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &dir->metadata[i];
+    qsort((void *)sorted, n, sizeof *sorted, compare_metadata);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, sorted[i]->key,
+                        "the key stands twice in the metadata");
+    return WISP_OK;
+}
+
+wisp_status directory_finish(struct directory *dir, wisp_error *error) {
+    TRY(sort_tensors(dir, error));
+    return sort_metadata(dir, error);
+}
+
+const struct tensor *directory_find_tensor(const struct directory *dir, const char *name) {
+    const struct tensor wanted = {.name = name}, *key = &wanted;
+    const struct tensor *const *found = bsearch(&key, (const void *)dir->tensors_by_name,
+                                                dir->n_tensors, sizeof key, compare_tensors);
+    return found ? *found : NULL;
+}
+
+const struct metadata *directory_find_metadata(const struct directory *dir, const char *key) {
+    const struct metadata wanted = {.key = key}, *pointer = &wanted;
+    const struct metadata *const *found =
+        bsearch(&pointer, (const void *)dir->metadata_by_key, dir->n_metadata, sizeof pointer,
+                compare_metadata);
+    return found ? *found : NULL;
+}
+
+wisp_status directory_require_tensor(const struct directory *dir, const char *name, uint64_t dim0,
+                                     uint64_t dim1, const struct tensor **found,
+                                     wisp_error *error) {
+    const struct tensor *tensor = directory_find_tensor(dir, name);
+    if (!tensor)
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, name, "the tensor is missing");
+    if (tensor->dims[0] != dim0 || tensor->rows != dim1 || tensor->dims[1] != dim1)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, name,
+                    "its shape is [%llu, %llu], where [%llu, %llu] belongs",
+                    (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
+                    (unsigned long long)dim1, (unsigned long long)dim0);
+    if (!tensor->format->dequantise)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, name,
+                    "tensors of type %s are not supported", tensor->format->name);
+    *found = tensor;
+    return WISP_OK;
+}
+
+const char *value_type_name(enum value_type type) {
+    static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                        "bool", "string", "array", "u64", "i64", "f64"};
+    return (unsigned)type < sizeof names / sizeof *names ? names[type] : "unknown";
+}
+
+size_t value_type_bytes(enum value_type type) {
+    static const unsigned char bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    return (unsigned)type < sizeof bytes ? bytes[type] : 0;
+}
+
+static wisp_status wrong_type(const struct directory *dir, const struct metadata *entry,
+                              const char *wanted, wisp_error *error) {
+    return fail(error, WISP_ERROR_FORMAT, dir->file, entry->key, "a value of type %s, where %s",
+                value_type_name(entry->type), wanted);
+}
+
+static wisp_status missing(const struct directory *dir, const char *key, wisp_error *error) {
+    return fail(error, WISP_ERROR_NOT_FOUND, dir->file, key, "the metadata key is missing");
+}
+
+wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
+                            wisp_error *error) {
+    const struct metadata *entry = directory_find_metadata(dir, key);
+    if (!entry)
+        return WISP_OK;
+    switch (entry->type) {
+    case VALUE_U8:
+    case VALUE_U16:
+    case VALUE_U32:
+    case VALUE_U64:
+        if (entry->as.u > UINT32_MAX)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%llu is out of range",
+                        (unsigned long long)entry->as.u);
+        *value = (uint32_t)entry->as.u;
+        return WISP_OK;
+    case VALUE_I8:
+    case VALUE_I16:
+    case VALUE_I32:
+    case VALUE_I64:
+        if (entry->as.i < 0 || entry->as.i > (int64_t)UINT32_MAX)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%lld is out of range",
+                        (long long)entry->as.i);
+        *value = (uint32_t)entry->as.i;
+        return WISP_OK;
+    default:
+        return wrong_type(dir, entry, "an integer belongs", error);
+    }
+}
+
+wisp_status metadata_u32(const struct directory *dir, const char *key, uint32_t *value,
+                         wisp_error *error) {
+    if (!directory_find_metadata(dir, key))
+        return missing(dir, key, error);
+    return metadata_u32_or(dir, key, value, error);
+}
+
+wisp_status metadata_f32_or(const struct directory *dir, const char *key, float *value,
+                            wisp_error *error) {
+    const struct metadata *entry = directory_find_metadata(dir, key);
+    if (!entry)
+        return WISP_OK;
+    if (entry->type != VALUE_F32 && entry->type != VALUE_F64)
+        return wrong_type(dir, entry, "a float belongs", error);
+    *value = (float)entry->as.f;
+    return WISP_OK;
+}
+
+wisp_status metadata_bool_or(const struct directory *dir, const char *key, bool *value,
+                             wisp_error *error) {
+    const struct metadata *entry = directory_find_metadata(dir, key);
+    if (!entry)
+        return WISP_OK;
+    if (entry->type != VALUE_BOOL)
+        return wrong_type(dir, entry, "a bool belongs", error);
+    *value = entry->as.b;
+    return WISP_OK;
+}
+
+wisp_status metadata_text_or(const struct directory *dir, const char *key, const char **value,
+                             wisp_error *error) {
+    const struct metadata *entry = directory_find_metadata(dir, key);
+    if (!entry)
+        return WISP_OK;
+    if (entry->type != VALUE_STRING)
+        return wrong_type(dir, entry, "a string belongs", error);
+    *value = entry->as.text.bytes;
+    return WISP_OK;
+}
+
+wisp_status metadata_text(const struct directory *dir, const char *key, const char **value,
+                          wisp_error *error) {
+    if (!directory_find_metadata(dir, key))
+        return missing(dir, key, error);
+    return metadata_text_or(dir, key, value, error);
+}
+
+bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value) {
+    const unsigned char *at =
+        (const unsigned char *)array->as.numbers + i * value_type_bytes(array->element);
+    switch (array->element) {
+    case VALUE_U8:
+    case VALUE_BOOL:
+        *value = at[0];
+        return true;
+    case VALUE_I8:
+        *value = (int8_t)at[0];
+        return true;
+    case VALUE_U16:
+        *value = load_u16(at);
+        return true;
+    case VALUE_I16:
+        *value = (int16_t)load_u16(at);
+        return true;
+    case VALUE_U32:
+        *value = load_u32(at);
+        return true;
+    case VALUE_I32:
+        *value = (int32_t)load_u32(at);
+        return true;
+    default:
+        return false;
+    }
+}
+
+wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
+                           uint64_t rows, void *buffer, const void **bytes, wisp_error *error) {
+    const wisp_source *source = &dir->sources[tensor->source];
+    const uint64_t offset = tensor->offset + first * tensor->row_bytes;
+    if (source->data) {
+        *bytes = (const unsigned char *)source->data + offset;
+        return WISP_OK;
+    }
+    if (source->read(source->context, offset, buffer, (size_t)(rows * tensor->row_bytes)) != 0)
+        return fail(error, WISP_ERROR_IO, source->name, tensor->name,
+                    "reading %llu bytes at %llu failed",
+                    (unsigned long long)(rows * tensor->row_bytes), (unsigned long long)offset);
+    *bytes = buffer;
+    return WISP_OK;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every number is bounded by the bytes that remain before it is used for anything. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/half.h"
+#include "base/utf8.h"
+#include "formats/gguf.h"
+
+enum {
+    WINDOW_BYTES = 64 * 1024,
+    MIN_METADATA_BYTES = 8 + 1 + 4 + 1,       /* key length, key, type, value */
+    MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8, /* name, n_dims, one dim, type, offset */
+    DEFAULT_ALIGNMENT = 32,
+    MAX_ALIGNMENT = 65536
+};
+
+/* A cursor over the source. Sources that are not in memory are read through a window. */
+struct cursor {
+    struct directory *dir;
+    const wisp_source *source;
+    uint32_t source_index;
+    uint64_t at;
+    unsigned char *window; /* NULL for a source in memory */
+    uint64_t window_start;
+    size_t window_length;
+    uint64_t alignment;
+    wisp_error *error;
+};
+
+static wisp_status malformed(const struct cursor *c, const char *field, const char *what) {
+    return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%s (at byte %llu)", what,
+                (unsigned long long)c->at);
+}
+
+static uint64_t remaining(const struct cursor *c) {
+    return c->source->size - c->at;
+}
+
+static wisp_status fill_window(struct cursor *c) {
+    const uint64_t left = remaining(c);
+    c->window_start = c->at;
+    c->window_length = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+    if (c->source->read(c->source->context, c->at, c->window, c->window_length) != 0)
+        return fail(c->error, WISP_ERROR_IO, c->source->name, NULL,
+                    "reading %zu bytes at %llu failed", c->window_length,
+                    (unsigned long long)c->at);
+    return WISP_OK;
+}
+
+/* Copies the next `length` bytes, which the caller has not yet checked to exist. */
+static wisp_status take(struct cursor *c, const char *field, void *out, uint64_t length) {
+    if (length > remaining(c))
+        return malformed(c, field, "the file ends too early");
+    unsigned char *to = out;
+    if (c->source->data) {
+        memcpy(to, (const unsigned char *)c->source->data + c->at, (size_t)length);
+        c->at += length;
+        return WISP_OK;
+    }
+    while (length > 0) {
+        if (c->at < c->window_start || c->at >= c->window_start + c->window_length)
+            TRY(fill_window(c));
+        const size_t offset = (size_t)(c->at - c->window_start);
+        const size_t here = c->window_length - offset;
+        const size_t step = length < here ? (size_t)length : here;
+        memcpy(to, c->window + offset, step);
+        to += step;
+        c->at += step;
+        length -= step;
+    }
+    return WISP_OK;
+}
+
+static wisp_status take_u32(struct cursor *c, const char *field, uint32_t *value) {
+    unsigned char bytes[4];
+    TRY(take(c, field, bytes, sizeof bytes));
+    *value = load_u32(bytes);
+    return WISP_OK;
+}
+
+static wisp_status take_u64(struct cursor *c, const char *field, uint64_t *value) {
+    unsigned char bytes[8];
+    TRY(take(c, field, bytes, sizeof bytes));
+    *value = load_u32(bytes) | (uint64_t)load_u32(bytes + 4) << 32;
+    return WISP_OK;
+}
+
+/* Room for count elements and a terminating zero in the arena; NULL also where the size overflows,
+ * as that of a large file may in WebAssembly. */
+static void *reserve(const struct cursor *c, uint64_t count, size_t element_bytes) {
+    uint64_t bytes;
+    size_t length;
+    if (!checked_multiply(count, element_bytes, &bytes) || !checked_add(bytes, 1, &bytes) ||
+        !checked_size(bytes, &length))
+        return NULL;
+    return arena_allocate(&c->dir->arena, length);
+}
+
+static wisp_status take_text(struct cursor *c, const char *field, wisp_text *text) {
+    uint64_t length;
+    TRY(take_u64(c, field, &length));
+    if (length > remaining(c))
+        return malformed(c, field, "a string is longer than the rest of the file");
+    char *bytes = reserve(c, length, 1);
+    if (!bytes)
+        return fail_memory(c->error, length);
+    TRY(take(c, field, bytes, length));
+    *text = (wisp_text){bytes, (size_t)length};
+    return WISP_OK;
+}
+
+/* A key or tensor name: not empty, valid UTF-8, without NUL. */
+static wisp_status take_name(struct cursor *c, const char *field, const char **name) {
+    wisp_text text;
+    TRY(take_text(c, field, &text));
+    if (text.length == 0)
+        return malformed(c, field, "an empty name");
+    for (size_t i = 0; i < text.length;) {
+        uint32_t code_point;
+        i += utf8_decode(text.bytes + i, text.length - i, &code_point);
+        if (code_point == UTF8_INVALID || code_point == 0)
+            return malformed(c, field, "a name that is not valid UTF-8 text");
+    }
+    *name = text.bytes;
+    return WISP_OK;
+}
+
+static wisp_status take_texts(struct cursor *c, struct metadata *entry) {
+    wisp_text *texts = reserve(c, entry->count, sizeof *texts);
+    if (!texts)
+        return fail_memory(c->error, entry->count * sizeof *texts);
+    for (uint64_t i = 0; i < entry->count; i++)
+        TRY(take_text(c, entry->key, &texts[i]));
+    entry->as.texts = texts;
+    return WISP_OK;
+}
+
+static wisp_status take_numbers(struct cursor *c, struct metadata *entry, size_t element_bytes) {
+    void *numbers = reserve(c, entry->count, element_bytes);
+    if (!numbers)
+        return fail_memory(c->error, entry->count * element_bytes);
+    TRY(take(c, entry->key, numbers, entry->count * element_bytes));
+    entry->as.numbers = numbers;
+    return WISP_OK;
+}
+
+static wisp_status take_array(struct cursor *c, struct metadata *entry) {
+    uint32_t element;
+    TRY(take_u32(c, entry->key, &element));
+    TRY(take_u64(c, entry->key, &entry->count));
+    entry->element = (enum value_type)element;
+    if (element == VALUE_ARRAY)
+        return malformed(c, entry->key, "arrays of arrays are not supported");
+    const bool texts = element == VALUE_STRING;
+    const size_t element_bytes = texts ? 8 : value_type_bytes(entry->element);
+    if (element_bytes == 0)
+        return malformed(c, entry->key, "an array of an unknown type");
+    if (entry->count > remaining(c) / element_bytes)
+        return malformed(c, entry->key, "an array is longer than the rest of the file");
+    return texts ? take_texts(c, entry) : take_numbers(c, entry, element_bytes);
+}
+
+static int64_t sign_extend(uint64_t value, size_t bytes) {
+    const unsigned shift = 64 - 8 * (unsigned)bytes;
+    return (int64_t)(value << shift) >> shift;
+}
+
+static wisp_status take_scalar(struct cursor *c, struct metadata *entry) {
+    const size_t bytes = value_type_bytes(entry->type);
+    unsigned char raw[8] = {0};
+    TRY(take(c, entry->key, raw, bytes));
+    const uint64_t value = load_u32(raw) | (uint64_t)load_u32(raw + 4) << 32;
+    switch (entry->type) {
+    case VALUE_I8:
+    case VALUE_I16:
+    case VALUE_I32:
+    case VALUE_I64:
+        entry->as.i = sign_extend(value, bytes);
+        return WISP_OK;
+    case VALUE_F32:
+        entry->as.f = (double)float_of_bits((uint32_t)value);
+        return WISP_OK;
+    case VALUE_F64:
+        memcpy(&entry->as.f, &value, sizeof value);
+        return WISP_OK;
+    case VALUE_BOOL:
+        if (value > 1)
+            return malformed(c, entry->key, "a bool that is neither 0 nor 1");
+        entry->as.b = value == 1;
+        return WISP_OK;
+    default:
+        entry->as.u = value;
+        return WISP_OK;
+    }
+}
+
+static wisp_status take_metadata(struct cursor *c) {
+    struct metadata *entry;
+    uint32_t type;
+    TRY(directory_add_metadata(c->dir, &entry, c->error));
+    TRY(take_name(c, "metadata key", &entry->key));
+    TRY(take_u32(c, entry->key, &type));
+    entry->type = (enum value_type)type;
+    if (type == VALUE_STRING)
+        return take_text(c, entry->key, &entry->as.text);
+    if (type == VALUE_ARRAY)
+        return take_array(c, entry);
+    if (value_type_bytes(entry->type) == 0)
+        return malformed(c, entry->key, "a value of an unknown type");
+    return take_scalar(c, entry);
+}
+
+static wisp_status take_tensor(struct cursor *c) {
+    struct tensor *entry;
+    uint32_t type;
+    TRY(directory_add_tensor(c->dir, &entry, c->error));
+    entry->source = c->source_index;
+    TRY(take_name(c, "tensor name", &entry->name));
+    TRY(take_u32(c, entry->name, &entry->n_dims));
+    if (entry->n_dims == 0 || entry->n_dims > TENSOR_MAX_DIMS)
+        return malformed(c, entry->name, "not 1 to 4 dimensions");
+    for (uint32_t i = 0; i < entry->n_dims; i++)
+        TRY(take_u64(c, entry->name, &entry->dims[i]));
+    TRY(take_u32(c, entry->name, &type));
+    entry->format = block_format_by_id(type);
+    if (!entry->format)
+        return malformed(c, entry->name, "an unknown tensor type");
+    return take_u64(c, entry->name, &entry->offset);
+}
+
+/* Tensors lie one after the other, each aligned, as every writer lays them out: so none overlaps
+ * another, and nothing hides in between. */
+static wisp_status place_tensors(struct cursor *c) {
+    uint64_t start, expected = 0;
+    if (!checked_align(c->at, c->alignment, &start) || start > c->source->size) {
+        if (c->dir->n_tensors > 0)
+            return malformed(c, "tensor data", "the file ends before it");
+        start = c->source->size;
+    }
+    for (size_t i = 0; i < c->dir->n_tensors; i++) {
+        struct tensor *entry = &c->dir->tensors[i];
+        if (entry->offset != expected)
+            return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->name,
+                        "its data is at offset %llu, where %llu follows from the tensors before",
+                        (unsigned long long)entry->offset, (unsigned long long)expected);
+        if (!checked_add(entry->offset, start, &entry->offset))
+            return malformed(c, entry->name, "its offset overflows");
+        TRY(directory_check_tensor(c->dir, entry, c->error));
+        if (!checked_add(expected, entry->bytes, &expected) ||
+            !checked_align(expected, c->alignment, &expected))
+            return malformed(c, entry->name, "the sizes of the tensors overflow");
+    }
+    return WISP_OK;
+}
+
+static wisp_status take_header(struct cursor *c, uint64_t *n_tensors, uint64_t *n_metadata) {
+    char magic[4];
+    uint32_t version;
+    TRY(take(c, "magic", magic, sizeof magic));
+    if (memcmp(magic, "GGUF", sizeof magic) != 0)
+        return malformed(c, "magic", "not a GGUF file");
+    TRY(take_u32(c, "version", &version));
+    if (version != 2 && version != 3)
+        return fail(c->error, WISP_ERROR_UNSUPPORTED, c->source->name, "version",
+                    (version & 0xffff) == 0 ? "big-endian files are not supported (%#x)"
+                                            : "GGUF version %u is not supported, only 2 and 3",
+                    version);
+    TRY(take_u64(c, "tensor count", n_tensors));
+    TRY(take_u64(c, "metadata count", n_metadata));
+    if (*n_tensors > remaining(c) / MIN_TENSOR_BYTES)
+        return malformed(c, "tensor count", "more tensors than the file has room for");
+    if (*n_metadata > remaining(c) / MIN_METADATA_BYTES)
+        return malformed(c, "metadata count", "more entries than the file has room for");
+    return WISP_OK;
+}
+
+/* The alignment's value decides where tensor data starts, so its faults must not pass. */
+static wisp_status find_alignment(struct cursor *c) {
+    c->alignment = DEFAULT_ALIGNMENT;
+    for (size_t i = 0; i < c->dir->n_metadata; i++) {
+        const struct metadata *entry = &c->dir->metadata[i];
+        if (strcmp(entry->key, "general.alignment") != 0)
+            continue;
+        if (entry->type != VALUE_U32)
+            return malformed(c, entry->key, "not of type u32");
+        const uint64_t value = entry->as.u;
+        if (value < 8 || value > MAX_ALIGNMENT || (value & (value - 1)) != 0)
+            return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->key,
+                        "%llu is no power of two from 8 to %d", (unsigned long long)value,
+                        MAX_ALIGNMENT);
+        c->alignment = value;
+    }
+    return WISP_OK;
+}
+
+static wisp_status read_all(struct cursor *c) {
+    uint64_t n_tensors, n_metadata;
+    TRY(take_header(c, &n_tensors, &n_metadata));
+    for (uint64_t i = 0; i < n_metadata; i++)
+        TRY(take_metadata(c));
+    for (uint64_t i = 0; i < n_tensors; i++)
+        TRY(take_tensor(c));
+    TRY(find_alignment(c));
+    return place_tensors(c);
+}
+
+wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) {
+    struct cursor c = {
+        .dir = dir, .source = &dir->sources[index], .source_index = index, .error = error};
+    if (!c.source->data) {
+        c.window = malloc(WINDOW_BYTES);
+        if (!c.window)
+            return fail_memory(error, WINDOW_BYTES);
+    }
+    wisp_status status = read_all(&c);
+    free(c.window);
+    return status == WISP_OK ? directory_finish(dir, error) : status;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Floats into block formats. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "quant/blocks.h"
+
+static void store_half(float value, unsigned char *out) {
+    const uint16_t half = half_of_float(value);
+    out[0] = (unsigned char)(half & 0xff);
+    out[1] = (unsigned char)(half >> 8);
+}
+
+void quantise_f32(const float *values, size_t n, void *out) {
+    memcpy(out, values, n * sizeof *values);
+}
+
+void quantise_f16(const float *values, size_t n, void *out) {
+    unsigned char *bytes = out;
+    for (size_t i = 0; i < n; i++)
+        store_half(values[i], bytes + 2 * i);
+}
+
+static float largest_magnitude(const float *values, int n) {
+    float largest = 0;
+    for (int i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    return largest;
+}
+
+static int round_to(float value, int low, int high) {
+    const float clamped = fminf(fmaxf(value, (float)low), (float)high);
+    return (int)lrintf(clamped);
+}
+
+void quantise_q8_0(const float *values, size_t n, void *out) {
+    unsigned char *block = out;
+    for (size_t i = 0; i < n; i += 32, block += 34, values += 32) {
+        const float d = largest_magnitude(values, 32) / 127;
+        const float inverse = d > 0 ? 1 / d : 0;
+        store_half(d, block);
+        for (int j = 0; j < 32; j++)
+            block[2 + j] = (unsigned char)round_to(values[j] * inverse, -127, 127);
+    }
+}
+
+/* Squared error of a Q4_0 block whose values are divided by `d` before rounding, with the scale
+ * that then fits best in *best_d. */
+static float q4_0_error(const float *values, float d, float *best_d) {
+    float xq = 0, qq = 0, xx = 0;
+    for (int j = 0; j < 32; j++) {
+        const float q = (float)round_to(values[j] / d, -8, 7);
+        xq += values[j] * q;
+        qq += q * q;
+        xx += values[j] * values[j];
+    }
+    *best_d = qq > 0 ? xq / qq : d;
+    return qq > 0 ? xx - xq * xq / qq : xx;
+}
+
+/* The scale that loses least. Plain rounding maps the largest magnitude to -8; a scale that cuts
+ * it off a little often serves the other 31 values better, and with codes -8..7 either sign may. */
+static float q4_0_scale(const float *values) {
+    const float largest = largest_magnitude(values, 32);
+    float best = 0, best_error = INFINITY;
+    for (int step = 0; step < 20 && largest > 0; step++) {
+        const float magnitude = largest / (5.5f + 0.2f * (float)step);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            float fitted;
+            const float error = q4_0_error(values, (float)sign * magnitude, &fitted);
+            if (error < best_error) {
+                best_error = error;
+                best = fitted;
+            }
+        }
+    }
+    return best;
+}
+
+void quantise_q4_0(const float *values, size_t n, void *out) {
+    unsigned char *block = out;
+    for (size_t i = 0; i < n; i += 32, block += 18, values += 32) {
+        store_half(q4_0_scale(values), block);
+        /* What is stored is what counts: round by the scale as it reads back. */
+        const float d = float_of_half(load_u16(block));
+        const float inverse = d != 0 ? 1 / d : 0;
+        for (int j = 0; j < 16; j++) {
+            const int low = round_to(values[j] * inverse, -8, 7) + 8;
+            const int high = round_to(values[j + 16] * inverse, -8, 7) + 8;
+            block[2 + j] = (unsigned char)(low | high << 4);
+        }
+    }
+}

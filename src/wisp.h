@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wisp: a sparse transformer inference engine. This header is the whole public C API.
+ *
+ * A complete program (tests/test_header_example.c compiles and runs exactly these lines):
+ *
+ *     #include <stdio.h>
+ *     #include <wisp.h>
+ *
+ *     int main(int argc, char **argv) {
+ *         const wisp_text texts[] = {wisp_text_of("A man is eating food."),
+ *                                    wisp_text_of("Someone has a meal.")};
+ *         wisp_error error = {0};
+ *         wisp_model *model = NULL;
+ *         wisp_session *session = NULL;
+ *         float rows[2 * 384];
+ *
+ *         if (wisp_model_open(argc > 1 ? argv[1] : "models/wisp-default.gguf", NULL, &model,
+ *                             &error) == WISP_OK &&
+ *             wisp_session_open(model, NULL, &session, &error) == WISP_OK &&
+ *             wisp_model_dimensions(model) == 384 &&
+ *             wisp_embed(session, texts, 2, NULL, rows, &error) == WISP_OK)
+ *             printf("similarity %.4f\n", wisp_dot(rows, rows + 384, 384));
+ *         else
+ *             fprintf(stderr, "%s\n", error.message);
+ *         wisp_session_close(session);
+ *         wisp_model_close(model);
+ *         return error.status;
+ *     }
+ *
+ * Words: a model is open, immutable, and shared by any number of threads and sessions; a session
+ * is used by one thread at a time and owns its working memory and worker threads; a source is
+ * where a model's bytes come from.
+ *
+ * Errors: every call that can fail returns a wisp_status and, when the caller passes a wisp_error,
+ * fills it. The library never exits, aborts or prints. After an error nothing has changed but
+ * output buffers, and the model and session remain usable.
+ *
+ * Ownership: what an _open function returns is released with the matching _close, which accepts
+ * NULL. Strings and pointers that a getter returns live as long as the object asked.
+ */
+#ifndef WISP_H
+#define WISP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WISP_API __attribute__((visibility("default")))
+#else
+#define WISP_API
+#endif
+
+#define WISP_VERSION "0.1.0"
+
+/* ---- status and errors ---------------------------------------------------------------------- */
+
+typedef enum wisp_status {
+    WISP_OK = 0,
+    WISP_ERROR_ARGUMENT = 1,    /* the caller passed something invalid */
+    WISP_ERROR_MEMORY = 2,      /* an allocation failed */
+    WISP_ERROR_IO = 3,          /* reading or writing failed */
+    WISP_ERROR_NOT_FOUND = 4,   /* a file, tensor, key or prompt that is needed is absent */
+    WISP_ERROR_FORMAT = 5,      /* a file is malformed */
+    WISP_ERROR_UNSUPPORTED = 6, /* well-formed, but nothing this build can run */
+    WISP_ERROR_CANCELLED = 7    /* wisp_session_cancel was called */
+} wisp_status;
+
+/* What went wrong, owned by the caller. `message` is a whole sentence that already names the
+ * file and the field; all three strings are always terminated, and empty where they do not apply.
+ */
+typedef struct wisp_error {
+    wisp_status status;
+    char file[160];
+    char field[96];
+    char message[512];
+} wisp_error;
+
+/* "ok", "argument", "memory", "io", "not_found", "format", "unsupported", "cancelled". */
+WISP_API const char *wisp_status_name(wisp_status status);
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+/* Where the bytes of a GGUF model come from. `read` copies bytes [offset, offset + length) into
+ * `buffer` and returns 0, or anything else on failure; the library never asks beyond `size`. It is
+ * called only while wisp_model_open_source runs, by the calling thread. When `data` is set, the
+ * `size` bytes there are used in place, `read` is not called, and they must outlive the model.
+ * `name` (may be NULL) is what errors call the source. `close` (may be NULL) is called once, with
+ * `context`, when the model is closed or could not be opened. */
+typedef struct wisp_source {
+    uint64_t size;
+    const void *data;
+    int (*read)(void *context, uint64_t offset, void *buffer, size_t length);
+    void (*close)(void *context);
+    void *context;
+    const char *name;
+} wisp_source;
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+typedef struct wisp_model wisp_model;
+
+typedef enum wisp_compute {
+    WISP_COMPUTE_AUTO = 0, /* int8 where the file's weights are quantised, else f32 */
+    WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
+    WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128, i32 sums */
+} wisp_compute;
+
+typedef struct wisp_model_options {
+    wisp_compute compute;
+    const char *kernels; /* a name from wisp_kernels_name, or NULL for the fastest that runs here */
+} wisp_model_options;
+
+/* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
+ * vocab.txt and the sentence-transformers files). `options` may be NULL. */
+WISP_API wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
+                                     wisp_model **model, wisp_error *error);
+
+/* Opens a GGUF model from any source. Takes over `source`: its close is called in every case. */
+WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
+                                            const wisp_model_options *options, wisp_model **model,
+                                            wisp_error *error);
+
+/* Sessions of the model must be closed first. */
+WISP_API void wisp_model_close(wisp_model *model);
+
+typedef struct wisp_model_info {
+    const char *name;         /* general.name, or "" */
+    const char *architecture; /* "bert" */
+    const char *compute;      /* "f32" or "int8": what AUTO became */
+    const char *kernels;      /* the kernel set in use */
+    const char *pooling;      /* "mean" or "cls" */
+    uint32_t hidden_size;
+    uint32_t intermediate_size;
+    uint32_t layers;
+    uint32_t heads;
+    uint32_t vocabulary_size;
+    uint32_t max_tokens;     /* longer texts are truncated to this many, special ones included */
+    uint64_t parameters;     /* weights in the file */
+    uint64_t resident_bytes; /* memory the model holds, mapped file pages not counted */
+} wisp_model_info;
+
+WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
+
+/* Length of one embedding: the hidden size. */
+WISP_API size_t wisp_model_dimensions(const wisp_model *model);
+
+/* The file's metadata as text: key and value of entry `index` (arrays are given as their type and
+ * length, long strings whole). Returns false past the last entry. The value is written to `value`,
+ * cut to `capacity` bytes with its terminator. */
+WISP_API bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key,
+                                  char *value, size_t capacity);
+
+/* The text of the model's prompt `name` ("query", "passage", ...), or NULL. With NULL as name, the
+ * default prompt, which wisp_embed uses unless told otherwise; "" where there is none. */
+WISP_API const char *wisp_model_prompt(const wisp_model *model, const char *name);
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+typedef struct wisp_session wisp_session;
+
+typedef struct wisp_session_options {
+    uint32_t threads; /* 0 means 1; results do not depend on it */
+} wisp_session_options;
+
+/* `options` may be NULL. The model must stay open as long as the session. */
+WISP_API wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
+                                       wisp_session **session, wisp_error *error);
+
+WISP_API void wisp_session_close(wisp_session *session);
+
+/* Makes the embed call that is running in the session, or else its next one, return
+ * WISP_ERROR_CANCELLED soon. May be called from any thread and from a signal handler. */
+WISP_API void wisp_session_cancel(wisp_session *session);
+
+/* Totals since the session was opened. Seconds are summed over threads. */
+typedef struct wisp_stats {
+    uint64_t texts;
+    uint64_t tokens;
+    uint64_t truncated_texts;
+    double tokenize_seconds;
+    double forward_seconds;
+    uint64_t workspace_bytes; /* working memory held now */
+} wisp_stats;
+
+WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
+
+/* ---- text to numbers ------------------------------------------------------------------------ */
+
+/* UTF-8 bytes, not terminated. Malformed UTF-8 is read as Python's errors="replace" reads it: each
+ * maximal ill-formed part counts as one U+FFFD. */
+typedef struct wisp_text {
+    const char *bytes;
+    size_t length;
+} wisp_text;
+
+static inline wisp_text wisp_text_of(const char *string) {
+    wisp_text text = {string, strlen(string)};
+    return text;
+}
+
+/* Token ids of `text` as the model sees them, special tokens included, truncated to max_tokens.
+ * Writes at most `capacity` ids and sets *count to how many there are. */
+WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
+                                   size_t capacity, size_t *count, wisp_error *error);
+
+typedef struct wisp_embed_options {
+    const char *prompt; /* put before every text; NULL: the model's default prompt; "": none */
+    size_t dimensions;  /* 0: all; else the first so many, normalised again (Matryoshka) */
+} wisp_embed_options;
+
+/* Embeds `n` texts into rows [n, dimensions] of floats, normalised where the model says so.
+ * A row's bits depend on its text, the model, the compute mode and the kernel set alone: not on
+ * the other texts, their order, or the number of threads. `options` may be NULL. */
+WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
+                                const wisp_embed_options *options, float *rows, wisp_error *error);
+
+/* Dot product of two rows: the cosine similarity of normalised embeddings. */
+WISP_API float wisp_dot(const float *a, const float *b, size_t n);
+
+/* ---- conversion ----------------------------------------------------------------------------- */
+
+typedef struct wisp_convert_options {
+    const char *type;           /* weights as "f32", "f16", "q8_0", "q4_0"; NULL: as they are */
+    const char *embedding_type; /* the token embedding, where it should differ; NULL: as `type` */
+    const char *name;           /* general.name; NULL: keep */
+    /* Called after each tensor; returning false cancels. May be NULL. */
+    bool (*progress)(void *context, size_t done, size_t total);
+    void *progress_context;
+} wisp_convert_options;
+
+/* Writes any readable model as GGUF. The output appears whole or not at all: it is written beside
+ * `output` under a temporary name, synced, then renamed. */
+WISP_API wisp_status wisp_convert(const char *input, const char *output,
+                                  const wisp_convert_options *options, wisp_error *error);
+
+/* ---- this build ----------------------------------------------------------------------------- */
+
+/* Version, compiler and target, for people: "wisp 0.1.0 (x86_64, gcc 12.2.0)". */
+WISP_API const char *wisp_build(void);
+
+/* Names of the kernel sets that run on this CPU, fastest first; NULL past the last. */
+WISP_API const char *wisp_kernels_name(size_t index);
+
+/* The CPU features found that a kernel set can use: "avx2 fma avx512 vnni", or "". */
+WISP_API const char *wisp_cpu_features(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Makes wisp's development tools available in .tools/ without touching the system.
+
+Each component is taken from the machine where it is good enough, else downloaded with the machine's own apt, pip or
+npm settings. Programs are then reachable as .tools/bin/PROGRAM. Run again at any time: what is there is kept.
+"""
+
+import argparse
+import collections
+import fcntl
+import hashlib
+import importlib
+import sys
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+TOOLS = REPO / ".tools"
+
+# module: where the recipe install_NAME is. version: counts up when a recipe changes, so that it runs again.
+# makes: what must be there afterwards. reads: lists of packages whose change means to run again.
+Component = collections.namedtuple("Component", "module version makes reads about by_hand")
+
+
+def programs(*names):
+    return tuple(f".tools/bin/{name}" for name in names)
+
+
+COMPONENTS = {
+    "emcc": Component(
+        "emscripten", 1, programs("emcc", "emar"), (), "Emscripten: C to WebAssembly, with relaxed SIMD",
+        "install Emscripten 3.1.50 or later so that emcc is on PATH"),
+    "cmocka": Component(
+        "cmocka", 1, (".tools/cmocka/src/cmocka.c", ".tools/cmocka/lib/libcmocka.a"), (),
+        "cmocka 1.1.7: unit tests in C, as source and as a static library",
+        "unpack cmocka's source so that .tools/cmocka has its include/ and src/"),
+    "clang": Component(
+        "llvm", 1, programs("clang", "clang-format", "clang-tidy", "llvm-symbolizer", "llvm-cov"), (),
+        "clang, clang-format and clang-tidy 19, with sanitizers and libFuzzer",
+        "apt install clang-19 clang-format-19 clang-tidy-19 llvm-19 libclang-rt-19-dev g++"),
+    "cppcheck": Component(
+        "checkers", 1, programs("cppcheck"), (), "cppcheck: static analysis of C", "apt install cppcheck"),
+    "valgrind": Component(
+        "checkers", 1, programs("valgrind"), (), "valgrind: memory errors at run time",
+        "apt install valgrind libc6-dbg"),
+    "aarch64": Component(
+        "cross", 1, programs("aarch64-linux-gnu-gcc", "qemu-aarch64"), (), "gcc for 64-bit ARM, and qemu to run it",
+        "apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"),
+    "m32": Component(
+        "cross", 1, programs("gcc-m32"), (), "32-bit x86 programs with the system's gcc", "apt install gcc-multilib"),
+    "python": Component(
+        "scripting", 1, programs("python"), ("tools/requirements.txt",),
+        "Python with the packages of tools/requirements.txt",
+        "apt install python3-venv, or look at the pip message above"),
+    "node_modules": Component(
+        "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
+        "the npm packages of package.json", "npm ci"),
+    "chromium": Component(
+        "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
+    "firefox": Component(
+        "browsers", 1, programs("firefox"), (), "headless Firefox", "apt install firefox-esr"),
+}
+
+
+def say(text):
+    print(f"setup: {text}", file=sys.stderr)
+
+
+def stamp_text(component):
+    """What the stamp of a finished component says: the recipe's version and what was in the lists it read."""
+    digest = hashlib.sha256()
+    for name in component.reads:
+        file = REPO / name
+        digest.update(file.read_bytes() if file.exists() else b"")
+    return f"{component.version} {digest.hexdigest()}\n"
+
+
+def is_done(name):
+    component = COMPONENTS[name]
+    stamp = TOOLS / "stamp" / name
+    return (stamp.exists() and stamp.read_text(encoding="utf-8") == stamp_text(component)
+            and all((REPO / path).exists() for path in component.makes))
+
+
+def install(name):
+    """Runs a component's recipe; the stamp is written last, so an interrupted run counts for nothing."""
+    component = COMPONENTS[name]
+    stamp = TOOLS / "stamp" / name
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    recipe = importlib.import_module(f"setup.{component.module}")
+    getattr(recipe, f"install_{name}")()
+    temporary = stamp.with_suffix(".new")
+    temporary.write_text(stamp_text(component), encoding="utf-8")
+    temporary.replace(stamp)
+    say(f"{name} is ready")
+
+
+def install_missing(names):
+    """Installs one after the other, alone on this checkout; returns whether all went well."""
+    workspace = importlib.import_module("setup.workspace")
+    good = True
+    with open(TOOLS / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another setup.py to finish")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in names:
+            if is_done(name):
+                continue
+            try:
+                install(name)
+            except (workspace.SetupError, OSError) as error:
+                say(f"{name} could not be set up: {error}\n"
+                    f"setup: what you can do: {COMPONENTS[name].by_hand}; then run this again")
+                good = False
+    return good
+
+
+def parse_arguments():
+    listing = "\n".join(f"  {name:13} {component.about}" for name, component in COMPONENTS.items())
+    parser = argparse.ArgumentParser(description=__doc__, epilog="components:\n" + listing,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="list the components and stop")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a component to make available")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in COMPONENTS]
+    if unknown:
+        parser.error(f"no such component: {', '.join(unknown)} (see --list)")
+    if arguments.list:
+        print(listing)
+    elif not arguments.names:
+        parser.error("name at least one component (see --list)")
+    return arguments
+
+
+def main():
+    names = parse_arguments().names
+    missing = [name for name in dict.fromkeys(names) if not is_done(name)]
+    if missing:
+        TOOLS.mkdir(exist_ok=True)
+        # The folder keeps itself out of git, whatever the repository's own .gitignore says.
+        (TOOLS / ".gitignore").write_text("*\n", encoding="utf-8")
+        return 0 if install_missing(missing) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

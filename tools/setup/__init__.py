@@ -1,0 +1,1 @@
+"""The recipes behind tools/setup.py: one idea a module."""

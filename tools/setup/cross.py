@@ -1,0 +1,100 @@
+"""Compilers for other machines: 64-bit ARM with an emulator, and 32-bit x86."""
+
+import re
+
+from .apt import LIBRARIES, ON_EVERY_HOST, fetch_programs
+from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, works, wrap_private_program,
+                        wrap_system_program, write_wrapper)
+
+ARM_PROGRAMS = tuple(f"aarch64-linux-gnu-{name}" for name in ("gcc", "ar", "objdump", "nm", "strip"))
+
+HELLO = """\
+#include <stdio.h>
+int main(void) { return printf("%zu\\n", sizeof(void *)) < 0; }
+"""
+
+DOT_PRODUCT = """\
+#include <arm_neon.h>
+int main(void) {
+	int32x4_t sum = vdotq_s32(vdupq_n_s32(0), vdupq_n_s8(2), vdupq_n_s8(3));
+	return vgetq_lane_s32(sum, 3) != 24;
+}
+"""
+
+# What else the host's gcc brings, and the x32 variant that comes with 32-bit libraries.
+NOT_FOR_M32 = ON_EVERY_HOST + r"|libgcc-\d+-dev|libx32.*|libc6-x32"
+
+
+def use_system_arm():
+    """Makes the wrappers run the system's cross compiler and emulator if it has both."""
+    emulator = system_program("qemu-aarch64", "qemu-aarch64-static")
+    paths = {name: system_program(name) for name in ARM_PROGRAMS}
+    if not emulator or not all(paths.values()):
+        return False
+    wrap_system_program("qemu-aarch64", emulator)
+    for name, path in paths.items():
+        wrap_system_program(name, path)
+    return True
+
+
+def free_linker_scripts(folder):
+    """Makes libraries that are linker scripts name their parts without a folder, to be found where they are."""
+    for script in folder.glob("*.so"):
+        if script.is_file() and script.read_bytes()[:2] == b"/*":
+            script.write_text(re.sub(r"/\S*/", "", script.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def use_private_arm():
+    with building("aarch64") as prefix:
+        fetch_programs(prefix, ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"])
+        free_linker_scripts(prefix / "usr/aarch64-linux-gnu/lib")
+        for emulator in prefix.glob("usr/bin/qemu-*"):
+            if emulator.name != "qemu-aarch64-static":
+                emulator.unlink()
+    for name in ARM_PROGRAMS:
+        wrap_private_program(name, f"aarch64/usr/bin/{name}", [f"aarch64/{LIBRARIES}"])
+    write_wrapper("qemu-aarch64", 'exec "$tools/aarch64/usr/bin/qemu-aarch64-static" "$@"\n')
+
+
+def install_aarch64():
+    if not use_system_arm():
+        use_private_arm()
+    with scratch() as folder, step("trying the ARM compiler and emulator"):
+        (folder / "probe.c").write_text(DOT_PRODUCT, encoding="utf-8")
+        run([BIN / "aarch64-linux-gnu-gcc", "-O2", "-march=armv8.2-a+dotprod", "-static", "probe.c", "-o", "probe"],
+            cwd=folder)
+        run([BIN / "qemu-aarch64", "./probe"], cwd=folder)
+
+
+def compiles_and_runs(compiler):
+    """Whether `compiler` makes 32-bit programs that run, with the address sanitizer too."""
+    with scratch() as folder:
+        (folder / "probe.c").write_text(HELLO, encoding="utf-8")
+        for flags in (["-O2"], ["-static"], ["-fsanitize=address,undefined"]):
+            command = [*compiler, *flags, folder / "probe.c", "-o", folder / "probe"]
+            if not works(command) or run([folder / "probe"]) != "4\n":
+                return False
+    return True
+
+
+def use_private_m32():
+    version = run(["gcc", "-dumpversion"]).strip().partition(".")[0]
+    machine = run(["gcc", "-dumpmachine"]).strip()
+    with building("m32") as prefix:
+        fetch_programs(prefix, [f"lib32gcc-{version}-dev", "libc6-dev-i386"], NOT_FOR_M32)
+        free_linker_scripts(prefix / "usr/lib32")
+    write_wrapper("gcc-m32", f"""\
+gcc=$tools/m32/usr/lib/gcc/{machine}/{version}/32
+libc=$tools/m32/usr/lib32
+exec gcc -m32 -B"$gcc" -B"$libc" -idirafter "$tools/m32/usr/include" "$@" -L"$gcc" -L"$libc" \\
+	-Wl,--dynamic-linker="$libc/ld-linux.so.2" -Wl,-rpath,"$libc"
+""")
+
+
+def install_m32():
+    if compiles_and_runs(["gcc", "-m32"]):
+        return write_wrapper("gcc-m32", 'exec gcc -m32 "$@"\n')
+    use_private_m32()
+    with step("trying 32-bit programs"):
+        if not compiles_and_runs([BIN / "gcc-m32"]):
+            raise SetupError("programs made by .tools/bin/gcc-m32 do not run here; does the kernel run 32-bit programs?")

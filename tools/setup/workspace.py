@@ -1,0 +1,123 @@
+"""The .tools/ folder: where things are, and how recipes write into it."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+TOOLS = REPO / ".tools"
+BIN = TOOLS / "bin"
+TEMPORARY = TOOLS / "tmp"
+
+# Wrappers find .tools from their own place, so that a moved or mounted checkout still works.
+WRAPPER_HEAD = """\
+#!/bin/sh
+# Written by tools/setup.py.
+self=$0
+[ -L "$self" ] && self=$(readlink -f "$self")
+tools=$(cd "${self%/*}/.." && pwd)
+"""
+
+
+class SetupError(Exception):
+    """What was tried and why it failed, in words for the user."""
+
+
+@contextlib.contextmanager
+def step(what):
+    """Prints one line on stderr: what is done, then what the body adds to the list, and the seconds it took."""
+    print(f"setup: {what} ... ", end="", file=sys.stderr, flush=True)
+    start = time.monotonic()
+    details = []
+    try:
+        yield details
+    except BaseException:
+        print("failed", file=sys.stderr)
+        raise
+    details.append(f"{time.monotonic() - start:.1f} s")
+    print(", ".join(details), file=sys.stderr)
+
+
+def run(command, cwd=None, env=None):
+    """Runs a command and returns its standard output; `env` holds additions to the environment."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, cwd=cwd, env={**os.environ, **(env or {})}, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise SetupError(f"{words[0]} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-12:])
+        raise SetupError(f"this command ended with status {done.returncode}: {' '.join(words)}\n{last_lines}")
+    return done.stdout
+
+
+def works(command):
+    """Whether the command can be run and succeeds."""
+    try:
+        run(command)
+    except SetupError:
+        return False
+    return True
+
+
+def system_program(*names):
+    """The first of these programs on PATH, our own wrappers aside."""
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep)
+               if folder and Path(folder).resolve() != BIN]
+    for name in names:
+        found = shutil.which(name, path=os.pathsep.join(folders))
+        if found:
+            return os.path.abspath(found)
+    return None
+
+
+@contextlib.contextmanager
+def building(name):
+    """Gives a temporary folder that becomes .tools/NAME once the body has run to its end."""
+    folder = TEMPORARY / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(TOOLS / name, ignore_errors=True)
+    folder.rename(TOOLS / name)
+
+
+@contextlib.contextmanager
+def scratch():
+    """Gives a temporary folder for trying a tool out."""
+    folder = TEMPORARY / "scratch"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_program(path, text):
+    """Writes an executable file in one go, so that nobody runs half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.chmod(0o755)
+    temporary.replace(path)
+
+
+def write_wrapper(name, body):
+    """Makes .tools/bin/NAME; the shell text `body` finds the .tools folder in $tools."""
+    write_program(BIN / name, WRAPPER_HEAD + body)
+
+
+def wrap_system_program(name, path):
+    """Makes .tools/bin/NAME run a program of the system."""
+    write_wrapper(name, f'exec "{path}" "$@"\n')
+
+
+def wrap_private_program(name, program, libraries, setup=""):
+    """Makes .tools/bin/NAME run .tools/PROGRAM with libraries from the folders .tools/LIBRARIES."""
+    folders = ":".join(f"$tools/{folder}" for folder in libraries)
+    write_wrapper(name, f'{setup}LD_LIBRARY_PATH="{folders}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" '
+                        f'exec "$tools/{program}" "$@"\n')
