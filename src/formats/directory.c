@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/half.h"
 
 void directory_release(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
@@ -67,58 +66,6 @@ wisp_status directory_add_metadata(struct directory *dir, struct metadata **adde
     return WISP_OK;
 }
 
-static wisp_status put(struct directory *dir, const char *key, const struct metadata *value,
-                       wisp_error *error) {
-    struct metadata *entry;
-    char *copy = arena_copy_text(&dir->arena, key, strlen(key));
-    if (!copy)
-        return fail_memory(error, strlen(key));
-    TRY(directory_add_metadata(dir, &entry, error));
-    *entry = *value;
-    entry->key = copy;
-    return WISP_OK;
-}
-
-wisp_status directory_put_u32(struct directory *dir, const char *key, uint32_t value,
-                              wisp_error *error) {
-    return put(dir, key, &(struct metadata){.type = VALUE_U32, .as.u = value}, error);
-}
-
-wisp_status directory_put_f32(struct directory *dir, const char *key, float value,
-                              wisp_error *error) {
-    return put(dir, key, &(struct metadata){.type = VALUE_F32, .as.f = (double)value}, error);
-}
-
-wisp_status directory_put_bool(struct directory *dir, const char *key, bool value,
-                               wisp_error *error) {
-    return put(dir, key, &(struct metadata){.type = VALUE_BOOL, .as.b = value}, error);
-}
-
-wisp_status directory_put_text(struct directory *dir, const char *key, wisp_text value,
-                               wisp_error *error) {
-    const char *copy = arena_copy_text(&dir->arena, value.bytes, value.length);
-    if (!copy)
-        return fail_memory(error, value.length);
-    const wisp_text text = {copy, value.length};
-    return put(dir, key, &(struct metadata){.type = VALUE_STRING, .as.text = text}, error);
-}
-
-wisp_status directory_put_texts(struct directory *dir, const char *key, const wisp_text *texts,
-                                uint64_t count, wisp_error *error) {
-    return put(dir, key,
-               &(struct metadata){
-                   .type = VALUE_ARRAY, .element = VALUE_STRING, .count = count, .as.texts = texts},
-               error);
-}
-
-wisp_status directory_put_numbers(struct directory *dir, const char *key, enum value_type element,
-                                  const void *numbers, uint64_t count, wisp_error *error) {
-    return put(dir, key,
-               &(struct metadata){
-                   .type = VALUE_ARRAY, .element = element, .count = count, .as.numbers = numbers},
-               error);
-}
-
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error) {
     const char *file = dir->sources[tensor->source].name;
@@ -168,6 +115,7 @@ static wisp_status sort_tensors(struct directory *dir, wisp_error *error) {
     const struct tensor **sorted = malloc(bytes);
     if (!sorted)
         return fail_memory(error, bytes);
+    free((void *)dir->tensors_by_name);
     dir->tensors_by_name = sorted;
     for (size_t i = 0; i < n; i++)
         sorted[i] = &dir->tensors[i];
@@ -184,6 +132,7 @@ static wisp_status sort_metadata(struct directory *dir, wisp_error *error) {
     const struct metadata **sorted = malloc(bytes);
     if (!sorted)
         return fail_memory(error, bytes);
+    free((void *)dir->metadata_by_key);
     dir->metadata_by_key = sorted;
     for (size_t i = 0; i < n; i++)
         sorted[i] = &dir->metadata[i];
@@ -231,131 +180,6 @@ wisp_status directory_require_tensor(const struct directory *dir, const char *na
                     "tensors of type %s are not supported", tensor->format->name);
     *found = tensor;
     return WISP_OK;
-}
-
-const char *value_type_name(enum value_type type) {
-    static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                        "bool", "string", "array", "u64", "i64", "f64"};
-    return (unsigned)type < sizeof names / sizeof *names ? names[type] : "unknown";
-}
-
-size_t value_type_bytes(enum value_type type) {
-    static const unsigned char bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return (unsigned)type < sizeof bytes ? bytes[type] : 0;
-}
-
-static wisp_status wrong_type(const struct directory *dir, const struct metadata *entry,
-                              const char *wanted, wisp_error *error) {
-    return fail(error, WISP_ERROR_FORMAT, dir->file, entry->key, "a value of type %s, where %s",
-                value_type_name(entry->type), wanted);
-}
-
-static wisp_status missing(const struct directory *dir, const char *key, wisp_error *error) {
-    return fail(error, WISP_ERROR_NOT_FOUND, dir->file, key, "the metadata key is missing");
-}
-
-wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
-                            wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, key);
-    if (!entry)
-        return WISP_OK;
-    switch (entry->type) {
-    case VALUE_U8:
-    case VALUE_U16:
-    case VALUE_U32:
-    case VALUE_U64:
-        if (entry->as.u > UINT32_MAX)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%llu is out of range",
-                        (unsigned long long)entry->as.u);
-        *value = (uint32_t)entry->as.u;
-        return WISP_OK;
-    case VALUE_I8:
-    case VALUE_I16:
-    case VALUE_I32:
-    case VALUE_I64:
-        if (entry->as.i < 0 || entry->as.i > (int64_t)UINT32_MAX)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%lld is out of range",
-                        (long long)entry->as.i);
-        *value = (uint32_t)entry->as.i;
-        return WISP_OK;
-    default:
-        return wrong_type(dir, entry, "an integer belongs", error);
-    }
-}
-
-wisp_status metadata_u32(const struct directory *dir, const char *key, uint32_t *value,
-                         wisp_error *error) {
-    if (!directory_find_metadata(dir, key))
-        return missing(dir, key, error);
-    return metadata_u32_or(dir, key, value, error);
-}
-
-wisp_status metadata_f32_or(const struct directory *dir, const char *key, float *value,
-                            wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, key);
-    if (!entry)
-        return WISP_OK;
-    if (entry->type != VALUE_F32 && entry->type != VALUE_F64)
-        return wrong_type(dir, entry, "a float belongs", error);
-    *value = (float)entry->as.f;
-    return WISP_OK;
-}
-
-wisp_status metadata_bool_or(const struct directory *dir, const char *key, bool *value,
-                             wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, key);
-    if (!entry)
-        return WISP_OK;
-    if (entry->type != VALUE_BOOL)
-        return wrong_type(dir, entry, "a bool belongs", error);
-    *value = entry->as.b;
-    return WISP_OK;
-}
-
-wisp_status metadata_text_or(const struct directory *dir, const char *key, const char **value,
-                             wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, key);
-    if (!entry)
-        return WISP_OK;
-    if (entry->type != VALUE_STRING)
-        return wrong_type(dir, entry, "a string belongs", error);
-    *value = entry->as.text.bytes;
-    return WISP_OK;
-}
-
-wisp_status metadata_text(const struct directory *dir, const char *key, const char **value,
-                          wisp_error *error) {
-    if (!directory_find_metadata(dir, key))
-        return missing(dir, key, error);
-    return metadata_text_or(dir, key, value, error);
-}
-
-bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value) {
-    const unsigned char *at =
-        (const unsigned char *)array->as.numbers + i * value_type_bytes(array->element);
-    switch (array->element) {
-    case VALUE_U8:
-    case VALUE_BOOL:
-        *value = at[0];
-        return true;
-    case VALUE_I8:
-        *value = (int8_t)at[0];
-        return true;
-    case VALUE_U16:
-        *value = load_u16(at);
-        return true;
-    case VALUE_I16:
-        *value = (int16_t)load_u16(at);
-        return true;
-    case VALUE_U32:
-        *value = load_u32(at);
-        return true;
-    case VALUE_I32:
-        *value = (int32_t)load_u32(at);
-        return true;
-    default:
-        return false;
-    }
 }
 
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,

@@ -98,7 +98,8 @@ wisp_status directory_put_numbers(struct directory *dir, const char *key, enum v
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
 
-/* Sorts the names; a repeated tensor name or key is a format error. */
+/* Sorts the names; a repeated tensor name or key is a format error. To be called again after
+ * entries were added. */
 wisp_status directory_finish(struct directory *dir, wisp_error *error);
 
 /* Entries by name; NULL where absent. After directory_finish. */
@@ -127,6 +128,9 @@ wisp_status metadata_text_or(const struct directory *dir, const char *key, const
 
 /* Element i of an array of integers; false where it is none or does not fit. */
 bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value);
+
+/* The value as text: arrays as their type and length. Cut to `capacity` with its terminator. */
+void metadata_format(const struct metadata *entry, char *text, size_t capacity);
 
 /* Bytes of one element of a fixed-size type; 0 for strings, arrays and unknown types. */
 size_t value_type_bytes(enum value_type type);

@@ -13,8 +13,8 @@ wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error
  * tokenizer.ggml.* and wisp.tokenizer.* metadata. */
 wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, wisp_error *error);
 
-/* Parses folder/name into dir's arena. Where the file is absent: *root is NULL, and that is an error
- * only if it is `required`. */
+/* Parses folder/name into dir's arena. Where the file is absent: *root is NULL, and that is an
+ * error only if it is `required`. */
 wisp_status hf_read_json(struct directory *dir, const char *folder, const char *name, bool required,
                          const struct json **root, wisp_error *error);
 

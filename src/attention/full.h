@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Softmax attention of every token to every token of its text. */
+#ifndef WISP_ATTENTION_FULL_H
+#define WISP_ATTENTION_FULL_H
+
+#include "kernels/kernels.h"
+
+struct attention_shape {
+    size_t heads;
+    size_t head_size;
+    size_t ld_qkv;     /* floats from one token's values to the next's, in q, k and v */
+    size_t ld_context; /* the same in the result */
+};
+
+/* One text of `tokens` tokens: for each head h and token t
+ *   context[t, h] = softmax(q[t, h] . k[:, h] / sqrt(head_size)) v[:, h]
+ * q, k, v and context point at the text's first token. `scratch` holds
+ * attention_scratch_bytes(kernels, tokens, head_size). */
+void attention_full(const struct kernels *kernels, const struct attention_shape *shape,
+                    const float *q, const float *k, const float *v, float *context, size_t tokens,
+                    void *scratch);
+
+size_t attention_scratch_bytes(const struct kernels *kernels, size_t tokens, size_t head_size);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gguf.h"
+
+enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
+
+static wisp_status choose_kernels(const char *name, const struct kernels **kernels,
+                                  wisp_error *error) {
+    *kernels = kernels_find(name);
+    if (!*kernels)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "kernels",
+                    "the kernel set %s is unknown or does not run on this CPU", name);
+    return WISP_OK;
+}
+
+/* AUTO follows the file: what is stored quantised is computed quantised. */
+static bool wants_int8(const struct directory *dir, wisp_compute compute) {
+    if (compute != WISP_COMPUTE_AUTO)
+        return compute == WISP_COMPUTE_INT8;
+    const struct tensor *weight = directory_find_tensor(dir, "blk.0.ffn_up.weight");
+    return weight && weight->format->elements > 1;
+}
+
+static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
+    static const char key[] = "wisp.max_seq_length";
+    model->max_tokens = model->bert.config.max_positions;
+    TRY(metadata_u32_or(&model->dir, key, &model->max_tokens, error));
+    if (model->max_tokens > model->bert.config.max_positions)
+        model->max_tokens = model->bert.config.max_positions;
+    if (model->max_tokens < MIN_TOKENS)
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, key, "less than %d tokens",
+                    MIN_TOKENS);
+    return WISP_OK;
+}
+
+static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
+    const char *name = NULL;
+    model->default_prompt = "";
+    model->pool_prompt = true;
+    TRY(metadata_bool_or(&model->dir, "wisp.pool_prompt", &model->pool_prompt, error));
+    TRY(metadata_text_or(&model->dir, "wisp.default_prompt_name", &name, error));
+    if (!name || !*name)
+        return WISP_OK;
+    model->default_prompt = wisp_model_prompt(model, name);
+    if (!model->default_prompt)
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.default_prompt_name",
+                    "there is no prompt of the name %s", name);
+    return WISP_OK;
+}
+
+static wisp_status check_architecture(const struct directory *dir, wisp_error *error) {
+    static const char key[] = "general.architecture";
+    const char *architecture = NULL;
+    TRY(metadata_text(dir, key, &architecture, error));
+    if (strcmp(architecture, "bert") != 0)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
+                    "models of architecture %.64s are not supported, only bert", architecture);
+    return WISP_OK;
+}
+
+static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
+    const struct kernels *kernels;
+    TRY(check_architecture(&model->dir, error));
+    TRY(choose_kernels(options->kernels, &kernels, error));
+    TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
+    model->int8 = wants_int8(&model->dir, options->compute);
+    TRY(bert_load(&model->bert, &model->dir, kernels, model->int8, error));
+    const uint32_t words = tokenizer_vocabulary_size(model->tokenizer);
+    if (words > model->bert.config.vocabulary_size)
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
+                    "%u rows for a vocabulary of %u tokens", model->bert.config.vocabulary_size,
+                    words);
+    TRY(read_max_tokens(model, error));
+    return read_default_prompt(model, error);
+}
+
+wisp_status model_load(struct directory *dir, const wisp_model_options *options, wisp_model **model,
+                       wisp_error *error) {
+    wisp_model *made = calloc(1, sizeof *made);
+    if (!made) {
+        directory_release(dir);
+        return fail_memory(error, sizeof *made);
+    }
+    made->dir = *dir;
+    const wisp_model_options defaults = {0};
+    const wisp_status status = load(made, options ? options : &defaults, error);
+    if (status == WISP_OK)
+        *model = made;
+    else
+        wisp_model_close(made);
+    return status;
+}
+
+wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_options *options,
+                                   wisp_model **model, wisp_error *error) {
+    struct directory dir = {.file = source->name ? source->name : "model"};
+    uint32_t index;
+    *model = NULL;
+    wisp_status status = directory_add_source(&dir, source, &index, error);
+    if (status == WISP_OK && !source->data && !source->read)
+        status = fail(error, WISP_ERROR_ARGUMENT, dir.file, NULL, "a source without data or read");
+    if (status == WISP_OK) {
+        const char *name = arena_copy_text(&dir.arena, dir.file, strlen(dir.file));
+        status = name ? WISP_OK : fail_memory(error, strlen(dir.file));
+        dir.file = dir.sources[index].name = name;
+    }
+    if (status == WISP_OK)
+        status = gguf_read(&dir, index, error);
+    if (status == WISP_OK)
+        return model_load(&dir, options, model, error);
+    directory_release(&dir);
+    return status;
+}
+
+void wisp_model_close(wisp_model *model) {
+    if (!model)
+        return;
+    bert_release(&model->bert);
+    tokenizer_close(model->tokenizer);
+    directory_release(&model->dir);
+    free(model);
+}
+
+static uint64_t count_parameters(const struct directory *dir) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < dir->n_tensors; i++)
+        total += dir->tensors[i].rows * dir->tensors[i].dims[0];
+    return total;
+}
+
+void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
+    const struct bert_config *config = &model->bert.config;
+    const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
+    *info = (wisp_model_info){
+        .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
+        .architecture = "bert",
+        .compute = model->int8 ? "int8" : "f32",
+        .kernels = model->bert.kernels->name,
+        .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
+        .hidden_size = config->hidden_size,
+        .intermediate_size = config->intermediate_size,
+        .layers = config->layers,
+        .heads = config->heads,
+        .vocabulary_size = config->vocabulary_size,
+        .max_tokens = model->max_tokens,
+        .parameters = count_parameters(&model->dir),
+        .resident_bytes = model->bert.resident_bytes + model->dir.arena.total +
+                          tokenizer_resident_bytes(model->tokenizer),
+    };
+}
+
+size_t wisp_model_dimensions(const wisp_model *model) {
+    return model->bert.config.hidden_size;
+}
+
+const char *wisp_model_prompt(const wisp_model *model, const char *name) {
+    char key[KEY_BYTES];
+    if (!name)
+        return model->default_prompt;
+    const int length = snprintf(key, sizeof key, "wisp.prompt.%s", name);
+    if (length < 0 || (size_t)length >= sizeof key)
+        return NULL;
+    const struct metadata *entry = directory_find_metadata(&model->dir, key);
+    return entry && entry->type == VALUE_STRING ? entry->as.text.bytes : NULL;
+}
+
+bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key, char *value,
+                         size_t capacity) {
+    if (index >= model->dir.n_metadata)
+        return false;
+    const struct metadata *entry = &model->dir.metadata[index];
+    *key = entry->key;
+    metadata_format(entry, value, capacity);
+    return true;
+}
+
+wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids, size_t capacity,
+                          size_t *count, wisp_error *error) {
+    const size_t bytes = model->max_tokens * sizeof(int32_t);
+    int32_t *all = malloc(bytes);
+    if (!all)
+        return fail_memory(error, bytes);
+    *count = tokenizer_encode(model->tokenizer, text, model->max_tokens, all, NULL);
+    memcpy(ids, all, (*count < capacity ? *count : capacity) * sizeof *ids);
+    free(all);
+    return WISP_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_ENGINE_MODEL_H
+#define WISP_ENGINE_MODEL_H
+
+#include "models/bert.h"
+#include "text/tokenizer.h"
+
+struct wisp_model {
+    struct directory dir;
+    struct bert bert;
+    struct tokenizer *tokenizer;
+    const char *default_prompt; /* "" where there is none */
+    uint32_t max_tokens;
+    bool int8;
+    bool pool_prompt; /* mean pooling counts the prompt's tokens */
+};
+
+/* Loads the model that `dir` describes, taking the directory over in every case. */
+wisp_status model_load(struct directory *dir, const wisp_model_options *options, wisp_model **model,
+                       wisp_error *error);
+
+#endif

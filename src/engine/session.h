@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_ENGINE_SESSION_H
+#define WISP_ENGINE_SESSION_H
+
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "engine/model.h"
+
+/* What one thread of a session works with. */
+struct worker {
+    struct workspace text;    /* prompt and text joined */
+    struct workspace batch;   /* token ids and where each text starts */
+    struct workspace forward; /* the forward pass and its rows */
+    wisp_stats stats;
+};
+
+struct wisp_session {
+    const wisp_model *model;
+    struct pool *team;
+    atomic_bool cancelled;
+    uint32_t n_workers;
+    struct worker workers[];
+};
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/vector_avx2.h"
+
+/* Of 16 registers, 12 and 8 hold sums. */
+enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+const struct kernels kernels_avx2 = KERNELS_WITH_UNSIGNED("avx2");

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/vector_avx512.h"
+
+/* Of 32 registers, 24 and 16 hold sums. */
+enum { F32_ROWS = 12, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 4 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+const struct kernels kernels_avx512 = KERNELS_WITH_UNSIGNED("avx512");

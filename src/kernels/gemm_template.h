@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrix products over the vector operations of an instruction set (vector_*.h). The including
+ * file has defined, for f32 and for int8, how many rows and vectors of outputs a tile holds in
+ * registers: F32_ROWS x F32_VECTORS and INT8_ROWS x INT8_VECTORS.
+ *
+ * A tile's loops have constant bounds and are unrolled whole, so its sums stay in registers. Tiles
+ * with fewer rows, for what is left over, do the same operations for each output. */
+
+enum {
+    F32_PANEL = F32_VECTORS * VF_LANES,
+    INT8_PANEL = INT8_VECTORS * VF_LANES,
+};
+
+/* ---- f32 ------------------------------------------------------------------------------------ */
+
+struct f32_tile {
+    const float *x; /* first row */
+    size_t ldx;
+    const float *w; /* the panel, from its first wanted vector */
+    const float *bias;
+    float *y;
+    size_t ldy;
+    size_t k;
+    size_t columns; /* of the last vector that exist */
+};
+
+ALWAYS_INLINE void f32_tile(const struct f32_tile *t, const int rows, const int vectors) {
+    vf sum[F32_ROWS][F32_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const size_t wanted = v == vectors - 1 ? t->columns : VF_LANES;
+        const vf bias = t->bias ? vf_load_n(t->bias + v * VF_LANES, wanted) : vf_set1(0);
+        UNROLL for (int r = 0; r < rows; r++) sum[r][v] = bias;
+    }
+    const float *w = t->w;
+    for (size_t c = 0; c < t->k; c++, w += F32_PANEL) {
+        vf weights[F32_VECTORS];
+        UNROLL for (int v = 0; v < vectors; v++) weights[v] = vf_load(w + v * VF_LANES);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vf x = vf_set1(t->x[(size_t)r * t->ldx + c]);
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(x, weights[v], sum[r][v]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        float *y = t->y + (size_t)r * t->ldy;
+        UNROLL for (int v = 0; v < vectors - 1; v++) vf_store(y + v * VF_LANES, sum[r][v]);
+        vf_store_n(y + (vectors - 1) * VF_LANES, sum[r][vectors - 1], t->columns);
+    }
+}
+
+/* All m rows against `vectors` vectors of a panel. */
+ALWAYS_INLINE void f32_strip(struct f32_tile t, size_t m, const int vectors) {
+    while (m > 0) {
+        const size_t step = m >= F32_ROWS ? F32_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        if (step == F32_ROWS)
+            f32_tile(&t, F32_ROWS, vectors);
+        else if (step == 4)
+            f32_tile(&t, F32_ROWS < 4 ? F32_ROWS : 4, vectors);
+        else if (step == 2)
+            f32_tile(&t, 2, vectors);
+        else
+            f32_tile(&t, 1, vectors);
+        t.x += step * t.ldx;
+        t.y += step * t.ldy;
+        m -= step;
+    }
+}
+
+static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bias, float *y,
+                     size_t ldy, size_t m, size_t n, size_t k) {
+    size_t j = 0;
+    struct f32_tile t = {.x = x, .ldx = ldx, .ldy = ldy, .k = k, .columns = VF_LANES};
+    for (; j + F32_PANEL <= n; j += F32_PANEL) {
+        t.w = w + j * k;
+        t.bias = bias ? bias + j : NULL;
+        t.y = y + j;
+        f32_strip(t, m, F32_VECTORS);
+    }
+    /* The last panel, where it is not full, vector by vector. */
+    for (const float *panel = w + j * k; j < n; j += VF_LANES, panel += VF_LANES) {
+        t.w = panel;
+        t.bias = bias ? bias + j : NULL;
+        t.y = y + j;
+        t.columns = n - j < VF_LANES ? n - j : VF_LANES;
+        f32_strip(t, m, 1);
+    }
+}
+
+/* ---- int8 ----------------------------------------------------------------------------------- */
+
+struct int8_tile {
+    const uint8_t *q; /* first row */
+    size_t row_bytes;
+    const float *scale; /* [rows, blocks] */
+    const float *zero;
+    size_t blocks;
+    const unsigned char *w; /* the panel, from its first block */
+    size_t vector;          /* the first wanted one in the panel */
+    const float *bias;
+    float *y;
+    size_t ldy;
+    size_t columns; /* of the last vector that exist */
+};
+
+ALWAYS_INLINE size_t int8_columns(const struct int8_tile *t, int v, int vectors) {
+    return v == vectors - 1 ? t->columns : VF_LANES;
+}
+
+/* The integer dot products of one block, `groups` groups of 4 long. */
+ALWAYS_INLINE void int8_dots(const struct int8_tile *t, const uint8_t *q, const unsigned char *w,
+                             size_t groups, vi sum[INT8_ROWS][INT8_VECTORS], const int rows,
+                             const int vectors) {
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+        vi_set1(0);
+    for (size_t g = 0; g < groups; g++, q += 4, w += INT8_PANEL * 4) {
+        vi_weights weights[INT8_VECTORS];
+        UNROLL for (int v = 0; v < vectors; v++) weights[v] =
+            vi_load_weights(w + (size_t)v * VF_LANES * 4);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vi_activations x = vi_load_activations(q + (size_t)r * t->row_bytes);
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vi_dot(sum[r][v], x, weights[v]);
+        }
+    }
+}
+
+/* y += scale_x scale_w (dot - zero * sum_w). The dot and the product are whole numbers below 2^24,
+ * so the difference is exact in f32. y starts as the bias and collects the blocks in memory. */
+ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const unsigned char *block,
+                                vi sum[INT8_ROWS][INT8_VECTORS], const int rows,
+                                const int vectors) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const size_t columns = int8_columns(t, v, vectors), at = (t->vector + (size_t)v) * VF_LANES;
+        const vf weight_scale = vf_load((const float *)(const void *)block + at);
+        const vf weight_sum = vf_load((const float *)(const void *)block + INT8_PANEL + at);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const size_t i = (size_t)r * t->blocks + b;
+            float *y = t->y + (size_t)r * t->ldy + v * VF_LANES;
+            const float *before = b == 0 ? t->bias + v * VF_LANES : y;
+            const vf centred = vf_fma(vf_set1(-t->zero[i]), weight_sum, vf_of_vi(sum[r][v]));
+            const vf scale = vf_mul(vf_set1(t->scale[i]), weight_scale);
+            vf_store_n(y, vf_fma(centred, scale, vf_load_n(before, columns)), columns);
+        }
+    }
+}
+
+ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
+    const unsigned char *block = t->w;
+    for (size_t b = 0; b < t->blocks; b++) {
+        vi sum[INT8_ROWS][INT8_VECTORS];
+        const size_t start = b * INT8_BLOCK, left = t->row_bytes - start;
+        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        const unsigned char *values = block + INT8_PANEL * 2 * sizeof(float);
+        int8_dots(t, t->q + start, values + t->vector * VF_LANES * 4, length / 4, sum, rows,
+                  vectors);
+        int8_collect(t, b, block, sum, rows, vectors);
+        block = values + INT8_PANEL * length;
+    }
+}
+
+ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
+    while (m > 0) {
+        const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 2 ? 2 : 1;
+        if (step == INT8_ROWS)
+            int8_tile(&t, INT8_ROWS, vectors);
+        else if (step == 2)
+            int8_tile(&t, 2, vectors);
+        else
+            int8_tile(&t, 1, vectors);
+        t.q += step * t.row_bytes;
+        t.scale += step * t.blocks;
+        t.zero += step * t.blocks;
+        t.y += step * t.ldy;
+        m -= step;
+    }
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    struct int8_tile t = {.q = x.q,
+                          .row_bytes = int8_row_bytes(k),
+                          .scale = x.scale,
+                          .zero = x.zero,
+                          .blocks = int8_blocks(k),
+                          .w = w,
+                          .ldy = ldy,
+                          .columns = VF_LANES};
+    const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, k, INT8_PANEL);
+    size_t j = 0;
+    for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
+        t.bias = bias + j;
+        t.y = y + j;
+        int8_strip(t, m, INT8_VECTORS);
+    }
+    for (; j < n; j += VF_LANES, t.vector++) {
+        t.bias = bias + j;
+        t.y = y + j;
+        t.columns = n - j < VF_LANES ? n - j : VF_LANES;
+        int8_strip(t, m, 1);
+    }
+}
+
+/* The table's initialiser for a set whose dot instruction takes activations of the given kind. */
+#define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned)
+#define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed)
+#define KERNELS_OF(set, signed_values, quantiser)                                                  \
+    {.name = set,                                                                                  \
+     .f32_panel = F32_PANEL,                                                                       \
+     .int8_panel = INT8_PANEL,                                                                     \
+     .signed_activations = signed_values,                                                          \
+     .gemm_f32 = gemm_f32,                                                                         \
+     .quantise = quantiser,                                                                        \
+     .gemm_int8 = gemm_int8,                                                                       \
+     .layer_norm = rows_layer_norm,                                                                \
+     .gelu = rows_gelu,                                                                            \
+     .relu = rows_relu,                                                                            \
+     .softmax = rows_softmax,                                                                      \
+     .add = rows_add,                                                                              \
+     .dot = rows_dot}

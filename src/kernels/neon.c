@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/vector_neon.h"
+
+/* Of 32 registers, 24 and 16 hold sums. */
+enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 4, INT8_VECTORS = 4 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+const struct kernels kernels_neon = KERNELS_WITH_SIGNED("neon");

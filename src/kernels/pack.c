@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t packed_f32_floats(size_t n, size_t k, size_t panel) {
+    return (n + panel - 1) / panel * panel * k;
+}
+
+void pack_f32(const float *w, size_t ldw, size_t n, size_t k, size_t panel, float *packed) {
+    for (size_t first = 0; first < n; first += panel, packed += panel * k)
+        for (size_t j = 0; j < panel; j++)
+            for (size_t c = 0; c < k; c++)
+                packed[c * panel + j] = first + j < n ? w[(first + j) * ldw + c] : 0;
+}
+
+void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t panel,
+                         float *packed) {
+    for (size_t first = 0; first < n; first += panel) {
+        const size_t here = n - first < panel ? n - first : panel;
+        for (size_t c = 0; c < k; c++, packed += panel) {
+            memcpy(packed, wt + c * ldw + first, here * sizeof *packed);
+            memset(packed + here, 0, (panel - here) * sizeof *packed);
+        }
+    }
+}
+
+/* Bytes of one block of `length` values (a multiple of 4) in a panel. */
+static size_t block_bytes(size_t panel, size_t length) {
+    return panel * (2 * sizeof(float) + length);
+}
+
+size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
+    const size_t panels = (n + panel - 1) / panel;
+    return panels * panel * (int8_blocks(k) * 2 * sizeof(float) + int8_row_bytes(k));
+}
+
+/* One row's share of a block: `length` values from w, padded with zeros to a multiple of 4. */
+static void pack_block_row(const float *w, size_t length, size_t panel, size_t j,
+                           unsigned char *block) {
+    float largest = 0;
+    for (size_t c = 0; c < length; c++)
+        largest = fmaxf(largest, fabsf(w[c]));
+    const float scale = largest / 127, inverse = largest > 0 ? 127 / largest : 0;
+    int8_t *values = (int8_t *)block + panel * 2 * sizeof(float);
+    int32_t sum = 0;
+    for (size_t c = 0; c < int8_row_bytes(length); c++) {
+        const float scaled = c < length ? w[c] * inverse : 0;
+        /* The comparison also sends NaN, which a malformed file may hold, to 0. */
+        const int8_t q = fabsf(scaled) <= 127.5f ? (int8_t)lrintf(scaled) : 0;
+        values[(c / 4 * panel + j) * 4 + c % 4] = q;
+        sum += q;
+    }
+    const float sum_f32 = (float)sum;
+    memcpy(block + j * sizeof(float), &scale, sizeof scale);
+    memcpy(block + (panel + j) * sizeof(float), &sum_f32, sizeof sum_f32);
+}
+
+void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
+    unsigned char *block = packed;
+    for (size_t first = 0; first < n; first += panel)
+        for (size_t start = 0; start < k; start += INT8_BLOCK) {
+            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            const size_t bytes = block_bytes(panel, int8_row_bytes(length));
+            memset(block, 0, bytes);
+            for (size_t j = 0; j < panel && first + j < n; j++)
+                pack_block_row(w + (first + j) * ldw + start, length, panel, j, block);
+            block += bytes;
+        }
+}

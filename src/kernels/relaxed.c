@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define VECTOR_RELAXED
+#include "kernels/vector_wasm.h"
+
+/* Engines map these to 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+/* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's
+ * VNNI, and as signed where it emits ARM's SDOT. */
+const struct kernels kernels_relaxed_unsigned = KERNELS_WITH_UNSIGNED("relaxed");
+const struct kernels kernels_relaxed_signed = KERNELS_WITH_SIGNED("relaxed-signed");

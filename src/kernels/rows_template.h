@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that work along rows of floats, written once over the vector operations of an
+ * instruction set (vector_*.h), which the including file has chosen.
+ *
+ * A row's tail shorter than a vector is loaded with zeros in the missing lanes. */
+
+/* erf-exact GELU as max(x, 0) - h(|x|) with h(u) = u erfc(u / sqrt 2) / 2, which has left 1e-7 at
+ * u = 5.5. Minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's iteration:
+ * error 1.2e-7, and 4e-7 after rounding. */
+static inline vf gelu_of(vf x) {
+    static const float c[] = {
+        0.0081943804f,  -0.0605777502f, 0.1912619025f, -0.3086897731f, 0.1789810508f, 0.2605161667f,
+        -0.6286078691f, 0.4592227638f,  0.1525606960f, -0.5440987945f, 0.2695961893f, 0.2308407873f,
+        -0.2537053823f, -0.0364081189f, 0.0968958512f, -0.0008053257f, -0.0151767945f};
+    const vf u = vf_min(vf_abs(x), vf_set1(5.5f));
+    const vf t = vf_fma(u, vf_set1(1 / 2.75f), vf_set1(-1));
+    vf h = vf_set1(c[16]);
+    for (int i = 15; i >= 0; i--)
+        h = vf_fma(h, t, vf_set1(c[i]));
+    return vf_sub(vf_max(x, vf_set1(0)), h);
+}
+
+/* e^x for x <= 0, relative error 2e-7; below -87 it is e^-87, which is as good as 0. Splits
+ * x log2(e) into a whole number and a rest in [-1/2, 1/2], whose power is a polynomial. */
+static inline vf exp_of(vf x) {
+    const vf clamped = vf_max(x, vf_set1(-87));
+    const vi whole = vi_round(vf_mul(clamped, vf_set1(1.44269504f)));
+    /* ln 2 in two parts, so that the rest keeps its low bits. */
+    vf rest = vf_fma(vf_of_vi(whole), vf_set1(-0.693359375f), clamped);
+    rest = vf_fma(vf_of_vi(whole), vf_set1(2.12194440e-4f), rest);
+    const vf r = vf_mul(rest, vf_set1(1.44269504f));
+    vf p = vf_set1(0.0001534581f);
+    p = vf_fma(p, r, vf_set1(0.0013399931f));
+    p = vf_fma(p, r, vf_set1(0.0096184891f));
+    p = vf_fma(p, r, vf_set1(0.0555032864f));
+    p = vf_fma(p, r, vf_set1(0.2402264625f));
+    p = vf_fma(p, r, vf_set1(0.6931471825f));
+    p = vf_fma(p, r, vf_set1(1));
+    return vf_scale2(p, whole);
+}
+
+static void rows_gelu(float *x, size_t n) {
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vf_store(x + i, gelu_of(vf_load(x + i)));
+    if (i < n)
+        vf_store_n(x + i, gelu_of(vf_load_n(x + i, n - i)), n - i);
+}
+
+static void rows_relu(float *x, size_t n) {
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vf_store(x + i, vf_max(vf_load(x + i), vf_set1(0)));
+    if (i < n)
+        vf_store_n(x + i, vf_max(vf_load_n(x + i, n - i), vf_set1(0)), n - i);
+}
+
+static void rows_add(float *y, const float *x, size_t n) {
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
+    if (i < n)
+        vf_store_n(y + i, vf_add(vf_load_n(y + i, n - i), vf_load_n(x + i, n - i)), n - i);
+}
+
+static float rows_dot(const float *a, const float *b, size_t n) {
+    vf sum = vf_set1(0);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        sum = vf_fma(vf_load(a + i), vf_load(b + i), sum);
+    if (i < n)
+        sum = vf_fma(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i), sum);
+    return vf_sum(sum);
+}
+
+/* ---- layer norm ----------------------------------------------------------------------------- */
+
+static float add_and_sum(float *x, const float *residual, size_t n) {
+    vf sum = vf_set1(0);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES) {
+        const vf value = vf_add(vf_load(x + i), vf_load(residual + i));
+        vf_store(x + i, value);
+        sum = vf_add(sum, value);
+    }
+    if (i < n) {
+        const vf value = vf_add(vf_load_n(x + i, n - i), vf_load_n(residual + i, n - i));
+        vf_store_n(x + i, value, n - i);
+        sum = vf_add(sum, value);
+    }
+    return vf_sum(sum);
+}
+
+static float squares_about(const float *x, float mean, size_t n) {
+    vf sum = vf_set1(0);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES) {
+        const vf d = vf_sub(vf_load(x + i), vf_set1(mean));
+        sum = vf_fma(d, d, sum);
+    }
+    float squares = vf_sum(sum);
+    for (; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    return squares;
+}
+
+static void rows_layer_norm(float *x, const float *residual, const float *weight, const float *bias,
+                            float epsilon, size_t m, size_t n) {
+    for (size_t row = 0; row < m; row++, x += n, residual += n) {
+        const float mean = add_and_sum(x, residual, n) / (float)n;
+        const float inverse = 1 / sqrtf(squares_about(x, mean, n) / (float)n + epsilon);
+        const vf shift = vf_set1(-mean * inverse), scale = vf_set1(inverse);
+        size_t i = 0;
+        for (; i + VF_LANES <= n; i += VF_LANES) {
+            const vf normal = vf_fma(vf_load(x + i), scale, shift);
+            vf_store(x + i, vf_fma(normal, vf_load(weight + i), vf_load(bias + i)));
+        }
+        if (i < n) {
+            const size_t left = n - i;
+            const vf normal = vf_fma(vf_load_n(x + i, left), scale, shift);
+            const vf y = vf_fma(normal, vf_load_n(weight + i, left), vf_load_n(bias + i, left));
+            vf_store_n(x + i, y, left);
+        }
+    }
+}
+
+/* ---- softmax -------------------------------------------------------------------------------- */
+
+static float row_max(const float *x, size_t n) {
+    vf largest = vf_set1(x[0]);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        largest = vf_max(largest, vf_load(x + i));
+    float result = vf_largest(largest);
+    for (; i < n; i++)
+        result = x[i] > result ? x[i] : result;
+    return result;
+}
+
+static float row_exp_and_sum(float *x, size_t n, float largest, float scale) {
+    const vf by = vf_set1(scale), shift = vf_set1(-largest * scale);
+    vf sum = vf_set1(0);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES) {
+        const vf e = exp_of(vf_fma(vf_load(x + i), by, shift));
+        vf_store(x + i, e);
+        sum = vf_add(sum, e);
+    }
+    float total = vf_sum(sum);
+    if (i < n) {
+        vf_store_n(x + i, exp_of(vf_fma(vf_load_n(x + i, n - i), by, shift)), n - i);
+        for (; i < n; i++)
+            total += x[i];
+    }
+    return total;
+}
+
+static void rows_softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
+    for (size_t row = 0; row < m; row++, x += ld) {
+        const float sum = row_exp_and_sum(x, n, row_max(x, n), scale);
+        const vf inverse = vf_set1(1 / sum);
+        size_t i = 0;
+        for (; i + VF_LANES <= n; i += VF_LANES)
+            vf_store(x + i, vf_mul(vf_load(x + i), inverse));
+        if (i < n)
+            vf_store_n(x + i, vf_mul(vf_load_n(x + i, n - i), inverse), n - i);
+    }
+}
+
+/* ---- quantisation --------------------------------------------------------------------------- */
+
+static void block_range(const float *x, size_t n, float *low, float *high) {
+    vf least = vf_set1(0), most = vf_set1(0);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES) {
+        const vf value = vf_load(x + i);
+        least = vf_min(least, value);
+        most = vf_max(most, value);
+    }
+    if (i < n) {
+        const vf value = vf_load_n(x + i, n - i);
+        least = vf_min(least, value);
+        most = vf_max(most, value);
+    }
+    *low = vf_least(least);
+    *high = vf_largest(most);
+}
+
+static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, float *zero) {
+    float low, high;
+    block_range(x, n, &low, &high);
+    const float range = high - low;
+    const float inverse = range > 0 ? 255 / range : 0;
+    const vf by = vf_set1(inverse);
+    const vi shift = vi_round(vf_set1(-low * inverse));
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vi_store_u8(q + i, vi_add(vi_round(vf_mul(vf_load(x + i), by)), shift));
+    if (i < n) {
+        uint8_t tail[VF_LANES];
+        vi_store_u8(tail, vi_add(vi_round(vf_mul(vf_load_n(x + i, n - i), by)), shift));
+        memcpy(q + i, tail, int8_row_bytes(n) - i);
+    }
+    *scale = range / 255;
+    *zero = rintf(-low * inverse);
+}
+
+ALWAYS_INLINE void quantise_rows(const float *x, size_t m, size_t k, struct quantised_rows out,
+                                 const int signed_values) {
+    const size_t blocks = int8_blocks(k), row_bytes = int8_row_bytes(k);
+    for (size_t i = 0; i < m; i++) {
+        uint8_t *q = out.q + i * row_bytes;
+        for (size_t b = 0; b < blocks; b++) {
+            const size_t start = b * INT8_BLOCK;
+            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            float *zero = &out.zero[i * blocks + b];
+            quantise_block(x + i * k + start, length, q + start, &out.scale[i * blocks + b], zero);
+            *zero -= signed_values ? 128 : 0;
+        }
+        for (size_t c = 0; signed_values && c < row_bytes; c++)
+            q[c] ^= 0x80;
+    }
+}
+
+/* For dot instructions that take unsigned by signed bytes. */
+MAYBE_UNUSED void rows_quantise_unsigned(const float *x, size_t m, size_t k,
+                                         struct quantised_rows out) {
+    quantise_rows(x, m, k, out, 0);
+}
+
+/* For those that take signed by signed bytes. */
+MAYBE_UNUSED void rows_quantise_signed(const float *x, size_t m, size_t k,
+                                       struct quantised_rows out) {
+    quantise_rows(x, m, k, out, 1);
+}

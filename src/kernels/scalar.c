@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The reference: the plainest loop for each kernel, never optimised. Other sets are checked
+ * against it. */
+#include <math.h>
+
+#include "base/half.h"
+#include "kernels/kernels.h"
+
+enum { PANEL = 4 };
+
+static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bias, float *y,
+                     size_t ldy, size_t m, size_t n, size_t k) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float sum = bias ? bias[j] : 0;
+            for (size_t c = 0; c < k; c++)
+                sum += x[i * ldx + c] * w[(j / PANEL * k + c) * PANEL + j % PANEL];
+            y[i * ldy + j] = sum;
+        }
+}
+
+static void quantise_block(const float *x, size_t length, uint8_t *q, float *scale, float *zero) {
+    float low = 0, high = 0;
+    for (size_t c = 0; c < length; c++) {
+        low = fminf(low, x[c]);
+        high = fmaxf(high, x[c]);
+    }
+    const float range = high - low;
+    const float inverse = range > 0 ? 255 / range : 0;
+    *scale = range / 255;
+    *zero = rintf(-low * inverse);
+    for (size_t c = 0; c < int8_row_bytes(length); c++) {
+        const float value = rintf((c < length ? x[c] : 0) * inverse) + *zero;
+        q[c] = (uint8_t)fminf(fmaxf(value, 0), 255);
+    }
+}
+
+static void quantise(const float *x, size_t m, size_t k, struct quantised_rows out) {
+    const size_t blocks = int8_blocks(k);
+    for (size_t i = 0; i < m; i++)
+        for (size_t b = 0; b < blocks; b++) {
+            const size_t start = b * INT8_BLOCK;
+            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            quantise_block(x + i * k + start, length, out.q + i * int8_row_bytes(k) + start,
+                           &out.scale[i * blocks + b], &out.zero[i * blocks + b]);
+        }
+}
+
+/* One output of one block: `block` is where the panel's block starts, j the row within the panel.
+ */
+static float block_product(const uint8_t *q, float scale, float zero, const unsigned char *block,
+                           size_t j, size_t length) {
+    const int8_t *values = (const int8_t *)block + PANEL * 2 * sizeof(float);
+    int32_t sum = 0;
+    for (size_t c = 0; c < length; c++)
+        sum += q[c] * values[(c / 4 * PANEL + j) * 4 + c % 4];
+    const float weight_scale = float_of_bits(load_u32(block + j * 4));
+    const float weight_sum = float_of_bits(load_u32(block + (PANEL + j) * 4));
+    return ((float)sum - zero * weight_sum) * (scale * weight_scale);
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    const size_t blocks = int8_blocks(k), row_bytes = int8_row_bytes(k);
+    const size_t panel_bytes = packed_int8_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            float total = bias[j];
+            for (size_t b = 0; b < blocks; b++) {
+                const size_t start = b * INT8_BLOCK, left = row_bytes - start;
+                const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+                total += block_product(x.q + i * row_bytes + start, x.scale[i * blocks + b],
+                                       x.zero[i * blocks + b], block, j % PANEL, length);
+                block += PANEL * (2 * sizeof(float) + length);
+            }
+            y[i * ldy + j] = total;
+        }
+}
+
+static void layer_norm(float *x, const float *residual, const float *weight, const float *bias,
+                       float epsilon, size_t m, size_t n) {
+    for (size_t i = 0; i < m; i++, x += n, residual += n) {
+        float sum = 0, squares = 0;
+        for (size_t j = 0; j < n; j++) {
+            x[j] += residual[j];
+            sum += x[j];
+        }
+        const float mean = sum / (float)n;
+        for (size_t j = 0; j < n; j++)
+            squares += (x[j] - mean) * (x[j] - mean);
+        const float inverse = 1 / sqrtf(squares / (float)n + epsilon);
+        for (size_t j = 0; j < n; j++)
+            x[j] = (x[j] - mean) * inverse * weight[j] + bias[j];
+    }
+}
+
+static void gelu(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+}
+
+static void relu(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] > 0 ? x[i] : 0;
+}
+
+static void softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
+    for (size_t i = 0; i < m; i++, x += ld) {
+        float largest = x[0], sum = 0;
+        for (size_t j = 1; j < n; j++)
+            largest = fmaxf(largest, x[j]);
+        for (size_t j = 0; j < n; j++) {
+            x[j] = expf((x[j] - largest) * scale);
+            sum += x[j];
+        }
+        for (size_t j = 0; j < n; j++)
+            x[j] /= sum;
+    }
+}
+
+static void add(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+static float dot(const float *a, const float *b, size_t n) {
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+const struct kernels kernels_scalar = {
+    .name = "scalar",
+    .f32_panel = PANEL,
+    .int8_panel = PANEL,
+    .gemm_f32 = gemm_f32,
+    .quantise = quantise,
+    .gemm_int8 = gemm_int8,
+    .layer_norm = layer_norm,
+    .gelu = gelu,
+    .relu = relu,
+    .softmax = softmax,
+    .add = add,
+    .dot = dot,
+};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which kernel sets run here. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "wisp.h"
+
+#if defined(__x86_64__)
+
+static bool runs_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+static bool runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+static bool runs_neon(void) {
+    const unsigned long dot_product = 1ul << 20; /* HWCAP_ASIMDDP */
+    return (getauxval(AT_HWCAP) & dot_product) != 0;
+}
+
+#elif defined(__wasm_relaxed_simd__)
+
+#include <wasm_simd128.h>
+
+/* Multiplies bytes that tell the engines' three ways apart: 255 or -1 by 127 twice over, which
+ * saturates where 16-bit sums are formed. Volatile, or the compiler would pick an answer. */
+static int32_t probe_relaxed_dot(void) {
+    volatile int8_t weight = 127, activation = -1;
+    const v128_t w = wasm_i8x16_splat(weight), x = wasm_i8x16_splat(activation);
+    return wasm_i32x4_extract_lane(
+        wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, wasm_i32x4_splat(0)), 0);
+}
+
+static bool runs_relaxed_unsigned(void) {
+    return probe_relaxed_dot() == 4 * 127 * 255;
+}
+
+static bool runs_relaxed_signed(void) {
+    return probe_relaxed_dot() == 4 * 127 * -1;
+}
+
+#endif
+
+static bool runs_always(void) {
+    return true;
+}
+
+/* Fastest first. */
+static const struct {
+    const struct kernels *set;
+    bool (*runs)(void);
+} sets[] = {
+#if defined(__x86_64__)
+    {&kernels_avx512, runs_avx512},
+    {&kernels_avx2, runs_avx2},
+#elif defined(__aarch64__)
+    {&kernels_neon, runs_neon},
+#elif defined(__wasm_relaxed_simd__)
+    {&kernels_relaxed_unsigned, runs_relaxed_unsigned},
+    {&kernels_relaxed_signed, runs_relaxed_signed},
+    {&kernels_simd128, runs_always},
+#elif defined(__wasm_simd128__)
+    {&kernels_simd128, runs_always},
+#endif
+    {&kernels_scalar, runs_always},
+};
+
+const struct kernels *kernels_at(size_t index) {
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sets[i].runs() && index-- == 0)
+            return sets[i].set;
+    return NULL;
+}
+
+const struct kernels *kernels_find(const char *name) {
+    if (!name)
+        return kernels_at(0);
+    const struct kernels *set;
+    for (size_t i = 0; (set = kernels_at(i)) != NULL; i++)
+        if (strcmp(set->name, name) == 0)
+            return set;
+    return NULL;
+}
+
+const char *wisp_kernels_name(size_t index) {
+    const struct kernels *set = kernels_at(index);
+    return set ? set->name : NULL;
+}
+
+const char *wisp_cpu_features(void) {
+#if defined(__x86_64__)
+    if (runs_avx512())
+        return "avx2 fma bmi2 avx512f avx512bw avx512vl avx512vnni";
+    return runs_avx2() ? "avx2 fma" : "";
+#elif defined(__aarch64__)
+    return runs_neon() ? "neon dotprod" : "neon";
+#elif defined(__wasm_relaxed_simd__)
+    if (runs_relaxed_unsigned())
+        return "simd128 relaxed-simd (unsigned dot)";
+    return runs_relaxed_signed() ? "simd128 relaxed-simd (signed dot)"
+                                 : "simd128 relaxed-simd (saturating dot, not used)";
+#elif defined(__wasm_simd128__)
+    return "simd128";
+#else
+    return "";
+#endif
+}

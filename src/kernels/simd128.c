@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/vector_wasm.h"
+
+/* Engines map these to 16 registers on x86. */
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * AVX2 and FMA. Without VNNI the byte product instruction saturates, so bytes are widened to 16
+ * bits first: even and odd ones apart, which keeps each lane's four together. */
+#include <immintrin.h>
+
+#include "kernels/vector.h"
+
+typedef __m256 vf;
+typedef __m256i vi;
+
+enum { VF_LANES = 8 };
+
+typedef struct vi_pairs {
+    __m256i even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
+} vi_pairs;
+
+typedef vi_pairs vi_weights;
+typedef vi_pairs vi_activations;
+
+ALWAYS_INLINE vf vf_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+
+ALWAYS_INLINE void vf_store(float *p, vf x) {
+    _mm256_storeu_ps(p, x);
+}
+
+ALWAYS_INLINE __m256i first_lanes(size_t n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+}
+
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
+    return n == VF_LANES ? vf_load(p) : _mm256_maskload_ps(p, first_lanes(n));
+}
+
+ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    if (n == VF_LANES)
+        vf_store(p, x);
+    else
+        _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+
+ALWAYS_INLINE vf vf_set1(float x) {
+    return _mm256_set1_ps(x);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b) {
+    return _mm256_add_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b) {
+    return _mm256_sub_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b) {
+    return _mm256_mul_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+ALWAYS_INLINE vf vf_min(vf a, vf b) {
+    return _mm256_min_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_abs(vf x) {
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+
+ALWAYS_INLINE float vf_sum(vf x) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+ALWAYS_INLINE float vf_largest(vf x) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+ALWAYS_INLINE float vf_least(vf x) {
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_min_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
+}
+
+ALWAYS_INLINE vi vi_round(vf x) {
+    return _mm256_cvtps_epi32(x);
+}
+
+ALWAYS_INLINE vf vf_of_vi(vi x) {
+    return _mm256_cvtepi32_ps(x);
+}
+
+ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_slli_epi32(n, 23)));
+}
+
+ALWAYS_INLINE vi vi_set1(int32_t x) {
+    return _mm256_set1_epi32(x);
+}
+
+ALWAYS_INLINE vi vi_add(vi a, vi b) {
+    return _mm256_add_epi32(a, b);
+}
+
+ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
+}
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
+                        .odd = _mm256_srai_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    const __m256i bytes = _mm256_set1_epi32(four);
+    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
+                            .odd = _mm256_srli_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    const __m256i even = _mm256_madd_epi16(x.even, w.even);
+    const __m256i odd = _mm256_madd_epi16(x.odd, w.odd);
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * AVX-512 F, BW, VL and VNNI. */
+#include <immintrin.h>
+
+#include "kernels/vector.h"
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512i vi_weights;
+typedef __m512i vi_activations;
+
+enum { VF_LANES = 16 };
+
+ALWAYS_INLINE __mmask16 first_lanes(size_t n) {
+    return (__mmask16)_bzhi_u32(0xffff, (unsigned)n);
+}
+
+ALWAYS_INLINE vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+
+ALWAYS_INLINE void vf_store(float *p, vf x) {
+    _mm512_storeu_ps(p, x);
+}
+
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
+    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+
+ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    _mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+
+ALWAYS_INLINE vf vf_set1(float x) {
+    return _mm512_set1_ps(x);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+ALWAYS_INLINE vf vf_min(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+
+ALWAYS_INLINE vf vf_abs(vf x) {
+    return _mm512_abs_ps(x);
+}
+
+ALWAYS_INLINE float vf_sum(vf x) {
+    return _mm512_reduce_add_ps(x);
+}
+
+ALWAYS_INLINE float vf_largest(vf x) {
+    return _mm512_reduce_max_ps(x);
+}
+
+ALWAYS_INLINE float vf_least(vf x) {
+    return _mm512_reduce_min_ps(x);
+}
+
+ALWAYS_INLINE vi vi_round(vf x) {
+    return _mm512_cvtps_epi32(x);
+}
+
+ALWAYS_INLINE vf vf_of_vi(vi x) {
+    return _mm512_cvtepi32_ps(x);
+}
+
+ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(n, 23)));
+}
+
+ALWAYS_INLINE vi vi_set1(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+
+ALWAYS_INLINE vi vi_add(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
+}
+
+ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
+    const vi positive = _mm512_max_epi32(x, _mm512_setzero_si512());
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtusepi32_epi8(positive));
+}
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    return _mm512_loadu_si512(p);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    return _mm512_dpbusd_epi32(sum, x, w);
+}

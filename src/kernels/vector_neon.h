@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NEON with the dot product extension (ARMv8.2-A), which takes signed by signed bytes. */
+#include <arm_neon.h>
+
+#include "kernels/vector.h"
+
+typedef float32x4_t vf;
+typedef int32x4_t vi;
+typedef int8x16_t vi_weights;
+typedef int8x16_t vi_activations;
+
+enum { VF_LANES = 4 };
+
+ALWAYS_INLINE vf vf_load(const float *p) {
+    return vld1q_f32(p);
+}
+
+ALWAYS_INLINE void vf_store(float *p, vf x) {
+    vst1q_f32(p, x);
+}
+
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
+    if (n == VF_LANES)
+        return vf_load(p);
+    float lanes[VF_LANES] = {0};
+    memcpy(lanes, p, n * sizeof *p);
+    return vf_load(lanes);
+}
+
+ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    float lanes[VF_LANES];
+    vf_store(lanes, x);
+    memcpy(p, lanes, n * sizeof *p);
+}
+
+ALWAYS_INLINE vf vf_set1(float x) {
+    return vdupq_n_f32(x);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b) {
+    return vaddq_f32(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b) {
+    return vsubq_f32(a, b);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b) {
+    return vmulq_f32(a, b);
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return vfmaq_f32(c, a, b);
+}
+
+ALWAYS_INLINE vf vf_min(vf a, vf b) {
+    return vminq_f32(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b) {
+    return vmaxq_f32(a, b);
+}
+
+ALWAYS_INLINE vf vf_abs(vf x) {
+    return vabsq_f32(x);
+}
+
+ALWAYS_INLINE float vf_sum(vf x) {
+    return vaddvq_f32(x);
+}
+
+ALWAYS_INLINE float vf_largest(vf x) {
+    return vmaxvq_f32(x);
+}
+
+ALWAYS_INLINE float vf_least(vf x) {
+    return vminvq_f32(x);
+}
+
+ALWAYS_INLINE vi vi_round(vf x) {
+    return vcvtnq_s32_f32(x);
+}
+
+ALWAYS_INLINE vf vf_of_vi(vi x) {
+    return vcvtq_f32_s32(x);
+}
+
+ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(x), vshlq_n_s32(n, 23)));
+}
+
+ALWAYS_INLINE vi vi_set1(int32_t x) {
+    return vdupq_n_s32(x);
+}
+
+ALWAYS_INLINE vi vi_add(vi a, vi b) {
+    return vaddq_s32(a, b);
+}
+
+ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
+    const uint16x4_t words = vqmovun_s32(x);
+    const uint8x8_t bytes = vqmovn_u16(vcombine_u16(words, words));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(p, &four, sizeof four);
+}
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    return vld1q_s8((const int8_t *)p);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    return vdotq_s32(sum, x, w);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add and the byte dot product are
+ * the relaxed instructions, whose result the engine may choose within limits: select.c finds out
+ * whether the dot product takes bytes as wisp needs them. Without, bytes are widened to 16 bits. */
+#include <wasm_simd128.h>
+
+#include "kernels/vector.h"
+
+typedef v128_t vf;
+typedef v128_t vi;
+
+enum { VF_LANES = 4 };
+
+ALWAYS_INLINE vf vf_load(const float *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE void vf_store(float *p, vf x) {
+    wasm_v128_store(p, x);
+}
+
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
+    if (n == VF_LANES)
+        return vf_load(p);
+    float lanes[VF_LANES] = {0};
+    for (size_t i = 0; i < n; i++)
+        lanes[i] = p[i];
+    return vf_load(lanes);
+}
+
+ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    if (n == VF_LANES) {
+        vf_store(p, x);
+        return;
+    }
+    float lanes[VF_LANES];
+    vf_store(lanes, x);
+    for (size_t i = 0; i < n; i++)
+        p[i] = lanes[i];
+}
+
+ALWAYS_INLINE vf vf_set1(float x) {
+    return wasm_f32x4_splat(x);
+}
+
+ALWAYS_INLINE vf vf_add(vf a, vf b) {
+    return wasm_f32x4_add(a, b);
+}
+
+ALWAYS_INLINE vf vf_sub(vf a, vf b) {
+    return wasm_f32x4_sub(a, b);
+}
+
+ALWAYS_INLINE vf vf_mul(vf a, vf b) {
+    return wasm_f32x4_mul(a, b);
+}
+
+ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
+#ifdef VECTOR_RELAXED
+    return wasm_f32x4_relaxed_madd(a, b, c);
+#else
+    return wasm_f32x4_add(wasm_f32x4_mul(a, b), c);
+#endif
+}
+
+/* pmin and pmax are one instruction on x86, where min and max take several. */
+ALWAYS_INLINE vf vf_min(vf a, vf b) {
+    return wasm_f32x4_pmin(a, b);
+}
+
+ALWAYS_INLINE vf vf_max(vf a, vf b) {
+    return wasm_f32x4_pmax(a, b);
+}
+
+ALWAYS_INLINE vf vf_abs(vf x) {
+    return wasm_f32x4_abs(x);
+}
+
+ALWAYS_INLINE vf swap_pairs(vf x) {
+    return wasm_i32x4_shuffle(x, x, 2, 3, 0, 1);
+}
+
+ALWAYS_INLINE vf swap_neighbours(vf x) {
+    return wasm_i32x4_shuffle(x, x, 1, 0, 3, 2);
+}
+
+ALWAYS_INLINE float vf_sum(vf x) {
+    const vf pairs = wasm_f32x4_add(x, swap_pairs(x));
+    return wasm_f32x4_extract_lane(wasm_f32x4_add(pairs, swap_neighbours(pairs)), 0);
+}
+
+ALWAYS_INLINE float vf_largest(vf x) {
+    const vf pairs = vf_max(x, swap_pairs(x));
+    return wasm_f32x4_extract_lane(vf_max(pairs, swap_neighbours(pairs)), 0);
+}
+
+ALWAYS_INLINE float vf_least(vf x) {
+    const vf pairs = vf_min(x, swap_pairs(x));
+    return wasm_f32x4_extract_lane(vf_min(pairs, swap_neighbours(pairs)), 0);
+}
+
+ALWAYS_INLINE vi vi_round(vf x) {
+#ifdef VECTOR_RELAXED
+    return wasm_i32x4_relaxed_trunc_f32x4(wasm_f32x4_nearest(x));
+#else
+    return wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(x));
+#endif
+}
+
+ALWAYS_INLINE vf vf_of_vi(vi x) {
+    return wasm_f32x4_convert_i32x4(x);
+}
+
+ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
+    return wasm_i32x4_add(x, wasm_i32x4_shl(n, 23));
+}
+
+ALWAYS_INLINE vi vi_set1(int32_t x) {
+    return wasm_i32x4_splat(x);
+}
+
+ALWAYS_INLINE vi vi_add(vi a, vi b) {
+    return wasm_i32x4_add(a, b);
+}
+
+ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
+    const v128_t words = wasm_i16x8_narrow_i32x4(x, x);
+    wasm_v128_store32_lane(p, wasm_u8x16_narrow_i16x8(words, words), 0);
+}
+
+#ifdef VECTOR_RELAXED
+
+typedef v128_t vi_weights;
+typedef v128_t vi_activations;
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    return wasm_v128_load32_splat(p);
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, sum);
+}
+
+#else
+
+typedef struct vi_pairs {
+    v128_t even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
+} vi_pairs;
+
+typedef vi_pairs vi_weights;
+typedef vi_pairs vi_activations;
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    const v128_t bytes = wasm_v128_load(p);
+    return (vi_weights){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
+                        .odd = wasm_i16x8_shr(bytes, 8)};
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    const v128_t bytes = wasm_v128_load32_splat(p);
+    return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
+                            .odd = wasm_u16x8_shr(bytes, 8)};
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    const v128_t even = wasm_i32x4_dot_i16x8(x.even, w.even);
+    const v128_t odd = wasm_i32x4_dot_i16x8(x.odd, w.odd);
+    return wasm_i32x4_add(sum, wasm_i32x4_add(even, odd));
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The forward pass, top to bottom. */
+#include "models/bert.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/full.h"
+#include "base/checked.h"
+#include "base/memory.h"
+
+struct state {
+    float *x;       /* [tokens, hidden_size]: the hidden states */
+    float *y;       /* [tokens, hidden_size]: what a block adds to them */
+    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size)] */
+    float *context; /* [tokens, hidden_size]: attention's result */
+    void *linear_scratch;
+    void *attention_scratch;
+};
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t wide_size(const struct bert_config *c) {
+    return larger(3 * (size_t)c->hidden_size, c->intermediate_size);
+}
+
+static size_t scratch_size(const struct bert_config *c) {
+    return larger(c->hidden_size, c->intermediate_size);
+}
+
+size_t bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest) {
+    const struct bert_config *c = &model->config;
+    const size_t states = round_up(tokens * c->hidden_size * sizeof(float), MEMORY_ALIGNMENT);
+    const size_t wide = round_up(tokens * wide_size(c) * sizeof(float), MEMORY_ALIGNMENT);
+    return 3 * states + wide + linear_scratch_bytes(tokens, scratch_size(c)) +
+           round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
+                    MEMORY_ALIGNMENT);
+}
+
+static struct state take_state(const struct bert *model, struct workspace *space, size_t tokens,
+                               size_t longest) {
+    const struct bert_config *c = &model->config;
+    const size_t states = tokens * c->hidden_size * sizeof(float);
+    struct state s;
+    s.x = workspace_take(space, states);
+    s.y = workspace_take(space, states);
+    s.context = workspace_take(space, states);
+    s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
+    s.linear_scratch = workspace_take(space, linear_scratch_bytes(tokens, scratch_size(c)));
+    s.attention_scratch = workspace_take(
+        space, attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads));
+    return s;
+}
+
+static size_t longest_text(const struct bert_batch *batch) {
+    size_t longest = 0;
+    for (size_t i = 0; i < batch->texts; i++)
+        longest = larger(longest, batch->starts[i + 1] - batch->starts[i]);
+    return longest;
+}
+
+/* x = layer_norm(token embedding + position embedding + token type 0) */
+static void embed_tokens(const struct bert *model, const struct bert_batch *batch, float *x,
+                         float *positions) {
+    const size_t size = model->config.hidden_size;
+    const struct tensor *table = model->token_embedding;
+    for (size_t i = 0; i < batch->texts; i++)
+        for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
+            const unsigned char *row = (const unsigned char *)model->token_rows +
+                                       (size_t)batch->ids[t] * (size_t)table->row_bytes;
+            table->format->dequantise(row, size, x + t * size);
+            memcpy(positions + t * size, model->position_embedding + (t - batch->starts[i]) * size,
+                   size * sizeof(float));
+        }
+    model->kernels->layer_norm(x, positions, model->embedding_norm.weight,
+                               model->embedding_norm.bias, model->config.layer_norm_epsilon,
+                               batch->starts[batch->texts], size);
+}
+
+/* y = W_o attention(W_qkv x) */
+static void attention_block(const struct bert *model, const struct bert_layer *layer,
+                            const struct bert_batch *batch, const struct state *s) {
+    const size_t size = model->config.hidden_size, tokens = batch->starts[batch->texts];
+    const struct attention_shape shape = {.heads = model->config.heads,
+                                          .head_size = size / model->config.heads,
+                                          .ld_qkv = 3 * size,
+                                          .ld_context = size};
+    linear_apply(&layer->qkv, s->x, tokens, s->wide, s->linear_scratch);
+    for (size_t i = 0; i < batch->texts; i++) {
+        const size_t start = batch->starts[i];
+        const float *q = s->wide + start * 3 * size;
+        attention_full(model->kernels, &shape, q, q + size, q + 2 * size, s->context + start * size,
+                       batch->starts[i + 1] - start, s->attention_scratch);
+    }
+    linear_apply(&layer->output, s->context, tokens, s->y, s->linear_scratch);
+}
+
+/* y = W_down activation(W_up x) */
+static void feed_forward_block(const struct bert *model, const struct bert_layer *layer,
+                               size_t tokens, const struct state *s) {
+    const size_t values = tokens * model->config.intermediate_size;
+    linear_apply(&layer->up, s->x, tokens, s->wide, s->linear_scratch);
+    if (model->config.relu)
+        model->kernels->relu(s->wide, values);
+    else
+        model->kernels->gelu(s->wide, values);
+    linear_apply(&layer->down, s->wide, tokens, s->y, s->linear_scratch);
+}
+
+/* x = layer_norm(x + y) */
+static void add_and_norm(const struct bert *model, const struct norm *norm, size_t tokens,
+                         const struct state *s) {
+    model->kernels->layer_norm(s->x, s->y, norm->weight, norm->bias,
+                               model->config.layer_norm_epsilon, tokens, model->config.hidden_size);
+}
+
+/* One text's hidden states [tokens, hidden_size] to its embedding. */
+static void pool(const struct bert *model, const float *x, size_t tokens, size_t skipped,
+                 float *row) {
+    const size_t size = model->config.hidden_size;
+    if (model->config.pooling == BERT_POOL_CLS) {
+        memcpy(row, x, size * sizeof *row);
+    } else {
+        memset(row, 0, size * sizeof *row);
+        for (size_t t = skipped; t < tokens; t++)
+            model->kernels->add(row, x + t * size, size);
+        for (size_t i = 0; i < size; i++)
+            row[i] /= (float)(tokens - skipped);
+    }
+}
+
+void bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
+                  struct workspace *space,
+                  void (*hidden)(void *context, size_t layer, const float *states), void *context) {
+    const size_t tokens = batch->starts[batch->texts], size = model->config.hidden_size;
+    const struct state s = take_state(model, space, tokens, longest_text(batch));
+    embed_tokens(model, batch, s.x, s.y);
+    if (hidden)
+        hidden(context, 0, s.x);
+    for (size_t l = 0; l < model->config.layers; l++) {
+        const struct bert_layer *layer = &model->layer[l];
+        attention_block(model, layer, batch, &s);
+        add_and_norm(model, &layer->attention_norm, tokens, &s);
+        feed_forward_block(model, layer, tokens, &s);
+        add_and_norm(model, &layer->output_norm, tokens, &s);
+        if (hidden)
+            hidden(context, l + 1, s.x);
+    }
+    for (size_t i = 0; i < batch->texts; i++)
+        pool(model, s.x + batch->starts[i] * size, batch->starts[i + 1] - batch->starts[i],
+             batch->skipped ? batch->skipped[i] : 0, rows + i * size);
+}

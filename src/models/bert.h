@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The BERT encoder with pooling: MiniLM, BGE, GTE, E5 and their like.
+ * Source: Devlin et al., BERT (2018); pooling as in sentence-transformers. */
+#ifndef WISP_MODELS_BERT_H
+#define WISP_MODELS_BERT_H
+
+#include "models/linear.h"
+
+enum bert_pooling { BERT_POOL_MEAN = 1, BERT_POOL_CLS = 2 };
+
+struct bert_config {
+    uint32_t hidden_size, intermediate_size, layers, heads, vocabulary_size;
+    uint32_t max_positions, token_types;
+    float layer_norm_epsilon;
+    bool relu; /* else GELU */
+    enum bert_pooling pooling;
+    bool normalize;
+};
+
+struct norm {
+    float *weight, *bias; /* [hidden_size] */
+};
+
+struct bert_layer {
+    struct linear qkv;    /* hidden_size to 3 hidden_size */
+    struct linear output; /* hidden_size to hidden_size */
+    struct norm attention_norm;
+    struct linear up;   /* hidden_size to intermediate_size */
+    struct linear down; /* and back */
+    struct norm output_norm;
+};
+
+struct bert {
+    struct bert_config config;
+    const struct kernels *kernels;
+    const struct tensor *token_embedding; /* [vocabulary_size, hidden_size], as in the file */
+    const void *token_rows;               /* its bytes */
+    void *owned_token_rows;               /* the same where they are a copy, else NULL */
+    float *position_embedding; /* [max_positions, hidden_size], with token type 0 added */
+    struct norm embedding_norm;
+    struct bert_layer *layer; /* [layers] */
+    size_t resident_bytes;
+};
+
+/* Texts packed one after the other, without padding. */
+struct bert_batch {
+    size_t texts;
+    const int32_t *ids;    /* [tokens], each below vocabulary_size */
+    const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
+    const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; NULL for none */
+};
+
+/* Reads and checks the hyper-parameters. */
+wisp_status bert_read_config(const struct directory *dir, struct bert_config *config,
+                             wisp_error *error);
+
+/* Reads all weights. `dir` must outlive the model, whose token embedding stays in the file where
+ * that is in memory. */
+wisp_status bert_load(struct bert *model, const struct directory *dir,
+                      const struct kernels *kernels, bool int8, wisp_error *error);
+
+void bert_release(struct bert *model);
+
+/* Working memory for batches of up to `tokens` tokens, the longest text having `longest`. */
+size_t bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest);
+
+/* Embeds the batch: rows [texts, hidden_size]. `hidden`, where it is not NULL, is called with the
+ * hidden states [tokens, hidden_size] after the embeddings (layer 0) and after each layer. */
+void bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
+                  struct workspace *space,
+                  void (*hidden)(void *context, size_t layer, const float *states), void *context);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/linear.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/memory.h"
+
+enum { NAME_BYTES = 128 };
+
+/* Rows [first, first + rows) of a tensor as floats; `stored` is room for them as in the file. */
+static wisp_status read_rows(const struct directory *dir, const struct tensor *tensor, size_t first,
+                             size_t rows, void *stored, float *values, wisp_error *error) {
+    const void *bytes;
+    TRY(directory_rows(dir, tensor, first, rows, stored, &bytes, error));
+    tensor->format->dequantise(bytes, rows * (size_t)tensor->dims[0], values);
+    return WISP_OK;
+}
+
+wisp_status load_floats(const struct directory *dir, const char *name, size_t rows,
+                        size_t row_length, float **values, wisp_error *error) {
+    const struct tensor *tensor;
+    TRY(directory_require_tensor(dir, name, row_length, rows, &tensor, error));
+    const size_t bytes = rows * row_length * sizeof(float);
+    *values = memory_allocate(bytes);
+    void *stored = memory_allocate((size_t)tensor->bytes);
+    wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
+    if (status == WISP_OK)
+        status = read_rows(dir, tensor, 0, rows, stored, *values, error);
+    memory_free(stored);
+    return status;
+}
+
+/* The weights that are stacked, and room for one panel of their rows. */
+struct stack {
+    const struct directory *dir;
+    const struct tensor *parts[LINEAR_MAX_PARTS];
+    size_t n; /* rows of each part */
+    size_t k;
+    size_t panel;
+    void *stored;
+    float *values; /* [panel, k] */
+};
+
+/* Rows [first, first + rows) of the stack into stack->values; they may lie in two parts. */
+static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
+                                     wisp_error *error) {
+    float *values = stack->values;
+    while (rows > 0) {
+        const size_t row = first % stack->n, left = stack->n - row;
+        const size_t here = rows < left ? rows : left;
+        TRY(read_rows(stack->dir, stack->parts[first / stack->n], row, here, stack->stored, values,
+                      error));
+        values += here * stack->k;
+        first += here;
+        rows -= here;
+    }
+    return WISP_OK;
+}
+
+static wisp_status pack_panels(const struct linear *layer, const struct stack *stack,
+                               wisp_error *error) {
+    const size_t panel = stack->panel, k = layer->k;
+    unsigned char *packed = layer->weights;
+    for (size_t first = 0; first < layer->n; first += panel) {
+        const size_t rows = layer->n - first < panel ? layer->n - first : panel;
+        TRY(read_stacked_rows(stack, first, rows, error));
+        if (layer->int8) {
+            pack_int8(stack->values, k, rows, k, panel, packed);
+            packed += packed_int8_bytes(panel, k, panel);
+        } else {
+            pack_f32(stack->values, k, rows, k, panel, (float *)(void *)packed);
+            packed += packed_f32_floats(panel, k, panel) * sizeof(float);
+        }
+    }
+    return WISP_OK;
+}
+
+static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
+    const size_t panel = stack->panel, n = layer->n, k = layer->k;
+    size_t row_bytes = 0;
+    for (size_t i = 0; i < layer->n / stack->n; i++)
+        if (stack->parts[i]->row_bytes > row_bytes)
+            row_bytes = (size_t)stack->parts[i]->row_bytes;
+    layer->bytes = layer->int8 ? packed_int8_bytes(n, k, panel)
+                               : packed_f32_floats(n, k, panel) * sizeof(float);
+    layer->weights = memory_allocate(layer->bytes);
+    stack->stored = memory_allocate(panel * row_bytes);
+    stack->values = memory_allocate(panel * k * sizeof(float));
+    const bool room = layer->weights && stack->stored && stack->values;
+    const wisp_status status =
+        room ? pack_panels(layer, stack, error) : fail_memory(error, layer->bytes);
+    memory_free(stack->stored);
+    memory_free(stack->values);
+    return status;
+}
+
+static wisp_status load_bias(struct linear *layer, const struct directory *dir,
+                             const char *const names[], size_t n, wisp_error *error) {
+    layer->bias = memory_allocate(layer->n * sizeof(float));
+    if (!layer->bias)
+        return fail_memory(error, layer->n * sizeof(float));
+    layer->bytes += layer->n * sizeof(float);
+    for (size_t i = 0; i < layer->n / n; i++) {
+        char name[NAME_BYTES];
+        float *part = NULL;
+        snprintf(name, sizeof name, "%s.bias", names[i]);
+        const wisp_status status = load_floats(dir, name, 1, n, &part, error);
+        if (status == WISP_OK)
+            memcpy(layer->bias + i * n, part, n * sizeof *part);
+        memory_free(part);
+        TRY(status);
+    }
+    return WISP_OK;
+}
+
+wisp_status linear_load(struct linear *layer, const struct directory *dir,
+                        const char *const names[], size_t parts, size_t n, size_t k,
+                        const struct kernels *kernels, bool int8, wisp_error *error) {
+    struct stack stack = {.dir = dir, .n = n, .k = k};
+    stack.panel = int8 ? kernels->int8_panel : kernels->f32_panel;
+    *layer = (struct linear){.kernels = kernels, .n = n * parts, .k = k, .int8 = int8};
+    for (size_t i = 0; i < parts; i++) {
+        char name[NAME_BYTES];
+        snprintf(name, sizeof name, "%s.weight", names[i]);
+        TRY(directory_require_tensor(dir, name, k, n, &stack.parts[i], error));
+    }
+    TRY(load_weights(layer, &stack, error));
+    return load_bias(layer, dir, names, n, error);
+}
+
+void linear_release(struct linear *layer) {
+    memory_free(layer->weights);
+    memory_free(layer->bias);
+    *layer = (struct linear){0};
+}
+
+static size_t padded(size_t bytes) {
+    return round_up(bytes, MEMORY_ALIGNMENT);
+}
+
+size_t linear_scratch_bytes(size_t m, size_t k) {
+    return padded(m * int8_row_bytes(k)) + 2 * padded(m * int8_blocks(k) * sizeof(float));
+}
+
+void linear_apply(const struct linear *layer, const float *x, size_t m, float *y, void *scratch) {
+    const size_t n = layer->n, k = layer->k;
+    if (!layer->int8) {
+        layer->kernels->gemm_f32(x, k, layer->weights, layer->bias, y, n, m, n, k);
+        return;
+    }
+    unsigned char *at = scratch;
+    struct quantised_rows rows = {.q = at};
+    at += padded(m * int8_row_bytes(k));
+    rows.scale = (float *)(void *)at;
+    at += padded(m * int8_blocks(k) * sizeof(float));
+    rows.zero = (float *)(void *)at;
+    layer->kernels->quantise(x, m, k, rows);
+    layer->kernels->gemm_int8(rows, layer->weights, layer->bias, y, n, m, n, k);
+}
