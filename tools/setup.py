@@ -13,6 +13,8 @@ import importlib
 import sys
 from pathlib import Path
 
+sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+
 REPO = Path(__file__).resolve().parents[1]
 TOOLS = REPO / ".tools"
 
@@ -32,7 +34,7 @@ COMPONENTS = {
     "cmocka": Component(
         "cmocka", 1, (".tools/cmocka/src/cmocka.c", ".tools/cmocka/lib/libcmocka.a"), (),
         "cmocka 1.1.7: unit tests in C, as source and as a static library",
-        "unpack cmocka's source so that .tools/cmocka has its include/ and src/"),
+        "put cmocka 1.1.7's source archive at .tools/debs/cmocka_1.1.7.orig.tar.xz"),
     "clang": Component(
         "llvm", 1, programs("clang", "clang-format", "clang-tidy", "llvm-symbolizer", "llvm-cov"), (),
         "clang, clang-format and clang-tidy 19, with sanitizers and libFuzzer",
@@ -48,12 +50,12 @@ COMPONENTS = {
     "m32": Component(
         "cross", 1, programs("gcc-m32"), (), "32-bit x86 programs with the system's gcc", "apt install gcc-multilib"),
     "python": Component(
-        "scripting", 1, programs("python"), ("tools/requirements.txt",),
+        "scripting", 1, (*programs("python"), ".tools/python/bin/python"), ("tools/requirements.txt",),
         "Python with the packages of tools/requirements.txt",
         "apt install python3-venv, or look at the pip message above"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
-        "the npm packages of package.json", "npm ci"),
+        "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(
@@ -95,6 +97,17 @@ def install(name):
     say(f"{name} is ready")
 
 
+def try_install(name, setup_error):
+    """Installs a component or says why not and what to do; returns whether it went well."""
+    try:
+        install(name)
+        return True
+    except (setup_error, OSError) as error:
+        say(f"{name} could not be set up: {error}")
+        say(f"what you can do: {COMPONENTS[name].by_hand}; then run this again")
+        return False
+
+
 def install_missing(names):
     """Installs one after the other, alone on this checkout; returns whether all went well."""
     workspace = importlib.import_module("setup.workspace")
@@ -105,15 +118,10 @@ def install_missing(names):
         except BlockingIOError:
             say("waiting for another setup.py to finish")
             fcntl.flock(lock, fcntl.LOCK_EX)
+        workspace.clear_temporary()
         for name in names:
-            if is_done(name):
-                continue
-            try:
-                install(name)
-            except (workspace.SetupError, OSError) as error:
-                say(f"{name} could not be set up: {error}\n"
-                    f"setup: what you can do: {COMPONENTS[name].by_hand}; then run this again")
-                good = False
+            if not is_done(name):
+                good = try_install(name, workspace.SetupError) and good
     return good
 
 
@@ -137,12 +145,19 @@ def parse_arguments():
 def main():
     names = parse_arguments().names
     missing = [name for name in dict.fromkeys(names) if not is_done(name)]
-    if missing:
+    if not missing:
+        return 0
+    try:
         TOOLS.mkdir(exist_ok=True)
         # The folder keeps itself out of git, whatever the repository's own .gitignore says.
         (TOOLS / ".gitignore").write_text("*\n", encoding="utf-8")
         return 0 if install_missing(missing) else 1
-    return 0
+    except OSError as error:
+        say(f"{TOOLS.name} cannot be written: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; run it again to go on")
+        return 130
 
 
 if __name__ == "__main__":

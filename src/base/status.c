@@ -48,10 +48,10 @@ static void append_prefix(char *text, size_t capacity, size_t *used, const char 
     va_end(args);
 }
 
-wisp_status fail(wisp_error *error, wisp_status status, const char *file, const char *field,
-                 const char *format, ...) {
+void set_error(wisp_error *error, wisp_status status, const char *file, const char *field,
+               const char *format, ...) {
     if (!error)
-        return status;
+        return;
     *error = (wisp_error){.status = status};
     size_t used = 0;
     if (file && *file) {
@@ -66,10 +66,4 @@ wisp_status fail(wisp_error *error, wisp_status status, const char *file, const 
     va_start(args, format);
     append(error->message, sizeof error->message, &used, format, args);
     va_end(args);
-    return status;
-}
-
-wisp_status fail_memory(wisp_error *error, uint64_t bytes) {
-    return fail(error, WISP_ERROR_MEMORY, NULL, NULL, "out of memory: %llu bytes were needed",
-                (unsigned long long)bytes);
 }

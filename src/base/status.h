@@ -5,12 +5,18 @@
 
 #include "wisp.h"
 
-/* Fills `error` (may be NULL) and returns `status`. `file` and `field` may be NULL; where given,
- * they precede the formatted text in the message. */
-wisp_status fail(wisp_error *error, wisp_status status, const char *file, const char *field,
-                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Fills `error` (may be NULL). `file` and `field` may be NULL; where given, they precede the
+ * formatted text in the message. */
+void set_error(wisp_error *error, wisp_status status, const char *file, const char *field,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-wisp_status fail_memory(wisp_error *error, uint64_t bytes);
+/* set_error as an expression whose value is `status`, which lets the compiler see that a failing
+ * function does not go on to return WISP_OK. */
+#define fail(error, status, ...) (set_error(error, status, __VA_ARGS__), (wisp_status)(status))
+
+#define fail_memory(error, bytes)                                                                  \
+    fail(error, WISP_ERROR_MEMORY, NULL, NULL, "out of memory: %llu bytes were needed",            \
+         (unsigned long long)(bytes))
 
 /* Passes a failure on to the caller. */
 #define TRY(call)                                                                                  \

@@ -211,6 +211,7 @@ static wisp_status reject_repeated_keys(struct parser *p, const struct json *obj
 
 static wisp_status parse_key(struct parser *p, struct json *member) {
     skip_space(p);
+    member->raw_key = p->text + p->at;
     if (!accept(p, '"'))
         return malformed(p, "an object needs a quoted key here");
     TRY(parse_string(p, &member->key, &member->key_length));
@@ -254,8 +255,7 @@ static wisp_status parse_container(struct parser *p, struct json *value, enum js
     return type == JSON_OBJECT ? reject_repeated_keys(p, value) : WISP_OK;
 }
 
-static wisp_status parse_value(struct parser *p, struct json *value) {
-    skip_space(p);
+static wisp_status parse_any(struct parser *p, struct json *value) {
     switch (peek(p)) {
     case '{':
         return parse_container(p, value, JSON_OBJECT, '}');
@@ -274,6 +274,14 @@ static wisp_status parse_value(struct parser *p, struct json *value) {
     default:
         return parse_number(p, value);
     }
+}
+
+static wisp_status parse_value(struct parser *p, struct json *value) {
+    skip_space(p);
+    value->raw = p->text + p->at;
+    TRY(parse_any(p, value));
+    value->raw_length = (size_t)(p->text + p->at - value->raw);
+    return WISP_OK;
 }
 
 wisp_status json_parse(struct arena *arena, const char *text, size_t length, const char *file,

@@ -25,6 +25,9 @@ struct json {
     size_t key_length;
     const char *text; /* of a string, terminated UTF-8, or the digits of a number */
     size_t text_length;
+    const char *raw_key; /* in an object: the key's opening quote in the parsed text */
+    const char *raw;     /* the value as it stands in the parsed text, which the caller keeps */
+    size_t raw_length;
     const struct json *first; /* member */
     const struct json *next;  /* sibling */
 };

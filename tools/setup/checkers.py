@@ -1,7 +1,7 @@
 """Programs that look for mistakes: cppcheck and valgrind."""
 
-from .apt import LIBRARIES, fetch_programs
-from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, works, wrap_private_program,
+from .prefix import LIBRARIES, fetch_programs
+from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program, write_wrapper)
 
 OVERRUN = """\
@@ -63,13 +63,16 @@ def try_valgrind():
 
 def install_valgrind():
     system = system_program("valgrind")
-    if system and works([system, "--quiet", "true"]):
+    if system:
         wrap_system_program("valgrind", system)
-    else:
-        with building("valgrind") as prefix:
-            fetch_programs(prefix, ["valgrind", "libc6-dbg"])
-            link_debug_files(prefix)
-        write_wrapper("valgrind", 'VALGRIND_LIB="$tools/valgrind/usr/libexec/valgrind" exec '
-                                  '"$tools/valgrind/usr/bin/valgrind.bin" '
-                                  '--extra-debuginfo-path="$tools/valgrind/debug" "$@"\n')
+        try:
+            return try_valgrind()
+        except SetupError:
+            pass  # without the C library's debug symbols valgrind is of no use
+    with building("valgrind") as prefix:
+        fetch_programs(prefix, ["valgrind", "libc6-dbg"])
+        link_debug_files(prefix)
+    write_wrapper("valgrind", 'VALGRIND_LIB="$tools/valgrind/usr/libexec/valgrind" exec '
+                              '"$tools/valgrind/usr/bin/valgrind.bin" '
+                              '--extra-debuginfo-path="$tools/valgrind/debug" "$@"\n')
     try_valgrind()

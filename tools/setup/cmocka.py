@@ -1,12 +1,14 @@
 """cmocka's source, for the Makefile to compile for each kind of build, and a library made from it."""
 
+import hashlib
 import tarfile
 
-from .apt import fetch_source
-from .workspace import building, run, step
+from .apt import DEBS, fetch_source
+from .workspace import SetupError, building, run, step
 
-# Debian's stable suites keep their upstream version: this one is 1.1.7.
 SUITE = "trixie"
+ARCHIVE = DEBS / "cmocka_1.1.7.orig.tar.xz"
+SHA256 = "810570eb0b8d64804331f82b29ff47c790ce9cd6b163e98d47a4807047ecad82"
 
 # What cmocka's configure step finds on any POSIX system with gcc or clang.
 CONFIGURATION = """\
@@ -30,9 +32,9 @@ FILES = {
 }
 
 
-def unpack_source(archive, folder):
+def unpack_source(folder):
     """Unpacks the files that make up the library."""
-    with tarfile.open(archive) as tar:
+    with tarfile.open(ARCHIVE) as tar:
         top = tar.getnames()[0].partition("/")[0]
         for member, place in FILES.items():
             (folder / place).parent.mkdir(exist_ok=True)
@@ -50,8 +52,17 @@ def build_library(folder):
         (folder / "lib/cmocka.o").unlink()
 
 
+def check_archive():
+    if not ARCHIVE.exists():
+        raise SetupError(f"{SUITE} has another version than {ARCHIVE.name}")
+    if hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() != SHA256:
+        raise SetupError(f"{ARCHIVE} is not the archive it should be; remove it to have it downloaded again")
+
+
 def install_cmocka():
-    archive = fetch_source(SUITE, "cmocka")
+    if not ARCHIVE.exists():
+        fetch_source(SUITE, "cmocka")
+    check_archive()
     with building("cmocka") as folder:
-        unpack_source(archive, folder)
+        unpack_source(folder)
         build_library(folder)

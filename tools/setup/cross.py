@@ -2,15 +2,15 @@
 
 import re
 
-from .apt import LIBRARIES, ON_EVERY_HOST, fetch_programs
-from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, works, wrap_private_program,
+from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
+from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program, write_wrapper)
 
 ARM_PROGRAMS = tuple(f"aarch64-linux-gnu-{name}" for name in ("gcc", "ar", "objdump", "nm", "strip"))
 
-HELLO = """\
-#include <stdio.h>
-int main(void) { return printf("%zu\\n", sizeof(void *)) < 0; }
+POINTER_SIZE = """\
+#include <stdlib.h>
+int main(void) { return sizeof(void *) != 4; }
 """
 
 DOT_PRODUCT = """\
@@ -31,7 +31,8 @@ def use_system_arm():
     paths = {name: system_program(name) for name in ARM_PROGRAMS}
     if not emulator or not all(paths.values()):
         return False
-    wrap_system_program("qemu-aarch64", emulator)
+    write_wrapper("qemu-aarch64", 'QEMU_LD_PREFIX="${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}" '
+                                  f'exec "{emulator}" "$@"\n')
     for name, path in paths.items():
         wrap_system_program(name, path)
     return True
@@ -53,7 +54,8 @@ def use_private_arm():
                 emulator.unlink()
     for name in ARM_PROGRAMS:
         wrap_private_program(name, f"aarch64/usr/bin/{name}", [f"aarch64/{LIBRARIES}"])
-    write_wrapper("qemu-aarch64", 'exec "$tools/aarch64/usr/bin/qemu-aarch64-static" "$@"\n')
+    write_wrapper("qemu-aarch64", 'QEMU_LD_PREFIX="${QEMU_LD_PREFIX:-$tools/aarch64/usr/aarch64-linux-gnu}" '
+                                  'exec "$tools/aarch64/usr/bin/qemu-aarch64-static" "$@"\n')
 
 
 def install_aarch64():
@@ -61,20 +63,19 @@ def install_aarch64():
         use_private_arm()
     with scratch() as folder, step("trying the ARM compiler and emulator"):
         (folder / "probe.c").write_text(DOT_PRODUCT, encoding="utf-8")
-        run([BIN / "aarch64-linux-gnu-gcc", "-O2", "-march=armv8.2-a+dotprod", "-static", "probe.c", "-o", "probe"],
-            cwd=folder)
-        run([BIN / "qemu-aarch64", "./probe"], cwd=folder)
+        for flags in (["-static"], []):
+            run([BIN / "aarch64-linux-gnu-gcc", "-O2", "-march=armv8.2-a+dotprod", *flags, "probe.c", "-o", "probe"],
+                cwd=folder)
+            run([BIN / "qemu-aarch64", "./probe"], cwd=folder)
 
 
-def compiles_and_runs(compiler):
-    """Whether `compiler` makes 32-bit programs that run, with the address sanitizer too."""
-    with scratch() as folder:
-        (folder / "probe.c").write_text(HELLO, encoding="utf-8")
+def try_m32(*compiler):
+    """Makes and runs 32-bit programs, with the address sanitizer too."""
+    with scratch() as folder, step(f"trying {' '.join(map(str, compiler))}"):
+        (folder / "probe.c").write_text(POINTER_SIZE, encoding="utf-8")
         for flags in (["-O2"], ["-static"], ["-fsanitize=address,undefined"]):
-            command = [*compiler, *flags, folder / "probe.c", "-o", folder / "probe"]
-            if not works(command) or run([folder / "probe"]) != "4\n":
-                return False
-    return True
+            run([*compiler, *flags, "probe.c", "-o", "probe"], cwd=folder)
+            run([folder / "probe"])
 
 
 def use_private_m32():
@@ -86,15 +87,16 @@ def use_private_m32():
     write_wrapper("gcc-m32", f"""\
 gcc=$tools/m32/usr/lib/gcc/{machine}/{version}/32
 libc=$tools/m32/usr/lib32
-exec gcc -m32 -B"$gcc" -B"$libc" -idirafter "$tools/m32/usr/include" "$@" -L"$gcc" -L"$libc" \\
-	-Wl,--dynamic-linker="$libc/ld-linux.so.2" -Wl,-rpath,"$libc"
+exec gcc -m32 -idirafter /usr/include/{machine} -idirafter "$tools/m32/usr/include/{machine}" \\
+	-B"$gcc" -B"$libc" "$@" -L"$gcc" -L"$libc" \\
+	-Wl,--dynamic-linker="$libc/ld-linux.so.2" -Wl,-rpath,"$libc" -Wl,--disable-new-dtags
 """)
 
 
 def install_m32():
-    if compiles_and_runs(["gcc", "-m32"]):
+    try:
+        try_m32("gcc", "-m32")
         return write_wrapper("gcc-m32", 'exec gcc -m32 "$@"\n')
-    use_private_m32()
-    with step("trying 32-bit programs"):
-        if not compiles_and_runs([BIN / "gcc-m32"]):
-            raise SetupError("programs made by .tools/bin/gcc-m32 do not run here; does the kernel run 32-bit programs?")
+    except SetupError:
+        use_private_m32()
+    try_m32(BIN / "gcc-m32")

@@ -8,13 +8,14 @@ program, such as node or Python, and holds no absolute path.
 import os
 import re
 
-from .apt import LIBRARIES, fetch_debs, unpack
-from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_system_program,
-                        write_program, write_wrapper)
+from .apt import fetch_debs
+from .prefix import LIBRARIES, unpack
+from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, version_of,
+                        wrap_system_program, write_program, write_wrapper)
 
 OLDEST_VERSION = (3, 1, 50)  # the first with the final relaxed SIMD opcodes
 FRONT_ENDS = ("emcc", "em++", "emar", "emranlib")
-INSPECTORS = ("wasm-opt", "wasm-dis", "wasm-as", "wasm-objdump", "llvm-objdump")
+INSPECTORS = ("wasm-opt", "wasm-dis", "llvm-objdump")
 
 # "forky" has Emscripten 6 with LLVM 21, but it still moves; "trixie" stands, with 3.1.69 and LLVM 19.
 SUITES = ("forky", "trixie")
@@ -59,24 +60,26 @@ WARM_UP = """\
 #include <stdlib.h>
 #include <wasm_simd128.h>
 __attribute__((export_name("probe"))) float probe(const float *x, size_t n) {
-	float *copy = malloc(n * sizeof *copy);
-	v128_t sum = wasm_f32x4_relaxed_madd(wasm_v128_load(x), wasm_v128_load(copy), wasm_f32x4_splat(expf(x[0])));
+	float *copy = calloc(n, sizeof *copy);
+	v128_t sum = wasm_f32x4_add(wasm_v128_load(x), wasm_v128_load(copy));
+#ifdef __wasm_relaxed_simd__
+	sum = wasm_f32x4_relaxed_madd(sum, sum, wasm_f32x4_splat(expf(x[0])));
+#endif
 	free(copy);
 	return wasm_f32x4_extract_lane(sum, 0);
 }
-int main(void) { return printf("ready\\n") < 0; }
+int main(void) {
+	const float x[4] = {1, 2, 3, 4};
+	return probe(x, 4) != 1 || printf("ready\\n") < 0;
+}
 """
-
-
-def version_of(emcc):
-    match = re.search(r"\b(\d+)\.(\d+)\.(\d+)", run([emcc, "--version"]))
-    return tuple(map(int, match.groups())) if match else (0, 0, 0)
 
 
 def use_system():
     """Makes the wrappers run the system's Emscripten if it is recent enough."""
     emcc = system_program("emcc")
-    if not emcc or version_of(emcc) < OLDEST_VERSION:
+    version = re.search(r"\b(\d+)\.(\d+)\.(\d+)", version_of(emcc)) if emcc else None
+    if not version or tuple(map(int, version.groups())) < OLDEST_VERSION:
         return False
     folder = os.path.dirname(emcc)
     for name in FRONT_ENDS + INSPECTORS:
@@ -96,7 +99,7 @@ def fetch_emscripten():
             return fetch_debs(suite, ["emscripten"], NOT_USED)
         except SetupError as error:
             failures.append(str(error))
-    raise SetupError("\n".join(failures))
+    raise SetupError("\n".join(dict.fromkeys(failures)))
 
 
 def make_tool_folder(prefix):
@@ -117,19 +120,19 @@ def write_wrappers():
         write_wrapper(name, 'EM_CONFIG="$tools/emcc/config" '
                             f'exec python3 -E "$tools/emcc/usr/share/emscripten/{name}.py" "$@"\n')
     for name in INSPECTORS:
-        program = "llvm-objdump --mattr=+simd128,+relaxed-simd" if name == "wasm-objdump" else name
-        write_wrapper(name, f'exec "$tools/emcc/bin/"{program} "$@"\n')
+        write_wrapper(name, f'exec "$tools/emcc/bin/{name}" "$@"\n')
 
 
 def build_system_libraries():
     """Compiles for the usual kinds of build once, so that Emscripten's own libraries are there."""
     with scratch() as folder, step("building Emscripten's system libraries"):
         (folder / "probe.c").write_text(WARM_UP, encoding="utf-8")
-        common = [BIN / "emcc", "-msimd128", "-mrelaxed-simd", "probe.c"]
-        run([*common, "-O3", "-sSTANDALONE_WASM", "--no-entry", "-o", "probe.wasm"], cwd=folder)
-        run([*common, "-O3", "-sENVIRONMENT=node", "-o", "probe.js"], cwd=folder)
-        run([*common, "-O0", "-g", "-sENVIRONMENT=node", "-o", "probe.js"], cwd=folder)
-        run(["node", "probe.js"], cwd=folder)
+        emcc = [BIN / "emcc", "-msimd128", "probe.c"]
+        run([*emcc, "-mrelaxed-simd", "-O3", "-sSTANDALONE_WASM", "--no-entry", "-o", "probe.wasm"], cwd=folder)
+        for flags in (["-O0", "-g"], ["-O3"]):
+            # Without relaxed SIMD, which not every node runs.
+            run([*emcc, *flags, "-sENVIRONMENT=node", "-o", "probe.js"], cwd=folder)
+            run(["node", "probe.js"], cwd=folder)
 
 
 def install_emcc():
@@ -140,6 +143,6 @@ def install_emcc():
         make_tool_folder(prefix)
         (prefix / "config").write_text(CONFIGURATION, encoding="utf-8")
         # emcc's JavaScript optimiser imports its parser the way node finds packages.
-        (prefix / "usr/share/emscripten/node_modules").symlink_to("../nodejs")
+        (prefix / "usr/share/node_modules").symlink_to("nodejs")
     write_wrappers()
     build_system_libraries()

@@ -5,15 +5,16 @@ The version is pinned because clang-format's output differs between versions; 19
 
 import re
 
-from .apt import LIBRARIES, ON_EVERY_HOST, fetch_programs
-from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
-                        wrap_system_program)
+from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
+from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, version_of,
+                        wrap_private_program, wrap_system_program)
 
 VERSION = "19"
-PROGRAMS = ("clang", "clang++", "clang-format", "clang-tidy", "llvm-cov", "llvm-profdata", "llvm-symbolizer")
+PROGRAMS = ("clang", "clang-format", "clang-tidy", "llvm-cov", "llvm-profdata", "llvm-symbolizer")
 
 # Beyond what every host has: the development files of gcc, of which clang uses the installed ones.
-ASSUMED = ON_EVERY_HOST + r"|libgcc-\d+-dev|libobjc-\d+-dev|lib(asan|tsan|hwasan|lsan|ubsan|itm|atomic|gomp|quadmath)\d+"
+ASSUMED = ON_EVERY_HOST + (r"|libgcc-\d+-dev|libobjc-\d+-dev|"
+                           r"lib(asan|tsan|hwasan|lsan|ubsan|itm|atomic|gomp|quadmath)\d+")
 
 # libFuzzer is C++; clang reads this file for its own folder on each start.
 DRIVER_CONFIGURATION = "-L<CFGDIR>/../../gcc/{machine}/{version}\n"
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return size > 3 &
 """
 
 
-def probe():
+def try_clang():
     """Builds and runs a small fuzz target with the sanitizers."""
     with scratch() as folder, step("trying clang's sanitizers and libFuzzer"):
         (folder / "probe.c").write_text(PROBE, encoding="utf-8")
@@ -39,7 +40,7 @@ def use_system():
     """Makes the wrappers run the system's programs if all are there in the pinned version."""
     paths = {name: system_program(f"{name}-{VERSION}", name) for name in PROGRAMS}
     for path in paths.values():
-        if not path or not re.search(rf"version {VERSION}\.", run([path, "--version"])):
+        if not path or not re.search(rf"version {VERSION}\.", version_of(path)):
             return False
     for name, path in paths.items():
         wrap_system_program(name, path)
@@ -54,8 +55,7 @@ def use_private():
     with building("clang") as prefix:
         fetch_programs(prefix, packages, ASSUMED)
         configuration = DRIVER_CONFIGURATION.format(machine=run(["gcc", "-dumpmachine"]).strip(), version=gcc_version)
-        for name in ("clang.cfg", "clang++.cfg"):
-            (prefix / f"usr/lib/llvm-{VERSION}/bin" / name).write_text(configuration, encoding="utf-8")
+        (prefix / f"usr/lib/llvm-{VERSION}/bin/clang.cfg").write_text(configuration, encoding="utf-8")
     for name in PROGRAMS:
         wrap_private_program(name, f"clang/usr/lib/llvm-{VERSION}/bin/{name}", [f"clang/{LIBRARIES}"])
 
@@ -63,8 +63,8 @@ def use_private():
 def install_clang():
     if use_system():
         try:
-            return probe()
+            return try_clang()
         except SetupError:
             pass  # a system clang without compiler-rt: the private one has it
     use_private()
-    probe()
+    try_clang()

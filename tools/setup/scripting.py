@@ -4,17 +4,24 @@ import importlib.util
 import shutil
 import sys
 
-from .apt import fetch_debs, unpack
-from .workspace import REPO, TOOLS, SetupError, building, run, step, write_wrapper
+from .apt import fetch_debs
+from .prefix import unpack
+from .workspace import REPO, TOOLS, SetupError, building, run, scratch, step, write_wrapper
 
 REQUIREMENTS = REPO / "tools/requirements.txt"
 
 
-def private_pip(folder):
-    """pip from Debian's package, for a Python that came without; returns the command's beginning."""
-    unpack(fetch_debs(None, ["python3-pip-whl"], r"python3.*"), folder)
-    wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
-    return [str(wheel / "pip")]
+def install_requirements(python, pip):
+    with step(f"installing {REQUIREMENTS.name}"):
+        run([python, *pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "-r", REQUIREMENTS])
+
+
+def install_with_debians_pip(python):
+    """For a Python that came without pip: Debian's package of it holds a wheel that runs as it is."""
+    with scratch() as folder:
+        unpack(fetch_debs(None, ["python3-pip-whl"], assumed=".*"), folder)
+        wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
+        install_requirements(python, [wheel / "pip"])
 
 
 def install_python():
@@ -24,12 +31,9 @@ def install_python():
             run([sys.executable, "-m", "venv", "--without-pip", folder])
         if importlib.util.find_spec("ensurepip"):
             run([python, "-m", "ensurepip"])
-            pip = ["-m", "pip"]
+            install_requirements(python, ["-m", "pip"])
         else:
-            pip = private_pip(folder / "pip")
-        with step(f"installing {REQUIREMENTS.name}"):
-            run([python, *pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
-                 "-r", REQUIREMENTS])
+            install_with_debians_pip(python)
     write_wrapper("python", 'exec "$tools/python/bin/python" "$@"\n')
 
 

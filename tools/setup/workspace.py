@@ -19,7 +19,7 @@ WRAPPER_HEAD = """\
 # Written by tools/setup.py.
 self=$0
 [ -L "$self" ] && self=$(readlink -f "$self")
-tools=$(cd "${self%/*}/.." && pwd)
+tools=$(CDPATH= cd -- "${self%/*}/.." && pwd)
 """
 
 
@@ -51,18 +51,20 @@ def run(command, cwd=None, env=None):
     except OSError as error:
         raise SetupError(f"{words[0]} cannot be run: {error.strerror}") from error
     if done.returncode != 0:
-        last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-12:])
-        raise SetupError(f"this command ended with status {done.returncode}: {' '.join(words)}\n{last_lines}")
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        if len(lines) > 20:
+            lines[8:-12] = ["..."]
+        said = "\n".join(lines)
+        raise SetupError(f"this command ended with status {done.returncode}: {' '.join(words)}\n{said}")
     return done.stdout
 
 
-def works(command):
-    """Whether the command can be run and succeeds."""
+def version_of(program):
+    """What the program prints as its version, or nothing if it does not run."""
     try:
-        run(command)
+        return run([program, "--version"])
     except SetupError:
-        return False
-    return True
+        return ""
 
 
 def system_program(*names):
@@ -76,25 +78,34 @@ def system_program(*names):
     return None
 
 
+def clear_temporary():
+    """Removes what a killed run left behind."""
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def temporary_folder(name):
+    """Gives an empty folder that is gone afterwards."""
+    folder = TEMPORARY / name
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def building(name):
     """Gives a temporary folder that becomes .tools/NAME once the body has run to its end."""
-    folder = TEMPORARY / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    yield folder
-    shutil.rmtree(TOOLS / name, ignore_errors=True)
-    folder.rename(TOOLS / name)
+    with temporary_folder(name) as folder:
+        yield folder
+        shutil.rmtree(TOOLS / name, ignore_errors=True)
+        folder.rename(TOOLS / name)
 
 
-@contextlib.contextmanager
 def scratch():
     """Gives a temporary folder for trying a tool out."""
-    folder = TEMPORARY / "scratch"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    return temporary_folder("scratch")
 
 
 def write_program(path, text):

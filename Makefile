@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   make          the native library and program          make wasm       the WebAssembly modules
+#   make demo     embed sample texts both ways            make test       set up and run all tests
+#   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
+#   make coverage what the C tests reach                  make install    PREFIX=/usr/local, DESTDIR=
+#
+# Everything is built in build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := native
+
+CC = gcc
+PREFIX = /usr/local
+VERSION := $(shell sed -n 's/.*WISP_VERSION "\(.*\)".*/\1/p' src/wisp.h)
+
+WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
+# Contraction off: where a multiply-add is wanted it is written, so results do not depend on the
+# compiler's mood.
+COMMON = -std=c11 -D_GNU_SOURCE -Isrc -fvisibility=hidden -ffp-contract=off $(WARNINGS) -MMD -MP
+CFLAGS = -O3 -g
+LDLIBS = -lm -lpthread
+
+# "make V=1" prints the whole commands.
+Q = $(if $(V),,@)
+SAY = @printf '  %-8s %s\n'
+
+SETUP = python3 tools/setup.py
+
+# ---- sources --------------------------------------------------------------------------------------
+
+# What runs anywhere, and what needs a file system and threads.
+PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
+            $(wildcard src/quant/*.c src/models/*.c src/attention/*.c src/text/*.c) \
+            $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
+            $(addprefix src/engine/, model.c session.c embed.c build.c) \
+            $(addprefix src/kernels/, scalar.c pack.c select.c)
+HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
+          src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
+          src/engine/open_path.c src/engine/convert.c
+CLI := $(wildcard src/cli/*.c)
+
+KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx512.c
+KERNELS_aarch64 := src/kernels/neon.c
+KERNELS_i386 :=
+MACHINE := $(shell uname -m)
+
+ISA_avx2 = -mavx2 -mfma
+ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
+ISA_neon = -march=armv8.2-a+dotprod
+# The flags of the file being compiled, by its name.
+ISA = $(ISA_$(basename $(notdir $<)))
+
+# ---- flavours -------------------------------------------------------------------------------------
+#
+# A flavour is one way to build the C code: its objects go to build/NAME/. Tests and the program can
+# be built in every one of them.
+
+FLAVOURS := native asan tsan coverage aarch64 m32 debug
+
+CC_native = $(CC)
+FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC
+CC_debug = $(CC)
+FLAGS_debug = -O1 -g
+CC_asan = $(CC)
+FLAGS_asan = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CC_tsan = $(CC)
+FLAGS_tsan = -O1 -g -fsanitize=thread
+CC_coverage = $(CC)
+FLAGS_coverage = -O0 -g --coverage
+CC_aarch64 = .tools/bin/aarch64-linux-gnu-gcc
+FLAGS_aarch64 = -O2 -g
+LINK_aarch64 = -static
+CC_m32 = .tools/bin/gcc-m32
+FLAGS_m32 = -O1 -g -msse2 -mfpmath=sse
+
+MACHINE_native := $(MACHINE)
+MACHINE_debug := $(MACHINE)
+MACHINE_asan := $(MACHINE)
+MACHINE_tsan := $(MACHINE)
+MACHINE_coverage := $(MACHINE)
+MACHINE_aarch64 := aarch64
+MACHINE_m32 := i386
+
+TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+TEST_SUPPORT := $(filter-out tests/test_%.c, $(wildcard tests/*.c))
+
+define flavour
+LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(KERNELS_$(MACHINE_$(1))))
+CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
+SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o
+TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
+
+build/$(1)/%.o: src/%.c Makefile
+	@mkdir -p $$(@D)
+	$$(SAY) CC $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(ISA) -c $$< -o $$@
+
+build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka
+	@mkdir -p $$(@D)
+	$$(SAY) CC $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) -I.tools/cmocka/include -c $$< -o $$@
+
+build/$(1)/cmocka.o: | .tools/stamp/cmocka
+	@mkdir -p $$(@D)
+	$$(SAY) CC $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w -DHAVE_CONFIG_H -I.tools/cmocka/src -I.tools/cmocka/include \
+	    -c .tools/cmocka/src/cmocka.c -o $$@
+
+build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+
+$$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB_$(1))
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+
+.SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
+-include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
+endef
+$(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
+
+build/aarch64/%.o: | .tools/stamp/aarch64
+build/m32/%.o: | .tools/stamp/m32
+
+# ---- native ---------------------------------------------------------------------------------------
+
+.PHONY: native wasm
+native: build/wisp build/libwisp.a build/libwisp.so
+
+build/wisp: build/native/wisp
+	$(Q)cp $< $@
+
+# One object in which everything but wisp_* is local, so that no name of ours meets one of yours.
+build/libwisp.o: $(LIB_native)
+	$(SAY) LD $@
+	$(Q)$(CC) -r -nostdlib $^ -o $@
+	$(Q)objcopy --localize-hidden $@
+
+build/libwisp.a: build/libwisp.o
+	$(SAY) AR $@
+	$(Q)rm -f $@ && ar rcs $@ $<
+
+build/libwisp.so: $(LIB_native)
+	$(SAY) LINK $@
+	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 $^ $(LDLIBS) -o $@
+
+# ---- WebAssembly ----------------------------------------------------------------------------------
+
+WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp-contract=off \
+              $(WARNINGS) -MMD -MP
+WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
+            -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
+            -sERROR_ON_UNDEFINED_SYMBOLS=0
+WASM_simd128 = -msimd128
+WASM_relaxed = -msimd128 -mrelaxed-simd
+WASM_SOURCES := $(PORTABLE) src/base/pool_single.c src/kernels/simd128.c wasm/exports.c
+
+wasm: build/wasm/wisp-simd128.wasm build/wasm/wisp-relaxed.wasm
+
+define wasm_build
+OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(2))
+
+build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_$(1)) -c $$< -o $$@
+
+build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
+	$$(SAY) LINK $$@
+	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) $$^ -o $$@
+
+-include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
+endef
+$(eval $(call wasm_build,simd128,))
+$(eval $(call wasm_build,relaxed,src/kernels/relaxed.c))
+
+# ---- tools ----------------------------------------------------------------------------------------
+
+.tools/stamp/%:
+	$(SETUP) $*

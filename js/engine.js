@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+import { STATUS_CODES, WispError } from './errors.js';
+
+/**
+ * The functions of wasm/exports.c.
+ * @typedef {{
+ *   memory: WebAssembly.Memory,
+ *   _initialize: () => void,
+ *   allocate: (bytes: number) => number,
+ *   release: (block: number) => void,
+ *   engine_new: () => number,
+ *   engine_free: (engine: number) => void,
+ *   engine_open: (engine: number, size: number, compute: number, kernels: number) => number,
+ *   engine_embed: (engine: number, texts: number, n: number, prompt: number,
+ *                  dimensions: number, rows: number) => number,
+ *   engine_tokenize: (engine: number, bytes: number, length: number, ids: number,
+ *                     capacity: number, count: number) => number,
+ *   engine_error_message: (engine: number) => number,
+ *   engine_error_field: (engine: number) => number,
+ *   engine_stats: (engine: number, values: number) => void,
+ *   engine_numbers: (engine: number, values: number) => void,
+ *   engine_text: (engine: number, index: number) => number,
+ *   engine_prompt: (engine: number, name: number) => number,
+ *   build: () => number,
+ *   features: () => number,
+ * }} Exports
+ */
+
+/**
+ * @typedef {object} EngineOptions
+ * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
+ * @property {string} [kernels] 'scalar', 'simd128' or 'relaxed'; the fastest unless given
+ */
+
+/**
+ * @typedef {object} EmbedOptions
+ * @property {string} [prompt] the name of one of the model's prompts, or the text itself; the
+ *   model's default prompt unless given, '' for none
+ * @property {number} [dimensions] keep the first so many values of each row, normalised again
+ */
+
+/**
+ * Bytes of a model: whole in memory, or read on demand while the engine opens.
+ * @typedef {Uint8Array | { size: number, read: (offset: number, into: Uint8Array) => void }}
+ *   ModelBytes
+ */
+
+const COMPUTE = { auto: 0, f32: 1, int8: 2 };
+
+/** Texts are handed to the module in groups, so that its memory stays small. */
+const GROUP_TEXTS = 256;
+const GROUP_BYTES = 256 * 1024;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/**
+ * One model in one WebAssembly instance. Every call runs to its end on the calling thread.
+ *
+ * The module's memory may grow, and so move, in any call: no view of it is kept across one.
+ */
+export class Engine {
+  /** @type {Exports | undefined} */
+  #exports;
+  #engine = 0;
+  /** @type {WispError | undefined} what ended the instance */
+  #dead;
+
+  /**
+   * @param {WebAssembly.Module} module
+   * @param {ModelBytes} model
+   * @param {EngineOptions} [options]
+   * @returns {Promise<Engine>}
+   */
+  static async open(module, model, options = {}) {
+    const engine = new Engine();
+    const source = model instanceof Uint8Array ? memorySource(model) : model;
+    /** @type {unknown} */
+    let readError;
+    const imports = {
+      wisp: {
+        seconds: () => performance.now() / 1000,
+        /** @param {number} offset @param {number} buffer @param {number} length */
+        read(offset, buffer, length) {
+          try {
+            source.read(offset, engine.#bytes(buffer, length));
+            return 0;
+          } catch (error) {
+            readError = error;
+            return 1;
+          }
+        },
+      },
+      env: { emscripten_notify_memory_growth() {} },
+    };
+    const instance = await WebAssembly.instantiate(module, imports);
+    engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+    engine.#open(source.size, options, () => readError);
+    return engine;
+  }
+
+  /**
+   * @param {number} size
+   * @param {EngineOptions} options
+   * @param {() => unknown} cause
+   */
+  #open(size, { compute = 'auto', kernels }, cause) {
+    if (!(compute in COMPUTE)) {
+      throw new WispError('argument', `compute: '${compute}' is not one of auto, f32, int8`, {
+        field: 'compute',
+      });
+    }
+    this.#call((wasm) => {
+      wasm._initialize();
+      this.#engine = wasm.engine_new();
+      if (!this.#engine) throw outOfMemory();
+    });
+    try {
+      this.#withText(kernels, (name) =>
+        this.#check((wasm) => wasm.engine_open(this.#engine, size, COMPUTE[compute], name), cause),
+      );
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Values of one embedding. */
+  get dimensions() {
+    return this.info().hiddenSize;
+  }
+
+  /** Bytes of WebAssembly memory held. */
+  get memoryBytes() {
+    return this.#call((wasm) => wasm.memory.buffer.byteLength);
+  }
+
+  /** What was loaded, and how it runs. */
+  info() {
+    return this.#call((wasm) => {
+      const [
+        hiddenSize,
+        intermediateSize,
+        layers,
+        heads,
+        vocabularySize,
+        maxTokens,
+        parameters,
+        residentBytes,
+      ] = this.#doubles(8, (at) => wasm.engine_numbers(this.#engine, at));
+      const [name, architecture, compute, kernels, pooling] = [0, 1, 2, 3, 4].map((index) =>
+        this.#string(wasm.engine_text(this.#engine, index)),
+      );
+      return {
+        name,
+        architecture,
+        compute,
+        kernels,
+        pooling,
+        hiddenSize,
+        intermediateSize,
+        layers,
+        heads,
+        vocabularySize,
+        maxTokens,
+        parameters,
+        residentBytes,
+        build: this.#string(wasm.build()),
+        features: this.#string(wasm.features()),
+      };
+    });
+  }
+
+  /** Totals since the engine was opened. */
+  stats() {
+    return this.#call((wasm) => {
+      const [texts, tokens, truncatedTexts, tokenizeSeconds, forwardSeconds, workspaceBytes] =
+        this.#doubles(6, (at) => wasm.engine_stats(this.#engine, at));
+      return { texts, tokens, truncatedTexts, tokenizeSeconds, forwardSeconds, workspaceBytes };
+    });
+  }
+
+  /**
+   * The text of the model's prompt `name`, undefined where there is none; without a name, of its
+   * default prompt, '' where there is none.
+   * @param {string} [name]
+   * @returns {string | undefined}
+   */
+  prompt(name) {
+    return this.#withText(name, (pointer) =>
+      this.#call((wasm) => {
+        const found = wasm.engine_prompt(this.#engine, pointer);
+        return found ? this.#string(found) : undefined;
+      }),
+    );
+  }
+
+  /**
+   * Token ids as the model sees them, special tokens included, truncated to its limit. Lone
+   * surrogates count as U+FFFD.
+   * @param {string} text
+   * @returns {Int32Array}
+   */
+  tokenize(text) {
+    const bytes = encoder.encode(text);
+    const capacity = this.info().maxTokens;
+    return this.#withBlock(bytes.length, (input) =>
+      this.#withBlock(4 + 4 * capacity, (output) => {
+        this.#bytes(input, bytes.length).set(bytes);
+        this.#check((wasm) =>
+          wasm.engine_tokenize(this.#engine, input, bytes.length, output + 4, capacity, output),
+        );
+        const buffer = this.#alive().memory.buffer;
+        const count = new Uint32Array(buffer, output, 1)[0];
+        return new Int32Array(buffer, output + 4, count).slice();
+      }),
+    );
+  }
+
+  /**
+   * One row of `dimensions` values for each text, one after the other. A row's bits depend on its
+   * text alone, not on what else is in the call.
+   * @param {readonly string[]} texts
+   * @param {EmbedOptions} [options]
+   * @returns {Float32Array}
+   */
+  embed(texts, { prompt, dimensions = 0 } = {}) {
+    const size = dimensions || this.dimensions;
+    const rows = new Float32Array(texts.length * size);
+    const named = prompt ? this.prompt(prompt) : undefined;
+    this.#withText(named ?? prompt, (promptPointer) => {
+      let first = 0;
+      while (first < texts.length) {
+        const group = takeGroup(texts, first);
+        rows.set(this.#embedGroup(group, promptPointer, dimensions, size), first * size);
+        first += group.length;
+      }
+    });
+    return rows;
+  }
+
+  /** Frees the model and the instance. May be called more than once. */
+  close() {
+    const wasm = this.#exports;
+    this.#exports = undefined;
+    this.#dead ??= new WispError('closed', 'the engine is closed');
+    if (wasm && this.#engine && this.#dead.code === 'closed') wasm.engine_free(this.#engine);
+    this.#engine = 0;
+  }
+
+  /**
+   * @param {Uint8Array[]} group
+   * @param {number} prompt
+   * @param {number} dimensions
+   * @param {number} size
+   * @returns {Float32Array}
+   */
+  #embedGroup(group, prompt, dimensions, size) {
+    const table = 8 * group.length;
+    const length = group.reduce((sum, bytes) => sum + bytes.length, table);
+    return this.#withBlock(length, (input) =>
+      this.#withBlock(4 * size * group.length, (output) => {
+        this.#writeTexts(input, length, group);
+        this.#check((wasm) =>
+          wasm.engine_embed(this.#engine, input, group.length, prompt, dimensions, output),
+        );
+        const buffer = this.#alive().memory.buffer;
+        return new Float32Array(buffer, output, size * group.length).slice();
+      }),
+    );
+  }
+
+  /**
+   * The table of pointers and lengths, then the texts themselves.
+   * @param {number} block
+   * @param {number} length
+   * @param {Uint8Array[]} group
+   */
+  #writeTexts(block, length, group) {
+    const view = this.#bytes(block, length);
+    const table = new Uint32Array(view.buffer, block, 2 * group.length);
+    let at = 8 * group.length;
+    group.forEach((bytes, i) => {
+      view.set(bytes, at);
+      table[2 * i] = block + at;
+      table[2 * i + 1] = bytes.length;
+      at += bytes.length;
+    });
+  }
+
+  /** @returns {Exports} */
+  #alive() {
+    if (!this.#exports) throw this.#dead ?? new WispError('closed', 'the engine is closed');
+    return this.#exports;
+  }
+
+  /**
+   * Runs `body` with the exports. A trap leaves the instance in an unknown state: it is dropped.
+   * @template T
+   * @param {(wasm: Exports) => T} body
+   * @returns {T}
+   */
+  #call(body) {
+    const wasm = this.#alive();
+    try {
+      return body(wasm);
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError) && !(error instanceof RangeError)) {
+        throw error;
+      }
+      this.#dead = new WispError('trap', `the WebAssembly instance failed: ${error.message}`, {
+        cause: error,
+      });
+      this.#exports = undefined;
+      throw this.#dead;
+    }
+  }
+
+  /**
+   * Runs a function that returns a wisp_status and throws where it is not 0.
+   * @param {(wasm: Exports) => number} body
+   * @param {() => unknown} [cause]
+   */
+  #check(body, cause) {
+    const status = this.#call(body);
+    if (status === 0) return;
+    const wasm = this.#alive();
+    const code = STATUS_CODES[status];
+    throw new WispError(
+      code === undefined || code === 'ok' ? 'trap' : code,
+      this.#string(wasm.engine_error_message(this.#engine)),
+      { field: this.#string(wasm.engine_error_field(this.#engine)), cause: cause?.() },
+    );
+  }
+
+  /**
+   * @template T
+   * @param {number} bytes
+   * @param {(block: number) => T} body
+   * @returns {T}
+   */
+  #withBlock(bytes, body) {
+    const block = this.#call((wasm) => wasm.allocate(bytes));
+    if (!block) throw outOfMemory(bytes);
+    try {
+      return body(block);
+    } finally {
+      this.#exports?.release(block);
+    }
+  }
+
+  /**
+   * Runs `body` with a pointer to the terminated text, or 0 for undefined.
+   * @template T
+   * @param {string | undefined} text
+   * @param {(pointer: number) => T} body
+   * @returns {T}
+   */
+  #withText(text, body) {
+    if (text === undefined) return body(0);
+    const bytes = encoder.encode(text);
+    return this.#withBlock(bytes.length + 1, (block) => {
+      const view = this.#bytes(block, bytes.length + 1);
+      view.set(bytes);
+      view[bytes.length] = 0;
+      return body(block);
+    });
+  }
+
+  /**
+   * @param {number} count
+   * @param {(pointer: number) => void} fill
+   * @returns {Float64Array}
+   */
+  #doubles(count, fill) {
+    return this.#withBlock(8 * count, (block) => {
+      fill(block);
+      return new Float64Array(this.#alive().memory.buffer, block, count).slice();
+    });
+  }
+
+  /**
+   * @param {number} pointer
+   * @param {number} length
+   */
+  #bytes(pointer, length) {
+    return new Uint8Array(this.#alive().memory.buffer, pointer, length);
+  }
+
+  /** @param {number} pointer of a terminated string */
+  #string(pointer) {
+    const bytes = new Uint8Array(this.#alive().memory.buffer);
+    return decoder.decode(bytes.slice(pointer, bytes.indexOf(0, pointer)));
+  }
+}
+
+/** @param {number} [bytes] */
+function outOfMemory(bytes) {
+  const what = bytes === undefined ? '' : ` for ${bytes} bytes`;
+  return new WispError('memory', `out of memory: the module cannot grow${what}`);
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @returns {{ size: number, read: (offset: number, into: Uint8Array) => void }}
+ */
+function memorySource(bytes) {
+  return {
+    size: bytes.length,
+    read: (offset, into) => into.set(bytes.subarray(offset, offset + into.length)),
+  };
+}
+
+/**
+ * The next texts, encoded: at least one, and then as many as a group holds.
+ * @param {readonly string[]} texts
+ * @param {number} first
+ * @returns {Uint8Array[]}
+ */
+function takeGroup(texts, first) {
+  /** @type {Uint8Array[]} */
+  const group = [];
+  let bytes = 0;
+  for (let i = first; i < texts.length && group.length < GROUP_TEXTS && bytes < GROUP_BYTES; i++) {
+    const encoded = encoder.encode(texts[i]);
+    group.push(encoded);
+    bytes += encoded.length;
+  }
+  return group;
+}

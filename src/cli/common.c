@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/cli.h"
+
+void complain(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("wisp: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int complain_of(const wisp_error *error) {
+    if (error->status == WISP_ERROR_CANCELLED)
+        return EXIT_INTERRUPTED;
+    complain("%s", error->message);
+    switch (error->status) {
+    case WISP_ERROR_NOT_FOUND:
+    case WISP_ERROR_FORMAT:
+    case WISP_ERROR_UNSUPPORTED:
+        return EXIT_MODEL;
+    case WISP_ERROR_ARGUMENT:
+        return EXIT_USAGE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+int complain_of_choice(const char *option, const char *value, const char *choices) {
+    complain("--%s %s: choose one of %s", option, value, choices);
+    return EXIT_USAGE;
+}
+
+bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value) {
+    char *end;
+    errno = 0;
+    *value = strtoul(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0' && *text != '-' && *value >= 1 && *value <= most)
+        return true;
+    complain("--%s %s: a whole number from 1 to %lu belongs here", option, text, most);
+    return false;
+}
+
+/* ---- model ---------------------------------------------------------------------------------- */
+
+bool take_model_option(struct model_arguments *arguments, int option, const char *value,
+                       int *code) {
+    *code = EXIT_USAGE;
+    switch (option) {
+    case OPTION_MODEL:
+        arguments->path = value;
+        return true;
+    case OPTION_THREADS:
+        return parse_count("threads", value, 1024, &arguments->threads);
+    case OPTION_CPU:
+        arguments->kernels = value;
+        return true;
+    case OPTION_COMPUTE:
+        if (strcmp(value, "auto") == 0)
+            arguments->compute = WISP_COMPUTE_AUTO;
+        else if (strcmp(value, "f32") == 0)
+            arguments->compute = WISP_COMPUTE_F32;
+        else if (strcmp(value, "int8") == 0)
+            arguments->compute = WISP_COMPUTE_INT8;
+        else
+            return *code = complain_of_choice("compute", value, "auto, f32, int8"), false;
+        return true;
+    default:
+        return false; /* getopt has said what is wrong */
+    }
+}
+
+/* Beside the program as built in a checkout, or as installed. */
+static bool find_default_model(char *path, size_t capacity) {
+    static const char *const places[] = {"../models/wisp-default.gguf",
+                                         "../share/wisp/wisp-default.gguf"};
+    char program[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return false;
+    program[length] = '\0';
+    char *slash = strrchr(program, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (file_join(program, places[i], path, capacity, NULL) == WISP_OK && file_exists(path))
+            return true;
+    return false;
+}
+
+static unsigned long default_threads(void) {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 ? (unsigned long)cores : 1;
+}
+
+int open_model(const struct model_arguments *arguments, wisp_model **model,
+               wisp_session **session) {
+    char found[PATH_MAX + 64];
+    wisp_error error;
+    const char *path = arguments->path ? arguments->path : getenv("WISP_MODEL");
+    if (!path) {
+        if (!find_default_model(found, sizeof found)) {
+            complain("no default model beside the program: name one with --model");
+            return EXIT_MODEL;
+        }
+        path = found;
+    }
+    const wisp_model_options options = {.compute = arguments->compute,
+                                        .kernels = arguments->kernels};
+    const wisp_session_options session_options = {
+        .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads())};
+    if (wisp_model_open(path, &options, model, &error) != WISP_OK)
+        return complain_of(&error);
+    if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
+        return complain_of(&error);
+    return EXIT_GOOD;
+}
+
+/* ---- interruption --------------------------------------------------------------------------- */
+
+static wisp_session *watched;
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+    (void)number;
+    interrupted = 1;
+    if (watched)
+        wisp_session_cancel(watched);
+}
+
+void watch_signals(wisp_session *session) {
+    watched = session;
+    /* Reset on the first signal, so that a second one ends the program at once; reads return. */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool was_interrupted(void) {
+    return interrupted != 0;
+}
+
+/* ---- progress ------------------------------------------------------------------------------- */
+
+void progress_start(struct progress *progress, const char *what) {
+    *progress = (struct progress){
+        .what = what, .started = clock_seconds(), .visible = isatty(STDERR_FILENO) == 1};
+}
+
+void progress_show(struct progress *progress, size_t done, double fraction) {
+    enum { BAR = 24 };
+    const double now = clock_seconds(), seconds = now - progress->started;
+    if (!progress->visible || now - progress->shown < 0.1)
+        return;
+    progress->shown = now;
+    fprintf(stderr, "\r\033[K%zu %s, %.0f/s", done, progress->what,
+            seconds > 0 ? (double)done / seconds : 0);
+    if (fraction > 0) {
+        const int filled = (int)(fraction * BAR);
+        fprintf(stderr, " [%.*s%*s] %.0f%%, %.0f s left", filled, "########################",
+                BAR - filled, "", fraction * 100, seconds * (1 - fraction) / fraction);
+    }
+    fflush(stderr);
+}
+
+void progress_end(struct progress *progress) {
+    if (progress->visible && progress->shown > 0)
+        fputs("\r\033[K", stderr);
+    progress->visible = false;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+static const char help[] =
+    "usage: wisp convert [OPTION]... INPUT OUTPUT\n"
+    "\n"
+    "Writes a GGUF file from a Hugging Face folder or another GGUF file. OUTPUT appears whole or\n"
+    "not at all.\n"
+    "\n"
+    "      --type TYPE            weights as f32, f16, q8_0 or q4_0 (default: as they are)\n"
+    "      --embedding-type TYPE  the token embedding, where it should differ\n"
+    "      --name NAME            the model's name in the file\n"
+    "  -h, --help                 this text\n"
+    "\n"
+    "Exit codes: as of wisp embed.\n";
+
+enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME };
+
+static const struct option options[] = {
+    {"type", required_argument, NULL, OPTION_TYPE},
+    {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
+    {"name", required_argument, NULL, OPTION_NAME},
+    {"help", no_argument, NULL, 'h'},
+    {0}};
+
+static bool show_progress(void *context, size_t done, size_t total) {
+    progress_show(context, done, (double)done / (double)total);
+    return !was_interrupted();
+}
+
+int command_convert(int argc, char **argv) {
+    struct progress progress;
+    wisp_convert_options o = {.progress = show_progress, .progress_context = &progress};
+    wisp_error error;
+    int option;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == OPTION_TYPE)
+            o.type = optarg;
+        else if (option == OPTION_EMBEDDING_TYPE)
+            o.embedding_type = optarg;
+        else if (option == OPTION_NAME)
+            o.name = optarg;
+        else if (option == 'h')
+            return fputs(help, stdout), EXIT_GOOD;
+        else
+            return EXIT_USAGE;
+    }
+    if (argc - optind != 2) {
+        complain("convert: give one input and one output (see --help)");
+        return EXIT_USAGE;
+    }
+    watch_signals(NULL);
+    progress_start(&progress, "tensors");
+    const wisp_status status = wisp_convert(argv[optind], argv[optind + 1], &o, &error);
+    progress_end(&progress);
+    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+
+static const char help[] =
+    "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
+    "\n"
+    "Embeds one text a line of the files, or of standard input, and writes one record a text, in\n"
+    "order, as they are ready.\n"
+    "\n"
+    "      --text TEXT        embed this text (may be given more than once)\n"
+    "      --input FORMAT     lines (default), or ndjson: each line a JSON string, or an object\n"
+    "                         whose \"text\" is embedded and whose other fields are kept\n"
+    "      --format FORMAT    text (default): numbers separated by spaces, a line each; json: one\n"
+    "                         array of arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
+    "                         little-endian floats\n"
+    "      --prompt PROMPT    put before each text: the name of one of the model's prompts, or "
+    "the\n"
+    "                         text itself (default: what the model says)\n"
+    "      --dimensions N     keep the first N, normalised again\n" MODEL_HELP
+    "      --stats            totals on stderr when done\n"
+    "  -h, --help             this text\n"
+    "\n"
+    "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
+    "4 a line of the input is malformed, 130 interrupted, 141 the output was closed.\n";
+
+enum {
+    OPTION_TEXT = 256,
+    OPTION_INPUT,
+    OPTION_FORMAT,
+    OPTION_PROMPT,
+    OPTION_DIMENSIONS,
+    OPTION_STATS
+};
+
+struct arguments {
+    struct model_arguments model;
+    struct input input;
+    enum output_format format;
+    const char *prompt;
+    unsigned long dimensions;
+    bool stats;
+    bool help;
+};
+
+static int take_option(struct arguments *a, int option, const char *value) {
+    int code = EXIT_GOOD;
+    switch (option) {
+    case OPTION_TEXT:
+        input_add(&a->input, NULL, value);
+        return EXIT_GOOD;
+    case OPTION_INPUT:
+        a->input.ndjson = strcmp(value, "ndjson") == 0;
+        return a->input.ndjson || strcmp(value, "lines") == 0
+                   ? EXIT_GOOD
+                   : complain_of_choice("input", value, "lines, ndjson");
+    case OPTION_FORMAT:
+        return output_format_of(value, &a->format)
+                   ? EXIT_GOOD
+                   : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
+    case OPTION_PROMPT:
+        a->prompt = value;
+        return EXIT_GOOD;
+    case OPTION_DIMENSIONS:
+        return parse_count("dimensions", value, 1 << 20, &a->dimensions) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_STATS:
+        a->stats = true;
+        return EXIT_GOOD;
+    case 'h':
+        a->help = true;
+        return EXIT_GOOD;
+    default:
+        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
+    }
+}
+
+static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
+                                        {"input", required_argument, NULL, OPTION_INPUT},
+                                        {"format", required_argument, NULL, OPTION_FORMAT},
+                                        {"prompt", required_argument, NULL, OPTION_PROMPT},
+                                        {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
+                                        {"stats", no_argument, NULL, OPTION_STATS},
+                                        MODEL_OPTIONS,
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
+/* In an option string, "-" makes getopt hand over other arguments in order, as option 1. */
+static int parse(struct arguments *a, int argc, char **argv) {
+    int option;
+    while ((option = getopt_long(argc, argv, "-m:t:h", options, NULL)) != -1) {
+        if (option == 1) {
+            input_add(&a->input, optarg, NULL);
+            continue;
+        }
+        const int code = take_option(a, option, optarg);
+        if (code != EXIT_GOOD)
+            return code;
+    }
+    for (; optind < argc; optind++) /* after "--" */
+        input_add(&a->input, argv[optind], NULL);
+    if (a->input.n_items == 0)
+        input_add(&a->input, "-", NULL);
+    return EXIT_GOOD;
+}
+
+static void print_stats(const wisp_session *session, double seconds) {
+    wisp_stats stats;
+    wisp_session_get_stats(session, &stats);
+    fprintf(stderr,
+            "%llu texts (%llu truncated), %llu tokens in %.3f s: %.0f texts/s, %.0f tokens/s; "
+            "tokenise %.3f s, forward %.3f s over all threads; workspace %.1f MB\n",
+            (unsigned long long)stats.texts, (unsigned long long)stats.truncated_texts,
+            (unsigned long long)stats.tokens, seconds, (double)stats.texts / seconds,
+            (double)stats.tokens / seconds, stats.tokenize_seconds, stats.forward_seconds,
+            (double)stats.workspace_bytes / 1e6);
+}
+
+struct run {
+    struct arguments *arguments;
+    wisp_session *session;
+    wisp_embed_options options;
+    struct output output;
+    struct batch *batch;
+    float *rows; /* [BATCH_RECORDS, dimensions] */
+    struct progress progress;
+};
+
+static int embed_batch(struct run *run) {
+    wisp_error error;
+    if (wisp_embed(run->session, run->batch->texts, run->batch->n, &run->options, run->rows,
+                   &error) != WISP_OK)
+        return complain_of(&error);
+    const int code = output_rows(&run->output, run->batch, run->rows);
+    const struct input *input = &run->arguments->input;
+    progress_show(&run->progress, run->output.rows,
+                  input->bytes_total ? (double)input->bytes_done / (double)input->bytes_total : -1);
+    return code;
+}
+
+/* Lines before a malformed one are still embedded and written. */
+static int embed_all(struct run *run) {
+    int code;
+    do {
+        code = input_next(&run->arguments->input, run->batch);
+        if (run->batch->n > 0 && !was_interrupted()) {
+            const int embedded = embed_batch(run);
+            code = embedded != EXIT_GOOD ? embedded : code;
+        }
+    } while (code == EXIT_GOOD && run->batch->n > 0);
+    return code;
+}
+
+static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
+    const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
+    const char *named = a->prompt ? wisp_model_prompt(model, a->prompt) : NULL;
+    struct run run = {.arguments = a, .session = session};
+    run.options.prompt = named ? named : a->prompt;
+    run.options.dimensions = dimensions;
+    run.batch = calloc(1, sizeof *run.batch);
+    run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
+    int code = EXIT_FAILED;
+    if (!run.batch || !run.rows)
+        complain("out of memory");
+    else
+        code = output_open(&run.output, a->format, dimensions);
+    if (code == EXIT_GOOD) {
+        progress_start(&run.progress, "texts");
+        const double start = run.progress.started;
+        code = embed_all(&run);
+        progress_end(&run.progress);
+        const int closed = output_close(&run.output);
+        code = code == EXIT_GOOD ? closed : code;
+        if (a->stats)
+            print_stats(session, clock_seconds() - start);
+    }
+    if (run.batch)
+        arena_release(&run.batch->arena);
+    free(run.batch);
+    free(run.rows);
+    return code;
+}
+
+int command_embed(int argc, char **argv) {
+    struct arguments a = {0};
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    if (!input_open(&a.input, (size_t)argc, false))
+        return EXIT_FAILED;
+    int code = parse(&a, argc, argv);
+    if (code == EXIT_GOOD && a.help)
+        fputs(help, stdout);
+    else if (code == EXIT_GOOD)
+        code = open_model(&a.model, &model, &session);
+    if (session) {
+        watch_signals(session);
+        code = run_embed(&a, model, session);
+        watch_signals(NULL);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    input_close(&a.input);
+    return code;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+enum { READ_BYTES = 256 * 1024 };
+
+bool input_open(struct input *input, size_t capacity, bool ndjson) {
+    *input = (struct input){.ndjson = ndjson, .descriptor = -1};
+    input->items = calloc(capacity + 1, sizeof *input->items);
+    return input->items != NULL;
+}
+
+void input_add(struct input *input, const char *path, const char *text) {
+    struct stat info;
+    if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        input->bytes_total += (uint64_t)info.st_size;
+    input->items[input->n_items++] = (struct input_item){.path = path, .text = text};
+}
+
+void input_close(struct input *input) {
+    if (input->descriptor > STDIN_FILENO)
+        close(input->descriptor);
+    free(input->buffer);
+    free(input->items);
+    *input = (struct input){.descriptor = -1};
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static int open_item(struct input *input, const char *path) {
+    input->begin = input->end = input->line = 0;
+    input->at_end = false;
+    input->descriptor = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (input->descriptor >= 0)
+        return EXIT_GOOD;
+    complain("%s: cannot open: %s", path, strerror(errno));
+    return EXIT_FAILED;
+}
+
+/* Makes room after `end` for a read. */
+static bool make_room(struct input *input) {
+    if (input->begin > 0) {
+        memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
+        input->end -= input->begin;
+        input->begin = 0;
+    }
+    if (input->capacity - input->end >= READ_BYTES)
+        return true;
+    const size_t capacity = 2 * input->capacity + READ_BYTES;
+    char *buffer = realloc(input->buffer, capacity);
+    if (!buffer)
+        return false;
+    input->buffer = buffer;
+    input->capacity = capacity;
+    return true;
+}
+
+static int read_more(struct input *input, const char *path) {
+    if (!make_room(input)) {
+        complain("%s: out of memory", path);
+        return EXIT_FAILED;
+    }
+    ssize_t count;
+    do
+        count = read(input->descriptor, input->buffer + input->end, READ_BYTES);
+    while (count < 0 && errno == EINTR && !was_interrupted());
+    if (was_interrupted())
+        return EXIT_INTERRUPTED;
+    if (count < 0) {
+        complain("%s: cannot read: %s", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    input->at_end = count == 0;
+    input->end += (size_t)count;
+    return EXIT_GOOD;
+}
+
+/* Whether a read would not wait. */
+static bool is_ready(const struct input *input) {
+    struct pollfd waiting = {.fd = input->descriptor, .events = POLLIN};
+    return poll(&waiting, 1, 0) > 0;
+}
+
+/* A whole line in the buffer, without its newline; false where more must be read first. */
+static bool buffered_line(struct input *input, wisp_text *line) {
+    if (input->begin == input->end)
+        return false;
+    char *start = input->buffer + input->begin;
+    const size_t left = input->end - input->begin;
+    const char *newline = memchr(start, '\n', left);
+    if (!newline && !input->at_end)
+        return false;
+    line->bytes = start;
+    line->length = newline ? (size_t)(newline - start) : left;
+    input->begin += line->length + (newline != NULL);
+    input->bytes_done += line->length + (newline != NULL);
+    if (line->length > 0 && start[line->length - 1] == '\r')
+        line->length--;
+    return true;
+}
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
+                           const char *name) {
+    const struct json *root;
+    wisp_error error;
+    if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK) {
+        complain("%s: line %zu: %s", name, input->line, error.message);
+        return error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
+    }
+    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, "text") : root;
+    if (!json_is(text, JSON_STRING)) {
+        complain("%s: line %zu: neither a JSON string nor an object with a string \"text\"", name,
+                 input->line);
+        return EXIT_INPUT;
+    }
+    struct record *record = &batch->records[batch->n];
+    record->text = (wisp_text){text->text, text->text_length};
+    record->object = root == text ? NULL : root;
+    batch->texts[batch->n++] = record->text;
+    return EXIT_GOOD;
+}
+
+static int add_record(struct input *input, struct batch *batch, wisp_text line, const char *name) {
+    /* The buffer moves; the batch needs a copy of its own. */
+    const char *copy = arena_copy_text(&batch->arena, line.bytes, line.length);
+    if (!copy) {
+        complain("%s: out of memory", name);
+        return EXIT_FAILED;
+    }
+    line.bytes = copy;
+    input->line++;
+    if (input->ndjson)
+        return add_json_record(input, batch, line, name);
+    batch->records[batch->n] = (struct record){.text = line};
+    batch->texts[batch->n++] = line;
+    return EXIT_GOOD;
+}
+
+/* Takes lines of the current item until the batch is full, the item ends (*ended), or the next one
+ * is not there yet while the batch has something to go on with. */
+static int take_lines(struct input *input, struct batch *batch, const char *path, bool *ended) {
+    *ended = false;
+    while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {
+        wisp_text line;
+        if (buffered_line(input, &line)) {
+            const int code = add_record(input, batch, line, path);
+            if (code != EXIT_GOOD)
+                return code;
+            continue;
+        }
+        if (input->at_end) {
+            *ended = true;
+            return EXIT_GOOD;
+        }
+        if (input->end - input->begin > MAX_LINE_BYTES) {
+            complain("%s: line %zu is longer than %d bytes", path, input->line + 1, MAX_LINE_BYTES);
+            return EXIT_INPUT;
+        }
+        if (batch->n > 0 && !is_ready(input))
+            return EXIT_GOOD;
+        const int code = read_more(input, path);
+        if (code != EXIT_GOOD)
+            return code;
+    }
+    return EXIT_GOOD;
+}
+
+static void close_item(struct input *input) {
+    if (input->descriptor > STDIN_FILENO)
+        close(input->descriptor);
+    input->descriptor = -1;
+    input->current++;
+}
+
+static int take_item(struct input *input, struct batch *batch) {
+    const struct input_item *item = &input->items[input->current];
+    if (!item->path) {
+        input->current++;
+        input->line = 0;
+        return add_record(input, batch, wisp_text_of(item->text), "--text");
+    }
+    if (input->descriptor < 0) {
+        const int code = open_item(input, item->path);
+        if (code != EXIT_GOOD)
+            return code;
+    }
+    bool ended;
+    const int code = take_lines(input, batch, item->path, &ended);
+    if (ended)
+        close_item(input);
+    return code;
+}
+
+int input_next(struct input *input, struct batch *batch) {
+    batch->n = 0;
+    arena_release(&batch->arena);
+    while (input->current < input->n_items) {
+        const size_t before = input->current;
+        const int code = take_item(input, batch);
+        if (code != EXIT_GOOD)
+            return code;
+        const bool item_goes_on = input->current == before;
+        if (batch->n > 0 && (item_goes_on || batch->n == BATCH_RECORDS))
+            break;
+    }
+    return was_interrupted() ? EXIT_INTERRUPTED : EXIT_GOOD;
+}

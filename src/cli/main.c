@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const char help[] =
+    "usage: wisp COMMAND [OPTION]...\n"
+    "\n"
+    "  wisp embed       texts to embeddings, as text, JSON, NPY or raw floats\n"
+    "  wisp similarity  the lines nearest in meaning to a query, or scores of pairs\n"
+    "  wisp tokenize    texts to token ids\n"
+    "  wisp convert     a model to GGUF, quantised or not\n"
+    "  wisp inspect     a model's metadata and tensors\n"
+    "  wisp --version   build, CPU features and kernel sets\n"
+    "\n"
+    "wisp COMMAND --help says more.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {{"embed", command_embed},
+                {"similarity", command_similarity},
+                {"tokenize", command_tokenize},
+                {"convert", command_convert},
+                {"inspect", command_inspect}};
+
+static int print_version(void) {
+    const char *name;
+    printf("%s\n", wisp_build());
+    printf("cpu features: %s\n", *wisp_cpu_features() ? wisp_cpu_features() : "none used");
+    fputs("kernel sets: ", stdout);
+    for (size_t i = 0; (name = wisp_kernels_name(i)) != NULL; i++)
+        printf("%s%s", i ? ", " : "", name);
+    puts(" (the first is the default)");
+    return EXIT_GOOD;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--version") == 0)
+        return print_version();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        fputs(help, stdout);
+        return EXIT_GOOD;
+    }
+    complain("there is no command %s (see wisp --help)", argv[1]);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+static const char help[] =
+    "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
+    "\n"
+    "Writes for each text, one a line, a JSON array of its token ids: special tokens included,\n"
+    "truncated to what the model takes.\n"
+    "\n"
+    "      --text TEXT        tokenise this text (may be given more than once)\n"
+    "      --input FORMAT     lines (default), or ndjson: each line a JSON string, or an object\n"
+    "                         with a string \"text\"\n"
+    "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
+    "                         model that comes with wisp)\n"
+    "  -h, --help             this text\n"
+    "\n"
+    "Exit codes: as of wisp embed.\n";
+
+enum { OPTION_TEXT = 256, OPTION_INPUT };
+
+static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
+                                        {"input", required_argument, NULL, OPTION_INPUT},
+                                        {"model", required_argument, NULL, OPTION_MODEL},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
+static int parse(struct model_arguments *model, struct input *input, bool *wants_help, int argc,
+                 char **argv) {
+    int option, code = EXIT_GOOD;
+    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:h", options, NULL)) != -1) {
+        if (option == 1) {
+            input_add(input, optarg, NULL);
+        } else if (option == OPTION_TEXT) {
+            input_add(input, NULL, optarg);
+        } else if (option == 'h') {
+            *wants_help = true;
+        } else if (option == OPTION_INPUT) {
+            input->ndjson = strcmp(optarg, "ndjson") == 0;
+            if (!input->ndjson && strcmp(optarg, "lines") != 0)
+                code = complain_of_choice("input", optarg, "lines, ndjson");
+        } else if (!take_model_option(model, option, optarg, &code)) {
+            return code;
+        } else {
+            code = EXIT_GOOD;
+        }
+    }
+    for (; optind < argc; optind++)
+        input_add(input, argv[optind], NULL);
+    if (input->n_items == 0)
+        input_add(input, "-", NULL);
+    return code;
+}
+
+static int print_ids(const wisp_model *model, wisp_text text, int32_t *ids, size_t capacity) {
+    size_t count;
+    wisp_error error;
+    if (wisp_tokenize(model, text, ids, capacity, &count, &error) != WISP_OK)
+        return complain_of(&error);
+    putchar('[');
+    for (size_t i = 0; i < count; i++)
+        printf("%s%d", i ? "," : "", ids[i]);
+    puts("]");
+    return EXIT_GOOD;
+}
+
+static int tokenize_all(const wisp_model *model, struct input *input) {
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    struct batch *batch = calloc(1, sizeof *batch);
+    int32_t *ids = malloc(info.max_tokens * sizeof *ids);
+    int code = batch && ids ? EXIT_GOOD : EXIT_FAILED;
+    if (code != EXIT_GOOD)
+        complain("out of memory");
+    while (code == EXIT_GOOD) {
+        code = input_next(input, batch);
+        int printed = EXIT_GOOD;
+        for (size_t i = 0; i < batch->n && printed == EXIT_GOOD; i++)
+            printed = print_ids(model, batch->texts[i], ids, info.max_tokens);
+        if (printed == EXIT_GOOD)
+            printed = finish_stream(stdout);
+        code = printed != EXIT_GOOD ? printed : code;
+        if (batch->n == 0)
+            break;
+    }
+    if (batch)
+        arena_release(&batch->arena);
+    free(batch);
+    free(ids);
+    return code;
+}
+
+int command_tokenize(int argc, char **argv) {
+    struct model_arguments arguments = {.threads = 1};
+    struct input input;
+    bool wants_help = false;
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    if (!input_open(&input, (size_t)argc, false))
+        return EXIT_FAILED;
+    int code = parse(&arguments, &input, &wants_help, argc, argv);
+    if (code == EXIT_GOOD && wants_help)
+        fputs(help, stdout);
+    else if (code == EXIT_GOOD)
+        code = open_model(&arguments, &model, &session);
+    if (session) {
+        watch_signals(NULL);
+        code = tokenize_all(model, &input);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    input_close(&input);
+    return code;
+}
