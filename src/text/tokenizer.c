@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The stages of an encode, in the order text passes them:
+ *   segment    raw text up to an added token
+ *   normalize  code points as BERT cleans, strips and lowers them
+ *   window     only with added tokens that are matched after normalisation
+ *   word       up to white space or punctuation
+ *   wordpiece  ids
+ * Nothing is kept of the text but one word, and a window of ADDED_MAX_LENGTH. */
+#include "text/tokenizer.h"
+
+#include <stdlib.h>
+
+#include "base/utf8.h"
+#include "text/tokenizer_parts.h"
+#include "text/unicode.h"
+
+enum { WINDOW_CAPACITY = 4 * ADDED_MAX_LENGTH };
+
+/* Normalised text ahead of what was passed on, far enough to see a whole added token and the
+ * character after it. */
+struct window {
+    size_t from, to;
+    size_t unmatched;  /* code points of a rejected token, where none may start */
+    uint32_t previous; /* the code point before the window */
+    uint32_t code_points[WINDOW_CAPACITY];
+};
+
+struct encoder {
+    const struct tokenizer *tokenizer;
+    int32_t *ids;
+    size_t count, limit;
+    bool truncated;
+    size_t word_characters, word_length; /* characters go on counting when the word is too long */
+    char word[4 * WORD_MAX_CHARACTERS];
+    struct window window;
+};
+
+static void put_id(struct encoder *e, int32_t id) {
+    if (e->count == e->limit)
+        e->truncated = true;
+    else
+        e->ids[e->count++] = id;
+}
+
+static void end_word(struct encoder *e) {
+    const struct tokenizer *t = e->tokenizer;
+    if (e->word_characters == 0)
+        return;
+    const size_t room = e->limit - e->count;
+    size_t pieces = 0;
+    if (e->word_characters <= t->max_word_characters)
+        pieces = wordpiece_split(&t->vocabulary, e->word, e->word_length, e->ids + e->count, room);
+    e->word_characters = e->word_length = 0;
+    if (pieces == 0) {
+        put_id(e, t->unknown);
+        return;
+    }
+    e->truncated |= pieces > room;
+    e->count += pieces < room ? pieces : room;
+}
+
+static void put_in_word(struct encoder *e, uint32_t code_point) {
+    if (++e->word_characters <= WORD_MAX_CHARACTERS)
+        e->word_length += utf8_encode(code_point, e->word + e->word_length);
+}
+
+static void put_in_words(void *context, uint32_t code_point) {
+    struct encoder *e = context;
+    const unsigned flags = unicode_flags(code_point);
+    if (flags & (UNICODE_SPACE | UNICODE_PUNCTUATION))
+        end_word(e);
+    if (!(flags & UNICODE_SPACE))
+        put_in_word(e, code_point);
+    if (flags & UNICODE_PUNCTUATION)
+        end_word(e);
+}
+
+/* ---- added tokens in normalised text -------------------------------------------------------- */
+
+static bool is_word_character(uint32_t code_point) {
+    return code_point != READER_NONE && unicode_is_word(code_point);
+}
+
+/* The added token at the front of the window, and its length in code points. */
+static const struct added_token *find_in_window(const struct encoder *e, size_t *length) {
+    const struct added_tokens *set = &e->tokenizer->normalized;
+    const struct window *w = &e->window;
+    const uint32_t first = w->code_points[w->from];
+    const struct added_token *found = NULL;
+    struct added_walk walk = added_walk_start(set);
+    if (first < 0x80 ? !set->starts[first] : !set->starts_beyond)
+        return NULL;
+    for (size_t i = w->from; i < w->to && added_walk_step(set, &walk, w->code_points[i]); i++) {
+        const struct added_token *token = added_walk_token(set, &walk);
+        if (!token)
+            continue;
+        found = token;
+        *length = i + 1 - w->from;
+    }
+    return found;
+}
+
+static bool is_alone_in_window(const struct window *w, size_t length) {
+    const size_t after = w->from + length;
+    const uint32_t next = after < w->to ? w->code_points[after] : READER_NONE;
+    return !is_word_character(w->previous) && !is_word_character(next);
+}
+
+/* Passes on an added token, or else one code point. White space need not be stripped around the
+ * token: at this stage it vanishes anyway. */
+static void pass_from_window(struct encoder *e) {
+    struct window *w = &e->window;
+    size_t length = 1;
+    const struct added_token *token = w->unmatched == 0 ? find_in_window(e, &length) : NULL;
+    if (token && (token->flags & ADDED_SINGLE_WORD) && !is_alone_in_window(w, length)) {
+        w->unmatched = length;
+        length = 1;
+        token = NULL;
+    }
+    if (w->unmatched > 0)
+        w->unmatched--;
+    w->from += length;
+    w->previous = w->code_points[w->from - 1];
+    if (token) {
+        end_word(e);
+        put_id(e, token->id);
+    } else {
+        put_in_words(e, w->previous);
+    }
+}
+
+static void put_in_window(void *context, uint32_t code_point) {
+    struct encoder *e = context;
+    struct window *w = &e->window;
+    if (w->to == WINDOW_CAPACITY) {
+        w->to -= w->from;
+        memmove(w->code_points, w->code_points + w->from, w->to * sizeof *w->code_points);
+        w->from = 0;
+    }
+    w->code_points[w->to++] = code_point;
+    if (w->to - w->from > ADDED_MAX_LENGTH)
+        pass_from_window(e);
+}
+
+/* ---- the whole text ------------------------------------------------------------------------- */
+
+static void start_segment(struct encoder *e) {
+    e->window.from = e->window.to = e->window.unmatched = 0;
+    e->window.previous = READER_NONE;
+}
+
+static void end_segment(struct encoder *e) {
+    while (e->window.from < e->window.to)
+        pass_from_window(e);
+    end_word(e);
+}
+
+/* Takes the bytes that need no more than a look at one table. */
+static void put_bytes(struct encoder *e, struct reader *reader) {
+    const uint8_t *actions = e->tokenizer->bytes;
+    const char *at = reader->at;
+    for (; at < reader->end && !e->truncated; at++) {
+        const uint8_t action = actions[(unsigned char)*at];
+        if (action < BYTE_SPACE) {
+            if (e->word_characters++ < WORD_MAX_CHARACTERS)
+                e->word[e->word_length++] = (char)action;
+        } else if (action == BYTE_OTHER) {
+            break;
+        } else if (action != BYTE_DROPPED) {
+            end_word(e);
+            if (action == BYTE_PUNCTUATION) {
+                put_in_word(e, (unsigned char)*at);
+                end_word(e);
+            }
+        }
+    }
+    reader->at = at;
+}
+
+static void put_text(struct encoder *e, wisp_text text) {
+    const struct tokenizer *t = e->tokenizer;
+    const struct sink sink = {t->normalized.count ? put_in_window : put_in_words, e};
+    struct segment segment = segment_of(text, t->lowercase_text, &t->raw);
+    start_segment(e);
+    while (!e->truncated) {
+        if (!segment.reader.dot_pending)
+            put_bytes(e, &segment.reader);
+        const uint32_t code_point = segment_next(&segment);
+        if (code_point == READER_NONE)
+            break;
+        if (code_point != SEGMENT_MATCH) {
+            normalize(&t->normalizer, &segment, code_point, &sink);
+            continue;
+        }
+        end_segment(e);
+        put_id(e, segment.match->id);
+        segment_resume(&segment);
+        start_segment(e);
+    }
+    end_segment(e);
+}
+
+size_t tokenizer_encode(const struct tokenizer *tokenizer, wisp_text text, size_t max_tokens,
+                        int32_t *ids, bool *truncated) {
+    struct encoder e; /* not cleared as a whole: most of it is room */
+    e.tokenizer = tokenizer;
+    e.ids = ids;
+    e.count = 0;
+    e.limit = max_tokens - 1; /* the last place is the separator's */
+    e.truncated = false;
+    e.word_characters = e.word_length = 0;
+    put_id(&e, tokenizer->cls);
+    put_text(&e, text);
+    ids[e.count++] = tokenizer->separator;
+    if (truncated)
+        *truncated = e.truncated;
+    return e.count;
+}
+
+uint32_t tokenizer_vocabulary_size(const struct tokenizer *tokenizer) {
+    return tokenizer->vocabulary_size;
+}
+
+size_t tokenizer_resident_bytes(const struct tokenizer *tokenizer) {
+    return sizeof *tokenizer + tokenizer->arena.total;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer) {
+    if (!tokenizer)
+        return;
+    arena_release(&tokenizer->arena);
+    free(tokenizer);
+}
