@@ -158,7 +158,11 @@ WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) src/base/pool_single.c src/kernels/simd128.c wasm/exports.c
 
-wasm: build/wasm/wisp-simd128.wasm build/wasm/wisp-relaxed.wasm
+# Beside the JavaScript that loads them, as in the package.
+wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
+
+js/%.wasm: build/wasm/%.wasm
+	$(Q)cp $< $@
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(2))

@@ -173,7 +173,8 @@ class Properties:
         self.punctuation = old.in_categories("P") | ASCII_PUNCTUATION
         self.mark = old.in_categories("Mn")
         self.combining = normal.combining
-        self.nonstarter = {c for c, value in enumerate(normal.combining) if value}
+        # U+0F73, U+0F75 and U+0F81 are in class 0, but their decompositions are not.
+        self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
         self.stripped = self.strip(normal)
         self.word = modern.in_categories("L", "M", "Nd", "Nl", "Pc") | WORD_SYMBOLS
         self.cased = modern.with_type(CASED_MASK)

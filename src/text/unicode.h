@@ -13,7 +13,7 @@ enum unicode_flag {
     UNICODE_SPACE = 2,       /* White_Space */
     UNICODE_PUNCTUATION = 4, /* a word of its own to BERT */
     UNICODE_MARK = 8,        /* Mn: an accent to BERT */
-    UNICODE_NONSTARTER = 16, /* its canonical combining class is not 0 */
+    UNICODE_NONSTARTER = 16, /* the combining classes of its decomposition are not 0 */
     UNICODE_DECOMPOSES = 32, /* unicode_strip changes it */
     UNICODE_HAS_LOWER = 64   /* unicode_lower changes it */
 };
