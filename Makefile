@@ -181,6 +181,66 @@ endef
 $(eval $(call wasm_build,simd128,))
 $(eval $(call wasm_build,relaxed,src/kernels/relaxed.c))
 
+# ---- tests ----------------------------------------------------------------------------------------
+
+.PHONY: test test-c test-js test-oracle test-example
+test: test-c test-js test-oracle test-example
+
+# One shell per flavour: runs each test program and stops at the first that fails.
+run_tests = @for test in $(1); do $(2) $$test || exit 1; done
+
+test-c: $(TESTS_native) build/wisp
+	$(call run_tests,$(TESTS_native))
+
+test-js: build/wisp wasm | .tools/stamp/node_modules
+	node --test tests/js/
+
+# The tokenizer against Hugging Face's, and the generated tables against their generator.
+test-oracle: build/native/tests/oracle/tokenize_driver | .tools/stamp/python
+	.tools/bin/python tools/generate_unicode.py --check --download
+	.tools/bin/python tests/oracle/tokenizer.py $<
+
+build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
+	$(SAY) LINK $@
+	$(Q)$(CC) $(FLAGS_native) $^ $(LDLIBS) -o $@
+
+# The program at the top of wisp.h, compiled as its readers would and run.
+test-example: build/example
+	build/example models/wisp-default.gguf
+
+build/example.c: src/wisp.h
+	$(Q)sed -n '/^ \*     #include <stdio.h>/,/^ \*     }$$/s/^ \*     \{0,1\}//p' $< > $@
+
+build/example: build/example.c build/libwisp.a
+	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
+
+.PHONY: asan tsan m32 aarch64 valgrind
+asan: $(TESTS_asan) build/asan/wisp
+	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
+
+# ---- lint -----------------------------------------------------------------------------------------
+
+C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+
+.PHONY: lint format
+lint: lint-c lint-js
+
+# ---- install --------------------------------------------------------------------------------------
+
+.PHONY: install
+install: native
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/wisp
+	install build/wisp $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 src/wisp.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 build/libwisp.a $(DESTDIR)$(PREFIX)/lib/
+	install build/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
+	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.0
+	ln -sf libwisp.so.0 $(DESTDIR)$(PREFIX)/lib/libwisp.so
+	install -m 644 models/wisp-default.gguf $(DESTDIR)$(PREFIX)/share/wisp/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
+
 # ---- tools ----------------------------------------------------------------------------------------
 
 .tools/stamp/%:

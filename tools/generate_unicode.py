@@ -6,10 +6,8 @@ Each Rust crate in that pipeline carries the tables of its own Unicode version, 
 
     8.0   unicode_categories 0.1.1: controls to drop (Cc, Cf, Co), punctuation (P*), accents to drop (Mn)
     9.0   unicode-normalization-alignments 0.1.12: canonical decompositions and combining classes
-    16.0  regex-syntax 0.8.11: \\w; also Cased and Case_Ignorable, which Python's str.lower() asks for around a
-          capital sigma (Python 3.14)
-    17.0  Rust 1.99's char::to_lowercase. Lower case never changes for a code point that had it, so this agrees with
-          str.lower() of any Python for every code point that Python knows.
+    16.0  regex-syntax 0.8.11: \\w
+    17.0  Rust 1.99's char::to_lowercase
 
 No code point deviates from its version. What is not in the version's data is spelled out below: White_Space, BERT's
 own additions to controls and punctuation, and those characters of \\w that no general category gives.
@@ -57,8 +55,6 @@ WORD_SYMBOLS = {0x200C, 0x200D, *range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A)
 # The bits of enum unicode_flag in src/text/unicode.h.
 FLAGS = {"CONTROL": 1, "SPACE": 2, "PUNCTUATION": 4, "MARK": 8, "NONSTARTER": 16, "DECOMPOSES": 32, "HAS_LOWER": 64}
 
-CASE_IGNORABLE_MASK = 0x1000
-CASED_MASK = 0x2000
 EXTENDED_CASE_MASK = 0x4000
 
 
@@ -177,8 +173,6 @@ class Properties:
         self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
         self.stripped = self.strip(normal)
         self.word = modern.in_categories("L", "M", "Nd", "Nl", "Pc") | WORD_SYMBOLS
-        self.cased = modern.with_type(CASED_MASK)
-        self.case_ignorable = modern.with_type(CASE_IGNORABLE_MASK)
         lower = {c: newest.lower(c) for c in range(CODE_POINTS)}
         self.lower = {c: mapped for c, mapped in lower.items() if mapped != [c]}
         self.check()
@@ -365,8 +359,6 @@ def generate():
     write_lower(out, properties.lower)
     several = write_stripped(out, properties.stripped)
     write_set(out, "word", properties.word)
-    write_set(out, "cased", properties.cased)
-    write_set(out, "case_ignorable", properties.case_ignorable)
     # The header's sizes are written by hand; the compiler compares them with these.
     out.add(f"_Static_assert(UNICODE_LIMIT == {hexadecimal(limit)} && UNICODE_RARE == {rare} &&")
     out.add(f"                   UNICODE_RANK_RUNS == {ranks} && UNICODE_RANKS == {rank_count} &&")

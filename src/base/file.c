@@ -12,13 +12,28 @@
 
 #include "base/checked.h"
 
+/* strerror_r comes in two kinds: POSIX has it write the text, and glibc return it. */
+static inline const char *error_text_written(int failed, const char *text) {
+    return failed ? "unknown error" : text;
+}
+
+static inline const char *error_text_returned(const char *returned, const char *text) {
+    (void)text;
+    return returned;
+}
+
+#define ERROR_TEXT(code, text)                                                                     \
+    _Generic(strerror_r(code, text, sizeof text),                                                  \
+        int: error_text_written,                                                                   \
+        default: error_text_returned)(strerror_r(code, text, sizeof text), text)
+
 static wisp_status fail_errno(wisp_error *error, const char *path, const char *what) {
     const int code = errno;
-    const wisp_status status = code == ENOENT ? WISP_ERROR_NOT_FOUND : WISP_ERROR_IO;
+    const wisp_status status = code == ENOENT   ? WISP_ERROR_NOT_FOUND
+                               : code == ENOMEM ? WISP_ERROR_MEMORY
+                                                : WISP_ERROR_IO;
     char text[128];
-    if (strerror_r(code, text, sizeof text) != 0)
-        snprintf(text, sizeof text, "error %d", code);
-    return fail(error, status, path, NULL, "cannot %s: %s", what, text);
+    return fail(error, status, path, NULL, "cannot %s: %s", what, ERROR_TEXT(code, text));
 }
 
 static wisp_status map_descriptor(int descriptor, const char *path, struct mapped_file *file,
@@ -90,8 +105,17 @@ static int create_temporary(struct file_writer *writer) {
     }
 }
 
+/* A rename would put the file in the place of a device such as /dev/null. */
+static wisp_status check_replaceable(const char *path, wisp_error *error) {
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return fail(error, WISP_ERROR_IO, path, NULL, "exists and is not a regular file");
+    return WISP_OK;
+}
+
 wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_error *error) {
     *writer = (struct file_writer){.path = path};
+    TRY(check_replaceable(path, error));
     const int descriptor = create_temporary(writer);
     if (descriptor < 0)
         return fail_errno(error, path, "create a temporary file beside it");

@@ -77,6 +77,9 @@ void watch_signals(wisp_session *session);
 
 bool was_interrupted(void);
 
+/* Waits until a read from the descriptor would not; false where Ctrl-C came first. */
+bool wait_readable(int descriptor);
+
 /* A line on stderr that follows long work, where stderr is a terminal. */
 struct progress {
     const char *what; /* "texts", "tensors" */

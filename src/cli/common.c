@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -132,16 +134,23 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
 
 static wisp_session *watched;
 static volatile sig_atomic_t interrupted;
+/* The handler writes to it, so that a signal just before a read is not missed. */
+static int wake_pipe[2] = {-1, -1};
 
 static void on_interrupt(int number) {
+    const int code = errno;
     (void)number;
     interrupted = 1;
     if (watched)
         wisp_session_cancel(watched);
+    if (write(wake_pipe[1], "", 1) < 0)
+        errno = code; /* nobody waits, or waits twice */
 }
 
 void watch_signals(wisp_session *session) {
     watched = session;
+    if (wake_pipe[0] < 0 && pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        return; /* without it Ctrl-C ends the program as it ends any other */
     /* Reset on the first signal, so that a second one ends the program at once; reads return. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
@@ -152,6 +161,14 @@ void watch_signals(wisp_session *session) {
 
 bool was_interrupted(void) {
     return interrupted != 0;
+}
+
+bool wait_readable(int descriptor) {
+    struct pollfd waiting[2] = {{.fd = descriptor, .events = POLLIN},
+                                {.fd = wake_pipe[0], .events = POLLIN}};
+    while (poll(waiting, 2, -1) < 0 && errno == EINTR && !interrupted)
+        continue;
+    return !interrupted;
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */

@@ -69,12 +69,9 @@ static int read_more(struct input *input, const char *path) {
         complain("%s: out of memory", path);
         return EXIT_FAILED;
     }
-    ssize_t count;
-    do
-        count = read(input->descriptor, input->buffer + input->end, READ_BYTES);
-    while (count < 0 && errno == EINTR && !was_interrupted());
-    if (was_interrupted())
+    if (!wait_readable(input->descriptor))
         return EXIT_INTERRUPTED;
+    const ssize_t count = read(input->descriptor, input->buffer + input->end, READ_BYTES);
     if (count < 0) {
         complain("%s: cannot read: %s", path, strerror(errno));
         return EXIT_FAILED;

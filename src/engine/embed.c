@@ -95,8 +95,9 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     return WISP_OK;
 }
 
-/* The first `dimensions` of a pooled row, normalised as torch.nn.functional.normalize does. */
-static void write_row(const float *pooled, size_t dimensions, bool normalize, float *row) {
+/* The first `dimensions` of a pooled row, normalised as torch.nn.functional.normalize does. False
+ * where they are not finite. */
+static bool write_row(const float *pooled, size_t dimensions, bool normalize, float *row) {
     double squares = 0;
     for (size_t i = 0; i < dimensions; i++)
         squares += (double)pooled[i] * (double)pooled[i];
@@ -104,6 +105,7 @@ static void write_row(const float *pooled, size_t dimensions, bool normalize, fl
     const float scale = normalize ? (float)(1 / (length > 1e-12 ? length : 1e-12)) : 1;
     for (size_t i = 0; i < dimensions; i++)
         row[i] = pooled[i] * scale;
+    return isfinite(squares);
 }
 
 static wisp_status forward_batch(const struct job *job, struct worker *worker, size_t first,
@@ -111,15 +113,20 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
     const struct bert *bert = &job->session->model->bert;
     const size_t size = bert->config.hidden_size, tokens = batch->starts[batch->texts];
     const size_t row_bytes = round_up(batch->texts * size * sizeof(float), MEMORY_ALIGNMENT);
-    TRY(workspace_reserve(
-        &worker->forward,
-        row_bytes + bert_workspace_bytes(bert, tokens, job->session->model->max_tokens), error));
+    size_t bytes;
+    if (!bert_workspace_bytes(bert, tokens, job->session->model->max_tokens, &bytes))
+        return fail_memory(error, UINT64_MAX);
+    TRY(workspace_reserve(&worker->forward, row_bytes + bytes, error));
     float *pooled = workspace_take(&worker->forward, row_bytes);
     bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL);
     const bool normalize = bert->config.normalize || job->dimensions < size;
     for (size_t i = 0; i < batch->texts; i++)
-        write_row(pooled + i * size, job->dimensions, normalize,
-                  job->rows + (first + i) * job->dimensions);
+        if (!write_row(pooled + i * size, job->dimensions, normalize,
+                       job->rows + (first + i) * job->dimensions))
+            return fail(error, WISP_ERROR_FORMAT, job->session->model->dir.file, NULL,
+                        "the embedding of text %zu is not finite: a token's embedding is not, or "
+                        "weights are too large",
+                        first + i);
     return WISP_OK;
 }
 

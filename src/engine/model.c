@@ -186,7 +186,8 @@ wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
     if (!all)
         return fail_memory(error, bytes);
     *count = tokenizer_encode(model->tokenizer, text, model->max_tokens, all, NULL);
-    memcpy(ids, all, (*count < capacity ? *count : capacity) * sizeof *ids);
+    if (capacity > 0)
+        memcpy(ids, all, (*count < capacity ? *count : capacity) * sizeof *ids);
     free(all);
     return WISP_OK;
 }

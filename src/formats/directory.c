@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/half.h"
 
 void directory_release(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
@@ -196,4 +197,28 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
                     (unsigned long long)(rows * tensor->row_bytes), (unsigned long long)offset);
     *bytes = buffer;
     return WISP_OK;
+}
+
+/* NaN and infinity have the largest exponents. */
+static bool all_finite(const float *values, size_t n) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t magnitude = bits_of_float(values[i]) & 0x7fffffff;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < 0x7f800000;
+}
+
+wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
+                             uint64_t first, uint64_t rows, void *buffer, float *values,
+                             wisp_error *error) {
+    const void *bytes;
+    const size_t n = (size_t)(rows * tensor->dims[0]);
+    TRY(directory_rows(dir, tensor, first, rows, buffer, &bytes, error));
+    tensor->format->dequantise(bytes, n, values);
+    if (all_finite(values, n))
+        return WISP_OK;
+    return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
+                "rows %llu to %llu hold a value that is not finite", (unsigned long long)first,
+                (unsigned long long)(first + rows - 1));
 }

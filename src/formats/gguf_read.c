@@ -34,6 +34,13 @@ static wisp_status malformed(const struct cursor *c, const char *field, const ch
                 (unsigned long long)c->at);
 }
 
+/* The same with the number that is wrong, which `what` goes on from. */
+static wisp_status bad_number(const struct cursor *c, const char *field, uint64_t number,
+                              const char *what) {
+    return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%llu %s (at byte %llu)",
+                (unsigned long long)number, what, (unsigned long long)c->at);
+}
+
 static uint64_t remaining(const struct cursor *c) {
     return c->source->size - c->at;
 }
@@ -102,7 +109,7 @@ static wisp_status take_text(struct cursor *c, const char *field, wisp_text *tex
     uint64_t length;
     TRY(take_u64(c, field, &length));
     if (length > remaining(c))
-        return malformed(c, field, "a string is longer than the rest of the file");
+        return bad_number(c, field, length, "bytes of text are more than the file has left");
     char *bytes = reserve(c, length, 1);
     if (!bytes)
         return fail_memory(c->error, length);
@@ -152,13 +159,14 @@ static wisp_status take_array(struct cursor *c, struct metadata *entry) {
     TRY(take_u64(c, entry->key, &entry->count));
     entry->element = (enum value_type)element;
     if (element == VALUE_ARRAY)
-        return malformed(c, entry->key, "arrays of arrays are not supported");
+        return fail(c->error, WISP_ERROR_UNSUPPORTED, c->source->name, entry->key,
+                    "arrays of arrays are not supported");
     const bool texts = element == VALUE_STRING;
     const size_t element_bytes = texts ? 8 : value_type_bytes(entry->element);
     if (element_bytes == 0)
-        return malformed(c, entry->key, "an array of an unknown type");
+        return bad_number(c, entry->key, element, "is no type that an array's elements may have");
     if (entry->count > remaining(c) / element_bytes)
-        return malformed(c, entry->key, "an array is longer than the rest of the file");
+        return bad_number(c, entry->key, entry->count, "elements are more than the file has left");
     return texts ? take_texts(c, entry) : take_numbers(c, entry, element_bytes);
 }
 
@@ -187,7 +195,7 @@ static wisp_status take_scalar(struct cursor *c, struct metadata *entry) {
         return WISP_OK;
     case VALUE_BOOL:
         if (value > 1)
-            return malformed(c, entry->key, "a bool that is neither 0 nor 1");
+            return bad_number(c, entry->key, value, "as a bool is neither 0 nor 1");
         entry->as.b = value == 1;
         return WISP_OK;
     default:
@@ -208,7 +216,7 @@ static wisp_status take_metadata(struct cursor *c) {
     if (type == VALUE_ARRAY)
         return take_array(c, entry);
     if (value_type_bytes(entry->type) == 0)
-        return malformed(c, entry->key, "a value of an unknown type");
+        return bad_number(c, entry->key, type, "is no type that a value may have");
     return take_scalar(c, entry);
 }
 
@@ -220,13 +228,14 @@ static wisp_status take_tensor(struct cursor *c) {
     TRY(take_name(c, "tensor name", &entry->name));
     TRY(take_u32(c, entry->name, &entry->n_dims));
     if (entry->n_dims == 0 || entry->n_dims > TENSOR_MAX_DIMS)
-        return malformed(c, entry->name, "not 1 to 4 dimensions");
+        return bad_number(c, entry->name, entry->n_dims, "dimensions, where 1 to 4 are possible");
     for (uint32_t i = 0; i < entry->n_dims; i++)
         TRY(take_u64(c, entry->name, &entry->dims[i]));
     TRY(take_u32(c, entry->name, &type));
     entry->format = block_format_by_id(type);
     if (!entry->format)
-        return malformed(c, entry->name, "an unknown tensor type");
+        return fail(c->error, WISP_ERROR_UNSUPPORTED, c->source->name, entry->name,
+                    "tensors of type %u are not known", type);
     return take_u64(c, entry->name, &entry->offset);
 }
 
@@ -264,15 +273,16 @@ static wisp_status take_header(struct cursor *c, uint64_t *n_tensors, uint64_t *
     TRY(take_u32(c, "version", &version));
     if (version != 2 && version != 3)
         return fail(c->error, WISP_ERROR_UNSUPPORTED, c->source->name, "version",
-                    (version & 0xffff) == 0 ? "big-endian files are not supported (%#x)"
-                                            : "GGUF version %u is not supported, only 2 and 3",
+                    version && (version & 0xffff) == 0
+                        ? "big-endian files are not supported (%#x)"
+                        : "GGUF version %u is not supported, only 2 and 3",
                     version);
     TRY(take_u64(c, "tensor count", n_tensors));
     TRY(take_u64(c, "metadata count", n_metadata));
     if (*n_tensors > remaining(c) / MIN_TENSOR_BYTES)
-        return malformed(c, "tensor count", "more tensors than the file has room for");
+        return bad_number(c, "tensor count", *n_tensors, "are more than the file has room for");
     if (*n_metadata > remaining(c) / MIN_METADATA_BYTES)
-        return malformed(c, "metadata count", "more entries than the file has room for");
+        return bad_number(c, "metadata count", *n_metadata, "are more than the file has room for");
     return WISP_OK;
 }
 
@@ -284,7 +294,8 @@ static wisp_status find_alignment(struct cursor *c) {
         if (strcmp(entry->key, "general.alignment") != 0)
             continue;
         if (entry->type != VALUE_U32)
-            return malformed(c, entry->key, "not of type u32");
+            return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->key,
+                        "a value of type %s, where u32 belongs", value_type_name(entry->type));
         const uint64_t value = entry->as.u;
         if (value < 8 || value > MAX_ALIGNMENT || (value & (value - 1)) != 0)
             return fail(c->error, WISP_ERROR_FORMAT, c->source->name, entry->key,

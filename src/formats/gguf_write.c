@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 
-enum { ALIGNMENT = 32, CHUNK_ROWS = 64 };
+enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
 /* Left out: what is written has the format's default alignment, whatever the input had. */
 #define ALIGNMENT_KEY "general.alignment"
@@ -88,7 +88,8 @@ static wisp_status put_directory(struct writer *w) {
             TRY(put_u64(w, tensor->dims[d]));
         TRY(put_u32(w, w->plan->formats[i]->id));
         TRY(put_u64(w, offset));
-        offset += round_up((size_t)planned_bytes(tensor, w->plan->formats[i]), ALIGNMENT);
+        offset += planned_bytes(tensor, w->plan->formats[i]) + ALIGNMENT - 1;
+        offset -= offset % ALIGNMENT;
     }
     return WISP_OK;
 }
@@ -99,37 +100,51 @@ static wisp_status put_padding(struct writer *w) {
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
-/* Buffers for CHUNK_ROWS rows: as stored, as floats, as they will be stored. */
+/* Buffers for `rows` rows: as stored, as floats, as they will be stored. */
 struct chunk {
+    uint64_t rows;
     void *stored, *converted;
     float *values;
 };
+
+static wisp_status reserve_chunk(const struct writer *w, const struct tensor *tensor, bool convert,
+                                 struct chunk *chunk) {
+    const uint64_t most = CHUNK_VALUES / tensor->dims[0];
+    uint64_t bytes;
+    size_t size;
+    chunk->rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
+    if (!checked_multiply(chunk->rows * tensor->dims[0], sizeof(float), &bytes) ||
+        !checked_size(bytes, &size))
+        return fail_memory(w->error, UINT64_MAX);
+    chunk->stored = malloc((size_t)(chunk->rows * tensor->row_bytes));
+    chunk->converted = convert ? malloc(size) : NULL; /* no type that is written is wider */
+    chunk->values = convert ? malloc(size) : NULL;
+    if (!chunk->stored || (convert && (!chunk->converted || !chunk->values)))
+        return fail_memory(w->error, size);
+    return WISP_OK;
+}
 
 static wisp_status put_rows(struct writer *w, const struct tensor *tensor,
                             const struct block_format *format, uint64_t first, uint64_t rows,
                             const struct chunk *chunk) {
     const void *stored;
     const size_t n = (size_t)(rows * tensor->dims[0]);
-    TRY(directory_rows(w->dir, tensor, first, rows, chunk->stored, &stored, w->error));
-    if (format == tensor->format)
+    if (format == tensor->format) {
+        TRY(directory_rows(w->dir, tensor, first, rows, chunk->stored, &stored, w->error));
         return file_write(w->file, stored, (size_t)(rows * tensor->row_bytes), w->error);
-    tensor->format->dequantise(stored, n, chunk->values);
+    }
+    TRY(directory_floats(w->dir, tensor, first, rows, chunk->stored, chunk->values, w->error));
     format->quantise(chunk->values, n, chunk->converted);
     return file_write(w->file, chunk->converted, n / format->elements * format->bytes, w->error);
 }
 
 static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
                               const struct block_format *format) {
-    const size_t values = CHUNK_ROWS * (size_t)tensor->dims[0];
-    struct chunk chunk = {.stored = malloc(CHUNK_ROWS * (size_t)tensor->row_bytes),
-                          .converted = malloc(values * sizeof(float)),
-                          .values = malloc(values * sizeof(float))};
-    wisp_status status = chunk.stored && chunk.converted && chunk.values
-                             ? WISP_OK
-                             : fail_memory(w->error, values * 3 * sizeof(float));
-    for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += CHUNK_ROWS) {
+    struct chunk chunk = {0};
+    wisp_status status = reserve_chunk(w, tensor, format != tensor->format, &chunk);
+    for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += chunk.rows) {
         const uint64_t left = tensor->rows - row;
-        status = put_rows(w, tensor, format, row, left < CHUNK_ROWS ? left : CHUNK_ROWS, &chunk);
+        status = put_rows(w, tensor, format, row, left < chunk.rows ? left : chunk.rows, &chunk);
     }
     free(chunk.stored);
     free(chunk.converted);

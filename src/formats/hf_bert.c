@@ -6,48 +6,62 @@
 
 enum { NAME_BYTES = 96 };
 
-static wisp_status put_size(struct directory *dir, const struct json *config, const char *field,
+/* What stands in config.json, with its path for errors. */
+struct config {
+    const struct json *root;
+    const char *file;
+};
+
+/* A value as errors show it. */
+static const char *shown(const struct json *value) {
+    static const char *const names[] = {"null", "false", "true", "", "", "an array", "an object"};
+    return value->text ? value->text : names[value->type];
+}
+
+static wisp_status put_size(struct directory *dir, const struct config *config, const char *field,
                             const char *key, wisp_error *error) {
+    const struct json *given = json_get(config->root, field);
     uint64_t value;
-    if (!json_to_u64(json_get(config, field), &value) || value == 0 || value > UINT32_MAX)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, field,
-                    "a whole number above 0 belongs here in config.json");
+    if (!given)
+        return fail(error, WISP_ERROR_NOT_FOUND, config->file, field, "the key is missing");
+    if (!json_to_u64(given, &value) || value == 0 || value > UINT32_MAX)
+        return fail(error, WISP_ERROR_FORMAT, config->file, field,
+                    "%.32s is no whole number from 1 to %u", shown(given), UINT32_MAX);
     return directory_put_u32(dir, key, (uint32_t)value, error);
 }
 
-static wisp_status put_epsilon(struct directory *dir, const struct json *config,
+static wisp_status put_epsilon(struct directory *dir, const struct config *config,
                                wisp_error *error) {
     double epsilon = 1e-12; /* BertConfig's default */
-    const struct json *given = json_get(config, "layer_norm_eps");
+    const struct json *given = json_get(config->root, "layer_norm_eps");
     if (given && !json_to_double(given, &epsilon))
-        return fail(error, WISP_ERROR_FORMAT, dir->file, "layer_norm_eps", "not a number");
+        return fail(error, WISP_ERROR_FORMAT, config->file, "layer_norm_eps",
+                    "%.32s is not a number", shown(given));
     return directory_put_f32(dir, "bert.attention.layer_norm_epsilon", (float)epsilon, error);
 }
 
-static wisp_status put_activation(struct directory *dir, const struct json *config,
+static wisp_status put_activation(struct directory *dir, const struct config *config,
                                   wisp_error *error) {
-    const struct json *act = json_get(config, "hidden_act");
+    const struct json *act = json_get(config->root, "hidden_act");
     if (!json_equals(act, "gelu") && !json_equals(act, "relu"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "hidden_act",
-                    "%.32s is not supported, only gelu and relu",
-                    json_is(act, JSON_STRING) ? act->text : "(none)");
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "hidden_act",
+                    "%.32s is not supported, only gelu and relu", act ? shown(act) : "(none)");
     return directory_put_text(dir, "wisp.hidden_act", (wisp_text){act->text, act->text_length},
                               error);
 }
 
-static wisp_status check_variant(const struct directory *dir, const struct json *config,
-                                 wisp_error *error) {
-    const struct json *positions = json_get(config, "position_embedding_type");
+static wisp_status check_variant(const struct config *config, wisp_error *error) {
+    const struct json *positions = json_get(config->root, "position_embedding_type");
     if (positions && !json_equals(positions, "absolute"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "position_embedding_type",
-                    "only absolute positions are supported");
-    if (json_is(json_get(config, "is_decoder"), JSON_TRUE))
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "is_decoder",
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "position_embedding_type",
+                    "%.32s is not supported, only absolute", shown(positions));
+    if (json_is(json_get(config->root, "is_decoder"), JSON_TRUE))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "is_decoder",
                     "BERT decoders are not supported");
     return WISP_OK;
 }
 
-wisp_status hf_bert_read_config(struct directory *dir, const struct json *config,
+wisp_status hf_bert_read_config(struct directory *dir, const struct json *root, const char *file,
                                 wisp_error *error) {
     static const struct {
         const char *field, *key;
@@ -57,13 +71,14 @@ wisp_status hf_bert_read_config(struct directory *dir, const struct json *config
                  {"num_attention_heads", "bert.attention.head_count"},
                  {"max_position_embeddings", "bert.context_length"},
                  {"type_vocab_size", "tokenizer.ggml.token_type_count"}};
-    TRY(check_variant(dir, config, error));
+    const struct config config = {root, file};
+    TRY(check_variant(&config, error));
     TRY(directory_put_text(dir, "general.architecture", wisp_text_of("bert"), error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(put_size(dir, config, sizes[i].field, sizes[i].key, error));
+        TRY(put_size(dir, &config, sizes[i].field, sizes[i].key, error));
     TRY(directory_put_bool(dir, "bert.attention.causal", false, error));
-    TRY(put_activation(dir, config, error));
-    return put_epsilon(dir, config, error);
+    TRY(put_activation(dir, &config, error));
+    return put_epsilon(dir, &config, error);
 }
 
 /* ---- tensor names --------------------------------------------------------------------------- */

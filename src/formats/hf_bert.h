@@ -6,8 +6,8 @@
 #include "formats/directory.h"
 #include "formats/json.h"
 
-/* config.json into general.* and bert.* metadata. */
-wisp_status hf_bert_read_config(struct directory *dir, const struct json *config,
+/* config.json into general.* and bert.* metadata. `file` is its path, for errors. */
+wisp_status hf_bert_read_config(struct directory *dir, const struct json *root, const char *file,
                                 wisp_error *error);
 
 /* Gives every tensor its GGUF name and drops the pooler and the training heads, which an embedding

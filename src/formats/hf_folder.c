@@ -11,12 +11,18 @@
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
 
+/* folder/file as errors name it, in a buffer of PATH_BYTES. */
+static const char *path_of(char *path, const char *folder, const char *file) {
+    const int length = snprintf(path, PATH_BYTES, "%s/%s", folder, file);
+    return length < 0 ? file : path;
+}
+
 /* A value of a JSON object that must have its type where it is present. */
-static wisp_status wrong_value(const struct directory *dir, const char *file, const char *field,
+static wisp_status wrong_value(const char *folder, const char *file, const char *field,
                                const char *wanted, wisp_error *error) {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", dir->file, file);
-    return fail(error, WISP_ERROR_FORMAT, path, field, "%s belongs here", wanted);
+    return fail(error, WISP_ERROR_FORMAT, path_of(path, folder, file), field, "%s belongs here",
+                wanted);
 }
 
 /* ---- weights -------------------------------------------------------------------------------- */
@@ -54,9 +60,9 @@ static bool is_plain_name(const char *name) {
     return *name && *name != '.' && !strpbrk(name, "/\\");
 }
 
-static bool named_before(const struct json *entries, const struct json *entry) {
-    for (const struct json *other = entries; other != entry; other = other->next)
-        if (json_equals(other, entry->text))
+static bool is_among(const char *const *names, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
             return true;
     return false;
 }
@@ -65,20 +71,24 @@ static wisp_status read_shards(struct directory *dir, const char *folder, const 
                                wisp_error *error) {
     static const char file[] = "model.safetensors.index.json";
     const struct json *map = json_get(index, "weight_map");
+    const char *names[DIRECTORY_MAX_SOURCES]; /* of the shards that were read */
     if (!json_is(map, JSON_OBJECT) || map->count == 0)
-        return wrong_value(dir, file, "weight_map", "an object of file names", error);
+        return wrong_value(folder, file, "weight_map", "an object of file names", error);
     for (const struct json *entry = map->first; entry; entry = entry->next) {
         if (!json_is(entry, JSON_STRING) || !is_plain_name(entry->text))
-            return wrong_value(dir, file, entry->key, "a file name without folders", error);
-        if (!named_before(map->first, entry))
-            TRY(add_weights_file(dir, folder, entry->text, error));
+            return wrong_value(folder, file, entry->key, "a file name without folders", error);
+        if (is_among(names, dir->n_sources, entry->text))
+            continue;
+        TRY(add_weights_file(dir, folder, entry->text, error));
+        names[dir->n_sources - 1] = entry->text;
     }
     return WISP_OK;
 }
 
 static wisp_status read_weights(struct directory *dir, const char *folder, wisp_error *error) {
     const struct json *index;
-    TRY(hf_read_json(dir, folder, "model.safetensors.index.json", false, &index, error));
+    TRY(hf_read_json(dir, folder, "model.safetensors.index.json", false, JSON_OBJECT, &index,
+                     error));
     if (index)
         return read_shards(dir, folder, index, error);
     return add_weights_file(dir, folder, "model.safetensors", error);
@@ -98,10 +108,10 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
                  {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", 0},
                  {"pooling_mode_weightedmean_tokens", "weightedmean", 0},
                  {"pooling_mode_lasttoken", "lasttoken", 0}};
-    char file[NAME_BYTES];
+    char file[NAME_BYTES], full[PATH_BYTES];
     const struct json *config;
     snprintf(file, sizeof file, "%s/config.json", path);
-    TRY(hf_read_json(dir, folder, file, true, &config, error));
+    TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config, error));
     uint32_t type = 0, chosen = 0;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (json_is(json_get(config, modes[i].flag), JSON_TRUE) ||
@@ -110,8 +120,8 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
             chosen++;
         }
     if (chosen != 1 || type == 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, file,
-                    "only mean pooling or cls pooling is supported");
+        return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, file), "pooling_mode",
+                    "only mean pooling or cls pooling is supported, and one of them must be on");
     if (json_is(json_get(config, "include_prompt"), JSON_FALSE))
         TRY(directory_put_bool(dir, "wisp.pool_prompt", false, error));
     return directory_put_u32(dir, "bert.pooling_type", type, error);
@@ -134,8 +144,8 @@ static wisp_status read_module(struct directory *dir, const char *folder, const 
     const struct json *type = json_get(module, "type"), *path = json_get(module, "path");
     if (!json_is(type, JSON_STRING) || !json_is(path, JSON_STRING) ||
         (path->text_length > 0 && !is_plain_name(path->text)))
-        return wrong_value(dir, "modules.json", "type, path", "two strings, path without folders,",
-                           error);
+        return wrong_value(folder, "modules.json", "type, path",
+                           "two strings, path without folders,", error);
     const char *name = last_part(type->text);
     if (strcmp(name, "Transformer") == 0) {
         found->transformer = path->text;
@@ -149,17 +159,16 @@ static wisp_status read_module(struct directory *dir, const char *folder, const 
         found->normalized = true;
         return WISP_OK;
     }
-    return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "modules.json",
-                "modules of type %s are not supported", type->text);
+    char full[PATH_BYTES];
+    return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, "modules.json"), "type",
+                "modules of type %.64s are not supported", type->text);
 }
 
 static wisp_status read_modules(struct directory *dir, const char *folder, const char **transformer,
                                 wisp_error *error) {
     const struct json *modules;
     struct modules found = {.transformer = ""};
-    TRY(hf_read_json(dir, folder, "modules.json", false, &modules, error));
-    if (modules && !json_is(modules, JSON_ARRAY))
-        return wrong_value(dir, "modules.json", NULL, "an array", error);
+    TRY(hf_read_json(dir, folder, "modules.json", false, JSON_ARRAY, &modules, error));
     for (const struct json *m = modules ? modules->first : NULL; m; m = m->next)
         TRY(read_module(dir, folder, m, &found, error));
     if (!found.pooled)
@@ -168,38 +177,47 @@ static wisp_status read_modules(struct directory *dir, const char *folder, const
     return directory_put_bool(dir, "wisp.normalize", found.normalized, error);
 }
 
-static wisp_status read_limits(struct directory *dir, const char *folder, wisp_error *error) {
+/* sentence-transformers before version 6 keeps the limit here, later ones with the tokenizer, whose
+ * value may be beyond all bounds: then the model's positions are the limit. */
+static wisp_status read_limits(struct directory *dir, const char *folder, bool *lowercase_first,
+                               wisp_error *error) {
     static const char file[] = "sentence_bert_config.json";
-    const struct json *config;
-    TRY(hf_read_json(dir, folder, file, false, &config, error));
-    const struct json *max = json_get(config, "max_seq_length");
+    const struct json *config, *tokenizer;
     uint64_t tokens;
+    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
+    TRY(hf_read_json(dir, folder, "tokenizer_config.json", false, JSON_OBJECT, &tokenizer, error));
+    *lowercase_first = json_is(json_get(config, "do_lower_case"), JSON_TRUE);
+    const struct json *max = json_get(config, "max_seq_length");
     if (max && !json_is(max, JSON_NULL)) {
         if (!json_to_u64(max, &tokens) || tokens > UINT32_MAX)
-            return wrong_value(dir, file, "max_seq_length", "a whole number", error);
-        TRY(directory_put_u32(dir, "wisp.max_seq_length", (uint32_t)tokens, error));
+            return wrong_value(folder, file, "max_seq_length", "a whole number", error);
+        return directory_put_u32(dir, "wisp.max_seq_length", (uint32_t)tokens, error);
     }
-    if (json_is(json_get(config, "do_lower_case"), JSON_TRUE))
-        TRY(directory_put_bool(dir, "wisp.lowercase_text", true, error));
+    if (json_to_u64(json_get(tokenizer, "model_max_length"), &tokens) && tokens <= UINT32_MAX)
+        return directory_put_u32(dir, "wisp.max_seq_length", (uint32_t)tokens, error);
     return WISP_OK;
 }
 
 static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_error *error) {
     static const char file[] = "config_sentence_transformers.json";
     const struct json *config;
-    TRY(hf_read_json(dir, folder, file, false, &config, error));
+    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
     const struct json *prompts = json_get(config, "prompts");
+    if (prompts && !json_is(prompts, JSON_NULL) && !json_is(prompts, JSON_OBJECT))
+        return wrong_value(folder, file, "prompts", "an object", error);
     for (const struct json *p = prompts ? prompts->first : NULL; p; p = p->next) {
         char key[NAME_BYTES];
-        const int length = snprintf(key, sizeof key, "wisp.prompt.%s", p->key ? p->key : "");
+        const int length = snprintf(key, sizeof key, "wisp.prompt.%s", p->key);
         if (!json_is(p, JSON_STRING) || length < 0 || (size_t)length >= sizeof key)
-            return wrong_value(dir, file, "prompts", "an object of strings with short names",
+            return wrong_value(folder, file, "prompts", "an object of strings with short names",
                                error);
         TRY(directory_put_text(dir, key, (wisp_text){p->text, p->text_length}, error));
     }
     const struct json *name = json_get(config, "default_prompt_name");
-    if (!json_is(name, JSON_STRING))
+    if (!name || json_is(name, JSON_NULL))
         return WISP_OK;
+    if (!json_is(name, JSON_STRING))
+        return wrong_value(folder, file, "default_prompt_name", "a string", error);
     return directory_put_text(dir, "wisp.default_prompt_name",
                               (wisp_text){name->text, name->text_length}, error);
 }
@@ -207,14 +225,16 @@ static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_
 /* ---- the folder ----------------------------------------------------------------------------- */
 
 static wisp_status read_config(struct directory *dir, const char *folder, wisp_error *error) {
+    char full[PATH_BYTES];
+    const char *file = path_of(full, folder, "config.json");
     const struct json *config;
-    TRY(hf_read_json(dir, folder, "config.json", true, &config, error));
+    TRY(hf_read_json(dir, folder, "config.json", true, JSON_OBJECT, &config, error));
     const struct json *type = json_get(config, "model_type");
     if (!json_equals(type, "bert"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "model_type",
+        return fail(error, WISP_ERROR_UNSUPPORTED, file, "model_type",
                     "models of type %.32s are not supported, only bert",
                     json_is(type, JSON_STRING) ? type->text : "(none)");
-    return hf_bert_read_config(dir, config, error);
+    return hf_bert_read_config(dir, config, file, error);
 }
 
 static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {
@@ -230,21 +250,23 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
 
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
     char inner[PATH_BYTES];
+    bool lowercase_first;
     const char *transformer = "";
+    const char *proper = folder; /* where the model itself is */
     dir->file = arena_copy_text(&dir->arena, folder, strlen(folder));
     if (!dir->file)
         return fail_memory(error, strlen(folder));
     TRY(put_name(dir, folder, error));
     TRY(read_modules(dir, folder, &transformer, error));
     TRY(read_prompts(dir, folder, error));
-    if (*transformer)
+    if (*transformer) {
         TRY(file_join(folder, transformer, inner, sizeof inner, error));
-    else
-        TRY(file_join(folder, ".", inner, sizeof inner, error));
-    TRY(read_limits(dir, inner, error));
-    TRY(read_config(dir, inner, error));
-    TRY(hf_read_tokenizer(dir, inner, error));
-    TRY(read_weights(dir, inner, error));
+        proper = inner;
+    }
+    TRY(read_limits(dir, proper, &lowercase_first, error));
+    TRY(read_config(dir, proper, error));
+    TRY(hf_read_tokenizer(dir, proper, lowercase_first, error));
+    TRY(read_weights(dir, proper, error));
     TRY(hf_bert_rename_tensors(dir, error));
     return directory_finish(dir, error);
 }

@@ -6,8 +6,22 @@
 
 enum { PATH_BYTES = 4096 };
 
+static wisp_status parse(struct directory *dir, const struct mapped_file *file, const char *path,
+                         enum json_type type, const struct json **root, wisp_error *error) {
+    /* Errors keep pointing at the name after the path's buffer is gone. */
+    const char *kept = arena_copy_text(&dir->arena, path, strlen(path));
+    if (!kept)
+        return fail_memory(error, strlen(path));
+    const char *text = file->data ? file->data : "";
+    TRY(json_parse(&dir->arena, text, (size_t)file->size, kept, root, error));
+    if ((*root)->type != type)
+        return fail(error, WISP_ERROR_FORMAT, kept, NULL, "%s belongs here",
+                    type == JSON_ARRAY ? "an array" : "an object");
+    return WISP_OK;
+}
+
 wisp_status hf_read_json(struct directory *dir, const char *folder, const char *name, bool required,
-                         const struct json **root, wisp_error *error) {
+                         enum json_type type, const struct json **root, wisp_error *error) {
     char path[PATH_BYTES];
     struct mapped_file file;
     *root = NULL;
@@ -15,11 +29,7 @@ wisp_status hf_read_json(struct directory *dir, const char *folder, const char *
     if (!required && !file_exists(path))
         return WISP_OK;
     TRY(file_map(path, &file, error));
-    /* Errors keep pointing at the name after the path's buffer is gone. */
-    const char *kept = arena_copy_text(&dir->arena, path, strlen(path));
-    const wisp_status status =
-        kept ? json_parse(&dir->arena, file.data, (size_t)file.size, kept, root, error)
-             : fail_memory(error, strlen(path));
+    const wisp_status status = parse(dir, &file, path, type, root, error);
     file_unmap(&file);
     return status;
 }

@@ -8,35 +8,11 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "formats/hf.h"
+#include "formats/hf_tokenizer.h"
 
 enum { PATH_BYTES = 4096, MAX_TOKENS = 1 << 26 };
 
-static const char PREFIX[] = "##", WORD_START[] = "\xE2\x96\x81";
-enum { PREFIX_LENGTH = 2, WORD_START_LENGTH = 3 };
-
-enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER_DEFINED = 4 };
-
 enum { FLAG_SINGLE_WORD = 1, FLAG_LSTRIP = 2, FLAG_RSTRIP = 4, FLAG_NORMALIZED = 8 };
-
-enum role { ROLE_UNKNOWN, ROLE_CLS, ROLE_SEPARATOR, ROLE_PADDING, ROLE_MASK, ROLES };
-
-/* What is gathered from the files before any of it is put into the directory. */
-struct reading {
-    struct directory *dir;
-    const char *folder;
-    const char *file; /* the one being read, in errors */
-    wisp_error *error;
-    wisp_text *tokens; /* by id, as vocab.txt spells them; the added ones last */
-    size_t count, model_count, capacity;
-    int32_t *types;
-    int32_t *added; /* ids, and their flags beside them */
-    uint8_t *flags;
-    size_t added_count;
-    const wisp_text **sorted; /* all tokens */
-    int32_t ids[ROLES];       /* -1: none */
-    bool clean_text, handle_chinese_chars, strip_accents, strip_accents_given, lowercase;
-    uint32_t word_limit;
-};
 
 static wisp_status bad(const struct reading *r, const char *field, const char *what) {
     return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
@@ -44,10 +20,6 @@ static wisp_status bad(const struct reading *r, const char *field, const char *w
 
 static wisp_status unsupported(const struct reading *r, const char *field, const char *what) {
     return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%s", what);
-}
-
-static void *allocate(const struct reading *r, size_t count, size_t bytes) {
-    return arena_allocate(&r->dir->arena, count * bytes);
 }
 
 /* Reads folder/name and makes it the file that errors name. */
@@ -58,7 +30,7 @@ static wisp_status read_file(struct reading *r, const char *name, bool required,
     r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
     if (!r->file)
         return fail_memory(r->error, strlen(path));
-    return hf_read_json(r->dir, r->folder, name, required, root, r->error);
+    return hf_read_json(r->dir, r->folder, name, required, JSON_OBJECT, root, r->error);
 }
 
 /* A bool member; where it is absent or null *value stays. */
@@ -78,11 +50,11 @@ static bool is_same(wisp_text a, wisp_text b) {
     return a.length == b.length && memcmp(a.bytes, b.bytes, a.length) == 0;
 }
 
-static bool starts_with(wisp_text text, const char *start, size_t length) {
-    return text.length >= length && memcmp(text.bytes, start, length) == 0;
-}
-
 /* ---- the vocabulary ------------------------------------------------------------------------- */
+
+static void *allocate(const struct reading *r, size_t count, size_t bytes) {
+    return arena_allocate(&r->dir->arena, count * bytes);
+}
 
 static wisp_status reserve_tokens(struct reading *r, size_t count) {
     if (count > MAX_TOKENS)
@@ -219,8 +191,18 @@ static const struct json *only_step(const struct json *step, const char *list) {
     return step;
 }
 
+/* Lowercase before BertNormalizer, as sentence-transformers writes for do_lower_case. */
+static const struct json *after_lowercase(struct reading *r, const struct json *step) {
+    const struct json *steps = json_get(step, "normalizers");
+    if (!json_equals(json_get(step, "type"), "Sequence") || !json_is(steps, JSON_ARRAY) ||
+        steps->count != 2 || !json_equals(json_get(steps->first, "type"), "Lowercase"))
+        return step;
+    r->lowercase_first = true;
+    return steps->first->next;
+}
+
 static wisp_status read_normalizer(struct reading *r, const struct json *step) {
-    step = only_step(step, "normalizers");
+    step = after_lowercase(r, only_step(step, "normalizers"));
     if (!step || json_is(step, JSON_NULL)) {
         r->clean_text = r->handle_chinese_chars = r->lowercase = false;
         return WISP_OK;
@@ -243,7 +225,7 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
     uint64_t characters = r->word_limit;
     if (type && !json_equals(type, "WordPiece"))
         return unsupported(r, "model.type", "only WordPiece is supported");
-    if (prefix && !json_equals(prefix, PREFIX))
+    if (prefix && !json_equals(prefix, HF_CONTINUATION_PREFIX))
         return unsupported(r, "model.continuing_subword_prefix", "only \"##\" is supported");
     if (limit && (!json_to_u64(limit, &characters) || characters > UINT32_MAX))
         return bad(r, "model.max_input_chars_per_word", "a whole number belongs here");
@@ -340,11 +322,15 @@ static wisp_status check_line(const struct reading *r, wisp_text line, size_t nu
 }
 
 static wisp_status read_lines(struct reading *r, const char *text, size_t length, size_t more) {
-    size_t lines = 0;
-    for (size_t i = 0; i < length; i++)
+    size_t lines = 0, empty = 0;
+    for (size_t i = 0; i < length; i++) {
         lines += text[i] == '\n' || i + 1 == length;
+        empty += text[i] == '\n' && (i == 0 || text[i - 1] == '\n');
+    }
     if (lines == 0)
         return bad(r, NULL, "no tokens");
+    if (empty > 1) /* before memory is taken for what may be a file of nothing else */
+        return bad(r, NULL, "more than one line is empty");
     TRY(reserve_tokens(r, lines + more));
     for (size_t at = 0; at < length;) {
         const char *end = memchr(text + at, '\n', length - at);
@@ -427,7 +413,7 @@ static wisp_status find_roles(struct reading *r, const struct json *config,
             json_is(content, JSON_STRING) ? text_of(content) : (wisp_text){usual, strlen(usual)};
         if (r->ids[role] < 0)
             r->ids[role] = find_token(r, text);
-        if (r->ids[role] < 0 && role <= ROLE_SEPARATOR)
+        if (role <= ROLE_SEPARATOR && r->ids[role] < 0)
             return fail(r->error, WISP_ERROR_FORMAT, r->file, ROLE_NAMES[role].key,
                         "\"%.60s\" is not in the vocabulary", text.bytes);
     }
@@ -479,88 +465,8 @@ static wisp_status read_vocab_files(struct reading *r, const struct json *config
     return add_roles(r, config, map);
 }
 
-/* ---- metadata ------------------------------------------------------------------------------- */
-
-static bool is_bracketed(const char *text, size_t length) {
-    return length >= 2 && text[0] == '[' && text[length - 1] == ']';
-}
-
-/* A token in llama.cpp's spelling: control tokens as they are, others without "##" where they go on
- * in a word and with U+2581 where they start one. `*unclear` where the first could be taken for the
- * second. */
-static wisp_status spell(struct reading *r, size_t id, wisp_text *stored, bool *unclear) {
-    const wisp_text token = r->tokens[id];
-    *unclear = false;
-    *stored = token;
-    if (r->types[id] == TYPE_CONTROL)
-        return WISP_OK;
-    if (starts_with(token, PREFIX, PREFIX_LENGTH)) {
-        *stored = (wisp_text){token.bytes + PREFIX_LENGTH, token.length - PREFIX_LENGTH};
-        *unclear = starts_with(*stored, WORD_START, WORD_START_LENGTH) ||
-                   is_bracketed(stored->bytes, stored->length);
-        return WISP_OK;
-    }
-    char *text = allocate(r, token.length + WORD_START_LENGTH + 1, 1);
-    if (!text)
-        return fail_memory(r->error, token.length);
-    memcpy(text, WORD_START, WORD_START_LENGTH);
-    memcpy(text + WORD_START_LENGTH, token.bytes, token.length);
-    *stored = (wisp_text){text, token.length + WORD_START_LENGTH};
-    return WISP_OK;
-}
-
-static wisp_status put_tokens(struct reading *r) {
-    wisp_text *stored = allocate(r, r->count, sizeof *stored);
-    int32_t *unclear = allocate(r, r->count, sizeof *unclear);
-    size_t n_unclear = 0;
-    if (!stored || !unclear)
-        return fail_memory(r->error, r->count * sizeof *stored);
-    for (size_t i = 0; i < r->count; i++) {
-        bool is_unclear;
-        TRY(spell(r, i, &stored[i], &is_unclear));
-        if (is_unclear)
-            unclear[n_unclear++] = (int32_t)i;
-    }
-    TRY(directory_put_texts(r->dir, "tokenizer.ggml.tokens", stored, r->count, r->error));
-    TRY(directory_put_numbers(r->dir, "tokenizer.ggml.token_type", VALUE_I32, r->types, r->count,
-                              r->error));
-    if (n_unclear == 0)
-        return WISP_OK;
-    return directory_put_numbers(r->dir, "wisp.tokenizer.continuations", VALUE_I32, unclear,
-                                 n_unclear, r->error);
-}
-
-static wisp_status put_ids(struct reading *r) {
-    static const char *const keys[ROLES] = {[ROLE_UNKNOWN] = "tokenizer.ggml.unknown_token_id",
-                                            [ROLE_CLS] = "tokenizer.ggml.cls_token_id",
-                                            [ROLE_SEPARATOR] = "tokenizer.ggml.seperator_token_id",
-                                            [ROLE_PADDING] = "tokenizer.ggml.padding_token_id",
-                                            [ROLE_MASK] = "tokenizer.ggml.mask_token_id"};
-    for (size_t i = 0; i < ROLES; i++)
-        if (r->ids[i] >= 0)
-            TRY(directory_put_u32(r->dir, keys[i], (uint32_t)r->ids[i], r->error));
-    return WISP_OK;
-}
-
-static wisp_status put_settings(struct reading *r) {
-    const bool strip = r->strip_accents_given ? r->strip_accents : r->lowercase;
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.clean_text", r->clean_text, r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.handle_chinese_chars", r->handle_chinese_chars,
-                           r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.strip_accents", strip, r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.lowercase", r->lowercase, r->error));
-    TRY(directory_put_u32(r->dir, "wisp.tokenizer.max_input_chars_per_word", r->word_limit,
-                          r->error));
-    if (r->model_count < r->count)
-        TRY(directory_put_u32(r->dir, "wisp.tokenizer.model_tokens", (uint32_t)r->model_count,
-                              r->error));
-    TRY(directory_put_numbers(r->dir, "wisp.tokenizer.added_tokens", VALUE_I32, r->added,
-                              r->added_count, r->error));
-    return directory_put_numbers(r->dir, "wisp.tokenizer.added_flags", VALUE_U8, r->flags,
-                                 r->added_count, r->error);
-}
-
-wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, wisp_error *error) {
+wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lowercase_first,
+                              wisp_error *error) {
     struct reading r = {.dir = dir,
                         .folder = folder,
                         .error = error,
@@ -568,6 +474,7 @@ wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, wisp_er
                         .clean_text = true,
                         .handle_chinese_chars = true,
                         .lowercase = true,
+                        .lowercase_first = lowercase_first,
                         .word_limit = 100};
     const struct json *root, *config, *map;
     TRY(read_file(&r, "tokenizer.json", false, &root));
@@ -582,8 +489,5 @@ wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, wisp_er
         TRY(find_roles(&r, config, map));
     else
         TRY(read_vocab_files(&r, config, map));
-    TRY(directory_put_text(dir, "tokenizer.ggml.model", (wisp_text){"bert", 4}, error));
-    TRY(put_tokens(&r));
-    TRY(put_ids(&r));
-    return put_settings(&r);
+    return hf_put_tokenizer(&r);
 }

@@ -390,7 +390,8 @@ bool json_to_double(const struct json *value, double *result) {
             exponent = exponent < 10000 ? exponent * 10 + (*c - '0') : exponent;
         scale += down ? -exponent : exponent;
     }
-    mantissa = scale < 0 ? mantissa / power_of_ten(-scale) : mantissa * power_of_ten(scale);
+    if (mantissa > 0) /* 0 times infinity is not 0 */
+        mantissa = scale < 0 ? mantissa / power_of_ten(-scale) : mantissa * power_of_ten(scale);
     *result = negative ? -mantissa : mantissa;
     return true;
 }

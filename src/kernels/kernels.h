@@ -25,6 +25,12 @@ static inline size_t int8_row_bytes(size_t k) {
     return (k + 3) & ~(size_t)3;
 }
 
+/* What 255 steps have to span. 255 divided by anything less is no float: it counts as nothing. */
+static inline float quantised_range(float low, float high) {
+    const float range = high - low;
+    return range < 0x1p-120f ? 0 : range;
+}
+
 /* m rows of k values: x = scale * (q - zero) with scale and zero per row and block. */
 struct quantised_rows {
     uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t where the set has signed_activations */
@@ -45,7 +51,8 @@ struct kernels {
                      size_t ldy, size_t m, size_t n, size_t k);
 
     /* x [m, k] into q: per row and block, zero and scale span the least and the largest value and
-     * 0; q = round(x / scale) + zero, ties to even. Bytes past k are `zero`. */
+     * 0; q = round(x / scale) + zero, ties to even. Bytes past k are `zero`. Where the span is
+     * below 2^-120 scale, zero and q are 0. */
     void (*quantise)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* As gemm_f32, for quantised x and w packed by pack_int8 with int8_panel:

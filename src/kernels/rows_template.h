@@ -137,18 +137,19 @@ static float row_max(const float *x, size_t n) {
     return result;
 }
 
+/* Subtracts first: what is multiplied is then never above 0, however large the scores are. */
 static float row_exp_and_sum(float *x, size_t n, float largest, float scale) {
-    const vf by = vf_set1(scale), shift = vf_set1(-largest * scale);
+    const vf by = vf_set1(scale), top = vf_set1(largest);
     vf sum = vf_set1(0);
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf e = exp_of(vf_fma(vf_load(x + i), by, shift));
+        const vf e = exp_of(vf_mul(vf_sub(vf_load(x + i), top), by));
         vf_store(x + i, e);
         sum = vf_add(sum, e);
     }
     float total = vf_sum(sum);
     if (i < n) {
-        vf_store_n(x + i, exp_of(vf_fma(vf_load_n(x + i, n - i), by, shift)), n - i);
+        vf_store_n(x + i, exp_of(vf_mul(vf_sub(vf_load_n(x + i, n - i), top), by)), n - i);
         for (; i < n; i++)
             total += x[i];
     }
@@ -189,7 +190,7 @@ static void block_range(const float *x, size_t n, float *low, float *high) {
 static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, float *zero) {
     float low, high;
     block_range(x, n, &low, &high);
-    const float range = high - low;
+    const float range = quantised_range(low, high);
     const float inverse = range > 0 ? 255 / range : 0;
     const vf by = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));

@@ -25,7 +25,7 @@ static void quantise_block(const float *x, size_t length, uint8_t *q, float *sca
         low = fminf(low, x[c]);
         high = fmaxf(high, x[c]);
     }
-    const float range = high - low;
+    const float range = quantised_range(low, high);
     const float inverse = range > 0 ? 255 / range : 0;
     *scale = range / 255;
     *zero = rintf(-low * inverse);

@@ -30,13 +30,26 @@ static size_t scratch_size(const struct bert_config *c) {
     return larger(c->hidden_size, c->intermediate_size);
 }
 
-size_t bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest) {
+/* Whether the sums below stay far from what 32 bits hold, as pointers have in WebAssembly: more
+ * floats than are needed, counted in 64. */
+static bool is_addressable(const struct bert *model, uint64_t tokens, uint64_t longest) {
     const struct bert_config *c = &model->config;
+    const uint64_t panel = model->kernels->f32_panel, head = c->hidden_size / c->heads;
+    const uint64_t per_token = 3 * (uint64_t)c->hidden_size + wide_size(c) + scratch_size(c) + 3;
+    const uint64_t attention = (longest + panel) * (2 * (head + panel) + 32);
+    return (tokens + 16) * per_token + attention < SIZE_MAX / (2 * sizeof(float));
+}
+
+bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes) {
+    const struct bert_config *c = &model->config;
+    if (!is_addressable(model, tokens, longest))
+        return false;
     const size_t states = round_up(tokens * c->hidden_size * sizeof(float), MEMORY_ALIGNMENT);
     const size_t wide = round_up(tokens * wide_size(c) * sizeof(float), MEMORY_ALIGNMENT);
-    return 3 * states + wide + linear_scratch_bytes(tokens, scratch_size(c)) +
-           round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
-                    MEMORY_ALIGNMENT);
+    *bytes = 3 * states + wide + linear_scratch_bytes(tokens, scratch_size(c)) +
+             round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
+                      MEMORY_ALIGNMENT);
+    return true;
 }
 
 static struct state take_state(const struct bert *model, struct workspace *space, size_t tokens,

@@ -61,8 +61,9 @@ wisp_status bert_load(struct bert *model, const struct directory *dir,
 
 void bert_release(struct bert *model);
 
-/* Working memory for batches of up to `tokens` tokens, the longest text having `longest`. */
-size_t bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest);
+/* Working memory for batches of up to `tokens` tokens, the longest text having `longest`; false
+ * where it cannot be addressed. */
+bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes);
 
 /* Embeds the batch: rows [texts, hidden_size]. `hidden`, where it is not NULL, is called with the
  * hidden states [tokens, hidden_size] after the embeddings (layer 0) and after each layer. */

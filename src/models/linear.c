@@ -9,25 +9,25 @@
 
 enum { NAME_BYTES = 128 };
 
-/* Rows [first, first + rows) of a tensor as floats; `stored` is room for them as in the file. */
-static wisp_status read_rows(const struct directory *dir, const struct tensor *tensor, size_t first,
-                             size_t rows, void *stored, float *values, wisp_error *error) {
-    const void *bytes;
-    TRY(directory_rows(dir, tensor, first, rows, stored, &bytes, error));
-    tensor->format->dequantise(bytes, rows * (size_t)tensor->dims[0], values);
-    return WISP_OK;
+/* The bytes of rows x row_length floats; false where they cannot be addressed. */
+static bool float_bytes(uint64_t rows, uint64_t row_length, size_t *bytes) {
+    uint64_t total;
+    return checked_multiply(rows, row_length, &total) &&
+           checked_multiply(total, sizeof(float), &total) && checked_size(total, bytes);
 }
 
 wisp_status load_floats(const struct directory *dir, const char *name, size_t rows,
                         size_t row_length, float **values, wisp_error *error) {
     const struct tensor *tensor;
     TRY(directory_require_tensor(dir, name, row_length, rows, &tensor, error));
-    const size_t bytes = rows * row_length * sizeof(float);
+    size_t bytes;
+    if (!float_bytes(rows, row_length, &bytes))
+        return fail_memory(error, UINT64_MAX);
     *values = memory_allocate(bytes);
-    void *stored = memory_allocate((size_t)tensor->bytes);
+    void *stored = memory_allocate((size_t)tensor->bytes); /* no type that is read is wider */
     wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
     if (status == WISP_OK)
-        status = read_rows(dir, tensor, 0, rows, stored, *values, error);
+        status = directory_floats(dir, tensor, 0, rows, stored, *values, error);
     memory_free(stored);
     return status;
 }
@@ -50,8 +50,8 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
     while (rows > 0) {
         const size_t row = first % stack->n, left = stack->n - row;
         const size_t here = rows < left ? rows : left;
-        TRY(read_rows(stack->dir, stack->parts[first / stack->n], row, here, stack->stored, values,
-                      error));
+        TRY(directory_floats(stack->dir, stack->parts[first / stack->n], row, here, stack->stored,
+                             values, error));
         values += here * stack->k;
         first += here;
         rows -= here;
@@ -79,7 +79,10 @@ static wisp_status pack_panels(const struct linear *layer, const struct stack *s
 
 static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
     const size_t panel = stack->panel, n = layer->n, k = layer->k;
-    size_t row_bytes = 0;
+    size_t row_bytes = 0, most;
+    /* More than either way of packing takes. */
+    if (!float_bytes((uint64_t)n + panel, (uint64_t)k + 3, &most))
+        return fail_memory(error, UINT64_MAX);
     for (size_t i = 0; i < layer->n / stack->n; i++)
         if (stack->parts[i]->row_bytes > row_bytes)
             row_bytes = (size_t)stack->parts[i]->row_bytes;

@@ -22,6 +22,9 @@ void quantise_f16(const float *values, size_t n, void *out) {
         store_half(values[i], bytes + 2 * i);
 }
 
+/* A scale of infinity would read back as NaN. */
+#define HALF_LARGEST 65504.0f
+
 static float largest_magnitude(const float *values, int n) {
     float largest = 0;
     for (int i = 0; i < n; i++)
@@ -37,7 +40,7 @@ static int round_to(float value, int low, int high) {
 void quantise_q8_0(const float *values, size_t n, void *out) {
     unsigned char *block = out;
     for (size_t i = 0; i < n; i += 32, block += 34, values += 32) {
-        const float d = largest_magnitude(values, 32) / 127;
+        const float d = fminf(largest_magnitude(values, 32) / 127, HALF_LARGEST);
         const float inverse = d > 0 ? 1 / d : 0;
         store_half(d, block);
         for (int j = 0; j < 32; j++)
@@ -78,17 +81,45 @@ static float q4_0_scale(const float *values) {
     return best;
 }
 
+/* A scale as it reads back. */
+static float stored_scale(float d) {
+    return float_of_half(half_of_float(fminf(fmaxf(d, -HALF_LARGEST), HALF_LARGEST)));
+}
+
+static void q4_0_codes(const float *values, float d, int codes[32]) {
+    const float inverse = d != 0 ? 1 / d : 0;
+    for (int j = 0; j < 32; j++)
+        codes[j] = round_to(values[j] * inverse, -8, 7);
+}
+
+static double q4_0_loss(const float *values, float d) {
+    int codes[32];
+    double loss = 0;
+    q4_0_codes(values, d, codes);
+    for (int j = 0; j < 32; j++) {
+        const double off = (double)values[j] - (double)d * codes[j];
+        loss += off * off;
+    }
+    return loss;
+}
+
+/* As a half a scale that fits may be less so. Plain rounding is what must be reached at least. */
+static float q4_0_stored_scale(const float *values) {
+    float extreme = 0;
+    for (int j = 0; j < 32; j++)
+        extreme = fabsf(values[j]) > fabsf(extreme) ? values[j] : extreme;
+    const float fitted = stored_scale(q4_0_scale(values)), plain = stored_scale(extreme / -8);
+    return q4_0_loss(values, fitted) < q4_0_loss(values, plain) ? fitted : plain;
+}
+
 void quantise_q4_0(const float *values, size_t n, void *out) {
     unsigned char *block = out;
     for (size_t i = 0; i < n; i += 32, block += 18, values += 32) {
-        store_half(q4_0_scale(values), block);
-        /* What is stored is what counts: round by the scale as it reads back. */
-        const float d = float_of_half(load_u16(block));
-        const float inverse = d != 0 ? 1 / d : 0;
-        for (int j = 0; j < 16; j++) {
-            const int low = round_to(values[j] * inverse, -8, 7) + 8;
-            const int high = round_to(values[j + 16] * inverse, -8, 7) + 8;
-            block[2 + j] = (unsigned char)(low | high << 4);
-        }
+        const float d = q4_0_stored_scale(values);
+        int codes[32];
+        q4_0_codes(values, d, codes);
+        store_half(d, block);
+        for (int j = 0; j < 16; j++)
+            block[2 + j] = (unsigned char)((codes[j] + 8) | (codes[j + 16] + 8) << 4);
     }
 }

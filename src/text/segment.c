@@ -17,11 +17,8 @@ static bool may_match(const struct segment *segment) {
     const struct reader *reader = &segment->reader;
     if (segment->added->count == 0 || reader_at_end(reader))
         return false;
-    const unsigned char byte = reader->dot_pending ? 0x80 : (unsigned char)*reader->at;
-    if (byte >= 0x80)
-        return segment->added->starts_beyond || reader->lowercase;
-    const bool lower = reader->lowercase && byte >= 'A' && byte <= 'Z';
-    return segment->added->starts[lower ? byte + 'a' - 'A' : byte];
+    const unsigned char byte = (unsigned char)*reader->at;
+    return byte >= 0x80 ? segment->added->starts_beyond : segment->added->starts[byte];
 }
 
 /* Whether an added token starts at the reader. One that is rejected for its neighbours still takes

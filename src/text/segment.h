@@ -18,9 +18,8 @@ struct segment {
     size_t unstripped_until; /* white space before this position precedes no token that strips it */
 };
 
-static inline struct segment segment_of(wisp_text text, bool lowercase,
-                                        const struct added_tokens *added) {
-    return (struct segment){.reader = reader_of(text, lowercase), .added = added};
+static inline struct segment segment_of(wisp_text text, const struct added_tokens *added) {
+    return (struct segment){.reader = reader_of(text), .added = added};
 }
 
 /* The next code point of the segment; SEGMENT_MATCH where it ends before an added token;

@@ -180,11 +180,10 @@ static void put_bytes(struct encoder *e, struct reader *reader) {
 static void put_text(struct encoder *e, wisp_text text) {
     const struct tokenizer *t = e->tokenizer;
     const struct sink sink = {t->normalized.count ? put_in_window : put_in_words, e};
-    struct segment segment = segment_of(text, t->lowercase_text, &t->raw);
+    struct segment segment = segment_of(text, &t->raw);
     start_segment(e);
     while (!e->truncated) {
-        if (!segment.reader.dot_pending)
-            put_bytes(e, &segment.reader);
+        put_bytes(e, &segment.reader);
         const uint32_t code_point = segment_next(&segment);
         if (code_point == READER_NONE)
             break;

@@ -233,7 +233,6 @@ static wisp_status read_settings(struct builder *b) {
     TRY(metadata_bool_or(dir, "wisp.tokenizer.lowercase", &n->lowercase, b->error));
     n->strip_accents = n->lowercase;
     TRY(metadata_bool_or(dir, "wisp.tokenizer.strip_accents", &n->strip_accents, b->error));
-    TRY(metadata_bool_or(dir, "wisp.lowercase_text", &t->lowercase_text, b->error));
     TRY(metadata_u32_or(dir, word_limit, &t->max_word_characters, b->error));
     if (t->max_word_characters > WORD_MAX_CHARACTERS)
         return fail(b->error, WISP_ERROR_UNSUPPORTED, dir->file, word_limit,
@@ -293,7 +292,7 @@ static wisp_status keep_text(struct builder *b, wisp_text source, unsigned flags
     char bytes[4 * ADDED_MAX_LENGTH];
     struct collected text = {&t->arena, bytes, 0, 0};
     const struct sink sink = {collect, &text};
-    struct segment segment = segment_of(source, false, &none);
+    struct segment segment = segment_of(source, &none);
     for (uint32_t c; (c = segment_next(&segment)) != READER_NONE;) {
         if (flags & ADDED_NORMALIZED)
             normalize(&t->normalizer, &segment, c, &sink);
@@ -308,7 +307,7 @@ static wisp_status keep_text(struct builder *b, wisp_text source, unsigned flags
 }
 
 static bool is_blank(wisp_text text) {
-    struct reader reader = reader_of(text, false);
+    struct reader reader = reader_of(text);
     while (!reader_at_end(&reader))
         if (!(unicode_flags(reader_next(&reader)) & UNICODE_SPACE))
             return false;
@@ -421,7 +420,7 @@ static uint8_t byte_action(const struct tokenizer *t, uint32_t c) {
     const unsigned flags = unicode_flags(c);
     uint32_t lower[2];
     unicode_lower(c, lower);
-    if (t->normalized.count > 0 || t->raw.starts[t->lowercase_text ? lower[0] : c])
+    if (t->normalized.count > 0 || t->raw.starts[c])
         return BYTE_OTHER;
     if (t->normalizer.clean_text && (flags & UNICODE_CONTROL))
         return BYTE_DROPPED;
@@ -429,7 +428,7 @@ static uint8_t byte_action(const struct tokenizer *t, uint32_t c) {
         return t->raw.strips_left ? BYTE_OTHER : BYTE_SPACE;
     if (flags & UNICODE_PUNCTUATION)
         return BYTE_PUNCTUATION;
-    return (uint8_t)(t->lowercase_text || t->normalizer.lowercase ? lower[0] : c);
+    return (uint8_t)(t->normalizer.lowercase ? lower[0] : c);
 }
 
 static void fill_bytes(struct tokenizer *t) {

@@ -17,7 +17,6 @@ enum byte_action { BYTE_SPACE = 0x80, BYTE_PUNCTUATION, BYTE_DROPPED, BYTE_OTHER
 struct tokenizer {
     struct arena arena; /* holds all that is pointed to */
     struct normalizer normalizer;
-    bool lowercase_text;
     struct wordpiece vocabulary;
     struct added_tokens raw;        /* matched before normalisation */
     struct added_tokens normalized; /* matched after it */

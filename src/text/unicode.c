@@ -62,14 +62,6 @@ bool unicode_is_word(uint32_t code_point) {
     return is_member(unicode_word, unicode_word_planes, code_point);
 }
 
-bool unicode_is_cased(uint32_t code_point) {
-    return is_member(unicode_cased, unicode_cased_planes, code_point);
-}
-
-bool unicode_is_case_ignorable(uint32_t code_point) {
-    return is_member(unicode_case_ignorable, unicode_case_ignorable_planes, code_point);
-}
-
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]) {
     lower[0] = code_point;
     if (code_point == 0x130) { /* the only one with two */

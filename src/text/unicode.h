@@ -33,7 +33,5 @@ enum { UNICODE_MAX_RANK = 6 };
 unsigned unicode_rank(uint32_t code_point);
 
 bool unicode_is_word(uint32_t code_point); /* \w of Rust's regex */
-bool unicode_is_cased(uint32_t code_point);
-bool unicode_is_case_ignorable(uint32_t code_point);
 
 #endif

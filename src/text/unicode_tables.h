@@ -60,9 +60,5 @@ extern const struct unicode_parts unicode_strip_several[UNICODE_SEVERAL];
 
 extern const uint16_t unicode_word_planes[UNICODE_PLANES + 1];
 extern const struct unicode_range unicode_word[];
-extern const uint16_t unicode_cased_planes[UNICODE_PLANES + 1];
-extern const struct unicode_range unicode_cased[];
-extern const uint16_t unicode_case_ignorable_planes[UNICODE_PLANES + 1];
-extern const struct unicode_range unicode_case_ignorable[];
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tokenizer as a filter, for tests/oracle/tokenizer.py.
  *
- *     tokenize_driver FOLDER MAX_TOKENS [lowercase]
+ *     tokenize_driver FOLDER MAX_TOKENS
  *
  * Opens the tokenizer of a Hugging Face folder. Reads texts from standard input, each as its length
  * (32 bits, little-endian) and its bytes, and writes for each the number of its ids, with the upper
@@ -66,11 +66,10 @@ static int filter(const struct tokenizer *tokenizer, size_t max_tokens) {
     return good && fflush(stdout) == 0 ? 0 : 1;
 }
 
-static wisp_status open_folder(const char *folder, bool lowercase, struct directory *dir,
+static wisp_status open_folder(const char *folder, struct directory *dir,
                                struct tokenizer **tokenizer, wisp_error *error) {
     dir->file = folder;
-    TRY(hf_read_tokenizer(dir, folder, error));
-    TRY(directory_put_bool(dir, "wisp.lowercase_text", lowercase, error));
+    TRY(hf_read_tokenizer(dir, folder, false, error));
     TRY(directory_finish(dir, error));
     return tokenizer_open(dir, tokenizer, error);
 }
@@ -80,12 +79,12 @@ int main(int argc, char **argv) {
     struct tokenizer *tokenizer = NULL;
     wisp_error error = {0};
     if (argc < 3) {
-        fprintf(stderr, "usage: %s FOLDER MAX_TOKENS [lowercase]\n", argv[0]);
+        fprintf(stderr, "usage: %s FOLDER MAX_TOKENS\n", argv[0]);
         return 2;
     }
     const size_t max_tokens = strtoul(argv[2], NULL, 10);
     int result = 1;
-    if (open_folder(argv[1], argc > 3, &dir, &tokenizer, &error) != WISP_OK)
+    if (open_folder(argv[1], &dir, &tokenizer, &error) != WISP_OK)
         fprintf(stderr, "%s\n", error.message);
     else
         result = filter(tokenizer, max_tokens < 2 ? 2 : max_tokens);

@@ -22,8 +22,6 @@ REPO = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WISP_SHARED", REPO / ".." / "shared"))
 MODEL = SHARED / "models" / "all-MiniLM-L6-v2"
 SEED = 20260501
-# What Unicode 16 and 17 made cased or case-ignorable, or no longer so: Pythons differ, and wisp follows Unicode 16.
-CASE_CHANGED = {0x295, 0x1171E}
 ALL_IDS = 1 << 22
 TRUNCATED = 1 << 31
 MISMATCHES_SHOWN = 8
@@ -44,9 +42,9 @@ class Driver:
     def __init__(self, program):
         self.program = program
 
-    def encode(self, folder, texts, max_tokens, lowercase):
+    def encode(self, folder, texts, max_tokens):
         """All ids in one array, and for each text the number of its ids with the bit that says it was truncated."""
-        command = [self.program, str(folder), str(max_tokens), *(["lowercase"] if lowercase else [])]
+        command = [self.program, str(folder), str(max_tokens)]
         sent = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
         done = subprocess.run(command, input=sent, stdout=subprocess.PIPE, check=True)
         words = numpy.frombuffer(done.stdout, dtype="<u4")
@@ -126,12 +124,10 @@ def is_character(c):
 
 
 class Characters:
-    """Pools of characters to draw from. `known` leaves out what this Python's Unicode does not know."""
+    """Pools of characters to draw from."""
 
-    def __init__(self, known=False):
+    def __init__(self):
         everything = [chr(c) for c in range(0x110000) if is_character(c)]
-        if known:
-            everything = [c for c in everything if unicodedata.category(c) != "Cn"]
         self.everything = everything
         by = {}
         for c in everything:
@@ -148,7 +144,7 @@ class Characters:
                   (0x1100, 0x1200), (0x1B00, 0x1BC0), (0x1E00, 0x2000), (0x2000, 0x2070), (0x3000, 0x3100),
                   (0x4E00, 0x4F00), (0xAC00, 0xAD00), (0xF900, 0xFB00), (0xFE00, 0xFE30), (0x1D150, 0x1D1D0),
                   (0x1F300, 0x1F650), (0x2F800, 0x2FA1E), (0xE0000, 0xE0080), (0xE0100, 0xE01F0)]
-        blocks = [[c for c in map(chr, range(*r)) if not known or unicodedata.category(c) != "Cn"] for r in ranges]
+        blocks = [list(map(chr, range(*r))) for r in ranges]
         emoji = [*"👩👨👧❤🏳🌈🏽☺", "\u200d", "\u200d", "\ufe0f", "\U000e0067", "\U000e007f"]
         spaces = [*" \t\n\r\v\f\x1c\x85\xa0\u1680\u2003\u2028\u202f\u3000\u200b\ufeff"]
         self.pools = [*blocks, *by.values(), everything, self.combining, self.kept, self.case, self.decomposing,
@@ -160,12 +156,16 @@ SPECIAL = ["[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]", "[cls]", "[CLS", "CLS]"
            "##", "##ing", "[unused1]", " ", "  ", "\t", "a", "word", "_", "é", "1", "\u0301", "日"]
 
 
+BROKEN = [b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xff", b"\x80", b"\xc0\xaf", b"\xf4\x90", b"\xe2\x82",
+          b"\xf0\x9f\x98", b"\x00", b"\xce", b"\xf8\x88", b"["]
+
+
 class Generator:
     """Seeded texts as bytes, some of which are no valid UTF-8."""
 
-    def __init__(self, seed, known=False, pieces=()):
+    def __init__(self, seed, pieces=()):
         self.random = random.Random(seed)
-        self.characters = Characters(known)
+        self.characters = Characters()
         self.pieces = [*SPECIAL, *pieces, *pieces, *pieces]
 
     def mixed(self):
@@ -183,7 +183,8 @@ class Generator:
             text.append(chosen.choice(("a", "é", "\u1109", "\U0001d15f", "\u1b06", "[", "", chosen.choice(
                 characters.decomposing))))
             for _ in range(chosen.randint(1, 12)):
-                pool = chosen.choice((characters.combining, characters.kept, characters.kept, ["\u200d", "\x01", "\ufffd"]))
+                dropped = ["\u200d", "\x01", "\ufffd"]
+                pool = chosen.choice((characters.combining, characters.kept, characters.kept, dropped))
                 text.append(chosen.choice(pool))
         return "".join(text)
 
@@ -224,19 +225,16 @@ class Generator:
             elif what < 0.5:
                 del data[at:at + chosen.randint(1, 3)]
             else:
-                data[at:at] = chosen.choice((b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xff", b"\x80", b"\xc0\xaf", b"\xf4\x90",
-                                             b"\xe2\x82", b"\xf0\x9f\x98", b"\x00", b"\xce", b"\xf8\x88", b"["))
+                data[at:at] = chosen.choice(BROKEN)
         return bytes(data)
 
     def texts(self, count):
         return [self.broken() if self.random.random() < 0.15 else self.text().encode("utf-8") for _ in range(count)]
 
 
-def every_code_point(apart, known):
+def every_code_point(apart):
     """Texts that hold each code point alone and between letters: one each if `apart`, else many to a text."""
     points = [chr(c) for c in range(0x110000) if is_character(c)]
-    if known:
-        points = [c for c in points if unicodedata.category(c) != "Cn"]
     if apart:
         return [form.encode("utf-8") for c in points for form in (c, f"a{c}B")]
     return [" ".join(f"{c} A{c}b{c}" for c in points[at:at + 50]).encode("utf-8") for at in range(0, len(points), 50)]
@@ -258,7 +256,7 @@ def character_vocabulary():
     return {token: i for i, token in enumerate(dict.fromkeys(tokens))}
 
 
-def describe(vocabulary, normalizer, added=(), word_limit=100):
+def describe(vocabulary, normalizer, added=(), word_limit=100, lowercase_first=False):
     """tokenizer.json. `added` holds (content, flags, special); flags as in wisp.tokenizer.added_flags."""
     tokens = []
     past = len(vocabulary)
@@ -269,10 +267,13 @@ def describe(vocabulary, normalizer, added=(), word_limit=100):
                        "rstrip": bool(flags & 4), "normalized": bool(flags & 8), "special": special})
     ends = {name: {"id": name, "ids": [vocabulary[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
     sequence = {"Sequence": {"id": "A", "type_id": 0}}
+    steps = normalizer and {"type": "BertNormalizer", **normalizer}
+    if lowercase_first:
+        steps = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, steps]}
     first, last = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ends)
     return {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": tokens,
-        "normalizer": normalizer and {"type": "BertNormalizer", **normalizer},
+        "normalizer": steps,
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {"type": "TemplateProcessing", "single": [first, sequence, last],
                            "pair": [first, sequence, last], "special_tokens": ends},
@@ -297,14 +298,12 @@ class Case:
         Path(self.folder.name, "tokenizer.json").write_text(text, encoding="utf-8")
         self.peer = Tokenizer.from_str(text)
 
-    def check(self, name, texts, lowercase=False, max_tokens=None):
+    def check(self, name, texts, max_tokens=None):
         strings = [text.decode("utf-8", errors="replace") for text in texts]
-        if lowercase:
-            strings = [string.lower() for string in strings]
         theirs = peer_ids(self.peer, strings)
         if max_tokens:
             theirs = truncate(*theirs, max_tokens)
-        mine = self.driver.encode(self.folder.name, texts, max_tokens or ALL_IDS, lowercase)
+        mine = self.driver.encode(self.folder.name, texts, max_tokens or ALL_IDS)
         self.report.compare(name, texts, mine, theirs)
 
 
@@ -318,13 +317,12 @@ def check_real(driver, report):
     case = Case(driver, report, description)
     case.check("real texts", texts)
     case.check("real texts, truncated to 16", texts[::7], max_tokens=16)
-    case.check("real texts, lower-cased first", texts[::3], lowercase=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("vocab.txt", "tokenizer_config.json", "special_tokens_map.json"):
             Path(folder, name).write_bytes((MODEL / name).read_bytes())
         some = texts[::5]
         theirs = peer_ids(case.peer, [text.decode("utf-8") for text in some])
-        report.compare("real texts, vocab.txt", some, driver.encode(folder, some, ALL_IDS, False), theirs)
+        report.compare("real texts, vocab.txt", some, driver.encode(folder, some, ALL_IDS), theirs)
 
 
 def check_normalizers(driver, report, vocabulary):
@@ -337,39 +335,36 @@ def check_normalizers(driver, report, vocabulary):
         "cased, accents off, not cleaned": bert(clean=False, strip=True, lower=False), "no normalizer": None,
     }
     generated = Generator(SEED).texts(40000)
-    together = every_code_point(apart=False, known=False)
+    together = every_code_point(apart=False)
     for name, normalizer in settings.items():
         case = Case(driver, report, describe(vocabulary, normalizer, word_limit=7 if name == "cased" else 100))
         case.check(f"{name}, generated", generated)
         case.check(f"{name}, every code point", together)
         if name == "uncased":
             case.check(f"{name}, generated, truncated to 5", generated[:10000], max_tokens=5)
-            case.check(f"{name}, each code point apart", every_code_point(apart=True, known=False))
+            case.check(f"{name}, each code point apart", every_code_point(apart=True))
 
 
 def check_lowercase(driver, report, vocabulary):
-    """str.lower() before everything else, on what this Python's Unicode knows."""
-    generated = Generator(SEED + 1, known=True).texts(30000)
-    # Any code point around a capital sigma: the properties that Final_Sigma asks for.
-    known = [c for c in Characters(known=True).everything if ord(c) not in CASE_CHANGED]
-    sigmas = [" ".join(f"aΣ{c} {c}Σ aΣ{c}b a{c}Σ" for c in known[at:at + 30]).encode("utf-8")
-              for at in range(0, len(known), 30) if not 0x3400 <= ord(known[at]) < 0xA000]
-    for name, normalizer in (("uncased", bert()), ("accents kept", bert(strip=False)), ("cased", bert(lower=False))):
-        case = Case(driver, report, describe(vocabulary, normalizer))
-        case.check(f"lower-cased first, {name}, generated", generated, lowercase=True)
-        if name != "uncased":
-            case.check(f"lower-cased first, {name}, every code point", every_code_point(False, True), lowercase=True)
-            case.check(f"lower-cased first, {name}, sigmas", sigmas, lowercase=True)
+    """A Lowercase normalizer before BertNormalizer, as sentence-transformers writes for do_lower_case."""
+    generated = Generator(SEED + 1).texts(30000)
+    together = every_code_point(apart=False)
+    for name, normalizer in (("uncased", bert()), ("accents kept", bert(strip=False)), ("cased", bert(lower=False)),
+                             ("cased, accents off", bert(strip=True, lower=False))):
+        case = Case(driver, report, describe(vocabulary, normalizer, lowercase_first=True))
+        case.check(f"lower-cased first, {name}, generated", generated)
+        case.check(f"lower-cased first, {name}, every code point", together)
 
 
-ADDED = ["foo", "Foo Bar", "foobar", "日本", "日", " lead", "trail ", "é", "e\u0301x", "aσ", "ς", "##ab", "ab", "abab", "x",
-         "\u302e", "i", "k", "\ufffd!", "[X]", "[X][Y]", "[MASK]s", "\u00c5z", "tab\tbed", "_", "한글"]
+ADDED = ["foo", "Foo Bar", "foobar", "日本", "日", " lead", "trail ", "é", "e\u0301x", "aσ", "ς", "##ab", "ab", "abab",
+         "x", "\u302e", "i", "k", "\ufffd!", "[X]", "[X][Y]", "[MASK]s", "\u00c5z", "tab\tbed", "_", "한글"]
 
 
 def check_added_tokens(driver, report, vocabulary):
     """Added tokens with every combination of flags, each alone and mixed."""
     chosen = random.Random(SEED + 2)
-    glue = [" ", "  ", "\t", "\u3000", "a", "Z", "_", ".", "-", "\u0301", "日", "é", "[", "\u200d", "\x01", "İ", "K", "Σ"]
+    glue = [" ", "  ", "\t", "\u3000", "a", "Z", "_", ".", "-", "\u0301", "日", "é", "[", "\u200d", "\x01", "İ", "\u212a",
+            "Σ"]
     sets = [[(content, flags, bool(flags & 1)) for content in ADDED] for flags in range(16)]
     sets += [[(content, chosen.randrange(16), chosen.random() < 0.5) for content in chosen.sample(ADDED, 12)]
              for _ in range(14)]
@@ -382,12 +377,9 @@ def check_added_tokens(driver, report, vocabulary):
         pieces = [content for content, _, _ in added] * 2 + glue
         pieces += [content[:k] for content, _, _ in added for k in (1, len(content) - 1)] + ["FOO", "foo bar", "Å"]
         case = Case(driver, report, describe(vocabulary, bert(strip=strip, lower=lower, chinese=i % 4 != 3), added))
-        known = i % 2 == 1
-        texts = Generator(SEED + 3 + i, known, [piece for piece in pieces if piece]).texts(5000)
+        texts = Generator(SEED + 3 + i, [piece for piece in pieces if piece]).texts(5000)
         flags = f"flags {i}" if i < 16 else "mixed flags"
         case.check(f"added tokens, {flags}", texts)
-        if known:
-            case.check(f"added tokens, {flags}, lower-cased first", texts, lowercase=True)
         if i % 5 == 0:
             case.check(f"added tokens, {flags}, truncated to 4", texts, max_tokens=4)
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * GGUF files in memory for tests: a tiny valid BERT model, of which a test alters any one thing.
+ * What is written and what is counted are held apart, so that a file can lie about either. */
+#ifndef TESTS_BUILDER_H
+#define TESTS_BUILDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+struct bytes {
+    unsigned char *data;
+    size_t size, capacity;
+};
+
+void bytes_put(struct bytes *bytes, const void *data, size_t size);
+void bytes_put_u32(struct bytes *bytes, uint32_t value);
+void bytes_put_u64(struct bytes *bytes, uint64_t value);
+void bytes_set_u32(struct bytes *bytes, size_t at, uint32_t value);
+void bytes_set_u64(struct bytes *bytes, size_t at, uint64_t value);
+void bytes_release(struct bytes *bytes);
+
+/* ---- GGUF ----------------------------------------------------------------------------------- */
+
+enum { GGUF_MAX_DIMS = 8, GGUF_MAX_KEYS = 64, GGUF_MAX_TENSORS = 64 };
+
+/* A test's helpers abort where they run out of room or memory. */
+
+struct gguf_key {
+    struct bytes name;
+    uint64_t name_length; /* as written */
+    uint32_t type;
+    struct bytes value; /* as it stands in the file: strings after their length, and so on */
+};
+
+struct gguf_tensor {
+    struct bytes name;
+    uint64_t name_length; /* as written */
+    uint32_t n_dims;      /* as written, and how many are written up to GGUF_MAX_DIMS */
+    uint64_t dims[GGUF_MAX_DIMS];
+    uint32_t type;
+    uint64_t offset; /* as written */
+    struct bytes data;
+};
+
+struct gguf {
+    unsigned char magic[4];
+    uint32_t version;
+    uint64_t written_keys, written_tensors; /* the header's counts */
+    size_t alignment;                       /* where data really lies */
+    struct gguf_key keys[GGUF_MAX_KEYS];
+    struct gguf_tensor tensors[GGUF_MAX_TENSORS];
+    size_t n_keys, n_tensors;
+};
+
+/* Sizes of a tiny model; matrices are stored as block type `type`, everything else as f32. */
+struct tiny_shape {
+    uint32_t hidden, wide, layers, heads, positions;
+    uint32_t type;
+};
+
+/* 8 wide, 2 layers, f32: about 12 KB. */
+extern const struct tiny_shape tiny_shape;
+
+/* 32 wide, so that blocks of 32 fit. */
+extern const struct tiny_shape tiny_shape_q8_0;
+
+/* Releases nothing: a file is made once and released once. */
+void gguf_make(struct gguf *file, const struct tiny_shape *shape);
+void gguf_release(struct gguf *file);
+
+/* By name; abort where there is none. */
+struct gguf_key *gguf_key(struct gguf *file, const char *name);
+struct gguf_tensor *gguf_tensor(struct gguf *file, const char *name);
+
+/* The value becomes this; the key is added where there is none. */
+void gguf_set(struct gguf *file, const char *name, uint32_t type, const void *value, size_t size);
+void gguf_set_u32(struct gguf *file, const char *name, uint32_t value);
+void gguf_set_f32(struct gguf *file, const char *name, float value);
+void gguf_set_bool(struct gguf *file, const char *name, unsigned char value);
+void gguf_set_text(struct gguf *file, const char *name, const char *value);
+void gguf_set_texts(struct gguf *file, const char *name, const char *const *texts, size_t count);
+void gguf_set_i32s(struct gguf *file, const char *name, const int32_t *values, size_t count);
+
+void gguf_drop_key(struct gguf *file, const char *name);
+void gguf_repeat_key(struct gguf *file, const char *name);
+void gguf_drop_tensor(struct gguf *file, const char *name);
+void gguf_repeat_tensor(struct gguf *file, const char *name);
+
+/* Makes the header's counts and the tensors' offsets true again. The functions above have done so
+ * already; needed after other changes. */
+void gguf_settle(struct gguf *file);
+
+/* Appends the file. Nothing follows the last tensor's data. */
+void gguf_write_bytes(const struct gguf *file, struct bytes *out);
+
+/* ---- the tiny model's contents, for other formats ------------------------------------------- */
+
+enum { TINY_TOKENS = 32, TINY_SPECIAL = 5 };
+
+/* As vocab.txt spells them; the first TINY_SPECIAL are [PAD] [UNK] [CLS] [SEP] [MASK]. */
+extern const char *const tiny_tokens[TINY_TOKENS];
+
+/* Called for each tensor with its GGUF name and dims (dims[1] = 1 for a vector) in file order. */
+void tiny_each_tensor(const struct tiny_shape *shape,
+                      void (*visit)(void *context, const char *name, uint64_t dim0, uint64_t dim1),
+                      void *context);
+
+/* n deterministic values of the tensor `name`. */
+void tiny_values(const char *name, float *values, size_t n);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A Hugging Face folder of which one file, chosen by the first byte, is the rest of the input. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../folder.h"
+#include "fuzz.h"
+
+/* Also in seeds.c, which must know their order. */
+#include "folder_files.h"
+
+/* The folder as it is without an input, with shards for an index to name. */
+static const struct folder *original(void) {
+    static const char *const shard_names[] = {"a.safetensors", "b.safetensors"};
+    static struct folder folder;
+    struct folder shards;
+    if (folder.n > 0)
+        return &folder;
+    folder_make(&folder, &tiny_shape);
+    folder_make(&shards, &tiny_shape);
+    folder_shard(&shards, &tiny_shape);
+    for (int i = 0; i < 2; i++) {
+        const struct bytes *shard = folder_file(&shards, shard_names[i]);
+        folder_put(&folder, shard_names[i], shard->data, shard->size);
+    }
+    folder_release(&shards);
+    return &folder;
+}
+
+static const char *base(void) {
+    static char path[64];
+    if (!*path) {
+        snprintf(path, sizeof path, "/dev/shm/wisp-fuzz-%d", (int)getpid());
+        folder_write(original(), path);
+    }
+    return path;
+}
+
+static void put(const char *name, const void *data, size_t size) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", base(), name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size)
+        abort();
+    fclose(file);
+}
+
+/* The file as it was; those that the folder has not by itself are gone again. */
+static void put_back(const char *name) {
+    const struct folder *folder = original();
+    char path[256];
+    for (size_t i = 0; i < folder->n; i++)
+        if (strcmp(folder->files[i].name, name) == 0) {
+            put(name, folder->files[i].bytes.data, folder->files[i].bytes.size);
+            return;
+        }
+    snprintf(path, sizeof path, "%s/%s", base(), name);
+    unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    wisp_model *model = NULL;
+    wisp_error error;
+    if (size == 0)
+        return 0;
+    const char *name = folder_files[data[0] % FOLDER_FILES];
+    const bool vocabulary = strcmp(name, "vocab.txt") == 0;
+    put(name, data + 1, size - 1);
+    if (vocabulary) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/tokenizer.json", base());
+        unlink(path);
+    }
+    const wisp_status status = wisp_model_open(base(), NULL, &model, &error);
+    /* A shard may be named that is a folder. */
+    if (status != WISP_ERROR_IO)
+        fuzz_check(status, &error);
+    fuzz_use(model);
+    wisp_model_close(model);
+    put_back(name);
+    if (vocabulary)
+        put_back("tokenizer.json");
+    return 0;
+}

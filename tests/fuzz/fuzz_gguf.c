@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Any bytes as a GGUF model: it opens and embeds, or there is a typed error. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+struct memory {
+    const uint8_t *data;
+    size_t size;
+};
+
+static int read_memory(void *context, uint64_t offset, void *buffer, size_t length) {
+    const struct memory *memory = context;
+    if (offset > memory->size || length > memory->size - offset)
+        abort();
+    memcpy(buffer, memory->data + offset, length);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct memory memory = {data, size};
+    const wisp_source source = {.size = size,
+                                .data = size % 2 ? data : NULL,
+                                .read = read_memory,
+                                .context = &memory,
+                                .name = "fuzz.gguf"};
+    wisp_model *model = NULL;
+    wisp_error error;
+    fuzz_check(wisp_model_open_source(&source, NULL, &model, &error), &error);
+    fuzz_use(model);
+    wisp_model_close(model);
+    return 0;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program wisp as a user meets it.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { DEFAULT_MODEL_PATH, PROGRAM, floatsOf, start, wisp } from './support.mjs';
+
+const SIZE = 384;
+const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-'));
+after(() => rmSync(folder, { recursive: true }));
+
+/** @param {string[]} args @param {string} [input] */
+const rowsOf = (args, input) => floatsOf(wisp(['embed', '--format', 'f32', ...args], input).bytes);
+
+describe('embed', () => {
+  const expected = rowsOf([], 'one\ntwo\n\nfour');
+
+  test('gives one row a line, the last without a newline and empty ones included', () => {
+    assert.equal(expected.length, 4 * SIZE);
+  });
+
+  test('text: nine digits bring back the same floats', () => {
+    const { out } = wisp(['embed'], 'one\ntwo\n\nfour');
+    const rows = out.trimEnd().split('\n');
+    assert.equal(rows.length, 4);
+    assert.deepEqual(Float32Array.from(rows.join(' ').split(' '), Number), expected);
+  });
+
+  test('json: one array of arrays', () => {
+    const { out } = wisp(['embed', '--format', 'json'], 'one\ntwo\n\nfour');
+    assert.deepEqual(Float32Array.from(JSON.parse(out).flat()), expected);
+  });
+
+  test('json of no input is an empty array', () => {
+    assert.deepEqual(JSON.parse(wisp(['embed', '--format', 'json'], '').out), []);
+  });
+
+  test('npy into a file and into a pipe', () => {
+    const path = join(folder, 'rows.npy');
+    const run = spawnSync(PROGRAM, ['embed', '--format', 'npy'], {
+      input: 'one\ntwo\n\nfour',
+      env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH },
+      stdio: ['pipe', openSync(path, 'w'), 'inherit'],
+    });
+    assert.equal(run.status, 0);
+    const piped = wisp(['embed', '--format', 'npy'], 'one\ntwo\n\nfour').bytes;
+    assert.deepEqual(readFileSync(path), piped);
+    const header = piped.subarray(10, 128).toString();
+    assert.equal(piped.subarray(0, 6).toString('latin1'), '\x93NUMPY');
+    assert.match(header, /'descr': '<f4', 'fortran_order': False, 'shape': \(4, 384\)/);
+    assert.deepEqual(floatsOf(piped.subarray(128)), expected);
+  });
+
+  test('ndjson: strings and objects in, other fields kept as they stood', () => {
+    const input =
+      '"one"\n{"id": 7, "text": "two", "tags": ["a", {"b": 1.50}], "\\u00e9\\"": null}\n' +
+      '{"text":""}\n"fo\\u0075r"\n';
+    const { out, code } = wisp(['embed', '--input', 'ndjson', '--format', 'ndjson'], input);
+    assert.equal(code, 0);
+    const records = out.trimEnd().split('\n');
+    assert.equal(records.length, 4);
+    assert.ok(records[1].startsWith('{"id": 7,"tags": ["a", {"b": 1.50}],"\\u00e9\\"": null,'));
+    const parsed = records.map((line) => JSON.parse(line));
+    assert.deepEqual(Object.keys(parsed[0]), ['embedding']);
+    assert.deepEqual(Object.keys(parsed[1]), ['id', 'tags', 'é"', 'embedding']);
+    assert.deepEqual(Float32Array.from(parsed.flatMap((r) => r.embedding)), expected);
+  });
+
+  test('a malformed line: what came before it is written, and the line is named', () => {
+    const { out, err, code } = wisp(
+      ['embed', '--input', 'ndjson', '--format', 'ndjson'],
+      '"one"\n"two"\n{"text": 3}\n"four"\n',
+    );
+    assert.equal(code, 4);
+    assert.equal(out.trimEnd().split('\n').length, 2);
+    assert.match(err, /line 3/);
+    assert.match(wisp(['embed', '--input', 'ndjson'], '{"text"').err, /line 1/);
+  });
+
+  test('texts, files and standard input mix in order', () => {
+    const path = join(folder, 'two.txt');
+    writeFileSync(path, 'two\r\n\n');
+    const rows = rowsOf(['--text', 'one', path, '--text', 'four']);
+    assert.deepEqual(rows, expected);
+    assert.deepEqual(rowsOf(['--text', 'one', '-', '--text', 'four'], 'two\n\n'), expected);
+  });
+
+  test('threads, kernels and compute modes', () => {
+    assert.deepEqual(rowsOf(['--threads', '3'], 'one\ntwo\n\nfour'), expected);
+    const sets = /kernel sets: (.*) \(/.exec(wisp(['--version']).out)?.[1].split(', ') ?? [];
+    assert.ok(sets.includes('scalar'));
+    for (const set of sets) {
+      const rows = rowsOf(['--cpu', set, '--compute', 'f32'], 'one\ntwo');
+      assert.equal(rows.length, 2 * SIZE);
+    }
+  });
+
+  test('--dimensions keeps the first values, normalised again', () => {
+    const rows = rowsOf(['--dimensions', '64', '--text', 'one']);
+    assert.equal(rows.length, 64);
+    const length = Math.hypot(...expected.subarray(0, 64));
+    rows.forEach((value, i) => assert.ok(Math.abs(value - expected[i] / length) < 1e-6));
+  });
+
+  test('--prompt stands before each text', () => {
+    assert.deepEqual(
+      rowsOf(['--prompt', 'query: ', '--text', 'one']),
+      rowsOf(['--text', 'query: one']),
+    );
+  });
+
+  test('10,000 lines come out in order', () => {
+    const lines = Array.from({ length: 10000 }, (_, i) => `line ${i % 7}`);
+    const rows = rowsOf([], lines.join('\n'));
+    const seven = rowsOf([], lines.slice(0, 7).join('\n'));
+    assert.equal(rows.length, 10000 * SIZE);
+    for (let i = 0; i < 10000; i++) assert.equal(rows[i * SIZE], seven[(i % 7) * SIZE], `row ${i}`);
+  });
+
+  test('answers a line before the next one comes', async () => {
+    const child = start(['embed', '--format', 'ndjson']);
+    for (const line of ['one\n', 'two\n']) {
+      child.stdin.write(line);
+      const [chunk] = await once(child.stdout, 'data');
+      assert.ok(chunk.length > 0);
+    }
+    child.stdin.end();
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+
+  test('a reader that leaves ends it quietly', () => {
+    const run = spawnSync('sh', ['-c', `yes hello | "${PROGRAM}" embed | head -n 1; true`], {
+      env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH },
+    });
+    assert.equal(run.stderr.toString(), '');
+    assert.equal(run.stdout.toString().trim().split(' ').length, SIZE);
+    const script = `(yes hello | "${PROGRAM}" embed; echo $? >&2) | head -n 1 > /dev/null`;
+    const code = spawnSync('sh', ['-c', script], {
+      env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH },
+    });
+    assert.equal(code.stderr.toString().trim(), '141');
+  });
+
+  test('Ctrl-C ends it with 130 and whole records', async () => {
+    const child = start(['embed', '--format', 'ndjson']);
+    let out = '';
+    child.stdout.on('data', (chunk) => (out += chunk));
+    child.stdin.on('error', () => {});
+    const feed = setInterval(() => child.stdin.write('some words to embed\n'.repeat(200)), 5);
+    await once(child.stdout, 'data');
+    child.kill('SIGINT');
+    const [code] = await once(child, 'close');
+    clearInterval(feed);
+    assert.equal(code, 130);
+    assert.ok(out.endsWith('\n'));
+    out
+      .trimEnd()
+      .split('\n')
+      .forEach((line) => JSON.parse(line));
+  });
+
+  test('Ctrl-C while it waits for input', async () => {
+    const child = start(['embed', '--format', 'ndjson']);
+    child.stdin.write('one\n');
+    await once(child.stdout, 'data');
+    child.kill('SIGINT');
+    const [code] = await once(child, 'exit');
+    assert.equal(code, 130);
+  });
+
+  test('--stats counts on stderr', () => {
+    const { err } = wisp(['embed', '--stats', '--text', 'one two', '--text', 'three']);
+    assert.match(err, /^2 texts \(0 truncated\), 7 tokens/);
+  });
+
+  test('wrong use is exit code 2 and says what is wrong', () => {
+    for (const [args, message] of /** @type {[string[], RegExp][]} */ ([
+      [['embed', '--format', 'xml'], /--format xml: choose one of text, json/],
+      [['embed', '--input', 'csv'], /--input csv: choose one of lines, ndjson/],
+      [['embed', '--compute', 'int4'], /choose one of auto, f32, int8/],
+      [['embed', '--threads', '0'], /--threads 0: a whole number from 1/],
+      [['embed', '--dimensions', '-3'], /whole number/],
+      [['embed', '--dimensions', '385', '--text', 'x'], /385.*384/],
+      [['embed', '--nonsense'], /nonsense/],
+      [['frobnicate'], /there is no command frobnicate/],
+      [[], /usage: wisp COMMAND/],
+    ])) {
+      const { code, err } = wisp(args);
+      assert.equal(code, 2, args.join(' '));
+      assert.match(err, message);
+    }
+  });
+
+  test('a model that cannot be used is exit code 3 and named', () => {
+    const path = join(folder, 'broken.gguf');
+    writeFileSync(path, 'GGUF nothing here');
+    for (const model of [path, join(folder, 'absent.gguf'), folder]) {
+      const { code, err } = wisp(['embed', '--model', model, '--text', 'x']);
+      assert.equal(code, 3);
+      assert.ok(err.includes(folder), err);
+    }
+    assert.equal(wisp(['embed', '--cpu', 'abacus', '--text', 'x']).code, 3);
+  });
+
+  test('a file that cannot be read is exit code 1', () => {
+    const { code, err } = wisp(['embed', join(folder, 'no-such.txt')]);
+    assert.equal(code, 1);
+    assert.match(err, /no-such\.txt: cannot open/);
+    assert.equal(wisp(['embed', folder]).code, 1);
+  });
+
+  test('a full disk is exit code 1', { skip: process.platform !== 'linux' }, () => {
+    const run = spawnSync(PROGRAM, ['embed', '--text', 'x'], {
+      env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH },
+      stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'],
+    });
+    assert.equal(run.status, 1);
+    assert.match(run.stderr.toString(), /cannot write the output/);
+  });
+});
+
+describe('other commands', () => {
+  test('tokenize', () => {
+    const { out } = wisp(['tokenize', '--text', 'Hello, world!', '--text', '']);
+    assert.equal(out, '[101,7592,1010,2088,999,102]\n[101,102]\n');
+    const ndjson = wisp(['tokenize', '--input', 'ndjson'], '{"text":"Hello, world!"}\n');
+    assert.equal(ndjson.out, '[101,7592,1010,2088,999,102]\n');
+  });
+
+  test('similarity --query ranks, and keeps the order of equals', () => {
+    const { out } = wisp(
+      ['similarity', '--query', 'a hungry animal', '--top', '3'],
+      'interest rates rose\nthe wolf looked for food\nthe wolf looked for food\nblue paint\n',
+    );
+    const lines = out.trimEnd().split('\n');
+    assert.equal(lines.length, 3);
+    assert.match(lines[0], /^0\.\d{4}\tthe wolf looked for food$/);
+    assert.equal(lines[0], lines[1]);
+  });
+
+  test('similarity --pairs scores', () => {
+    const { out } = wisp(['similarity', '--pairs'], 'one\tone\na cat\tquantum physics\n');
+    const [same, different] = out.trimEnd().split('\n').map(Number);
+    assert.ok(Math.abs(same - 1) < 1e-5);
+    assert.ok(different < 0.5);
+    assert.equal(wisp(['similarity', '--pairs'], 'no tab here\n').code, 4);
+    assert.equal(wisp(['similarity']).code, 2);
+  });
+
+  test('convert and inspect', () => {
+    const path = join(folder, 'f16.gguf');
+    assert.equal(
+      wisp(['convert', '--type', 'f16', '--name', 'renamed "x"', DEFAULT_MODEL_PATH, path]).code,
+      0,
+    );
+    const described = JSON.parse(wisp(['inspect', '--format', 'json', '--sha256', path]).out);
+    assert.equal(described.metadata['general.name'], 'renamed "x"');
+    assert.equal(described.metadata['bert.block_count'], 6);
+    assert.equal(described.files[0].bytes, readFileSync(path).length);
+    const digest = spawnSync('sha256sum', [path]).stdout.toString().split(' ')[0];
+    assert.equal(described.files[0].sha256, digest);
+    const up = described.tensors.find(
+      (/** @type {{ name: string }} */ t) => t.name === 'blk.0.ffn_up.weight',
+    );
+    assert.deepEqual([up.type, up.shape], ['F16', [1536, 384]]);
+    assert.match(wisp(['inspect', path]).out, /blk\.0\.ffn_up\.weight +F16 +1536 x 384/);
+    assert.deepEqual(
+      readdirSync(folder).filter((name) => name.endsWith('.tmp')),
+      [],
+    );
+  });
+
+  test('converting to the same types changes no bit of the tensors', () => {
+    const path = join(folder, 'same.gguf');
+    wisp(['convert', DEFAULT_MODEL_PATH, path]);
+    assert.ok(readFileSync(path).equals(readFileSync(DEFAULT_MODEL_PATH)));
+  });
+
+  test('convert refuses nonsense', () => {
+    const path = join(folder, 'never.gguf');
+    assert.equal(wisp(['convert', '--type', 'q3', DEFAULT_MODEL_PATH, path]).code, 2);
+    assert.equal(wisp(['convert', DEFAULT_MODEL_PATH]).code, 2);
+    assert.equal(wisp(['convert', DEFAULT_MODEL_PATH, join(folder, 'no/such/x.gguf')]).code, 3);
+    assert.ok(!readdirSync(folder).includes('never.gguf'));
+  });
+
+  test('every command has help, and --version says what runs', () => {
+    for (const command of ['embed', 'tokenize', 'similarity', 'convert', 'inspect']) {
+      const { out, code } = wisp([command, '--help']);
+      assert.equal(code, 0);
+      assert.match(out, new RegExp(`^usage: wisp ${command} `));
+      assert.ok(out.split('\n').every((line) => line.length <= 100));
+    }
+    assert.match(wisp(['--help']).out, /^usage: wisp COMMAND/);
+    assert.match(wisp(['--version']).out, /^wisp \d+\.\d+\.\d+ \(.+\)\ncpu features: /);
+  });
+});

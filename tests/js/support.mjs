@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the JavaScript tests share.
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+export const PROGRAM = process.env.WISP_PROGRAM ?? `${ROOT}build/wisp`;
+export const DEFAULT_MODEL_PATH = `${ROOT}models/wisp-default.gguf`;
+const SHARED = process.env.WISP_SHARED ?? `${ROOT}../shared`;
+
+/** Why tests that need ../shared are skipped, or false where it is there. CI skips nothing. */
+export const noShared =
+  existsSync(SHARED) || process.env.CI ? false : `${SHARED} is not there (set WISP_SHARED)`;
+
+/** @param {string} name */
+export const sharedPath = (name) => `${SHARED}/${name}`;
+
+/** @param {string} name */
+export const readShared = (name) => readFileSync(sharedPath(name));
+
+/**
+ * @param {Buffer} buffer of little-endian floats
+ * @returns {Float32Array}
+ */
+export function floatsOf(buffer) {
+  return new Float32Array(new Uint8Array(buffer).buffer);
+}
+
+/**
+ * Cosine of two rows.
+ * @param {Float32Array} a
+ * @param {Float32Array} b
+ */
+export function cosine(a, b) {
+  let ab = 0;
+  let aa = 0;
+  let bb = 0;
+  for (let i = 0; i < a.length; i++) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return ab / Math.sqrt(aa * bb);
+}
+
+/**
+ * Runs the program to its end.
+ * @param {string[]} args
+ * @param {string | Buffer} [input]
+ * @param {Record<string, string>} [env]
+ */
+export function wisp(args, input = '', env = {}) {
+  const run = spawnSync(PROGRAM, args, {
+    input,
+    maxBuffer: 1 << 28,
+    env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH, ...env },
+  });
+  if (run.error) throw run.error;
+  return {
+    code: run.status,
+    signal: run.signal,
+    bytes: run.stdout,
+    out: run.stdout.toString(),
+    err: run.stderr.toString(),
+  };
+}
+
+/**
+ * Starts the program and leaves its streams to the caller.
+ * @param {string[]} args
+ */
+export function start(args) {
+  return spawn(PROGRAM, args, { env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH } });
+}

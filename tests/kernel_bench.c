@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How fast each set is at the shapes of all-MiniLM-L6-v2, through the calls that are checked. */
+#include <stdio.h>
+#include <time.h>
+
+#include "kernel_case.h"
+
+#define LEAST_SECONDS 0.03
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* One call to be timed, and how much it does. */
+struct timed {
+    const struct kernels *set;
+    enum kernel kernel;
+    size_t m, n, k;
+    struct gemm_call gemm;
+    float *x, *other, *bias;
+    struct quantised_rows rows;
+};
+
+static void call_once(const struct timed *t) {
+    switch (t->kernel) {
+    case GEMM_F32:
+    case GEMM_INT8:
+        call_gemm(t->set, &t->gemm);
+        break;
+    case QUANTISE:
+        t->set->quantise(t->x, t->m, t->n, t->rows);
+        break;
+    case LAYER_NORM:
+        t->set->layer_norm(t->x, t->other, t->bias, t->bias, 1e-12f, t->m, t->n);
+        break;
+    case GELU:
+        t->set->gelu(t->x, t->m * t->n);
+        break;
+    case RELU:
+        t->set->relu(t->x, t->m * t->n);
+        break;
+    case SOFTMAX:
+        t->set->softmax(t->x, t->n, t->m, t->n, 1);
+        break;
+    case ADD:
+        t->set->add(t->x, t->other, t->m * t->n);
+        break;
+    default:
+        t->x[0] += 1e-9f * t->set->dot(t->x, t->other, t->m * t->n);
+    }
+}
+
+/* The least time of a call: of as many as fit, three at least. */
+static double time_of(const struct timed *t) {
+    double best = 1e9;
+    const double end = seconds() + LEAST_SECONDS;
+    for (int i = 0; i < 3 || seconds() < end; i++) {
+        const double start = seconds();
+        call_once(t);
+        const double taken = seconds() - start;
+        best = taken < best ? taken : best;
+    }
+    return best;
+}
+
+static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
+    float *x = new_floats(m * k, FILL_UNIFORM), *w = new_floats(n * k, FILL_UNIFORM);
+    float *bias = new_floats(n, FILL_UNIFORM);
+    struct product p = {.m = m, .n = n, .k = k, .x = x, .w = w, .bias = bias};
+    const struct quantised_rows rows = new_quantised(m, k);
+    kernels_scalar.quantise(x, m, k, rows);
+    if (kernel == GEMM_INT8)
+        p.rows = rows;
+    printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
+    for (size_t s = 0; kernels_at(s); s++) {
+        struct timed t = {.set = kernels_at(s), .kernel = kernel};
+        t.gemm = place_gemm(t.set, &p);
+        printf("%12.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+        fflush(stdout);
+    }
+    printf("\n");
+    free_quantised(rows);
+    free(x);
+    free(w);
+    free(bias);
+}
+
+/* Bytes that a call reads and writes for each value it is given. */
+static double bytes_per_value(enum kernel kernel) {
+    switch (kernel) {
+    case QUANTISE:
+        return 5;
+    case LAYER_NORM:
+    case ADD:
+        return 12;
+    default:
+        return 8;
+    }
+}
+
+static void time_rows(enum kernel kernel, size_t m, size_t n) {
+    float *x = new_floats(m * n, FILL_UNIFORM), *bias = new_floats(n, FILL_UNIFORM);
+    printf("%-10s %4zu x %4zu           GB/s", kernel_name(kernel), m, n);
+    for (size_t s = 0; kernels_at(s); s++) {
+        struct timed t = {.set = kernels_at(s), .kernel = kernel, .m = m, .n = n};
+        t.x = place_rows(SLOT_X, x, m, n, n);
+        t.other = place_rows(SLOT_Y, x, m, n, n);
+        t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
+        t.rows = place_quantised(m, n);
+        printf("%12.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
+        fflush(stdout);
+    }
+    printf("\n");
+    free(x);
+    free(bias);
+}
+
+void kernel_bench(void) {
+    static const size_t batches[] = {16, 128, 256};
+    static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+    printf("%-35s", "kernel        m      n      k");
+    for (size_t s = 0; kernels_at(s); s++)
+        printf("%12s", kernels_at(s)->name);
+    printf("\n");
+    for (int kernel = 0; kernel < 2; kernel++)
+        for (size_t b = 0; b < 3; b++)
+            for (size_t l = 0; l < 4; l++)
+                time_gemm(kernel ? GEMM_INT8 : GEMM_F32, batches[b], layers[l][0], layers[l][1]);
+    time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
+    time_gemm(GEMM_F32, 128, 32, 128);
+    time_rows(QUANTISE, 128, 384);
+    time_rows(QUANTISE, 128, 1536);
+    time_rows(LAYER_NORM, 128, 384);
+    time_rows(GELU, 128, 1536);
+    time_rows(RELU, 128, 1536);
+    time_rows(SOFTMAX, 128, 128);
+    time_rows(ADD, 128, 384);
+    time_rows(DOT, 1, 384);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel_case.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+
+enum { SLOT_CAPACITY = 4 << 20, MAX_SETS = 4 };
+
+struct rng kernel_rng;
+
+static struct guarded slots[SLOTS];
+static bool slot_used[SLOTS];
+static double worst[KERNELS][MAX_SETS];
+static bool compared[KERNELS];
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+static float either_sign(float magnitude) {
+    return rng_coin(&kernel_rng) ? magnitude : -magnitude;
+}
+
+static float special_value(void) {
+    static const float special[] = {NAN, INFINITY, -INFINITY, -NAN};
+    return special[rng_below(&kernel_rng, 4)];
+}
+
+static float value_of(enum fill kind, size_t i, float common) {
+    struct rng *rng = &kernel_rng;
+    switch (kind) {
+    case FILL_WIDE:
+        return either_sign(exp2f(rng_between(rng, -20, 20)));
+    case FILL_ZERO:
+        return either_sign(0);
+    case FILL_EQUAL:
+        return common;
+    case FILL_LARGEST:
+        return either_sign(rng_between(rng, FLT_MAX / 4, FLT_MAX / 2));
+    case FILL_DENORMAL:
+        return either_sign(float_of_bits((uint32_t)rng_below(rng, 0x800000)));
+    case FILL_TINY:
+        return either_sign(exp2f(rng_between(rng, -130, -110)));
+    case FILL_ALTERNATING:
+        return i % 2 == 0 ? common : -common;
+    case FILL_SPECIAL:
+        if (rng_below(rng, 8) == 0)
+            return special_value();
+        return rng_between(rng, -1, 1);
+    default:
+        return rng_between(rng, -1, 1);
+    }
+}
+
+void fill_floats(float *x, size_t n, enum fill kind) {
+    const float common = rng_between(&kernel_rng, -3, 3);
+    for (size_t i = 0; i < n; i++)
+        x[i] = value_of(kind, i, common);
+    if (kind == FILL_ONE_HUGE && n > 0)
+        x[rng_below(&kernel_rng, n)] = either_sign(1e30f);
+}
+
+void *allocate(size_t bytes) {
+    void *block = malloc(bytes > 0 ? bytes : 1);
+    if (!block) {
+        fprintf(stderr, "no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    return block;
+}
+
+float *new_floats(size_t n, enum fill kind) {
+    float *x = allocate(n * sizeof *x);
+    fill_floats(x, n, kind);
+    return x;
+}
+
+/* ---- guarded buffers ------------------------------------------------------------------------ */
+
+void *place(enum slot slot, size_t bytes) {
+    slot_used[slot] = true;
+    return guarded_place(&slots[slot], bytes,
+                         rng_below(&kernel_rng, 3) == 0 ? GUARDED_START : GUARDED_END);
+}
+
+void *place_anywhere(enum slot slot, size_t bytes) {
+    slot_used[slot] = true;
+    const enum guarded_side side = (enum guarded_side)rng_below(&kernel_rng, GUARDED_SIDES);
+    return guarded_place(&slots[slot], bytes, side);
+}
+
+/* Floats from the first row's first to the last row's last. */
+static size_t span(size_t m, size_t n, size_t ld) {
+    return m > 0 ? (m - 1) * ld + n : 0;
+}
+
+float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t ld) {
+    float *to = place(slot, span(m, n, ld) * sizeof *to);
+    for (size_t i = 0; i < m; i++)
+        memcpy(to + i * ld, rows + i * n, n * sizeof *to);
+    return to;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* n, or a little more: the distance between rows. */
+static size_t some_distance(size_t n) {
+    return rng_coin(&kernel_rng) ? n : n + rng_range(&kernel_rng, 1, 9);
+}
+
+static void place_f32(const struct kernels *set, const struct product *p, struct gemm_call *call) {
+    call->ldx = some_distance(p->k);
+    call->x = place_rows(SLOT_X, p->x, p->m, p->k, call->ldx);
+    float *packed = place(SLOT_W, packed_f32_floats(p->n, p->k, set->f32_panel) * sizeof *packed);
+    pack_f32(p->w, p->k, p->n, p->k, set->f32_panel, packed);
+    call->w = packed;
+}
+
+struct quantised_rows place_quantised(size_t m, size_t k) {
+    const size_t floats = m * int8_blocks(k) * sizeof(float);
+    return (struct quantised_rows){.q = place_anywhere(SLOT_Q, m * int8_row_bytes(k)),
+                                   .scale = place(SLOT_SCALE, floats),
+                                   .zero = place(SLOT_ZERO, floats)};
+}
+
+static void place_int8(const struct kernels *set, const struct product *p, struct gemm_call *call) {
+    const size_t bytes = p->m * int8_row_bytes(p->k), blocks = p->m * int8_blocks(p->k);
+    call->rows = place_quantised(p->m, p->k);
+    for (size_t i = 0; i < bytes; i++)
+        call->rows.q[i] = p->rows.q[i] ^ (set->signed_activations ? 0x80 : 0);
+    for (size_t i = 0; i < blocks; i++) {
+        call->rows.scale[i] = p->rows.scale[i];
+        call->rows.zero[i] = p->rows.zero[i] - (set->signed_activations ? 128.0f : 0.0f);
+    }
+    void *packed = place(SLOT_W, packed_int8_bytes(p->n, p->k, set->int8_panel));
+    pack_int8(p->w, p->k, p->n, p->k, set->int8_panel, packed);
+    call->w = packed;
+}
+
+struct gemm_call place_gemm(const struct kernels *set, const struct product *p) {
+    struct gemm_call call = {.m = p->m, .n = p->n, .k = p->k, .ldy = some_distance(p->n)};
+    call.y = place(SLOT_Y, span(p->m, p->n, call.ldy) * sizeof *call.y);
+    if (p->bias)
+        call.bias = place_rows(SLOT_BIAS, p->bias, 1, p->n, p->n);
+    if (p->rows.q)
+        place_int8(set, p, &call);
+    else
+        place_f32(set, p, &call);
+    return call;
+}
+
+void call_gemm(const struct kernels *set, const struct gemm_call *c) {
+    if (c->rows.q)
+        set->gemm_int8(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+    else
+        set->gemm_f32(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+const char *kernel_name(enum kernel kernel) {
+    static const char *const names[KERNELS] = {
+        [GEMM_F32] = "gemm_f32",     [QUANTISE] = "quantise", [GEMM_INT8] = "gemm_int8",
+        [LAYER_NORM] = "layer_norm", [GELU] = "gelu",         [RELU] = "relu",
+        [SOFTMAX] = "softmax",       [ADD] = "add",           [DOT] = "dot",
+        [ATTENTION] = "attention",
+    };
+    return names[kernel];
+}
+
+static void fail_at(const struct where *w, const char *what) {
+    fail_msg("%s of %s, m %zu n %zu k %zu, fill %d: %s", kernel_name(w->kernel), w->set->name, w->m,
+             w->n, w->k, (int)w->fill, what);
+}
+
+static size_t set_index(const struct kernels *set) {
+    size_t i = 0;
+    while (kernels_at(i) && kernels_at(i) != set)
+        i++;
+    return i < MAX_SETS ? i : MAX_SETS - 1;
+}
+
+void expect_near(const struct where *where, size_t i, size_t j, float got, double want,
+                 double tolerance) {
+    const double error = fabs((double)got - want);
+    if (!(error <= tolerance)) {
+        char text[128];
+        snprintf(text, sizeof text, "at [%zu, %zu] %.9g, not %.9g: %.3g away, %.3g allowed", i, j,
+                 (double)got, want, error, tolerance);
+        fail_at(where, text);
+    }
+    compared[where->kernel] = true;
+    double *record = &worst[where->kernel][set_index(where->set)];
+    if (error > *record * tolerance)
+        *record = error / tolerance;
+}
+
+void expect_same_bits(const struct where *where, const char *what, const void *got,
+                      const void *want, size_t n) {
+    if (memcmp(got, want, n) != 0)
+        fail_at(where, what);
+}
+
+void expect_intact(const struct where *where) {
+    for (size_t i = 0; i < SLOTS; i++)
+        if (slot_used[i] && !guarded_intact(&slots[i]))
+            fail_at(where, "wrote outside of a buffer");
+}
+
+void expect_padding(const struct where *where, const float *y, size_t m, size_t n, size_t ldy) {
+    for (size_t i = 0; i + 1 < m; i++)
+        if (!guarded_untouched(y + i * ldy + n, (ldy - n) * sizeof *y))
+            fail_at(where, "wrote between the rows of y");
+}
+
+void print_worst_errors(void) {
+    printf("\nworst error as a share of what is allowed\n%-12s", "");
+    for (size_t s = 0; kernels_at(s); s++)
+        printf("%16s", kernels_at(s)->name);
+    for (int k = 0; k < KERNELS; k++) {
+        if (!compared[k])
+            continue;
+        printf("\n%-12s", kernel_name((enum kernel)k));
+        for (size_t s = 0; kernels_at(s); s++)
+            printf("%16.4f", worst[k][s]);
+    }
+    printf("\n");
+}
+
+void kernel_cases_open(uint64_t seed) {
+    kernel_rng.state = seed;
+    for (size_t i = 0; i < SLOTS; i++)
+        guarded_open(&slots[i], SLOT_CAPACITY);
+}
+
+void kernel_cases_close(void) {
+    for (size_t i = 0; i < SLOTS; i++)
+        guarded_close(&slots[i]);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is asked of both matrix products. */
+#include <string.h>
+
+#include "kernel_case.h"
+
+struct exact new_exact(size_t m, size_t n) {
+    return (struct exact){.y = allocate(m * n * sizeof(double)),
+                          .tolerance = allocate(m * n * sizeof(double))};
+}
+
+void free_exact(struct exact exact) {
+    free(exact.y);
+    free(exact.tolerance);
+}
+
+struct quantised_rows new_quantised(size_t m, size_t k) {
+    const size_t floats = m * int8_blocks(k) * sizeof(float);
+    return (struct quantised_rows){
+        .q = allocate(m * int8_row_bytes(k)), .scale = allocate(floats), .zero = allocate(floats)};
+}
+
+void free_quantised(struct quantised_rows rows) {
+    free(rows.q);
+    free(rows.scale);
+    free(rows.zero);
+}
+
+/* ---- other batches -------------------------------------------------------------------------- */
+
+static void copy_f32_row(const struct product *from, size_t row, float *to, size_t i) {
+    memcpy(to + i * from->k, from->x + row * from->k, from->k * sizeof *to);
+}
+
+static void copy_int8_row(const struct product *from, size_t row, struct quantised_rows to,
+                          size_t i) {
+    const size_t bytes = int8_row_bytes(from->k), blocks = int8_blocks(from->k);
+    memcpy(to.q + i * bytes, from->rows.q + row * bytes, bytes);
+    memcpy(to.scale + i * blocks, from->rows.scale + row * blocks, blocks * sizeof(float));
+    memcpy(to.zero + i * blocks, from->rows.zero + row * blocks, blocks * sizeof(float));
+}
+
+/* m of the rows again, in any order and number: each must have the bits it had in y. */
+static void check_other_batch(const struct where *where, const struct product *p, const float *y,
+                              size_t m) {
+    float *x = allocate(m * p->k * sizeof *x);
+    const struct quantised_rows rows = new_quantised(m, p->k);
+    size_t *from = allocate(m * sizeof *from);
+    struct product some = *p;
+    some.m = m;
+    for (size_t i = 0; i < m; i++) {
+        from[i] = rng_below(&kernel_rng, p->m);
+        if (p->rows.q)
+            copy_int8_row(p, from[i], some.rows = rows, i);
+        else
+            copy_f32_row(p, from[i], x, i);
+    }
+    some.x = x;
+    const struct gemm_call call = place_gemm(where->set, &some);
+    call_gemm(where->set, &call);
+    for (size_t i = 0; i < m; i++)
+        expect_same_bits(where, "another batch gives a row other bits", call.y + i * call.ldy,
+                         y + from[i] * p->n, p->n * sizeof *y);
+    expect_intact(where);
+    free(x);
+    free_quantised(rows);
+    free(from);
+}
+
+/* ---- one set -------------------------------------------------------------------------------- */
+
+static void check_set(const struct where *where, const struct product *p,
+                      const struct exact *exact) {
+    const struct gemm_call call = place_gemm(where->set, p);
+    call_gemm(where->set, &call);
+    expect_intact(where);
+    expect_padding(where, call.y, p->m, p->n, call.ldy);
+    float *y = allocate(p->m * p->n * sizeof *y);
+    for (size_t i = 0; i < p->m; i++) {
+        memcpy(y + i * p->n, call.y + i * call.ldy, p->n * sizeof *y);
+        for (size_t j = 0; j < p->n; j++)
+            expect_near(where, i, j, y[i * p->n + j], exact->y[i * p->n + j],
+                        exact->tolerance[i * p->n + j]);
+    }
+    check_other_batch(where, p, y, 1);
+    check_other_batch(where, p, y, rng_range(&kernel_rng, 2, 25));
+    free(y);
+}
+
+void check_product(const struct product *p, const struct exact *exact, enum fill kind) {
+    const enum kernel kernel = p->rows.q ? GEMM_INT8 : GEMM_F32;
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {kernel, kernels_at(s), p->m, p->n, p->k, kind};
+        check_set(&where, p, exact);
+    }
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Checks of gemm_int8 and of the packing it wants. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+#include "kernel_case.h"
+
+/* ---- packing -------------------------------------------------------------------------------- */
+
+/* Where row j's block b starts in packed weights, and how long it is: for panels of one row. */
+struct weight_block {
+    float scale, sum;
+    const int8_t *values;
+    size_t length; /* a multiple of 4 */
+};
+
+static struct weight_block weight_block(const unsigned char *packed, size_t k, size_t j, size_t b) {
+    const size_t row = packed_int8_bytes(1, k, 1), left = int8_row_bytes(k) - b * INT8_BLOCK;
+    const unsigned char *block = packed + j * row + b * (2 * sizeof(float) + INT8_BLOCK);
+    return (struct weight_block){.scale = float_of_bits(load_u32(block)),
+                                 .sum = float_of_bits(load_u32(block + 4)),
+                                 .values = (const int8_t *)block + 2 * sizeof(float),
+                                 .length = left < INT8_BLOCK ? left : INT8_BLOCK};
+}
+
+/* The largest magnitude is 127 steps, every value is the nearest step, and the sum is right. */
+static void check_block_rule(const struct weight_block *block, const float *w, size_t count) {
+    float largest = 0;
+    int32_t sum = 0;
+    for (size_t c = 0; c < count; c++)
+        largest = fmaxf(largest, fabsf(w[c]));
+    assert_true(block->scale == largest / 127);
+    /* Two roundings on the way of up to 127 steps; below 127 / FLT_MAX no inverse exists. */
+    const double slack = 0.5 + 127 * 4 * ROUNDING;
+    const bool vanishes = largest < 127 / FLT_MAX;
+    for (size_t c = 0; c < block->length; c++) {
+        const int q = block->values[c];
+        assert_true(q >= -127 && q <= 127 && (c < count || q == 0));
+        if (c < count && !vanishes && block->scale > 0)
+            assert_true(fabs((double)w[c] * 127 / (double)largest - q) <= slack);
+        sum += q;
+    }
+    assert_true(block->sum == (float)sum);
+}
+
+/* A panel of many rows holds what panels of one hold, interleaved by fours, and zeros for rows
+ * that are missing. */
+static void check_panel(const unsigned char *packed, const unsigned char *single, size_t n,
+                        size_t k, size_t panel) {
+    const size_t panels = (n + panel - 1) / panel;
+    for (size_t j = 0; j < panels * panel; j++) {
+        const unsigned char *block = packed + j / panel * packed_int8_bytes(panel, k, panel);
+        for (size_t b = 0; b < int8_blocks(k); b++) {
+            const struct weight_block one = weight_block(single, k, j < n ? j : 0, b);
+            const size_t in = j % panel;
+            const float scale = float_of_bits(load_u32(block + in * 4));
+            const float sum = float_of_bits(load_u32(block + (panel + in) * 4));
+            assert_true(scale == (j < n ? one.scale : 0) && sum == (j < n ? one.sum : 0));
+            const unsigned char *values = block + panel * 2 * sizeof(float);
+            for (size_t c = 0; c < one.length; c++) {
+                const int8_t q = (int8_t)values[(c / 4 * panel + in) * 4 + c % 4];
+                assert_true(q == (j < n ? one.values[c] : 0));
+            }
+            block = values + panel * one.length;
+        }
+    }
+}
+
+static void check_pack_int8(size_t n, size_t k, size_t panel, enum fill kind) {
+    const struct where where = {GEMM_INT8, kernels_at(0), panel, n, k, kind};
+    const size_t ld = k + rng_below(&kernel_rng, 3);
+    float *w = new_floats(n * k, kind);
+    const float *rows = place_rows(SLOT_X, w, n, k, ld);
+    unsigned char *single = place_anywhere(SLOT_W, packed_int8_bytes(n, k, 1));
+    pack_int8(rows, ld, n, k, 1, single);
+    unsigned char *packed = place_anywhere(SLOT_Y, packed_int8_bytes(n, k, panel));
+    pack_int8(rows, ld, n, k, panel, packed);
+    expect_intact(&where);
+    for (size_t j = 0; kind < FILL_FINITE && j < n; j++)
+        for (size_t b = 0; b < int8_blocks(k); b++) {
+            const struct weight_block block = weight_block(single, k, j, b);
+            const size_t start = b * INT8_BLOCK, left = k - start;
+            check_block_rule(&block, w + j * k + start, left < INT8_BLOCK ? left : INT8_BLOCK);
+        }
+    if (kind < FILL_FINITE)
+        check_panel(packed, single, n, k, panel);
+    free(w);
+}
+
+void test_pack_int8(void **state) {
+    (void)state;
+    static const size_t panels[] = {1, 4, 8, 16, 64};
+    for (size_t p = 0; p < sizeof panels / sizeof *panels; p++)
+        for (int kind = 0; kind <= FILL_SPECIAL; kind++)
+            for (int i = 0; i < 4; i++)
+                check_pack_int8(rng_range(&kernel_rng, 1, 2 * panels[p] + 1),
+                                rng_range(&kernel_rng, 1, 270), panels[p], (enum fill)kind);
+}
+
+/* ---- the product ---------------------------------------------------------------------------- */
+
+/* sum of (q - zero) w over one block, which is a whole number. */
+static double block_dot(const struct quantised_rows *rows, size_t k, size_t i, size_t b,
+                        const struct weight_block *w) {
+    const uint8_t *q = rows->q + i * int8_row_bytes(k) + b * INT8_BLOCK;
+    int64_t sum = 0, weights = 0;
+    for (size_t c = 0; c < w->length; c++) {
+        sum += q[c] * w->values[c];
+        weights += w->values[c];
+    }
+    return (double)sum - (double)rows->zero[i * int8_blocks(k) + b] * (double)weights;
+}
+
+/* Each block adds three roundings: of the scales' product, of the whole, and of the sum. A scale
+ * below FLT_MIN is off by a fixed step, times the dot product. */
+static void exact_element(const struct product *p, const unsigned char *single, size_t i, size_t j,
+                          double *y, double *tolerance) {
+    const size_t blocks = int8_blocks(p->k);
+    double sum = p->bias[j], magnitudes = 0, steps = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const struct weight_block w = weight_block(single, p->k, j, b);
+        const double dot = block_dot(&p->rows, p->k, i, b, &w);
+        const double term = dot * (double)p->rows.scale[i * blocks + b] * (double)w.scale;
+        sum += term;
+        magnitudes += 2 * fabs(term) + fabs(sum);
+        steps += fabs(dot) + 2;
+    }
+    const double growth = 1 + 4 * ROUNDING * (double)(blocks + 1);
+    *y = sum;
+    *tolerance = ROUNDING * magnitudes * growth + steps * (double)FLT_TRUE_MIN;
+}
+
+static struct exact exact_product(const struct product *p) {
+    const struct exact exact = new_exact(p->m, p->n);
+    unsigned char *single = allocate(packed_int8_bytes(p->n, p->k, 1));
+    pack_int8(p->w, p->k, p->n, p->k, 1, single);
+    for (size_t i = 0; i < p->m; i++)
+        for (size_t j = 0; j < p->n; j++)
+            exact_element(p, single, i, j, &exact.y[i * p->n + j], &exact.tolerance[i * p->n + j]);
+    free(single);
+    return exact;
+}
+
+static void check_shape(size_t m, size_t n, size_t k, enum fill kind, bool swapped) {
+    float *x = new_floats(m * k, swapped ? FILL_UNIFORM : kind);
+    float *w = new_floats(n * k, swapped ? kind : FILL_UNIFORM);
+    float *bias = new_floats(n, FILL_UNIFORM);
+    float *small = swapped ? x : w;
+    for (size_t i = 0; kind == FILL_LARGEST && i < (swapped ? m : n) * k; i++)
+        small[i] /= (float)k;
+    struct product product = {.m = m, .n = n, .k = k, .x = x, .w = w, .bias = bias};
+    product.rows = new_quantised(m, k);
+    kernels_scalar.quantise(x, m, k, product.rows);
+    const struct exact exact = exact_product(&product);
+    check_product(&product, &exact, kind);
+    free_exact(exact);
+    free_quantised(product.rows);
+    free(x);
+    free(w);
+    free(bias);
+}
+
+void test_gemm_int8_small_shapes(void **state) {
+    (void)state;
+    for (size_t n = 1; n <= 134; n++)
+        for (size_t m = 1; m <= 13; m++)
+            check_shape(m, n, rng_range(&kernel_rng, 1, 9), FILL_UNIFORM, false);
+}
+
+void test_gemm_int8_every_k(void **state) {
+    (void)state;
+    for (size_t k = 1; k <= 270; k++)
+        check_shape(rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70), k, FILL_UNIFORM,
+                    false);
+}
+
+void test_gemm_int8_random_shapes(void **state) {
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        const size_t m = rng_range(&kernel_rng, 1, 60), n = rng_range(&kernel_rng, 1, 300);
+        check_shape(m, n, rng_range(&kernel_rng, 1, 400), FILL_UNIFORM, false);
+    }
+    check_shape(300, 37, 65, FILL_UNIFORM, false);
+}
+
+void test_gemm_int8_extremes(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (int i = 0; i < 8; i++) {
+            const size_t m = rng_range(&kernel_rng, 1, 13), n = rng_range(&kernel_rng, 1, 70);
+            check_shape(m, n, rng_range(&kernel_rng, 1, 270), (enum fill)kind, i % 2);
+        }
+}
+
+/* ---- saturation ----------------------------------------------------------------------------- */
+
+static uint8_t extreme_q(int kind, size_t i) {
+    static const uint8_t ends[2] = {0, 255};
+    switch (kind) {
+    case 0:
+        return 0;
+    case 1:
+        return 255;
+    case 2:
+        return 128;
+    case 3:
+        return ends[i % 2];
+    case 4:
+        return ends[i / 4 % 2];
+    default:
+        return (uint8_t)rng_below(&kernel_rng, 256);
+    }
+}
+
+static float extreme_weight(int kind, size_t i) {
+    switch (kind) {
+    case 0:
+        return 127;
+    case 1:
+        return -127;
+    case 2:
+        return i % 2 ? 127 : -127;
+    default:
+        return rng_coin(&kernel_rng) ? 127 : -127;
+    }
+}
+
+/* With whole weights of up to 127, scales of 1 and no more than 4 blocks everything is a whole
+ * number below 2^24, so that the result must be exact. */
+static void check_exact(size_t m, size_t n, size_t k, int q_kind, int w_kind) {
+    static const float zeros[] = {0, 255, 128, 1};
+    float *w = allocate(n * k * sizeof *w), *bias = new_floats(n, FILL_ZERO);
+    struct product product = {.m = m, .n = n, .k = k, .w = w, .bias = bias};
+    product.rows = new_quantised(m, k);
+    const float zero = zeros[rng_below(&kernel_rng, 4)];
+    for (size_t i = 0; i < n * k; i++)
+        w[i] = extreme_weight(w_kind, i);
+    for (size_t i = 0; i < m * int8_blocks(k); i++) {
+        product.rows.scale[i] = 1;
+        product.rows.zero[i] = zero;
+    }
+    for (size_t i = 0; i < m * int8_row_bytes(k); i++)
+        product.rows.q[i] = extreme_q(q_kind, i % int8_row_bytes(k));
+    const struct exact exact = exact_product(&product);
+    for (size_t i = 0; i < m * n; i++)
+        exact.tolerance[i] = 0;
+    check_product(&product, &exact, FILL_FINITE);
+    free_exact(exact);
+    free_quantised(product.rows);
+    free(w);
+    free(bias);
+}
+
+void test_gemm_int8_never_saturates(void **state) {
+    (void)state;
+    for (int q = 0; q <= 5; q++)
+        for (int w = 0; w <= 3; w++)
+            for (int i = 0; i < 3; i++)
+                check_exact(rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                            i == 0 ? 512 : rng_range(&kernel_rng, 1, 512), q, w);
+}
+
+/* ---- NaN and infinities --------------------------------------------------------------------- */
+
+void test_gemm_int8_special_values(void **state) {
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        const size_t m = rng_range(&kernel_rng, 1, 13), n = rng_range(&kernel_rng, 1, 70);
+        const size_t k = rng_range(&kernel_rng, 1, 150);
+        float *w = new_floats(n * k, FILL_SPECIAL), *bias = new_floats(n, FILL_SPECIAL);
+        struct product product = {.m = m, .n = n, .k = k, .w = w, .bias = bias};
+        product.rows = new_quantised(m, k);
+        fill_floats(product.rows.scale, m * int8_blocks(k), FILL_SPECIAL);
+        fill_floats(product.rows.zero, m * int8_blocks(k), FILL_SPECIAL);
+        for (size_t c = 0; c < m * int8_row_bytes(k); c++)
+            product.rows.q[c] = (uint8_t)rng_below(&kernel_rng, 256);
+        for (size_t s = 0; kernels_at(s); s++) {
+            const struct where where = {GEMM_INT8, kernels_at(s), m, n, k, FILL_SPECIAL};
+            const struct gemm_call call = place_gemm(where.set, &product);
+            call_gemm(where.set, &call);
+            expect_intact(&where);
+            expect_padding(&where, call.y, m, n, call.ldy);
+        }
+        free_quantised(product.rows);
+        free(w);
+        free(bias);
+    }
+}

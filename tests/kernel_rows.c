@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Checks of the kernels that work along rows. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+#include "kernel_case.h"
+
+/* ---- element by element --------------------------------------------------------------------- */
+
+static void call_elementwise(const struct where *where, float *x, const float *other) {
+    if (where->kernel == GELU)
+        where->set->gelu(x, where->n);
+    else if (where->kernel == RELU)
+        where->set->relu(x, where->n);
+    else
+        where->set->add(x, other, where->n);
+}
+
+/* An element's bits may not depend on where it lies: y again, without its first `skip` elements. */
+static void check_elsewhere(const struct where *where, const float *x, const float *other,
+                            const float *y, size_t skip) {
+    struct where shorter = *where;
+    shorter.n -= skip;
+    float *again = place_rows(SLOT_X, x + skip, 1, shorter.n, shorter.n);
+    const float *added = place_rows(SLOT_W, other + skip, 1, shorter.n, shorter.n);
+    call_elementwise(&shorter, again, added);
+    expect_intact(&shorter);
+    expect_same_bits(&shorter, "an element has other bits elsewhere", again, y + skip,
+                     shorter.n * sizeof *y);
+}
+
+/* Results in y, which the caller frees. */
+static float *run_elementwise(const struct where *where, const float *x, const float *other) {
+    const size_t n = where->n;
+    float *here = place_rows(SLOT_X, x, 1, n, n);
+    const float *added = place_rows(SLOT_W, other, 1, n, n);
+    call_elementwise(where, here, added);
+    expect_intact(where);
+    float *y = allocate(n * sizeof *y);
+    memcpy(y, here, n * sizeof *y);
+    check_elsewhere(where, x, other, y, rng_below(&kernel_rng, n));
+    return y;
+}
+
+/* One rounding, or none: every set gives what the scalar one gives. */
+static void check_add_or_relu(enum kernel kernel, size_t n, enum fill kind) {
+    float *x = new_floats(n, kind), *other = new_floats(n, kind);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {kernel, kernels_at(s), 1, n, 0, kind};
+        float *y = run_elementwise(&where, x, other);
+        for (size_t i = 0; i < n; i++) {
+            const float sum = x[i] + other[i], positive = x[i] > 0 ? x[i] : 0;
+            expect_near(&where, 0, i, y[i], (double)(kernel == ADD ? sum : positive), 0);
+        }
+        free(y);
+    }
+    free(x);
+    free(other);
+}
+
+void test_add_and_relu(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 70; n++) {
+            check_add_or_relu(ADD, n, (enum fill)kind);
+            check_add_or_relu(RELU, n, (enum fill)kind);
+        }
+}
+
+/* ---- gelu ----------------------------------------------------------------------------------- */
+
+static double exact_gelu(float x) {
+    return 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
+}
+
+/* What kernels.h promises, and the rounding of the result, which is larger where x is. */
+static double gelu_tolerance(float x) {
+    return 1e-6 + ROUNDING * fabs((double)x);
+}
+
+static void check_gelu(const float *x, size_t n, enum fill kind) {
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {GELU, kernels_at(s), 1, n, 0, kind};
+        float *y = run_elementwise(&where, x, x);
+        for (size_t i = 0; i < n; i++)
+            expect_near(&where, 0, i, y[i], exact_gelu(x[i]), gelu_tolerance(x[i]));
+        free(y);
+    }
+}
+
+/* Every `step`-th float from low to high, and as many below zero. */
+static void sweep_gelu(float low, float high, uint32_t step) {
+    enum { BATCH = 4096 };
+    static float x[BATCH];
+    size_t n = 0;
+    uint32_t bits = bits_of_float(low) + (uint32_t)rng_below(&kernel_rng, step);
+    for (; bits <= bits_of_float(high); bits += step) {
+        x[n++] = float_of_bits(bits);
+        x[n++] = -float_of_bits(bits);
+        if (n == BATCH) {
+            check_gelu(x, n, FILL_FINITE);
+            n = 0;
+        }
+    }
+    if (n > 0)
+        check_gelu(x, n, FILL_FINITE);
+}
+
+void test_gelu(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 40; n++) {
+            float *x = new_floats(n, (enum fill)kind);
+            check_gelu(x, n, (enum fill)kind);
+            free(x);
+        }
+    sweep_gelu(0, 0x1p-6f, 65521);
+    sweep_gelu(0x1p-6f, 7, 509);
+    sweep_gelu(7, FLT_MAX, 65521);
+    static const float edges[] = {0,           -0.0f, 5.5f,   5.4999995f, 5.5000005f, -5.5f,
+                                  -5.4999995f, 2.75f, -2.75f, 0.75f,      -0.75f,     -5.5000005f};
+    check_gelu(edges, sizeof edges / sizeof *edges, FILL_FINITE);
+}
+
+/* ---- dot ------------------------------------------------------------------------------------ */
+
+/* In any order of summation n products and n - 1 sums are each rounded once. */
+static void check_dot(size_t n, enum fill kind) {
+    float *a = new_floats(n, kind), *b = new_floats(n, FILL_UNIFORM);
+    double sum = 0, magnitudes = 0;
+    for (size_t i = 0; i < n; i++) {
+        b[i] /= kind == FILL_LARGEST ? (float)n : 1;
+        sum += (double)a[i] * (double)b[i];
+        magnitudes += fabs((double)a[i] * (double)b[i]);
+    }
+    const double tolerance = (double)(n + 1) * (ROUNDING * magnitudes + (double)FLT_TRUE_MIN);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {DOT, kernels_at(s), 1, n, 0, kind};
+        const float *x = place_rows(SLOT_X, a, 1, n, n), *w = place_rows(SLOT_W, b, 1, n, n);
+        const float once = where.set->dot(x, w, n);
+        expect_near(&where, 0, 0, once, sum, tolerance);
+        x = place_rows(SLOT_Y, a, 1, n, n);
+        const float again = where.set->dot(x, w, n);
+        expect_same_bits(&where, "other bits from another place", &again, &once, sizeof once);
+    }
+    free(a);
+    free(b);
+}
+
+void test_dot(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 100; n++)
+            check_dot(n, (enum fill)kind);
+    for (int i = 0; i < 200; i++)
+        check_dot(rng_range(&kernel_rng, 101, 2000), (enum fill)(i % 2));
+}
+
+/* ---- rows in other batches ------------------------------------------------------------------ */
+
+/* The rows kernels share a form: m rows in place, each with its own second input or none. */
+struct rows_case {
+    struct where where;
+    const float *x, *residual;  /* [m, n]; residual for layer_norm only */
+    const float *weight, *bias; /* [n], for layer_norm only */
+    float parameter;            /* epsilon, or the scale of the scores */
+};
+
+static void call_rows(const struct rows_case *c, float *x, size_t ld, const float *residual,
+                      size_t m) {
+    const struct kernels *set = c->where.set;
+    const size_t n = c->where.n;
+    if (c->where.kernel == SOFTMAX) {
+        set->softmax(x, ld, m, n, c->parameter);
+        return;
+    }
+    const float *weight = place_rows(SLOT_W, c->weight, 1, n, n);
+    const float *bias = place_rows(SLOT_BIAS, c->bias, 1, n, n);
+    set->layer_norm(x, residual, weight, bias, c->parameter, m, n);
+}
+
+/* m rows that are x's rows `from`, into dense y [m, n]. */
+static void run_rows(const struct rows_case *c, const size_t *from, size_t m, float *y) {
+    const size_t n = c->where.n;
+    const bool may_pad = c->where.kernel == SOFTMAX && rng_coin(&kernel_rng);
+    const size_t ld = n + (may_pad ? rng_range(&kernel_rng, 1, 9) : 0);
+    float *rows = place(SLOT_X, ((m - 1) * ld + n) * sizeof *rows);
+    float *residual = place(SLOT_Y, m * n * sizeof *residual);
+    for (size_t i = 0; i < m; i++) {
+        memcpy(rows + i * ld, c->x + from[i] * n, n * sizeof *rows);
+        memcpy(residual + i * n, (c->residual ? c->residual : c->x) + from[i] * n,
+               n * sizeof *residual);
+    }
+    call_rows(c, rows, ld, residual, m);
+    expect_intact(&c->where);
+    expect_padding(&c->where, rows, m, n, ld);
+    for (size_t i = 0; i < m; i++)
+        memcpy(y + i * n, rows + i * ld, n * sizeof *y);
+}
+
+/* Results in y, which the caller frees, after checking that other batches give the same. */
+static float *run_all_rows(const struct rows_case *c) {
+    const size_t m = c->where.m, n = c->where.n, others = rng_range(&kernel_rng, 1, 5);
+    size_t *from = allocate((m + others) * sizeof *from);
+    float *y = allocate(m * n * sizeof *y), *again = allocate(others * n * sizeof *again);
+    for (size_t i = 0; i < m; i++)
+        from[i] = i;
+    run_rows(c, from, m, y);
+    for (size_t i = 0; i < others; i++)
+        from[i] = rng_below(&kernel_rng, m);
+    run_rows(c, from, others, again);
+    for (size_t i = 0; i < others; i++)
+        expect_same_bits(&c->where, "another batch gives a row other bits", again + i * n,
+                         y + from[i] * n, n * sizeof *y);
+    free(from);
+    free(again);
+    return y;
+}
+
+/* ---- layer_norm ----------------------------------------------------------------------------- */
+
+/* Mean and variance of a row, and how far off they may be in floats: the mean by n roundings of a
+ * sum of magnitudes, the squares by n + 2 roundings and by the square of the mean's error. */
+struct moments {
+    double mean, mean_error, inverse, inverse_error;
+};
+
+static struct moments moments_of(const float *v, size_t n, double epsilon) {
+    struct moments result = {0};
+    double squares = 0, magnitudes = 0;
+    for (size_t j = 0; j < n; j++) {
+        result.mean += (double)v[j] / (double)n;
+        magnitudes += fabs((double)v[j]) / (double)n;
+    }
+    for (size_t j = 0; j < n; j++)
+        squares += ((double)v[j] - result.mean) * ((double)v[j] - result.mean) / (double)n;
+    const double roundings = (double)(n + 4) * ROUNDING;
+    result.mean_error = roundings * magnitudes;
+    result.inverse = 1 / sqrt(squares + epsilon);
+    const double off = roundings * (squares + epsilon) + result.mean_error * result.mean_error +
+                       (double)FLT_TRUE_MIN;
+    const double smallest = fmax(squares + epsilon - off, 0);
+    result.inverse_error = fmax(result.inverse - 1 / sqrt(squares + epsilon + off),
+                                (smallest > 0 ? 1 / sqrt(smallest) : 0) - result.inverse) +
+                           3 * ROUNDING * result.inverse;
+    return result;
+}
+
+static void check_norm_row(const struct rows_case *c, size_t i, const float *y) {
+    const size_t n = c->where.n;
+    float *v = allocate(n * sizeof *v);
+    for (size_t j = 0; j < n; j++)
+        v[j] = c->x[i * n + j] + c->residual[i * n + j];
+    const struct moments m = moments_of(v, n, (double)c->parameter);
+    for (size_t j = 0; j < n; j++) {
+        const double weight = (double)c->weight[j], centred = (double)v[j] - m.mean;
+        const double normal = centred * m.inverse, inverse = m.inverse + m.inverse_error;
+        const double want = normal * weight + (double)c->bias[j];
+        /* v and the mean are each multiplied before or after they are subtracted. */
+        const double normal_error =
+            m.mean_error * inverse + fabs(centred) * m.inverse_error +
+            3 * ROUNDING * (fabs((double)v[j]) + fabs(m.mean) + m.mean_error) * inverse;
+        const double tolerance = normal_error * fabs(weight) +
+                                 3 * ROUNDING * (fabs(normal * weight) + fabs((double)c->bias[j])) +
+                                 4 * (double)FLT_TRUE_MIN;
+        expect_near(&c->where, i, j, y[i * n + j], want, tolerance);
+    }
+    free(v);
+}
+
+static void check_layer_norm(size_t m, size_t n, enum fill kind, float epsilon) {
+    float *x = new_floats(m * n, kind), *residual = new_floats(m * n, kind);
+    float *weight = new_floats(n, FILL_UNIFORM), *bias = new_floats(n, FILL_UNIFORM);
+    /* Squares have to be finite. */
+    const float shrink = kind == FILL_LARGEST ? 0x1p-68f : kind == FILL_ONE_HUGE ? 0x1p-48f : 1;
+    for (size_t i = 0; i < m * n; i++) {
+        x[i] *= shrink;
+        residual[i] *= shrink;
+    }
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct rows_case c = {
+            {LAYER_NORM, kernels_at(s), m, n, 0, kind}, x, residual, weight, bias, epsilon};
+        float *y = run_all_rows(&c);
+        for (size_t i = 0; i < m; i++)
+            check_norm_row(&c, i, y);
+        free(y);
+    }
+    free(x);
+    free(residual);
+    free(weight);
+    free(bias);
+}
+
+void test_layer_norm(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 70; n++)
+            check_layer_norm(rng_range(&kernel_rng, 1, 5), n, (enum fill)kind,
+                             rng_coin(&kernel_rng) ? 1e-12f : 1e-5f);
+    for (int i = 0; i < 100; i++)
+        check_layer_norm(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 71, 800),
+                         (enum fill)(i % 2), 1e-12f);
+}
+
+/* ---- softmax -------------------------------------------------------------------------------- */
+
+/* kernels.h leaves open how exact e^x is. This is what exp_of in rows_template.h says of itself,
+ * and that it takes e^-87 for anything less. */
+#define EXP_ERROR 2e-7
+
+/* Errors of a term: of its exponent, which is rounded twice, of e^x, of the sum, and two more. */
+static void check_softmax_row(const struct rows_case *c, size_t i, const float *y) {
+    const size_t n = c->where.n;
+    const float *x = c->x + i * n;
+    double largest = -INFINITY, sum = 0, sum_error = 0;
+    for (size_t j = 0; j < n; j++)
+        largest = fmax(largest, (double)x[j]);
+    for (size_t j = 0; j < n; j++) {
+        const double exponent = ((double)x[j] - largest) * (double)c->parameter;
+        sum += exp(exponent);
+        /* x e^x is bounded, so that an exponent that is far off counts for little. */
+        sum_error += exp(exponent) * (2 * ROUNDING * -exponent + EXP_ERROR);
+    }
+    const double common = sum_error / sum + (double)(n + 3) * ROUNDING + EXP_ERROR;
+    for (size_t j = 0; j < n; j++) {
+        const double exponent = ((double)x[j] - largest) * (double)c->parameter;
+        const double want = exp(exponent) / sum, relative = common - 2 * ROUNDING * exponent;
+        if (exponent >= -87)
+            expect_near(&c->where, i, j, y[i * n + j], want,
+                        want * relative + (double)FLT_TRUE_MIN);
+        else
+            assert_true(y[i * n + j] >= 0 && (double)y[i * n + j] <= exp(-87) * (1 + common));
+    }
+}
+
+static void check_softmax(size_t m, size_t n, enum fill kind, float factor, float scale) {
+    float *x = new_floats(m * n, kind);
+    for (size_t i = 0; i < m * n; i++)
+        x[i] *= factor;
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct rows_case c = {
+            {SOFTMAX, kernels_at(s), m, n, 0, kind}, x, NULL, NULL, NULL, scale};
+        float *y = run_all_rows(&c);
+        for (size_t i = 0; i < m; i++)
+            check_softmax_row(&c, i, y);
+        free(y);
+    }
+    free(x);
+}
+
+void test_softmax(void **state) {
+    (void)state;
+    static const float factors[] = {1, 30, 1e-6f, 500};
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 70; n++) {
+            const float factor = kind == FILL_UNIFORM ? factors[n % 4] : 1;
+            const float scale = rng_coin(&kernel_rng) ? 1 : rng_between(&kernel_rng, 0.05f, 0.5f);
+            check_softmax(rng_range(&kernel_rng, 1, 5), n, (enum fill)kind, factor, scale);
+        }
+    for (int i = 0; i < 100; i++)
+        check_softmax(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 71, 600), FILL_UNIFORM,
+                      factors[i % 4] * 10, 0.17677669f);
+}
+
+/* ---- quantise ------------------------------------------------------------------------------- */
+
+/* The rule of kernels.h, of one block: `length` values, their q, and what is behind them. */
+static void check_quantised_block(const struct where *where, size_t i, const float *x,
+                                  size_t length, const uint8_t *q, float scale, float zero) {
+    double low = 0, high = 0;
+    for (size_t c = 0; c < length; c++) {
+        low = fmin(low, (double)x[c]);
+        high = fmax(high, (double)x[c]);
+    }
+    const float span = (float)high - (float)low; /* rounded as it is there */
+    const double range = span < 0x1p-120f ? 0 : (double)span;
+    expect_near(where, i, 0, scale, range / 255, 2 * ROUNDING * range / 255 + (double)FLT_TRUE_MIN);
+    assert_true(zero >= 0 && zero <= 255 && rintf(zero) == zero);
+    for (size_t c = length; c < int8_row_bytes(length); c++)
+        assert_true(q[c] == (uint8_t)zero);
+    for (size_t c = 0; range == 0 && c < length; c++)
+        assert_true(q[c] == 0);
+    if (range == 0)
+        return;
+    /* Half a step for each of the two that are rounded, and four roundings of up to 255 steps. */
+    const double slack = 255 * 4 * ROUNDING, step = range / 255;
+    assert_true(fabs(-low / step - (double)zero) <= 0.5 + slack);
+    for (size_t c = 0; c < length; c++) {
+        const double want = (double)x[c] / step + (double)zero;
+        const double allowed = q[c] == 255 ? 1 + slack : 0.5 + slack;
+        expect_near(where, i, c, q[c], want, allowed);
+    }
+}
+
+static void check_quantised(const struct where *where, const float *x, struct quantised_rows rows) {
+    const size_t k = where->k, blocks = int8_blocks(k);
+    for (size_t i = 0; i < where->m; i++)
+        for (size_t b = 0; b < blocks; b++) {
+            const size_t start = b * INT8_BLOCK, left = k - start;
+            check_quantised_block(where, i, x + i * k + start,
+                                  left < INT8_BLOCK ? left : INT8_BLOCK,
+                                  rows.q + i * int8_row_bytes(k) + start,
+                                  rows.scale[i * blocks + b], rows.zero[i * blocks + b]);
+        }
+}
+
+/* The rows from `first` on, in whichever buffers, with the offset of signed values taken off. */
+static struct quantised_rows run_quantise(const struct where *where, const float *x, size_t first) {
+    const size_t m = where->m - first, k = where->k;
+    const float *here = place_rows(SLOT_X, x + first * k, m, k, k);
+    const struct quantised_rows rows = place_quantised(m, k);
+    where->set->quantise(here, m, k, rows);
+    expect_intact(where);
+    for (size_t i = 0; where->set->signed_activations && i < m * int8_row_bytes(k); i++)
+        rows.q[i] ^= 0x80;
+    for (size_t i = 0; where->set->signed_activations && i < m * int8_blocks(k); i++)
+        rows.zero[i] += 128;
+    return rows;
+}
+
+/* Identical to the scalar set's, in any batch; a zero of -0 counts as 0. */
+static void expect_same_rows(const struct where *where, struct quantised_rows got,
+                             struct quantised_rows want, size_t first) {
+    const size_t m = where->m - first, bytes = int8_row_bytes(where->k);
+    const size_t blocks = int8_blocks(where->k);
+    expect_same_bits(where, "other q than scalar", got.q, want.q + first * bytes, m * bytes);
+    expect_same_bits(where, "other scales than scalar", got.scale, want.scale + first * blocks,
+                     m * blocks * sizeof(float));
+    for (size_t i = 0; i < m * blocks; i++)
+        expect_near(where, i, 0, got.zero[i], (double)want.zero[first * blocks + i], 0);
+}
+
+static void check_quantise(size_t m, size_t k, enum fill kind, float factor) {
+    float *x = new_floats(m * k, kind);
+    for (size_t i = 0; i < m * k; i++)
+        x[i] *= factor;
+    const struct quantised_rows want = new_quantised(m, k);
+    kernels_scalar.quantise(x, m, k, want);
+    const struct where scalar = {QUANTISE, &kernels_scalar, m, 0, k, kind};
+    check_quantised(&scalar, x, want);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {QUANTISE, kernels_at(s), m, 0, k, kind};
+        expect_same_rows(&where, run_quantise(&where, x, 0), want, 0);
+        const size_t first = rng_below(&kernel_rng, m);
+        expect_same_rows(&where, run_quantise(&where, x, first), want, first);
+    }
+    free_quantised(want);
+    free(x);
+}
+
+void test_quantise(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t k = 1; k <= 270; k++)
+            check_quantise(rng_range(&kernel_rng, 1, 3), k, (enum fill)kind, 1);
+    for (int i = 0; i < 200; i++) /* all of one sign, and scales around the least that has an
+                                     inverse */
+        check_quantise(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 1, 500), FILL_EQUAL,
+                       i % 2 ? 1 : exp2f(rng_between(&kernel_rng, -126, -110)));
+}
+
+/* ---- NaN and infinities --------------------------------------------------------------------- */
+
+static void special_rows(const struct kernels *set, size_t m, size_t n) {
+    float *x = new_floats(m * n, FILL_SPECIAL), *other = new_floats(m * n, FILL_SPECIAL);
+    struct rows_case c = {{LAYER_NORM, set, m, n, n, FILL_SPECIAL}, x, other, other, other, 1e-12f};
+    float *y = allocate(m * n * sizeof *y);
+    size_t *from = allocate(m * sizeof *from);
+    for (size_t i = 0; i < m; i++)
+        from[i] = i;
+    run_rows(&c, from, m, y);
+    c.where.kernel = SOFTMAX;
+    run_rows(&c, from, m, y);
+    c.where.kernel = QUANTISE;
+    run_quantise(&c.where, x, 0);
+    c.where.kernel = DOT;
+    set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
+    for (int kernel = 0; kernel < 3; kernel++) {
+        static const enum kernel kernels[] = {GELU, RELU, ADD};
+        c.where.kernel = kernels[kernel];
+        float *here = place_rows(SLOT_X, x, 1, n, n);
+        call_elementwise(&c.where, here, place_rows(SLOT_W, other, 1, n, n));
+        expect_intact(&c.where);
+    }
+    free(x);
+    free(other);
+    free(y);
+    free(from);
+}
+
+void test_rows_special_values(void **state) {
+    (void)state;
+    for (size_t s = 0; kernels_at(s); s++)
+        for (int i = 0; i < 100; i++)
+            special_rows(kernels_at(s), rng_range(&kernel_rng, 1, 5),
+                         rng_range(&kernel_rng, 1, 200));
+}

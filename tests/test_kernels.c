@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every kernel of every set that runs here against plain double-precision sums (quantise: against
+ * the scalar set and the rule), at many shapes and at extremes, in guarded buffers; and that a row
+ * has the same bits in any batch. The scalar set passes the same checks, so that no two sets differ
+ * by more than twice a tolerance.
+ *
+ * test_kernels --bench prints times instead. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernel_case.h"
+
+static int run_all(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pack_f32),
+        cmocka_unit_test(test_pack_int8),
+        cmocka_unit_test(test_gemm_f32_small_shapes),
+        cmocka_unit_test(test_gemm_f32_every_k),
+        cmocka_unit_test(test_gemm_f32_random_shapes),
+        cmocka_unit_test(test_gemm_f32_extremes),
+        cmocka_unit_test(test_gemm_f32_special_values),
+        cmocka_unit_test(test_gemm_int8_small_shapes),
+        cmocka_unit_test(test_gemm_int8_every_k),
+        cmocka_unit_test(test_gemm_int8_random_shapes),
+        cmocka_unit_test(test_gemm_int8_extremes),
+        cmocka_unit_test(test_gemm_int8_never_saturates),
+        cmocka_unit_test(test_gemm_int8_special_values),
+        cmocka_unit_test(test_add_and_relu),
+        cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_dot),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_quantise),
+        cmocka_unit_test(test_rows_special_values),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+    const bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
+    kernel_cases_open(bench ? 1 : rng_seed());
+    int failed = 0;
+    if (bench) {
+        kernel_bench();
+    } else {
+        failed = run_all();
+        print_worst_errors();
+    }
+    kernel_cases_close();
+    return failed;
+}
