@@ -101,7 +101,7 @@ build/$(1)/%.o: src/%.c Makefile
 build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) -I.tools/cmocka/include -c $$< -o $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) -isystem .tools/cmocka/include -c $$< -o $$@
 
 build/$(1)/cmocka.o: | .tools/stamp/cmocka
 	@mkdir -p $$(@D)
@@ -220,10 +220,38 @@ asan: $(TESTS_asan) build/asan/wisp
 
 # ---- lint -----------------------------------------------------------------------------------------
 
-C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
+NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(wildcard tests/*.c)
+TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
 
-.PHONY: lint format
-lint: lint-c lint-js
+.PHONY: lint lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
+lint: lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+
+lint-format: | .tools/stamp/clang
+	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
+
+# gcc and clang see different things; both are to see nothing.
+lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka
+	@for file in $(NATIVE_C); do \
+	    for cc in gcc .tools/bin/clang; do \
+	        $$cc $(TIDY_FLAGS) -O1 $(WARNINGS) -Werror -c $$file -o /dev/null || exit 1; \
+	    done; \
+	done
+
+lint-tidy: | .tools/stamp/clang .tools/stamp/cmocka
+	$(Q).tools/bin/clang-tidy --quiet $(PORTABLE) $(HOSTED) $(CLI) -- $(TIDY_FLAGS)
+
+lint-cppcheck: | .tools/stamp/cppcheck
+	$(Q).tools/bin/cppcheck --quiet --std=c11 --enable=warning,performance,portability \
+	    --inline-suppr --suppressions-list=tools/cppcheck-suppressions --error-exitcode=1 -Isrc \
+	    $(PORTABLE) $(HOSTED) $(CLI)
+
+lint-js: | .tools/stamp/node_modules
+	npm run --silent lint
+
+format: | .tools/stamp/clang .tools/stamp/node_modules
+	.tools/bin/clang-format -i $(C_FILES)
+	npm run --silent format
 
 # ---- install --------------------------------------------------------------------------------------
 

@@ -165,6 +165,7 @@ void test_gelu(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_softmax(void **state);
+void test_softmax_exponential(void **state);
 void test_quantise(void **state);
 void test_rows_special_values(void **state);
 

@@ -368,6 +368,27 @@ void test_softmax(void **state) {
                       factors[i % 4] * 10, 0.17677669f);
 }
 
+/* Rows of 0 and a score so low that their sum is 1: what is left of the softmax is e^x alone, for
+ * scores over the whole range. Others nearby have the same fractions of powers of 2. */
+void test_softmax_exponential(void **state) {
+    (void)state;
+    enum { ROWS = 2000 };
+    static float x[2 * ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        x[2 * i + 1] = rng_between(&kernel_rng, -87, -17.4f);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {SOFTMAX, kernels_at(s), ROWS, 2, 0, FILL_FINITE};
+        float *y = place_rows(SLOT_X, x, ROWS, 2, 2);
+        where.set->softmax(y, 2, ROWS, 2, 1);
+        expect_intact(&where);
+        for (size_t i = 0; i < ROWS; i++) {
+            const double want = exp((double)x[2 * i + 1]);
+            assert_true(y[2 * i] == 1);
+            expect_near(&where, i, 1, y[2 * i + 1], want, EXP_ERROR * want);
+        }
+    }
+}
+
 /* ---- quantise ------------------------------------------------------------------------------- */
 
 /* The rule of kernels.h, of one block: `length` values, their q, and what is behind them. */

@@ -350,7 +350,7 @@ static void test_quantise_q4_0_is_never_worse(void **state) {
         const double share = check_q4_0_block(values);
         sum += i % 4 == 0 ? share : 0;
     }
-    const double mean = sum * 4 / BLOCKS;
+    const double mean = sum * 4 / (double)BLOCKS;
     printf("q4_0: %.3f of the squared error of plain rounding\n", mean);
     assert_true(mean < 0.95);
 }

@@ -33,6 +33,7 @@ static int run_all(void) {
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_softmax_exponential),
         cmocka_unit_test(test_quantise),
         cmocka_unit_test(test_rows_special_values),
     };

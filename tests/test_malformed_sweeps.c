@@ -139,6 +139,7 @@ static void change_type(size_t index, uint32_t type) {
     gguf_write_bytes(&file, &out);
     const struct opening opening = open_data(out.data, out.size);
     expect_typed(&opening);
+    if (getenv("DBG")) print_message("%s %u same %d status %d\n", name, type, same, opening.status);
     if (!same && !shown_only && !prompt)
         expect_outcome(&opening, WISP_ERROR_FORMAT, name, NULL);
     if (!same && prompt)

@@ -12,28 +12,13 @@
 
 #include "base/checked.h"
 
-/* strerror_r comes in two kinds: POSIX has it write the text, and glibc return it. */
-static inline const char *error_text_written(int failed, const char *text) {
-    return failed ? "unknown error" : text;
-}
-
-static inline const char *error_text_returned(const char *returned, const char *text) {
-    (void)text;
-    return returned;
-}
-
-#define ERROR_TEXT(code, text)                                                                     \
-    _Generic(strerror_r(code, text, sizeof text),                                                  \
-        int: error_text_written,                                                                   \
-        default: error_text_returned)(strerror_r(code, text, sizeof text), text)
-
 static wisp_status fail_errno(wisp_error *error, const char *path, const char *what) {
     const int code = errno;
     const wisp_status status = code == ENOENT   ? WISP_ERROR_NOT_FOUND
                                : code == ENOMEM ? WISP_ERROR_MEMORY
                                                 : WISP_ERROR_IO;
-    char text[128];
-    return fail(error, status, path, NULL, "cannot %s: %s", what, ERROR_TEXT(code, text));
+    /* glibc and musl give each thread its own text. */
+    return fail(error, status, path, NULL, "cannot %s: %s", what, strerror(code));
 }
 
 static wisp_status map_descriptor(int descriptor, const char *path, struct mapped_file *file,

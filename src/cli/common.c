@@ -187,7 +187,7 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
     fprintf(stderr, "\r\033[K%zu %s, %.0f/s", done, progress->what,
             seconds > 0 ? (double)done / seconds : 0);
     if (fraction > 0) {
-        const int filled = (int)(fraction * BAR);
+        const int filled = (int)(fraction * (double)BAR);
         fprintf(stderr, " [%.*s%*s] %.0f%%, %.0f s left", filled, "########################",
                 BAR - filled, "", fraction * 100, seconds * (1 - fraction) / fraction);
     }

@@ -118,12 +118,16 @@ static int copy_spool(struct output *output) {
     char buffer[65536];
     size_t length;
     write_npy_header(stdout, output->rows, output->dimensions);
-    rewind(output->spool);
-    while ((length = fread(buffer, 1, sizeof buffer, output->spool)) > 0)
-        if (fwrite(buffer, 1, length, stdout) != length)
-            break;
+    bool good = fseek(output->spool, 0, SEEK_SET) == 0;
+    while (good && (length = fread(buffer, 1, sizeof buffer, output->spool)) > 0)
+        good = fwrite(buffer, 1, length, stdout) == length;
+    if (good && ferror(output->spool)) {
+        complain("cannot read the temporary file");
+        good = false;
+    }
     fclose(output->spool);
-    return finish_stream(stdout);
+    const int code = finish_stream(stdout);
+    return good || code != EXIT_GOOD ? code : EXIT_FAILED;
 }
 
 int output_close(struct output *output) {

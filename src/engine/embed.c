@@ -28,7 +28,7 @@ struct job {
     size_t batch_tokens;
     atomic_size_t next; /* the first text nobody has taken */
     atomic_bool failed;
-    wisp_error *error; /* written by the worker that fails first */
+    wisp_error error; /* of the worker that failed first */
 };
 
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
@@ -153,7 +153,7 @@ static void work(void *context, uint32_t member) {
         wisp_error error;
         if (run_batch(job, worker, first, end, &error) != WISP_OK &&
             !atomic_exchange(&job->failed, true))
-            *job->error = error;
+            job->error = error;
     }
 }
 
@@ -173,16 +173,14 @@ static void plan_batches(struct job *job, uint32_t *members) {
 
 static wisp_status run(struct job *job, wisp_error *error) {
     uint32_t members;
-    wisp_error first_error;
-    job->error = &first_error;
     plan_batches(job, &members);
     pool_run(job->session->team, members, work, job);
     if (atomic_exchange(&job->session->cancelled, false))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
     if (atomic_load(&job->failed)) {
         if (error)
-            *error = first_error;
-        return first_error.status;
+            *error = job->error;
+        return job->error.status;
     }
     return WISP_OK;
 }

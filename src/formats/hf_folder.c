@@ -62,7 +62,7 @@ static bool is_plain_name(const char *name) {
 
 static bool is_among(const char *const *names, uint32_t count, const char *name) {
     for (uint32_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
+        if (names[i] && strcmp(names[i], name) == 0)
             return true;
     return false;
 }
@@ -71,7 +71,7 @@ static wisp_status read_shards(struct directory *dir, const char *folder, const 
                                wisp_error *error) {
     static const char file[] = "model.safetensors.index.json";
     const struct json *map = json_get(index, "weight_map");
-    const char *names[DIRECTORY_MAX_SOURCES]; /* of the shards that were read */
+    const char *names[DIRECTORY_MAX_SOURCES] = {0}; /* of the shards that were read */
     if (!json_is(map, JSON_OBJECT) || map->count == 0)
         return wrong_value(folder, file, "weight_map", "an object of file names", error);
     for (const struct json *entry = map->first; entry; entry = entry->next) {

@@ -243,11 +243,10 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
 /* The id that a TemplateProcessing's special token stands for. */
 static wisp_status read_template_id(struct reading *r, const struct json *special,
                                     const struct json *piece, int32_t *id) {
-    const struct json *name = json_path(piece, "SpecialToken", "id", NULL);
-    const struct json *ids = NULL;
+    const struct json *name = json_get(json_get(piece, "SpecialToken"), "id");
+    const char *key = json_is(name, JSON_STRING) ? name->text : "";
+    const struct json *ids = json_get(json_get(special, key), "ids");
     uint64_t value;
-    if (json_is(name, JSON_STRING))
-        ids = json_path(special, name->text, "ids", NULL);
     if (!json_is(ids, JSON_ARRAY) || ids->count != 1 || !json_to_u64(ids->first, &value) ||
         value >= r->count)
         return unsupported(r, "post_processor.special_tokens",
@@ -258,7 +257,7 @@ static wisp_status read_template_id(struct reading *r, const struct json *specia
 
 static bool has_type_0(const struct json *piece, const char *kind) {
     uint64_t type;
-    return json_to_u64(json_path(piece, kind, "type_id", NULL), &type) && type == 0;
+    return json_to_u64(json_get(json_get(piece, kind), "type_id"), &type) && type == 0;
 }
 
 static wisp_status read_template(struct reading *r, const struct json *step) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/json.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +36,7 @@ static int peek(const struct parser *p) {
 }
 
 static void skip_space(struct parser *p) {
-    while (p->at < p->length && memchr(" \t\r\n", p->text[p->at], 4))
+    for (int c; (c = peek(p)) == ' ' || c == '\t' || c == '\r' || c == '\n';)
         p->at++;
 }
 
@@ -309,19 +308,6 @@ const struct json *json_get(const struct json *object, const char *key) {
     return NULL;
 }
 
-const struct json *json_path(const struct json *object, ...) {
-    va_list keys;
-    va_start(keys, object);
-    for (const char *key; object && (key = va_arg(keys, const char *)) != NULL;)
-        object = json_get(object, key);
-    va_end(keys);
-    return object;
-}
-
-bool json_is(const struct json *value, enum json_type type) {
-    return value && value->type == type;
-}
-
 bool json_equals(const struct json *value, const char *text) {
     return json_is(value, JSON_STRING) && value->text_length == strlen(text) &&
            memcmp(value->text, text, value->text_length) == 0;
@@ -359,9 +345,11 @@ bool json_to_i64(const struct json *value, int64_t *result) {
 
 static double power_of_ten(int exponent) {
     double result = 1, base = 10;
-    for (unsigned n = (unsigned)abs(exponent); n; n >>= 1, base *= base)
+    for (unsigned n = (unsigned)abs(exponent); n; n >>= 1) {
         if (n & 1)
             result *= base;
+        base *= base;
+    }
     return exponent < 0 ? 1 / result : result;
 }
 

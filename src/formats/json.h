@@ -39,10 +39,9 @@ wisp_status json_parse(struct arena *arena, const char *text, size_t length, con
 /* Member `key` of an object, or NULL (also for NULL and for what is no object). */
 const struct json *json_get(const struct json *object, const char *key);
 
-/* As json_get for each key in turn, ended by NULL. */
-const struct json *json_path(const struct json *object, ...) __attribute__((sentinel));
-
-bool json_is(const struct json *value, enum json_type type);
+static inline bool json_is(const struct json *value, enum json_type type) {
+    return value && value->type == type;
+}
 
 /* A string equal to `text`. */
 bool json_equals(const struct json *value, const char *text);

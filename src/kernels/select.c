@@ -10,8 +10,8 @@
 
 static bool runs_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
-           __builtin_cpu_supports("bmi2");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
 }
 
 static bool runs_avx2(void) {
@@ -99,7 +99,7 @@ const char *wisp_kernels_name(size_t index) {
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
     if (runs_avx512())
-        return "avx2 fma bmi2 avx512f avx512bw avx512vl avx512vnni";
+        return "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni";
     return runs_avx2() ? "avx2 fma" : "";
 #elif defined(__aarch64__)
     return runs_neon() ? "neon dotprod" : "neon";

@@ -2,12 +2,14 @@
  * What every vector_*.h provides, under the same names, for the templates:
  *
  *   vf, vi          vectors of VF_LANES floats and of as many 32-bit integers
- *   vf_*_n          loads and stores of the first n lanes, 0 < n <= VF_LANES; a load sets the rest
- * 0 vf_fma(a,b,c)   a b + c, rounded once where the instruction set can vi_round        to the
- * nearest whole number, ties to even vf_scale2(x,n)  x 2^n for exponents that stay normal
+ *   vf_*_n          loads and stores of the first n lanes, 0 < n <= VF_LANES;
+ *                   a load sets the rest to 0
+ *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
+ *   vi_round        to the nearest whole number, ties to even
+ *   vf_scale2(x,n)  x 2^n for exponents that stay normal
  *   vi_store_u8     each lane clamped to 0..255, VF_LANES bytes
- *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same four
- *                   in each lane) and of w (weights), exact
+ *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
+ *                   four in each lane) and of w (weights), exact
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wisp, native, as a program that links the library would use it. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol.h"
+#include "wisp.h"
+
+struct arguments {
+    const char *model;
+    const char *texts; /* the folder of the workloads */
+    const char *compute;
+    uint32_t threads;
+};
+
+/* The workload that was read last, and its embeddings. */
+struct workload {
+    char name[64];
+    char *bytes;
+    wisp_text *texts;
+    size_t n;
+    float *rows;
+};
+
+struct runner {
+    struct arguments arguments;
+    wisp_model *model;
+    wisp_session *session;
+    struct workload workload;
+};
+
+static struct arguments take_arguments(int argc, char **argv) {
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"texts", required_argument, NULL, 'f'},
+                                            {"compute", required_argument, NULL, 'c'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {NULL, 0, NULL, 0}};
+    struct arguments a = {.compute = "auto", .threads = 1};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 'm':
+            a.model = optarg;
+            break;
+        case 'f':
+            a.texts = optarg;
+            break;
+        case 'c':
+            a.compute = optarg;
+            break;
+        case 't':
+            a.threads = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        default:
+            give_up("unknown option");
+        }
+    }
+    if (!a.model || !a.texts)
+        give_up("--model and --texts are needed");
+    return a;
+}
+
+static void *must(void *block) {
+    if (!block)
+        give_up("out of memory");
+    return block;
+}
+
+static char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0)
+        give_up(path);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    char *bytes = must(malloc(*size + 1));
+    if (fread(bytes, 1, *size, file) != *size)
+        give_up(path);
+    fclose(file);
+    bytes[*size] = '\0';
+    return bytes;
+}
+
+/* One text a line. */
+static void split_lines(struct workload *w, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        w->n += w->bytes[i] == '\n';
+    w->texts = must(calloc(w->n + 1, sizeof *w->texts));
+    char *line = w->bytes;
+    for (size_t i = 0; i < w->n; i++) {
+        char *end = strchr(line, '\n');
+        w->texts[i] = (wisp_text){line, (size_t)(end - line)};
+        line = end + 1;
+    }
+}
+
+static void read_workload(struct runner *runner, const char *name) {
+    struct workload *w = &runner->workload;
+    if (strcmp(w->name, name) == 0)
+        return;
+    free(w->bytes);
+    free(w->texts);
+    free(w->rows);
+    *w = (struct workload){0};
+    char path[4096];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s.txt", runner->arguments.texts, name);
+    w->bytes = read_file(path, &size);
+    split_lines(w, size);
+    w->rows = must(calloc(w->n * wisp_model_dimensions(runner->model) + 1, sizeof(float)));
+    snprintf(w->name, sizeof w->name, "%s", name);
+}
+
+static void embed(void *context) {
+    struct runner *runner = context;
+    struct workload *w = &runner->workload;
+    wisp_error error = {0};
+    if (wisp_embed(runner->session, w->texts, w->n, NULL, w->rows, &error) != WISP_OK)
+        give_up(error.message);
+}
+
+static void embed_first(struct runner *runner) {
+    const wisp_text text = wisp_text_of("A first sentence.");
+    float *row = must(calloc(wisp_model_dimensions(runner->model), sizeof *row));
+    wisp_error error = {0};
+    if (wisp_embed(runner->session, &text, 1, NULL, row, &error) != WISP_OK)
+        give_up(error.message);
+    free(row);
+}
+
+static void load(struct runner *runner) {
+    const struct arguments *a = &runner->arguments;
+    const wisp_model_options model = {
+        .compute = strcmp(a->compute, "f32") == 0 ? WISP_COMPUTE_F32 : WISP_COMPUTE_AUTO};
+    const wisp_session_options session = {.threads = a->threads};
+    wisp_error error = {0};
+    const double start = seconds_now();
+    if (wisp_model_open(a->model, &model, &runner->model, &error) != WISP_OK ||
+        wisp_session_open(runner->model, &session, &runner->session, &error) != WISP_OK)
+        give_up(error.message);
+    embed_first(runner);
+    const double seconds = seconds_now() - start;
+    wisp_model_info info;
+    wisp_model_get_info(runner->model, &info);
+    answer("{\"seconds\": %.6f, \"about\": {\"wisp\": \"%s\", \"kernels\": \"%s\", "
+           "\"compute\": \"%s\"}}",
+           seconds, wisp_build(), info.kernels, info.compute);
+}
+
+static void write_rows(struct runner *runner, const char *path) {
+    const struct workload *w = &runner->workload;
+    const size_t values = w->n * wisp_model_dimensions(runner->model);
+    embed(runner);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(w->rows, sizeof(float), values, file) != values || fclose(file) != 0)
+        give_up(path);
+    answer("{\"rows\": %zu}", w->n);
+}
+
+static void obey(struct runner *runner, const struct command *command) {
+    if (strcmp(command->verb, "load") == 0) {
+        load(runner);
+        return;
+    }
+    read_workload(runner, command->workload);
+    if (strcmp(command->verb, "warm") == 0) {
+        embed(runner);
+        answer("{\"settings\": {}}");
+    } else if (strcmp(command->verb, "run") == 0)
+        answer_timed(embed, runner);
+    else if (strcmp(command->verb, "embed") == 0)
+        write_rows(runner, command->to);
+    else
+        give_up("unknown command");
+}
+
+int main(int argc, char **argv) {
+    struct runner runner = {.arguments = take_arguments(argc, argv)};
+    for (struct command command; next_command(&command);)
+        obey(&runner, &command);
+    wisp_session_close(runner.session);
+    wisp_model_close(runner.model);
+    return EXIT_SUCCESS;
+}
