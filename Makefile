@@ -147,6 +147,12 @@ build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 $^ $(LDLIBS) -o $@
 
+# ---- demo -----------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: native wasm
+	node tools/demo.mjs
+
 # ---- WebAssembly ----------------------------------------------------------------------------------
 
 WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp-contract=off \
@@ -181,16 +187,58 @@ endef
 $(eval $(call wasm_build,simd128,))
 $(eval $(call wasm_build,relaxed,src/kernels/relaxed.c))
 
+# The tests of what the modules compile to, as programs for node. The extension is .cjs because
+# package.json says "type": "module".
+WASM_TESTS := test_kernels test_blocks test_attention
+WASM_TEST_SUPPORT := tests/guarded.c $(wildcard tests/kernel_*.c)
+# cmocka.h would define uintptr_t otherwise than Emscripten. -O1: more wants a JavaScript minifier.
+WASM_TEST_FLAGS = -Itests -isystem .tools/cmocka/include -DHAVE_UINTPTR_T
+WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_RUNTIME
+
+define wasm_tests
+TESTED_$(1) := $$(filter build/wasm/$(1)/src/kernels/% build/wasm/$(1)/src/quant/% \
+                 build/wasm/$(1)/src/attention/%, $$(OBJECTS_$(1))) \
+               $$(patsubst %.c,build/wasm/$(1)/%.o,$$(WASM_TEST_SUPPORT)) build/wasm/$(1)/cmocka.o
+TESTS_wasm_$(1) := $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.cjs)
+
+build/wasm/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/emcc .tools/stamp/cmocka
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_$(1)) $$(WASM_TEST_FLAGS) -c $$< -o $$@
+
+build/wasm/$(1)/cmocka.o: | .tools/stamp/emcc .tools/stamp/cmocka
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc -O1 -w -DHAVE_CONFIG_H -DHAVE_UINTPTR_T -I.tools/cmocka/src \
+	    -I.tools/cmocka/include -c .tools/cmocka/src/cmocka.c -o $$@
+
+$$(TESTS_wasm_$(1)): build/wasm/$(1)/tests/%.cjs: build/wasm/$(1)/tests/%.o $$(TESTED_$(1))
+	$$(SAY) LINK $$@
+	$$(Q).tools/bin/emcc $$(WASM_TEST_LINK) $$^ -o $$@
+
+.SECONDARY: $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.o) $$(TESTED_$(1))
+-include $$(patsubst %.o,%.d,$$(WASM_TESTS:%=build/wasm/$(1)/tests/%.o) $$(TESTED_$(1)))
+endef
+$(eval $(call wasm_tests,simd128))
+$(eval $(call wasm_tests,relaxed))
+
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-c test-js test-oracle test-example
-test: test-c test-js test-oracle test-example
+.PHONY: test test-c test-wasm test-js test-oracle test-example
+test: test-c test-example test-wasm test-js test-oracle
 
 # One shell per flavour: runs each test program and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
 test-c: $(TESTS_native) build/wisp
 	$(call run_tests,$(TESTS_native))
+
+# Node 20 has relaxed SIMD behind a flag, later versions without.
+NODE_RELAXED = $(shell node --v8-options | grep -o -m1 -e '--experimental-wasm-relaxed-simd')
+
+test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
+	$(call run_tests,$(TESTS_wasm_simd128),node)
+	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
 test-js: build/wisp wasm | .tools/stamp/node_modules
 	node --test tests/js/
@@ -214,9 +262,35 @@ build/example.c: src/wisp.h
 build/example: build/example.c build/libwisp.a
 	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
 
-.PHONY: asan tsan m32 aarch64 valgrind
+.PHONY: asan tsan m32 aarch64 valgrind coverage
 asan: $(TESTS_asan) build/asan/wisp
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
+
+# Where threads share something.
+TSAN_TESTS := $(addprefix build/tsan/tests/,test_models test_embed)
+tsan: $(TSAN_TESTS)
+	$(call run_tests,$(TSAN_TESTS))
+
+# Where the width of size_t or the instruction set matters.
+PORTED := test_kernels test_blocks test_attention test_models test_tokenizer test_malformed_gguf \
+          test_malformed_hf
+PORTED_m32 := $(PORTED:%=build/m32/tests/%)
+PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
+m32: $(PORTED_m32)
+	$(call run_tests,$(PORTED_m32))
+
+aarch64: $(PORTED_aarch64)
+	$(call run_tests,$(PORTED_aarch64),.tools/bin/qemu-aarch64)
+
+valgrind: build/debug/wisp build/debug/tests/test_models | .tools/stamp/valgrind
+	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full \
+	    build/debug/wisp embed --dimensions 4 --text 'one text' --text 'and another one'
+	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full build/debug/tests/test_models
+
+# A line for each source file: how much of it the C tests reach.
+coverage: $(TESTS_coverage) build/coverage/wisp
+	$(call run_tests,$(TESTS_coverage),WISP_PROGRAM=build/coverage/wisp)
+	python3 tools/coverage.py build/coverage
 
 # ---- lint -----------------------------------------------------------------------------------------
 

@@ -184,7 +184,6 @@ static void make_settings(struct gguf *file) {
     gguf_set_i32s(file, "wisp.tokenizer.added_flags", flags, TINY_SPECIAL);
     gguf_set_i32s(file, "wisp.tokenizer.continuations", NULL, 0);
     gguf_set_u32(file, "wisp.tokenizer.model_tokens", TINY_TOKENS);
-    gguf_set_bool(file, "wisp.lowercase_text", 0);
     gguf_set_text(file, "wisp.prompt.query", "the: ");
     gguf_set_text(file, "wisp.default_prompt_name", "query");
     gguf_set_bool(file, "wisp.pool_prompt", 0);

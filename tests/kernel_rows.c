@@ -480,8 +480,8 @@ void test_quantise(void **state) {
     for (int kind = 0; kind < FILL_FINITE; kind++)
         for (size_t k = 1; k <= 270; k++)
             check_quantise(rng_range(&kernel_rng, 1, 3), k, (enum fill)kind, 1);
-    for (int i = 0; i < 200; i++) /* all of one sign, and scales around the least that has an
-                                     inverse */
+    /* All of one sign, and spans around the least that has an inverse. */
+    for (int i = 0; i < 200; i++)
         check_quantise(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 1, 500), FILL_EQUAL,
                        i % 2 ? 1 : exp2f(rng_between(&kernel_rng, -126, -110)));
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "allocations.h"
+#include "base/utf8.h"
 
 enum { MAX_HIDDEN = 1024, PATH_BYTES = 512 };
 
@@ -67,12 +68,26 @@ static uint64_t allowed_at_once(uint64_t size) {
     return 8 * size + 512 * 1024;
 }
 
+/* Whatever the file says: UTF-8 that leaves a terminal alone. */
+static void check_printable(const char *text) {
+    for (size_t length = strlen(text); length > 0;) {
+        uint32_t c;
+        const size_t step = utf8_decode(text, length, &c);
+        assert_true(c != UTF8_INVALID && c >= 0x20 && c != 0x7F);
+        text += step;
+        length -= step;
+    }
+}
+
 static void check_error(wisp_status status, const wisp_error *error) {
     assert_int_equal(error->status, status);
     assert_true(*error->message);
     assert_non_null(memchr(error->file, '\0', sizeof error->file));
     assert_non_null(memchr(error->field, '\0', sizeof error->field));
     assert_non_null(memchr(error->message, '\0', sizeof error->message));
+    check_printable(error->file);
+    check_printable(error->field);
+    check_printable(error->message);
     if (strlen(error->file) + strlen(error->field) + 8 < sizeof error->message) {
         assert_non_null(strstr(error->message, error->file));
         assert_non_null(strstr(error->message, error->field));

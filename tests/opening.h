@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opening models that may be malformed, in every way there is, under the promises that hold for
  * all of them: a typed error that names its file and field, nothing leaked, no allocation much
- * larger than the file, and a model that opens also embeds. */
+ * larger than the file, and a model that opens also embeds.
+ *
+ * Cases are numbered by what is wrong.
+ * GGUF: 1 cut short; 2-4 magic and version; 5-7 counts; 8, 9 keys empty or repeated; 10 lengths of
+ * texts; 11-13 types and lengths of values and arrays; 14, 15 alignment; 16-22 dimensions and
+ * sizes; 23 tensor types; 24-26 offsets and where data ends; 27 a tensor twice; 28 very many of
+ * anything; 29 a key of the wrong type; 30-32 the vocabulary; 33 hyper-parameters; 34 tensors that
+ * do not fit them; 35 values that are not finite. Folders: 36-39 safetensors header, spans, shapes,
+ * offsets; 40 JSON; 41 tokenizer.json. */
 #ifndef TESTS_OPENING_H
 #define TESTS_OPENING_H
 

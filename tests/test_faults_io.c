@@ -273,6 +273,28 @@ static void value_that_is_not_finite(void **state) {
     gguf_release(&file);
 }
 
+/* 65520 is the least that rounds to infinity. */
+static void value_too_large_for_f16(void **state) {
+    static const uint32_t bits[] = {0x477FEFFF, 0x477FF000, 0xC77FF000};
+    const wisp_convert_options options = {.type = "f16"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        wisp_error error = {0};
+        const char *path = temporary_path("large.gguf"), *to = temporary_path("larger.gguf");
+        gguf_make(&file, &tiny_shape);
+        bytes_set_u32(&gguf_tensor(&file, "blk.1.ffn_up.weight")->data, 20, bits[i]);
+        gguf_write_bytes(&file, &bytes);
+        write_file(path, bytes.data, bytes.size);
+        assert_int_equal(wisp_convert(path, to, &options, &error),
+                         i == 0 ? WISP_OK : WISP_ERROR_UNSUPPORTED);
+        assert_string_equal(error.field, i == 0 ? "" : "blk.1.ffn_up.weight");
+        bytes_release(&bytes);
+        gguf_release(&file);
+    }
+}
+
 /* One long row takes no more memory than its values. */
 static void long_row(void **state) {
     enum { VALUES = 1 << 20, BLOCK = 32, BLOCK_BYTES = 18, Q4_0 = 2 };
@@ -397,6 +419,7 @@ int main(void) {
         cmocka_unit_test(cancelled_at_every_tensor),
         cmocka_unit_test(bad_requests),
         cmocka_unit_test(value_that_is_not_finite),
+        cmocka_unit_test(value_too_large_for_f16),
         cmocka_unit_test(long_row),
         cmocka_unit_test(disk_full),
     };

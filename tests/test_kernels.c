@@ -12,9 +12,25 @@
 #include <cmocka.h>
 
 #include "kernel_case.h"
+#include "wisp.h"
+
+static void test_find(void **state) {
+    (void)state;
+    size_t count = 0;
+    assert_ptr_equal(kernels_find(NULL), kernels_at(0));
+    assert_null(kernels_find("none"));
+    for (; kernels_at(count); count++) {
+        assert_ptr_equal(kernels_find(kernels_at(count)->name), kernels_at(count));
+        assert_string_equal(wisp_kernels_name(count), kernels_at(count)->name);
+    }
+    assert_ptr_equal(kernels_at(count - 1), &kernels_scalar);
+    assert_null(wisp_kernels_name(count));
+    assert_non_null(wisp_cpu_features());
+}
 
 static int run_all(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find),
         cmocka_unit_test(test_pack_f32),
         cmocka_unit_test(test_pack_int8),
         cmocka_unit_test(test_gemm_f32_small_shapes),

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF files with one thing wrong each. The numbers are those of the list in docs/reliability.md.
- * What is swept over rather than picked (truncation, flipped bits) is in test_malformed_sweeps.c.
- */
+ * GGUF files with one thing wrong each, numbered as opening.h says. What is swept over rather than
+ * picked (truncation, flipped bits) is in test_malformed_sweeps.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,6 +97,17 @@ static void spoil_key(struct gguf *file, uint64_t value) {
 
 static void spoil_tensor_name(struct gguf *file, uint64_t value) {
     gguf_tensor(file, UP)->name.data[3] = (unsigned char)value;
+}
+
+/* A key of `value` bytes that ends inside a character where it is cut, with a control sequence. */
+static void set_long_key(struct gguf *file, uint64_t value) {
+    struct gguf_key *key = gguf_key(file, NAME);
+    key->name.size = 0;
+    bytes_put(&key->name, "\x1B[2J\x07", 5);
+    while (key->name.size < value)
+        bytes_put(&key->name, "\xE2\x96\x81", 3);
+    key->name_length = key->name.size;
+    key->type = 13;
 }
 
 static void repeat_key(struct gguf *file, uint64_t value) {
@@ -434,6 +444,9 @@ static const struct malformed cases[] = {
     {"11: element type 13", set_element_type, 13, FORMAT, TYPES, "13"},
     {"11: element type -1", set_element_type, UINT32_MAX, FORMAT, TYPES, NULL},
     {"11: a bool of 2", set_bool, 2, FORMAT, "wisp.normalize", "neither 0 nor 1"},
+    {"11: a key that ends inside a character when cut", set_long_key, 200, FORMAT, NULL,
+     ": ?[2J?\xE2\x96\x81"},
+    {"11: a key longer than a message", set_long_key, 1000, FORMAT, NULL, "13 is no type"},
     {"12: an array of arrays", set_element_type, VALUE_ARRAY, UNSUPPORTED, TYPES, "arrays"},
     {"13: 2^62 + 32 elements of 4", set_array_count, TWO_TO_THE(62) + 32, FORMAT, TYPES, NULL},
     {"13: 2^61 + 16 elements of 8", set_u64_array_count, TWO_TO_THE(61) + 16, FORMAT, TYPES, NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hugging Face folders with one thing wrong each: a text in one of their files is replaced by
- * another, or the whole file is. Numbers: docs/reliability.md. What is swept over rather than
+ * another, or the whole file is. Numbers: opening.h. What is swept over rather than
  * picked is in test_malformed_hf_sweeps.c. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hugging Face folders that are wrong at every place in turn: every file cut at every byte and with
- * every bit flipped, files of ten megabytes, and files that are none. Numbers: docs/reliability.md.
+ * every bit flipped, files of ten megabytes, and files that are none. Numbers: opening.h.
  */
 #include <fcntl.h>
 #include <setjmp.h>

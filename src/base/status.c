@@ -3,6 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
 
 const char *wisp_status_name(wisp_status status) {
     switch (status) {
@@ -48,22 +51,39 @@ static void append_prefix(char *text, size_t capacity, size_t *used, const char 
     va_end(args);
 }
 
+/* Names come from files that may mean ill to the terminal they are shown on, and may have been cut
+ * inside a character. */
+static void make_printable(char *text) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        uint32_t c;
+        const size_t length = utf8_decode(text, (size_t)(end - text), &c);
+        if (c == UTF8_INVALID || c < 0x20 || (c >= 0x7F && c < 0xA0))
+            memset(text, '?', length);
+        text += length;
+    }
+}
+
 void set_error(wisp_error *error, wisp_status status, const char *file, const char *field,
                const char *format, ...) {
     if (!error)
         return;
     *error = (wisp_error){.status = status};
+    /* Names are cut where they would leave no room for what is wrong. */
     size_t used = 0;
     if (file && *file) {
         snprintf(error->file, sizeof error->file, "%s", file);
-        append_prefix(error->message, sizeof error->message, &used, "%s: ", file);
+        append_prefix(error->message, sizeof error->message, &used, "%.300s: ", file);
     }
     if (field && *field) {
         snprintf(error->field, sizeof error->field, "%s", field);
-        append_prefix(error->message, sizeof error->message, &used, "%s: ", field);
+        append_prefix(error->message, sizeof error->message, &used, "%s: ", error->field);
     }
     va_list args;
     va_start(args, format);
     append(error->message, sizeof error->message, &used, format, args);
     va_end(args);
+    make_printable(error->file);
+    make_printable(error->field);
+    make_printable(error->message);
 }

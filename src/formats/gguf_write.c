@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/gguf_write.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +125,14 @@ static wisp_status reserve_chunk(const struct writer *w, const struct tensor *te
     return WISP_OK;
 }
 
+/* What f16 does not hold would be written as infinity, and the file would not open. */
+static bool fits(const struct block_format *format, const float *values, size_t n) {
+    float largest = 0;
+    for (size_t i = 0; i < n && format->id == BLOCK_F16; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    return largest < 65520;
+}
+
 static wisp_status put_rows(struct writer *w, const struct tensor *tensor,
                             const struct block_format *format, uint64_t first, uint64_t rows,
                             const struct chunk *chunk) {
@@ -134,6 +143,11 @@ static wisp_status put_rows(struct writer *w, const struct tensor *tensor,
         return file_write(w->file, stored, (size_t)(rows * tensor->row_bytes), w->error);
     }
     TRY(directory_floats(w->dir, tensor, first, rows, chunk->stored, chunk->values, w->error));
+    if (!fits(format, chunk->values, n))
+        return fail(w->error, WISP_ERROR_UNSUPPORTED, w->dir->sources[tensor->source].name,
+                    tensor->name, "rows %llu to %llu hold a value that is too large for %s",
+                    (unsigned long long)first, (unsigned long long)(first + rows - 1),
+                    format->name);
     format->quantise(chunk->values, n, chunk->converted);
     return file_write(w->file, chunk->converted, n / format->elements * format->bytes, w->error);
 }

@@ -37,8 +37,10 @@ static inline void fuzz_use(const wisp_model *model) {
     fuzz_check(wisp_embed(session, texts, 2, NULL, rows, &error), &error);
     wisp_session_close(session);
     free(rows);
+    wisp_model_info info;
     const char *key;
     char value[40];
+    wisp_model_get_info(model, &info);
     for (size_t i = 0; wisp_model_metadata(model, i, &key, value, sizeof value); i++)
         if (strlen(value) >= sizeof value)
             abort();

@@ -27,13 +27,19 @@ static const struct folder *original(void) {
     return &folder;
 }
 
+static char base_path[64];
+
+static void remove_base(void) {
+    folder_remove(base_path);
+}
+
 static const char *base(void) {
-    static char path[64];
-    if (!*path) {
-        snprintf(path, sizeof path, "/dev/shm/wisp-fuzz-%d", (int)getpid());
-        folder_write(original(), path);
+    if (!*base_path) {
+        snprintf(base_path, sizeof base_path, "/dev/shm/wisp-fuzz-%d", (int)getpid());
+        folder_write(original(), base_path);
+        atexit(remove_base);
     }
-    return path;
+    return base_path;
 }
 
 static void put(const char *name, const void *data, size_t size) {

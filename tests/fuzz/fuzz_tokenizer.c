@@ -47,8 +47,7 @@ static wisp_status fill(struct directory *dir, struct input *in, uint8_t setting
     TRY(directory_put_bool(dir, "wisp.tokenizer.handle_chinese_chars", settings & 2, error));
     TRY(directory_put_bool(dir, "wisp.tokenizer.lowercase", settings & 4, error));
     TRY(directory_put_bool(dir, "wisp.tokenizer.strip_accents", settings & 8, error));
-    TRY(directory_put_bool(dir, "wisp.lowercase_text", settings & 16, error));
-    TRY(directory_put_u32(dir, "wisp.tokenizer.max_input_chars_per_word", settings & 32 ? 5 : 100,
+    TRY(directory_put_u32(dir, "wisp.tokenizer.max_input_chars_per_word", settings & 16 ? 5 : 100,
                           error));
     TRY(directory_put_numbers(dir, "wisp.tokenizer.added_tokens", VALUE_I32, in->added, n, error));
     TRY(directory_put_numbers(dir, "wisp.tokenizer.added_flags", VALUE_U8, in->flags, n, error));

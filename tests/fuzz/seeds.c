@@ -46,6 +46,7 @@ static void put_gguf(void) {
         gguf_make(&file, &shape);
         gguf_write_bytes(&file, &bytes);
         put("gguf", name, bytes.data, bytes.size);
+        put("convert", name, bytes.data, bytes.size);
         bytes_release(&bytes);
         gguf_release(&file);
     }
@@ -76,6 +77,9 @@ static void put_folder(void) {
         put_one_of_folder(i, folder_files[i],
                           folder_file(index ? &shards : &folder, folder_files[i]));
     }
+    folder_replace(&folder, "tokenizer.json", "\"TemplateProcessing\"",
+                   "\"BertProcessing\",\"cls\":[\"[CLS]\",2],\"sep\":[\"[SEP]\",3]");
+    put_one_of_folder(1, "other-tokenizer.json", folder_file(&folder, "tokenizer.json"));
     put("safetensors", "shard", folder_file(&shards, "a.safetensors")->data,
         folder_file(&shards, "a.safetensors")->size);
     folder_release(&folder);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Any bytes as a GGUF file that is converted: where that succeeds, the result can be read and
+ * converted again to the same bytes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../folder.h"
+#include "fuzz.h"
+
+/* Paths of this process's own, made on the first call. */
+struct paths {
+    char folder[64], input[80], output[80], again[80];
+};
+
+static struct paths paths;
+
+static void remove_paths(void) {
+    folder_remove(paths.folder);
+}
+
+static void make_paths(void) {
+    if (*paths.folder)
+        return;
+    snprintf(paths.folder, sizeof paths.folder, "/dev/shm/wisp-fuzz-%d", (int)getpid());
+    snprintf(paths.input, sizeof paths.input, "%s/in", paths.folder);
+    snprintf(paths.output, sizeof paths.output, "%s/out", paths.folder);
+    snprintf(paths.again, sizeof paths.again, "%s/again", paths.folder);
+    mkdir(paths.folder, 0777);
+    atexit(remove_paths);
+}
+
+static void read_whole(const char *path, struct bytes *bytes) {
+    char chunk[4096];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        abort();
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
+        bytes_put(bytes, chunk, n);
+    fclose(file);
+}
+
+static void expect_same(const char *first_path, const char *second_path) {
+    struct bytes first = {0}, second = {0};
+    read_whole(first_path, &first);
+    read_whole(second_path, &second);
+    if (first.size != second.size || memcmp(first.data, second.data, first.size) != 0)
+        abort();
+    bytes_release(&first);
+    bytes_release(&second);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const types[] = {NULL, "f32", "f16", "q8_0", "q4_0"};
+    const wisp_convert_options options = {.type = types[size % 5], .name = size % 2 ? "x" : NULL};
+    wisp_error error;
+    make_paths();
+    FILE *file = fopen(paths.input, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
+        abort();
+    const wisp_status status = wisp_convert(paths.input, paths.output, &options, &error);
+    fuzz_check(status, &error);
+    if (status == WISP_OK) {
+        if (wisp_convert(paths.output, paths.again, NULL, &error) != WISP_OK)
+            abort();
+        expect_same(paths.output, paths.again);
+    }
+    return 0;
+}
