@@ -3,8 +3,9 @@
  * file has defined, for f32 and for int8, how many rows and vectors of outputs a tile holds in
  * registers: F32_ROWS x F32_VECTORS and INT8_ROWS x INT8_VECTORS.
  *
- * A tile's loops have constant bounds and are unrolled whole, so its sums stay in registers. Tiles
- * with fewer rows, for what is left over, do the same operations for each output. */
+ * A tile's sums are one array, and each loop over it is a single one with constant bounds: nested
+ * loops, or two indices, are more than gcc turns into registers. Tiles with fewer rows, for what is
+ * left over, do the same operations for each output. */
 
 enum {
     F32_PANEL = F32_VECTORS * VF_LANES,
@@ -24,27 +25,37 @@ struct f32_tile {
     size_t columns; /* of the last vector that exist */
 };
 
+/* Lanes of vector v that exist. */
+ALWAYS_INLINE size_t lanes_of(int v, int vectors, size_t columns) {
+    return v == vectors - 1 ? columns : VF_LANES;
+}
+
 ALWAYS_INLINE void f32_tile(const struct f32_tile *t, const int rows, const int vectors) {
-    vf sum[F32_ROWS][F32_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) {
-        const size_t wanted = v == vectors - 1 ? t->columns : VF_LANES;
-        const vf bias = t->bias ? vf_load_n(t->bias + v * VF_LANES, wanted) : vf_set1(0);
-        UNROLL for (int r = 0; r < rows; r++) sum[r][v] = bias;
-    }
+    vf sum[F32_ROWS * F32_VECTORS], bias[F32_VECTORS];
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        bias[v] = t->bias ? vf_load_n(t->bias + v * VF_LANES, lanes_of(v, vectors, t->columns))
+                          : vf_set1(0);
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sum[i] = bias[i % vectors];
     const float *w = t->w;
     for (size_t c = 0; c < t->k; c++, w += F32_PANEL) {
-        vf weights[F32_VECTORS];
-        UNROLL for (int v = 0; v < vectors; v++) weights[v] = vf_load(w + v * VF_LANES);
-        UNROLL for (int r = 0; r < rows; r++) {
-            const vf x = vf_set1(t->x[(size_t)r * t->ldx + c]);
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(x, weights[v], sum[r][v]);
+        vf weights[F32_VECTORS], x = vf_set1(0);
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            weights[v] = vf_load(w + v * VF_LANES);
+        UNROLL
+        for (int i = 0; i < rows * vectors; i++) {
+            if (i % vectors == 0)
+                x = vf_set1(t->x[(size_t)(i / vectors) * t->ldx + c]);
+            sum[i] = vf_fma(x, weights[i % vectors], sum[i]);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) {
-        float *y = t->y + (size_t)r * t->ldy;
-        UNROLL for (int v = 0; v < vectors - 1; v++) vf_store(y + v * VF_LANES, sum[r][v]);
-        vf_store_n(y + (vectors - 1) * VF_LANES, sum[r][vectors - 1], t->columns);
-    }
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        vf_store_n(t->y + (size_t)(i / vectors) * t->ldy + i % vectors * VF_LANES, sum[i],
+                   lanes_of(i % vectors, vectors, t->columns));
 }
 
 /* All m rows against `vectors` vectors of a panel. */
@@ -101,66 +112,70 @@ struct int8_tile {
     size_t columns; /* of the last vector that exist */
 };
 
-ALWAYS_INLINE size_t int8_columns(const struct int8_tile *t, int v, int vectors) {
-    return v == vectors - 1 ? t->columns : VF_LANES;
+/* y += scale_x scale_w (dot - zero * sum_w) for one output vector of one row. The dot and the
+ * product are whole numbers below 2^24, so the difference is exact in f32. y starts as the bias and
+ * collects the blocks in memory. */
+ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const float *scales, vi dot,
+                                const int row, const int v, const size_t lanes) {
+    const size_t i = (size_t)row * t->blocks + b;
+    float *y = t->y + (size_t)row * t->ldy + v * VF_LANES;
+    const float *before = b == 0 ? t->bias + v * VF_LANES : y;
+    const vf weight_sum = vf_load(scales + INT8_PANEL + v * VF_LANES);
+    const vf centred = vf_fma(vf_set1(-t->zero[i]), weight_sum, vf_of_vi(dot));
+    const vf scale = vf_mul(vf_set1(t->scale[i]), vf_load(scales + v * VF_LANES));
+    vf_store_n(y, vf_fma(centred, scale, vf_load_n(before, lanes)), lanes);
 }
 
-/* The integer dot products of one block, `groups` groups of 4 long. */
-ALWAYS_INLINE void int8_dots(const struct int8_tile *t, const uint8_t *q, const unsigned char *w,
-                             size_t groups, vi sum[INT8_ROWS][INT8_VECTORS], const int rows,
-                             const int vectors) {
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-        vi_set1(0);
+/* One block, `groups` groups of 4 long: the integer dot products, then what they add to y. */
+ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigned char *block,
+                              size_t groups, const int rows, const int vectors) {
+    vi sum[INT8_ROWS * INT8_VECTORS];
+    const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
+    const uint8_t *q = t->q + b * INT8_BLOCK;
+    const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sum[i] = vi_set1(0);
     for (size_t g = 0; g < groups; g++, q += 4, w += INT8_PANEL * 4) {
         vi_weights weights[INT8_VECTORS];
-        UNROLL for (int v = 0; v < vectors; v++) weights[v] =
-            vi_load_weights(w + (size_t)v * VF_LANES * 4);
-        UNROLL for (int r = 0; r < rows; r++) {
-            const vi_activations x = vi_load_activations(q + (size_t)r * t->row_bytes);
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vi_dot(sum[r][v], x, weights[v]);
+        vi_activations x = vi_load_activations(q);
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            weights[v] = vi_load_weights(w + v * VF_LANES * 4);
+        UNROLL
+        for (int i = 0; i < rows * vectors; i++) {
+            if (i % vectors == 0)
+                x = vi_load_activations(q + (size_t)(i / vectors) * t->row_bytes);
+            sum[i] = vi_dot(sum[i], x, weights[i % vectors]);
         }
     }
-}
-
-/* y += scale_x scale_w (dot - zero * sum_w). The dot and the product are whole numbers below 2^24,
- * so the difference is exact in f32. y starts as the bias and collects the blocks in memory. */
-ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const unsigned char *block,
-                                vi sum[INT8_ROWS][INT8_VECTORS], const int rows,
-                                const int vectors) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-        const size_t columns = int8_columns(t, v, vectors), at = (t->vector + (size_t)v) * VF_LANES;
-        const vf weight_scale = vf_load((const float *)(const void *)block + at);
-        const vf weight_sum = vf_load((const float *)(const void *)block + INT8_PANEL + at);
-        UNROLL for (int r = 0; r < rows; r++) {
-            const size_t i = (size_t)r * t->blocks + b;
-            float *y = t->y + (size_t)r * t->ldy + v * VF_LANES;
-            const float *before = b == 0 ? t->bias + v * VF_LANES : y;
-            const vf centred = vf_fma(vf_set1(-t->zero[i]), weight_sum, vf_of_vi(sum[r][v]));
-            const vf scale = vf_mul(vf_set1(t->scale[i]), weight_scale);
-            vf_store_n(y, vf_fma(centred, scale, vf_load_n(before, columns)), columns);
-        }
-    }
+    /* Through memory: gcc keeps an array in registers only if small loops are all that touch it. */
+    vi dots[INT8_ROWS * INT8_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        dots[i] = sum[i];
+    for (int i = 0; i < rows * vectors; i++)
+        int8_collect(t, b, scales, dots[i], i / vectors, i % vectors,
+                     lanes_of(i % vectors, vectors, t->columns));
 }
 
 ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {
-        vi sum[INT8_ROWS][INT8_VECTORS];
-        const size_t start = b * INT8_BLOCK, left = t->row_bytes - start;
+        const size_t left = t->row_bytes - b * INT8_BLOCK;
         const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
-        const unsigned char *values = block + INT8_PANEL * 2 * sizeof(float);
-        int8_dots(t, t->q + start, values + t->vector * VF_LANES * 4, length / 4, sum, rows,
-                  vectors);
-        int8_collect(t, b, block, sum, rows, vectors);
-        block = values + INT8_PANEL * length;
+        int8_block(t, b, block, length / 4, rows, vectors);
+        block += INT8_PANEL * (2 * sizeof(float) + length);
     }
 }
 
 ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
     while (m > 0) {
-        const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 2 ? 2 : 1;
+        const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
         if (step == INT8_ROWS)
             int8_tile(&t, INT8_ROWS, vectors);
+        else if (step == 4)
+            int8_tile(&t, INT8_ROWS < 4 ? INT8_ROWS : 4, vectors);
         else if (step == 2)
             int8_tile(&t, 2, vectors);
         else
