@@ -87,6 +87,7 @@ static _Noreturn void become_program(bool traced) {
     const int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* which would itself trace the program */
     if (traced && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(126);
     execl(program(), program(), "convert", input, output, (char *)NULL);
@@ -174,19 +175,21 @@ static void run_to_end(pid_t child, int *status) {
         continue;
 }
 
-static long call_number(pid_t child) {
+static struct user_regs_struct registers_of(pid_t child) {
     struct user_regs_struct registers;
     assert_int_equal(ptrace(PTRACE_GETREGS, child, NULL, &registers), 0);
-    return (long)registers.orig_rax;
+    return registers;
 }
 
-/* Lets the program run to where it has set up its signal handlers, and so is in its own code. */
+/* Lets the program run to where it has set up its signal handlers, the last for SIGPIPE, and so is
+ * in its own code. */
 static bool go_to_main(pid_t child) {
     int status;
-    for (unsigned seen = 0; seen < 6;) { /* entered and left, for each of three signals */
+    for (unsigned seen = 0; seen < 2;) { /* entered and left */
         if (!next_stop(child, &status))
             return false;
-        seen += call_number(child) == SYS_rt_sigaction;
+        const struct user_regs_struct registers = registers_of(child);
+        seen += registers.orig_rax == SYS_rt_sigaction && registers.rdi == SIGPIPE;
     }
     return true;
 }
@@ -222,9 +225,11 @@ static void interrupted_at_every_call(void **state) {
     assert_true(interrupted > 0);
 }
 
+/* AddressSanitizer does not take it when the system refuses what it needs for itself. */
+#if !defined(__SANITIZE_ADDRESS__)
+
 static void set_registers(pid_t child, unsigned long long call, unsigned long long result) {
-    struct user_regs_struct registers;
-    assert_int_equal(ptrace(PTRACE_GETREGS, child, NULL, &registers), 0);
+    struct user_regs_struct registers = registers_of(child);
     registers.orig_rax = call;
     registers.rax = result;
     assert_int_equal(ptrace(PTRACE_SETREGS, child, NULL, &registers), 0);
@@ -253,7 +258,7 @@ static bool refuse_call(unsigned n, size_t found[2]) {
         skip();
     if (!go_to_call(child, n, &status))
         return false;
-    const long call = call_number(child);
+    const long call = (long)registers_of(child).orig_rax;
     if (cannot_fail(call)) {
         run_to_end(child, &status);
         return true;
@@ -279,6 +284,7 @@ static void refused_every_call(void **state) {
     assert_true(found[STILL_OLD] > 5);
 }
 
+#endif
 #endif
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -317,7 +323,9 @@ int main(void) {
         cmocka_unit_test(killed_at_every_call),
 #if defined(__x86_64__)
         cmocka_unit_test(interrupted_at_every_call),
+#if !defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(refused_every_call),
+#endif
 #endif
     };
     return cmocka_run_group_tests(tests, set_up, tidy);

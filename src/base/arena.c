@@ -9,7 +9,12 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
-enum { ARENA_ALIGNMENT = 16, ARENA_BLOCK_BYTES = 64 * 1024 };
+enum { ARENA_ALIGNMENT = 16 };
+
+/* With blocks of 1 byte each allocation has a block of its own, whose end sanitizers watch. */
+#ifndef ARENA_BLOCK_BYTES
+#define ARENA_BLOCK_BYTES (64 * 1024)
+#endif
 
 struct arena_block {
     struct arena_block *previous;
@@ -20,7 +25,8 @@ struct arena_block {
 void *arena_allocate(struct arena *arena, size_t bytes) {
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = round_up(bytes ? bytes : 1, ARENA_ALIGNMENT);
+    if (bytes == 0)
+        bytes = 1;
     if (!arena->block || bytes > arena->block->capacity - arena->used) {
         const size_t capacity = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
         struct arena_block *block = calloc(1, sizeof *block + capacity);
@@ -33,7 +39,9 @@ void *arena_allocate(struct arena *arena, size_t bytes) {
         arena->total += capacity;
     }
     void *result = arena->block->bytes + arena->used;
-    arena->used += bytes;
+    const size_t rounded = round_up(bytes, ARENA_ALIGNMENT),
+                 left = arena->block->capacity - arena->used;
+    arena->used += rounded < left ? rounded : left;
     return result;
 }
 

@@ -101,7 +101,8 @@ static wisp_status put_padding(struct writer *w) {
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
-/* Buffers for `rows` rows: as stored, as floats, as they will be stored. */
+/* Buffers for `rows` rows: as stored, as floats, as they will be stored; the last two only where
+ * those differ. */
 struct chunk {
     uint64_t rows;
     void *stored, *converted;
@@ -138,7 +139,7 @@ static wisp_status put_rows(struct writer *w, const struct tensor *tensor,
                             const struct chunk *chunk) {
     const void *stored;
     const size_t n = (size_t)(rows * tensor->dims[0]);
-    if (format == tensor->format) {
+    if (!chunk->values) {
         TRY(directory_rows(w->dir, tensor, first, rows, chunk->stored, &stored, w->error));
         return file_write(w->file, stored, (size_t)(rows * tensor->row_bytes), w->error);
     }
