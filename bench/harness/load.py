@@ -1,0 +1,73 @@
+"""Who uses the processor and memory: a runner with all its processes, and the rest of the machine."""
+
+import os
+import time
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def read(path):
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # the process has ended meanwhile
+
+
+def machine_seconds():
+    """Processor seconds used by everything, and those the hypervisor gave to others, since the start."""
+    fields = [int(word) for word in read("/proc/stat").split("\n", 1)[0].split()[1:]]
+    user, nice, system, _idle, _wait, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
+
+
+def read_processes():
+    """{pid: (parent, ticks, with those of ended children)}"""
+    processes = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = read(f"/proc/{name}/stat").rpartition(") ")[2].split()
+            if len(fields) > 14:
+                processes[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    return processes
+
+
+def tree_seconds(pid):
+    """Processor seconds of a process and all below it."""
+    processes = read_processes()
+    tree = [pid]
+    for ancestor in tree:
+        tree += [child for child, (parent, _) in processes.items() if parent == ancestor]
+    return sum(processes[member][1] for member in tree if member in processes) / TICKS
+
+
+class Watch:
+    """Measures, while the body of a with statement runs, the cores used by a process tree, by others, and stolen."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def sample(self):
+        return (time.monotonic(), *machine_seconds(), tree_seconds(self.pid))
+
+    def __enter__(self):
+        self.first = self.sample()
+        return self
+
+    def __exit__(self, *_):
+        wall, used, stolen, own = (b - a for a, b in zip(self.first, self.sample()))
+        self.cores = {"own": round(own / wall, 2), "others": round(max(0.0, used - own) / wall, 2),
+                      "stolen": round(stolen / wall, 2)}
+
+
+def memory_mb(pids):
+    """Resident megabytes of the processes now, and the sum of their peaks."""
+    def total(field):
+        lines = [line for pid in pids for line in read(f"/proc/{pid}/status").split("\n") if line.startswith(field)]
+        return round(sum(int(line.split()[1]) for line in lines) * 1024 / 1e6, 1)
+    return {"resident": total("VmRSS:"), "peak": total("VmHWM:")}
+
+
+def available_mb():
+    line = next(line for line in read("/proc/meminfo").split("\n") if line.startswith("MemAvailable"))
+    return int(line.split()[1]) * 1024 / 1e6

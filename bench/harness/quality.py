@@ -1,0 +1,53 @@
+"""How good embeddings are: their cosine to PyTorch's f32 ones, and the Spearman correlation on STS-B test."""
+
+import array
+import math
+import operator
+import statistics
+
+DIMENSIONS = 384
+
+
+def read_rows(path):
+    values = array.array("f")
+    with open(path, "rb") as file:
+        values.frombytes(file.read())
+    return [values[i:i + DIMENSIONS] for i in range(0, len(values), DIMENSIONS)]
+
+
+def dot(a, b):
+    return sum(map(operator.mul, a, b))
+
+
+def cosine(a, b):
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
+
+
+def ranks(values):
+    """Ranks from 0; equal values share the mean of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    found = [0.0] * len(values)
+    first = 0
+    while first < len(order):
+        end = first
+        while end < len(order) and values[order[end]] == values[order[first]]:
+            end += 1
+        for i in order[first:end]:
+            found[i] = (first + end - 1) / 2
+        first = end
+    return found
+
+
+def spearman(a, b):
+    return statistics.correlation(ranks(a), ranks(b))
+
+
+def judge(rows, scores, reference):
+    """`rows` of the STS-B sentences, two a pair; `reference` may be None."""
+    similarities = [cosine(a, b) for a, b in zip(rows[::2], rows[1::2])]
+    result = {"spearman": round(spearman(similarities, scores), 4),
+              "norm_error": max(abs(math.sqrt(dot(row, row)) - 1) for row in rows)}
+    if reference:
+        cosines = [cosine(a, b) for a, b in zip(rows, reference)]
+        result |= {"cosine_min": min(cosines), "cosine_mean": statistics.fmean(cosines)}
+    return result

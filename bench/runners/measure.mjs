@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a peer in JavaScript is timed, in Node and in a page alike.
+
+/**
+ * What is measured. `choices` lists the settings among which the best for some texts is sought,
+ * batch sizes most of all; `embed` gives one normalised row a text, in the order of the texts.
+ * @typedef {Record<string, number>} Settings
+ * @typedef {{
+ *   about: Record<string, unknown>,
+ *   choices: (texts: string[]) => Settings[],
+ *   embed: (texts: string[], settings: Settings) => Promise<Float32Array> | Float32Array,
+ * }} Peer
+ */
+
+/** Short calls are repeated until this many milliseconds are full. */
+const ENOUGH_MS = 250;
+const BATCH_SIZES = [1, 8, 16, 32];
+/** Batch sizes are compared on about so many texts of all lengths. */
+const SAMPLE_TEXTS = 64;
+
+/**
+ * Settings to choose from: no batch is larger than the workload.
+ * @param {string[]} texts
+ * @returns {Settings[]}
+ */
+export function batchChoices(texts) {
+  return BATCH_SIZES.filter((size) => size === 1 || size <= texts.length).map((batch) => ({
+    batch,
+  }));
+}
+
+/**
+ * Embeds batches of texts of like lengths.
+ * @param {string[]} texts
+ * @param {number} size of a batch
+ * @param {(texts: string[]) => Promise<Float32Array>} embedBatch
+ */
+export async function inBatches(texts, size, embedBatch) {
+  const order = texts.map((_, i) => i).sort((a, b) => texts[a].length - texts[b].length);
+  let rows = new Float32Array(0);
+  for (let first = 0; first < order.length; first += size) {
+    const batch = order.slice(first, first + size);
+    const found = await embedBatch(batch.map((i) => texts[i]));
+    const width = found.length / batch.length;
+    if (first === 0) rows = new Float32Array(width * texts.length);
+    batch.forEach((at, i) => rows.set(found.subarray(i * width, (i + 1) * width), at * width));
+  }
+  return rows;
+}
+
+/** @param {string[]} texts */
+function sample(texts) {
+  const step = Math.max(1, Math.floor(texts.length / SAMPLE_TEXTS));
+  return [...texts].sort((a, b) => a.length - b.length).filter((_, i) => i % step === 0);
+}
+
+/**
+ * The settings under which a sample of the texts took the least time, of two tries each.
+ * @param {Peer} peer
+ * @param {string[]} texts
+ */
+async function bestChoice(peer, texts) {
+  const choices = peer.choices(texts);
+  if (choices.length < 2) return choices[0];
+  const some = sample(texts);
+  const best = choices.map(() => Infinity);
+  // The first of the three rounds warms up.
+  for (let round = 0; round < 3; round++) {
+    for (const [i, settings] of choices.entries()) {
+      const start = performance.now();
+      await peer.embed(some, settings);
+      const ms = performance.now() - start;
+      best[i] = Math.min(round === 0 ? Infinity : best[i], ms);
+    }
+  }
+  return choices[best.indexOf(Math.min(...best))];
+}
+
+/**
+ * Seconds of one call, or the median of as many as fill ENOUGH_MS, and how many there were.
+ * @param {() => unknown} call
+ */
+async function timeCalls(call) {
+  /** @type {number[]} */
+  const seconds = [];
+  const begin = performance.now();
+  do {
+    const start = performance.now();
+    await call();
+    seconds.push((performance.now() - start) / 1000);
+  } while (performance.now() - begin < ENOUGH_MS);
+  seconds.sort((a, b) => a - b);
+  return { seconds: seconds[seconds.length >> 1], calls: seconds.length };
+}
+
+/** A peer with the workloads that it is given. */
+export class Bench {
+  /** @type {Peer | undefined} */
+  #peer;
+  #open;
+  #readTexts;
+  /** @type {Map<string, { texts: string[], settings: Settings }>} */
+  #workloads = new Map();
+
+  /**
+   * @param {() => Promise<Peer>} open
+   * @param {(workload: string) => Promise<string>} readTexts one text a line
+   */
+  constructor(open, readTexts) {
+    this.#open = open;
+    this.#readTexts = readTexts;
+  }
+
+  async load() {
+    const start = performance.now();
+    this.#peer = await this.#open();
+    await this.#peer.embed(['A first sentence.'], this.#peer.choices(['one'])[0]);
+    return { seconds: (performance.now() - start) / 1000, about: this.#peer.about };
+  }
+
+  /** @param {string} workload */
+  async warm(workload) {
+    const texts = (await this.#readTexts(workload)).split('\n').slice(0, -1);
+    const settings = await bestChoice(this.#opened(), texts);
+    this.#workloads.set(workload, { texts, settings });
+    await this.rows(workload);
+    return { settings };
+  }
+
+  /** @param {string} workload */
+  async run(workload) {
+    return timeCalls(() => this.rows(workload));
+  }
+
+  /** @param {string} workload */
+  async rows(workload) {
+    const { texts, settings } = this.#workloads.get(workload) ?? { texts: [], settings: {} };
+    return this.#opened().embed(texts, settings);
+  }
+
+  #opened() {
+    if (!this.#peer) throw new Error('load comes first');
+    return this.#peer;
+  }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's commands (bench/README.md) for runners in JavaScript.
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+
+/** Options of a runner, and the name of the peer before them. */
+export function takeArguments() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      model: { type: 'string', default: '' },
+      texts: { type: 'string', default: '' },
+      threads: { type: 'string', default: '1' },
+      dtype: { type: 'string', default: '' },
+      browser: { type: 'string', default: 'chromium' },
+      isolated: { type: 'boolean', default: false },
+    },
+  });
+  return { ...values, threads: Number(values.threads), peer: positionals[0] };
+}
+
+/**
+ * Obeys the driver until it says quit. `actions` are named as its commands; each gives the answer.
+ * @param {Record<string, (command: { workload: string, to: string }) => Promise<object>>} actions
+ */
+export async function serve(actions) {
+  // Libraries print where they like: standard output is for answers.
+  console.log = console.info = console.debug = console.error;
+  for await (const line of createInterface({ input: process.stdin })) {
+    const command = JSON.parse(line);
+    if (command.do === 'quit') break;
+    const reply = await actions[command.do](command).catch((/** @type {Error} */ error) => ({
+      error: String(error.message ?? error),
+    }));
+    process.stdout.write(JSON.stringify(reply) + '\n');
+  }
+}

@@ -1,0 +1,125 @@
+"""What the runners in Python share: the driver's commands (bench/README.md), the choice of a batch size, the clock."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+# Short calls are repeated until this many seconds are full.
+ENOUGH_SECONDS = 0.25
+BATCH_SIZES = (1, 8, 16, 32)
+# Batch sizes are compared on about so many texts of all lengths.
+SAMPLE_TEXTS = 64
+
+
+def arguments(*more):
+    parser = argparse.ArgumentParser()
+    for name in ("model", "texts", *more):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    return parser.parse_args()
+
+
+def batch_choices(texts):
+    """Settings to choose from: no batch is larger than the workload."""
+    return [{"batch": size} for size in BATCH_SIZES if size == 1 or size <= len(texts)]
+
+
+def in_batches(texts, size, embed_batch):
+    """Embeds batches of texts of like lengths; returns rows in the order of the texts."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    rows = [None] * len(texts)
+    for first in range(0, len(order), size):
+        batch = order[first:first + size]
+        for i, row in zip(batch, embed_batch([texts[i] for i in batch])):
+            rows[i] = row
+    return rows
+
+
+def sample(texts):
+    ordered = sorted(texts, key=len)
+    return ordered[::max(1, len(ordered) // SAMPLE_TEXTS)]
+
+
+def best_choice(runner, texts):
+    """The settings under which a sample of the texts took the least time, of two tries each."""
+    choices = runner.choices(texts)
+    if len(choices) < 2:
+        return choices[0]
+    some = sample(texts)
+    best = [float("inf")] * len(choices)
+    for _ in range(3):  # the first round warms up
+        seconds = []
+        for settings in choices:
+            start = time.perf_counter()
+            runner.embed(some, **settings)
+            seconds.append(time.perf_counter() - start)
+        best = [min(pair) for pair in zip(best, seconds)]
+    return choices[best.index(min(best))]
+
+
+def time_calls(call):
+    """Seconds of one call, or the median of as many as fill ENOUGH_SECONDS, and how many there were."""
+    seconds = []
+    begin = time.perf_counter()
+    while not seconds or time.perf_counter() - begin < ENOUGH_SECONDS:
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": statistics.median_high(seconds), "calls": len(seconds)}
+
+
+class Server:
+    """Obeys the driver with a runner that has load(), choices(texts) and embed(texts, **settings)."""
+
+    def __init__(self, runner, folder):
+        self.runner = runner
+        self.folder = Path(folder)
+        self.texts = {}
+        self.settings = {}
+
+    def load(self, _command):
+        start = time.perf_counter()
+        about = self.runner.load()
+        self.runner.embed(["A first sentence."], **self.runner.choices(["one"])[0])
+        return {"seconds": time.perf_counter() - start, "about": about}
+
+    def warm(self, command):
+        name = command["workload"]
+        text = (self.folder / f"{name}.txt").read_text(encoding="utf-8")
+        self.texts[name] = text.split("\n")[:-1]
+        self.settings[name] = best_choice(self.runner, self.texts[name])
+        self.embed_workload(name)
+        return {"settings": self.settings[name]}
+
+    def run(self, command):
+        return time_calls(lambda: self.embed_workload(command["workload"]))
+
+    def embed(self, command):
+        rows = self.embed_workload(command["workload"])
+        with open(command["to"], "wb") as file:
+            for row in rows:
+                file.write(row.astype("<f4").tobytes())
+        return {"rows": len(rows)}
+
+    def embed_workload(self, name):
+        return self.runner.embed(self.texts[name], **self.settings[name])
+
+
+def serve(runner, folder):
+    server = Server(runner, folder)
+    # Libraries print where they like: answers go to the pipe itself, all else to standard error.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "quit":
+            break
+        try:
+            reply = getattr(server, command["do"])(command)
+        except Exception as error:  # the driver shows it and goes on with the other runners
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=answers, flush=True)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of this checkout for the pages that are measured, on a free port of this machine alone.
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** @type {Record<string, string>} */
+const TYPES = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
+  '.txt': 'text/plain; charset=utf-8',
+  '.wasm': 'application/wasm',
+};
+
+/** What makes a page "cross-origin isolated", without which browsers give it no shared memory. */
+const ISOLATION = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+};
+
+/**
+ * @param {{ isolated: boolean, onRows: (bytes: Buffer) => void }} options rows: what a page posts
+ * @returns {Promise<{ origin: string, close: () => void }>}
+ */
+export async function serveFiles({ isolated, onRows }) {
+  const headers = isolated ? ISOLATION : {};
+  const server = createServer(async (request, response) => {
+    if (request.method === 'POST') {
+      onRows(await readBody(request));
+      response.writeHead(204, headers).end();
+      return;
+    }
+    await sendFile(request.url ?? '/', response, headers);
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', () => done(undefined)));
+  const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return { origin: `http://127.0.0.1:${address.port}`, close: () => server.close() };
+}
+
+/** @param {import('node:http').IncomingMessage} request */
+async function readBody(request) {
+  const parts = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+/**
+ * @param {string} url
+ * @param {import('node:http').ServerResponse} response
+ * @param {Record<string, string>} headers
+ */
+async function sendFile(url, response, headers) {
+  const name = normalize(decodeURIComponent(new URL(url, 'http://here').pathname));
+  const path = join(ROOT, name);
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile()) {
+    response.writeHead(404, headers).end();
+    return;
+  }
+  const type = TYPES[extname(path)] ?? 'application/octet-stream';
+  response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': found.size });
+  createReadStream(path).pipe(response);
+}
