@@ -131,8 +131,8 @@ def build_system_libraries():
         run([*emcc, "-mrelaxed-simd", "-O3", "-sSTANDALONE_WASM", "--no-entry", "-o", "probe.wasm"], cwd=folder)
         for flags in (["-O0", "-g"], ["-O3"]):
             # Without relaxed SIMD, which not every node runs.
-            run([*emcc, *flags, "-sENVIRONMENT=node", "-o", "probe.js"], cwd=folder)
-            run(["node", "probe.js"], cwd=folder)
+            run([*emcc, *flags, "-sENVIRONMENT=node", "-o", "probe.cjs"], cwd=folder)
+            run(["node", "probe.cjs"], cwd=folder)
 
 
 def install_emcc():
