@@ -3,7 +3,8 @@
 #   make          the native library and program          make wasm       the WebAssembly modules
 #   make demo     embed sample texts both ways            make test       set up and run all tests
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
-#   make coverage what the C tests reach                  make install    PREFIX=/usr/local, DESTDIR=
+#   make coverage what the C tests reach                  make fuzz      look for inputs that break it
+#   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is
 #
 # Everything is built in build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
@@ -22,6 +23,8 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
 COMMON = -std=c11 -D_GNU_SOURCE -Isrc -fvisibility=hidden -ffp-contract=off $(WARNINGS) -MMD -MP
 CFLAGS = -O3 -g
 LDLIBS = -lm -lpthread
+
+comma := ,
 
 # "make V=1" prints the whole commands.
 Q = $(if $(V),,@)
@@ -58,7 +61,7 @@ ISA = $(ISA_$(basename $(notdir $<)))
 # A flavour is one way to build the C code: its objects go to build/NAME/. Tests and the program can
 # be built in every one of them.
 
-FLAVOURS := native asan tsan coverage aarch64 m32 debug
+FLAVOURS := native asan tsan coverage aarch64 m32 debug fuzz
 
 CC_native = $(CC)
 FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC
@@ -75,8 +78,11 @@ FLAGS_aarch64 = -O2 -g
 LINK_aarch64 = -static
 CC_m32 = .tools/bin/gcc-m32
 FLAGS_m32 = -O1 -g -msse2 -mfpmath=sse
+CC_fuzz = .tools/bin/clang
+FLAGS_fuzz = -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
 MACHINE_native := $(MACHINE)
+MACHINE_fuzz := $(MACHINE)
 MACHINE_debug := $(MACHINE)
 MACHINE_asan := $(MACHINE)
 MACHINE_tsan := $(MACHINE)
@@ -86,6 +92,8 @@ MACHINE_m32 := i386
 
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 TEST_SUPPORT := $(filter-out tests/test_%.c, $(wildcard tests/*.c))
+# tests/allocations.c stands between the tests and these.
+WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
 define flavour
 LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(KERNELS_$(MACHINE_$(1))))
@@ -115,7 +123,7 @@ build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
 
 $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
-	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
 
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
@@ -124,6 +132,7 @@ $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
 
 build/aarch64/%.o: | .tools/stamp/aarch64
 build/m32/%.o: | .tools/stamp/m32
+build/fuzz/%.o: | .tools/stamp/clang
 
 # ---- native ---------------------------------------------------------------------------------------
 
@@ -291,6 +300,28 @@ valgrind: build/debug/wisp build/debug/tests/test_models | .tools/stamp/valgrind
 coverage: $(TESTS_coverage) build/coverage/wisp
 	$(call run_tests,$(TESTS_coverage),WISP_PROGRAM=build/coverage/wisp)
 	python3 tools/coverage.py build/coverage
+
+# Each target looks for inputs that break it for SECONDS; tests/fuzz/README.md says more.
+FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SECONDS = 60
+
+.PHONY: fuzz $(FUZZERS)
+fuzz: $(FUZZERS)
+
+$(FUZZERS): %: build/fuzz/% build/fuzz/seeds
+	@mkdir -p build/fuzz/corpus/$(@:fuzz_%=%)
+	build/fuzz/seeds build/fuzz/corpus
+	$< -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 $(FUZZ_$@) \
+	    -artifact_prefix=build/fuzz/$(@:fuzz_%=%)- build/fuzz/corpus/$(@:fuzz_%=%)
+
+FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
+
+$(FUZZERS:%=build/fuzz/%) build/fuzz/seeds: build/fuzz/%: build/fuzz/tests/fuzz/%.o \
+    $(SUPPORT_fuzz) $(LIB_fuzz)
+	$(SAY) LINK $@
+	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) \
+	    $(if $(filter fuzz_%,$*),-fsanitize=fuzzer) $^ $(LDLIBS) -o $@
 
 # ---- lint -----------------------------------------------------------------------------------------
 

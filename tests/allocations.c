@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The linker's names for what is wrapped; allocations_plain.c has them where nothing is. */
+/* The linker's names for what it wraps (WATCH_ALLOCATIONS in the Makefile). */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
