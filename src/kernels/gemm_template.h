@@ -214,16 +214,16 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
 }
 
 /* The table's initialiser for a set whose dot instruction takes activations of the given kind. */
-#define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned)
-#define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed)
-#define KERNELS_OF(set, signed_values, quantiser)                                                  \
+#define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned, gemm_int8)
+#define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed, gemm_int8)
+#define KERNELS_OF(set, signed_values, quantiser, int8_product)                                    \
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
      .int8_panel = INT8_PANEL,                                                                     \
      .signed_activations = signed_values,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
      .quantise = quantiser,                                                                        \
-     .gemm_int8 = gemm_int8,                                                                       \
+     .gemm_int8 = int8_product,                                                                    \
      .layer_norm = rows_layer_norm,                                                                \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \

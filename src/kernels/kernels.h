@@ -8,6 +8,7 @@
 #ifndef WISP_KERNELS_KERNELS_H
 #define WISP_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,6 +86,12 @@ extern const struct kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
+#if defined(__linux__)
+extern const struct kernels kernels_amx;
+/* Asks the system to let this process use the tiles, which it grants for good; false where it does
+ * not. */
+bool amx_permitted(void);
+#endif
 #elif defined(__aarch64__)
 extern const struct kernels kernels_neon;
 #elif defined(__wasm_relaxed_simd__)

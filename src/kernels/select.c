@@ -8,10 +8,24 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
+
 static bool runs_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
+}
+
+/* Tile registers that the system saves, and their int8 products. */
+static bool runs_amx(void) {
+    enum { XCR0_TILES = 3 << 17, AMX_TILE_AND_INT8 = 3 << 24, OSXSAVE = 1 << 27 };
+    unsigned a, b, c, d, states, high;
+    if (!runs_avx512() || !__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE))
+        return false;
+    __asm__("xgetbv" : "=a"(states), "=d"(high) : "c"(0));
+    if ((states & XCR0_TILES) != XCR0_TILES || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return false;
+    return (d & AMX_TILE_AND_INT8) == AMX_TILE_AND_INT8 && amx_permitted();
 }
 
 static bool runs_avx2(void) {
@@ -60,6 +74,7 @@ static const struct {
     bool (*runs)(void);
 } sets[] = {
 #if defined(__x86_64__)
+    {&kernels_amx, runs_amx},
     {&kernels_avx512, runs_avx512},
     {&kernels_avx2, runs_avx2},
 #elif defined(__aarch64__)
@@ -98,8 +113,11 @@ const char *wisp_kernels_name(size_t index) {
 
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
+#define AVX512 "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni"
+    if (runs_amx())
+        return AVX512 " amx-tile amx-int8";
     if (runs_avx512())
-        return "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni";
+        return AVX512;
     return runs_avx2() ? "avx2 fma" : "";
 #elif defined(__aarch64__)
     return runs_neon() ? "neon dotprod" : "neon";

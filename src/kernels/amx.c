@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The AVX-512 set with the int8 product on Intel's AMX tiles: 16 rows of 64 bytes each, multiplied
+ * 16 x 16 x 64 by one instruction. Weights are packed as for AVX-512, integer sums are exact, and
+ * what is done to them is the same: so the results have the bits of AVX-512, which also takes the
+ * rows, columns and lengths that tiles do not fit.
+ * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18. */
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels/vector_avx512.h"
+
+enum { F32_ROWS = 12, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 4 };
+
+#include "kernels/rows_template.h"
+
+#include "kernels/gemm_template.h"
+
+enum {
+    TILE_ROWS = 16,
+    TILE_BYTES = 64,                 /* of each row */
+    STEPS = INT8_BLOCK / TILE_BYTES, /* along k in a block */
+    SQUARE = 2 * TILE_ROWS,          /* rows and columns of outputs that are summed at a time */
+    FEWEST_ROWS = 9                  /* fewer are faster without tiles */
+};
+
+_Static_assert(INT8_PANEL % SQUARE == 0, "a panel is cut into squares");
+
+/* What is the same for all squares of a product. */
+struct product {
+    const unsigned char *w;
+    const float *bias;
+    size_t k;
+};
+
+/* Tiles 0 to 3 hold the sums of a square, 4 and 5 activations, 6 and 7 weights. */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* A square of which `rows` rows exist, more than 16 where `tall`. */
+static void configure(size_t rows) {
+    struct tile_config config = {.palette = 1};
+    const size_t upper = rows < TILE_ROWS ? rows : TILE_ROWS, lower = rows - upper;
+    for (int i = 0; i < 8; i++) {
+        const bool is_lower = i == 2 || i == 3 || i == 5;
+        config.row_bytes[i] = TILE_BYTES;
+        config.rows[i] = (uint8_t)(i > 5 ? TILE_ROWS : is_lower && lower ? lower : upper);
+    }
+    _tile_loadconfig(&config);
+}
+
+struct square {
+    const uint8_t *q; /* first row */
+    size_t row_bytes;
+    const float *scale, *zero; /* [rows, blocks] */
+    size_t rows, blocks;
+    const unsigned char *panel; /* its first block */
+    size_t column;              /* the first in the panel */
+    const float *bias;
+    float *y;
+    size_t ldy;
+};
+
+typedef int32_t sums[SQUARE][SQUARE];
+
+static const unsigned char *block_of(const struct square *s, size_t b) {
+    return s->panel + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
+}
+
+/* Starts the products of one block; they go on while other work is done. */
+ALWAYS_INLINE void multiply_block(const struct square *s, size_t b, const bool tall) {
+    const unsigned char *w = block_of(s, b) + INT8_PANEL * 2 * sizeof(float) + s->column * 4;
+    const uint8_t *q = s->q + b * INT8_BLOCK;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int step = 0; step < STEPS; step++) {
+        _tile_loadd(4, q, s->row_bytes);
+        _tile_loadd(6, w, INT8_PANEL * 4);
+        _tile_dpbusd(0, 4, 6);
+        _tile_loadd(7, w + TILE_BYTES, INT8_PANEL * 4);
+        _tile_dpbusd(1, 4, 7);
+        if (tall) {
+            _tile_loadd(5, q + TILE_ROWS * s->row_bytes, s->row_bytes);
+            _tile_dpbusd(2, 5, 6);
+            _tile_dpbusd(3, 5, 7);
+        }
+        q += TILE_BYTES;
+        w += (size_t)TILE_ROWS * INT8_PANEL * 4;
+    }
+}
+
+ALWAYS_INLINE void store_sums(sums dots, const bool tall) {
+    const size_t stride = SQUARE * sizeof(int32_t);
+    _tile_stored(0, dots[0], stride);
+    _tile_stored(1, dots[0] + TILE_ROWS, stride);
+    if (tall) {
+        _tile_stored(2, dots[TILE_ROWS], stride);
+        _tile_stored(3, dots[TILE_ROWS] + TILE_ROWS, stride);
+    }
+}
+
+/* The same operations as int8_collect's. */
+ALWAYS_INLINE void collect_block(const struct square *s, size_t b, sums dots) {
+    const float *scales = (const float *)(const void *)block_of(s, b) + s->column;
+    for (int v = 0; v < SQUARE; v += VF_LANES) {
+        const vf weight_scale = vf_load(scales + v), weight_sum = vf_load(scales + INT8_PANEL + v);
+        const float *scale = s->scale + b, *zero = s->zero + b;
+        float *y = s->y + v;
+        for (size_t i = 0; i < s->rows; i++, y += s->ldy, scale += s->blocks, zero += s->blocks) {
+            const vf dot = vf_of_vi(_mm512_loadu_si512(&dots[i][v]));
+            const vf centred = vf_fma(vf_set1(-*zero), weight_sum, dot);
+            const vf by = vf_mul(vf_set1(*scale), weight_scale);
+            vf_store(y, vf_fma(centred, by, b == 0 ? vf_load(s->bias + v) : vf_load(y)));
+        }
+    }
+}
+
+ALWAYS_INLINE void multiply_square(const struct square *s, const bool tall) {
+    sums dots __attribute__((aligned(64)));
+    multiply_block(s, 0, tall);
+    store_sums(dots, tall);
+    for (size_t b = 1; b < s->blocks; b++) {
+        multiply_block(s, b, tall);
+        collect_block(s, b - 1, dots);
+        store_sums(dots, tall);
+    }
+    collect_block(s, s->blocks - 1, dots);
+}
+
+/* Rows in groups of s.rows against n columns, whole squares of them. A square's weights stay near
+ * while the groups go by. */
+static void multiply_groups(struct square s, size_t groups, const struct product *p, size_t n) {
+    const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, p->k, INT8_PANEL);
+    configure(s.rows);
+    for (size_t j = 0; j < n; j += SQUARE) {
+        struct square here = s;
+        here.panel = p->w + j / INT8_PANEL * panel_bytes;
+        here.column = j % INT8_PANEL;
+        here.bias = p->bias + j;
+        here.y += j;
+        for (size_t g = 0; g < groups; g++) {
+            if (s.rows > TILE_ROWS)
+                multiply_square(&here, true);
+            else
+                multiply_square(&here, false);
+            here.q += s.rows * s.row_bytes;
+            here.scale += s.rows * s.blocks;
+            here.zero += s.rows * s.blocks;
+            here.y += s.rows * s.ldy;
+        }
+    }
+    _tile_release();
+}
+
+static struct quantised_rows rows_from(struct quantised_rows x, size_t first, size_t k) {
+    const size_t blocks = int8_blocks(k);
+    return (struct quantised_rows){.q = x.q + first * int8_row_bytes(k),
+                                   .scale = x.scale + first * blocks,
+                                   .zero = x.zero + first * blocks};
+}
+
+static void gemm_int8_amx(struct quantised_rows x, const void *w, const float *bias, float *y,
+                          size_t ldy, size_t m, size_t n, size_t k) {
+    const size_t wide = n - n % INT8_PANEL, squares = m / SQUARE, left = m % SQUARE;
+    const size_t tiled = k % INT8_BLOCK != 0 || wide == 0 ? 0 : left < FEWEST_ROWS ? m - left : m;
+    const struct product p = {.w = w, .bias = bias, .k = k};
+    struct square s = {.row_bytes = k, .blocks = k / INT8_BLOCK, .ldy = ldy};
+    for (size_t row = 0; row < tiled;) {
+        const size_t groups = row == 0 && squares ? squares : 1;
+        const struct quantised_rows from = rows_from(x, row, k);
+        s.rows = row == 0 && squares ? SQUARE : left;
+        s.q = from.q;
+        s.scale = from.scale;
+        s.zero = from.zero;
+        s.y = y + row * ldy;
+        multiply_groups(s, groups, &p, wide);
+        row += groups * s.rows;
+    }
+    if (tiled && wide < n)
+        gemm_int8(x, (const unsigned char *)w + packed_int8_bytes(wide, k, INT8_PANEL), bias + wide,
+                  y + wide, ldy, tiled, n - wide, k);
+    if (tiled < m)
+        gemm_int8(rows_from(x, tiled, k), w, bias, y + tiled * ldy, ldy, m - tiled, n, k);
+}
+
+bool amx_permitted(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
+}
+
+const struct kernels kernels_amx = KERNELS_OF("amx", 0, rows_quantise_unsigned, gemm_int8_amx);
