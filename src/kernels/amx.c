@@ -65,6 +65,7 @@ struct square {
 };
 
 typedef int32_t sums[SQUARE][SQUARE];
+typedef float totals[SQUARE][SQUARE];
 
 static const unsigned char *block_of(const struct square *s, size_t b) {
     return s->panel + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
@@ -104,32 +105,41 @@ ALWAYS_INLINE void store_sums(sums dots, const bool tall) {
     }
 }
 
-/* The same operations as int8_collect's. */
-ALWAYS_INLINE void collect_block(const struct square *s, size_t b, sums dots) {
+/* The same operations as int8_collect's. The sums so far are kept in `total`, which is nearer than
+ * y: rows of y may lie so that few of them fit the first-level cache. */
+ALWAYS_INLINE void collect_block(const struct square *s, size_t b, sums dots, totals total) {
     const float *scales = (const float *)(const void *)block_of(s, b) + s->column;
-    for (int v = 0; v < SQUARE; v += VF_LANES) {
-        const vf weight_scale = vf_load(scales + v), weight_sum = vf_load(scales + INT8_PANEL + v);
-        const float *scale = s->scale + b, *zero = s->zero + b;
-        float *y = s->y + v;
-        for (size_t i = 0; i < s->rows; i++, y += s->ldy, scale += s->blocks, zero += s->blocks) {
-            const vf dot = vf_of_vi(_mm512_loadu_si512(&dots[i][v]));
-            const vf centred = vf_fma(vf_set1(-*zero), weight_sum, dot);
-            const vf by = vf_mul(vf_set1(*scale), weight_scale);
-            vf_store(y, vf_fma(centred, by, b == 0 ? vf_load(s->bias + v) : vf_load(y)));
+    const vf scale[] = {vf_load(scales), vf_load(scales + VF_LANES)};
+    const vf sum[] = {vf_load(scales + INT8_PANEL), vf_load(scales + INT8_PANEL + VF_LANES)};
+    const bool first = b == 0, last = b + 1 == s->blocks;
+    const float *before = first ? s->bias : total[0];
+    float *after = last ? s->y : total[0];
+    for (size_t i = 0; i < s->rows; i++) {
+        const vf minus_zero = vf_set1(-s->zero[i * s->blocks + b]);
+        const vf by = vf_set1(s->scale[i * s->blocks + b]);
+        UNROLL
+        for (int v = 0; v < 2; v++) {
+            const vf dot = vf_of_vi(_mm512_load_si512(&dots[i][v * VF_LANES]));
+            const vf centred = vf_fma(minus_zero, sum[v], dot);
+            vf_store(after + v * VF_LANES,
+                     vf_fma(centred, vf_mul(by, scale[v]), vf_load(before + v * VF_LANES)));
         }
+        before += first ? 0 : SQUARE;
+        after += last ? s->ldy : SQUARE;
     }
 }
 
 ALWAYS_INLINE void multiply_square(const struct square *s, const bool tall) {
     sums dots __attribute__((aligned(64)));
+    totals total __attribute__((aligned(64)));
     multiply_block(s, 0, tall);
     store_sums(dots, tall);
     for (size_t b = 1; b < s->blocks; b++) {
         multiply_block(s, b, tall);
-        collect_block(s, b - 1, dots);
+        collect_block(s, b - 1, dots, total);
         store_sums(dots, tall);
     }
-    collect_block(s, s->blocks - 1, dots);
+    collect_block(s, s->blocks - 1, dots, total);
 }
 
 /* Rows in groups of s.rows against n columns, whole squares of them. A square's weights stay near
