@@ -129,8 +129,8 @@ def build_system_libraries():
         (folder / "probe.c").write_text(WARM_UP, encoding="utf-8")
         emcc = [BIN / "emcc", "-msimd128", "probe.c"]
         run([*emcc, "-mrelaxed-simd", "-O3", "-sSTANDALONE_WASM", "--no-entry", "-o", "probe.wasm"], cwd=folder)
-        for flags in (["-O0", "-g"], ["-O3"]):
-            # Without relaxed SIMD, which not every node runs.
+        # Without relaxed SIMD, which not every node runs, and without what wants a JavaScript minifier.
+        for flags in (["-O0", "-g"], ["-O1"]):
             run([*emcc, *flags, "-sENVIRONMENT=node", "-o", "probe.cjs"], cwd=folder)
             run(["node", "probe.cjs"], cwd=folder)
 
