@@ -23,6 +23,7 @@ int command_tokenize(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_eval(int argc, char **argv);
 
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

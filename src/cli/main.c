@@ -12,6 +12,7 @@ static const char help[] =
     "  wisp tokenize    texts to token ids\n"
     "  wisp convert     a model to GGUF, quantised or not\n"
     "  wisp inspect     a model's metadata and tensors\n"
+    "  wisp eval        how good a model is on your data\n"
     "  wisp --version   build, CPU features and kernel sets\n"
     "\n"
     "wisp COMMAND --help says more.\n";
@@ -19,11 +20,9 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"embed", command_embed},
-                {"similarity", command_similarity},
-                {"tokenize", command_tokenize},
-                {"convert", command_convert},
-                {"inspect", command_inspect}};
+} commands[] = {{"embed", command_embed},       {"similarity", command_similarity},
+                {"tokenize", command_tokenize}, {"convert", command_convert},
+                {"inspect", command_inspect},   {"eval", command_eval}};
 
 static int print_version(void) {
     const char *name;

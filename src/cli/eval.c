@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wisp eval: how good a model is, measured on the reader's own data. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/eval_sts.h"
+
+static const char help[] =
+    "usage: wisp eval sts [OPTION]... [FILE | -]\n"
+    "\n"
+    "Compares the similarity of pairs of sentences with scores that people gave them, and the\n"
+    "embeddings with those of the same model in f32, no neuron skipped.\n"
+    "\n"
+    "FILE (default: standard input) has a line for each pair, split by tabs: score, sentence,\n"
+    "sentence; or the seven or more columns of the STS Benchmark's files, of which the fifth is\n"
+    "the score and the next two are the sentences. Quotes are taken literally.\n"
+    "\n"
+    "      --data FILE        the same as FILE\n"
+    "      --json             the figures as one JSON object\n" MODEL_HELP
+    "  -h, --help             this text\n"
+    "\n"
+    "Exit codes: as of wisp embed.\n";
+
+enum { OPTION_DATA = 256, OPTION_JSON };
+
+static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        MODEL_OPTIONS,
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
+struct arguments {
+    struct model_arguments model;
+    const char *data;
+    bool json, help;
+};
+
+static int take_data(struct arguments *a, const char *path) {
+    if (a->data) {
+        complain("eval sts: %s: one file at a time, and %s was given before", path, a->data);
+        return EXIT_USAGE;
+    }
+    a->data = path;
+    return EXIT_GOOD;
+}
+
+static int take_option(struct arguments *a, int option, const char *value) {
+    int code = EXIT_GOOD;
+    switch (option) {
+    case OPTION_DATA:
+        return take_data(a, value);
+    case OPTION_JSON:
+        a->json = true;
+        return EXIT_GOOD;
+    case 'h':
+        a->help = true;
+        return EXIT_GOOD;
+    default:
+        return take_model_option(&a->model, option, value, &code) ? EXIT_GOOD : code;
+    }
+}
+
+static int parse(struct arguments *a, int argc, char **argv) {
+    int option, code = EXIT_GOOD;
+    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "m:t:h", options, NULL)) != -1)
+        code = take_option(a, option, optarg);
+    for (; code == EXIT_GOOD && optind < argc; optind++)
+        code = take_data(a, argv[optind]);
+    if (!a->data)
+        a->data = "-";
+    return code;
+}
+
+static int print_table(const struct sts_result *r) {
+    printf("%-24s %10s %10s\n", "", "model", "f32 dense");
+    printf("%-24s %10.4f %10.4f\n", "Spearman", r->spearman, r->reference_spearman);
+    printf("%-24s %10.4f %10.4f\n", "Pearson", r->pearson, r->reference_pearson);
+    printf("%-24s %10.6f\n", "cosine to it, mean", r->mean_cosine);
+    printf("%-24s %10.6f\n", "  first percentile", r->low_cosine);
+    printf("%-24s %10.6f\n", "  least", r->least_cosine);
+    printf("%-24s %10zu\n", "pairs", r->pairs);
+    printf("%-24s %10s\n", "compute", r->compute);
+    return finish_stream(stdout);
+}
+
+/* A correlation that does not exist (constant scores) is null. */
+static void print_member(const char *key, double value) {
+    if (value == value)
+        printf(",\"%s\":%.9g", key, value);
+    else
+        printf(",\"%s\":null", key);
+}
+
+static int print_json(const struct sts_result *r) {
+    printf("{\"pairs\":%zu,\"compute\":\"%s\",\"kernels\":\"%s\"", r->pairs, r->compute,
+           r->kernels);
+    print_member("spearman", r->spearman);
+    print_member("pearson", r->pearson);
+    print_member("reference_spearman", r->reference_spearman);
+    print_member("reference_pearson", r->reference_pearson);
+    print_member("mean_cosine", r->mean_cosine);
+    print_member("first_percentile_cosine", r->low_cosine);
+    print_member("min_cosine", r->least_cosine);
+    puts("}");
+    return finish_stream(stdout);
+}
+
+static int evaluate_sts(int argc, char **argv) {
+    struct arguments a = {0};
+    struct sts_result result;
+    int code = parse(&a, argc, argv);
+    if (code != EXIT_GOOD)
+        return code;
+    if (a.help)
+        return fputs(help, stdout), EXIT_GOOD;
+    code = sts_evaluate(&a.model, a.data, &result);
+    if (code != EXIT_GOOD)
+        return code;
+    return a.json ? print_json(&result) : print_table(&result);
+}
+
+int command_eval(int argc, char **argv) {
+    if (argc >= 2 && strcmp(argv[1], "sts") == 0)
+        return evaluate_sts(argc - 1, argv + 1);
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return fputs(help, stdout), EXIT_GOOD;
+    complain("eval: say what to evaluate: sts (see wisp eval --help)");
+    return EXIT_USAGE;
+}

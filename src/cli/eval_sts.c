@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/eval_sts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/statistics.h"
+#include "cli/input.h"
+
+enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };
+
+/* A model, and what it says of the pairs. */
+struct embedder {
+    wisp_model *model;
+    wisp_session *session;
+    float *rows;    /* [2 BATCH_RECORDS, dimensions] */
+    double *scores; /* [pairs]: cosines of the pairs */
+};
+
+struct evaluation {
+    const char *path;
+    struct input input;
+    struct batch *batch;
+    struct embedder tested, reference;
+    size_t dimensions, pairs, capacity;
+    double *human;   /* [pairs] */
+    double *cosines; /* [2 pairs]: tested to reference */
+    struct progress progress;
+};
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* Splits at tabs; columns past `most` are counted only. */
+static size_t split_columns(wisp_text line, wisp_text *columns, size_t most) {
+    size_t n = 0;
+    for (const char *at = line.bytes, *end = at + line.length;; n++) {
+        const char *tab = memchr(at, '\t', (size_t)(end - at));
+        const char *stop = tab ? tab : end;
+        if (n < most)
+            columns[n] = (wisp_text){at, (size_t)(stop - at)};
+        if (!tab)
+            return n + 1;
+        at = tab + 1;
+    }
+}
+
+static bool parse_score(wisp_text column, double *score) {
+    char digits[64], *end;
+    if (column.length == 0 || column.length >= sizeof digits)
+        return false;
+    memcpy(digits, column.bytes, column.length);
+    digits[column.length] = '\0';
+    *score = strtod(digits, &end);
+    return *end == '\0' && isfinite(*score);
+}
+
+static int parse_line(const struct evaluation *e, size_t number, wisp_text line, double *score,
+                      wisp_text pair[2]) {
+    wisp_text columns[STS_COLUMNS];
+    const size_t n = split_columns(line, columns, STS_COLUMNS);
+    if (n != SIMPLE_COLUMNS && n < STS_COLUMNS) {
+        complain("%s: line %zu: %zu columns, where 3 or at least 7 belong", e->path, number, n);
+        return EXIT_INPUT;
+    }
+    const wisp_text *at = columns + (n == SIMPLE_COLUMNS ? 0 : STS_SCORE);
+    if (!parse_score(at[0], score)) {
+        complain("%s: line %zu: the score \"%.*s\" is not a number", e->path, number,
+                 (int)(at[0].length < 40 ? at[0].length : 40), at[0].bytes);
+        return EXIT_INPUT;
+    }
+    pair[0] = at[1];
+    pair[1] = at[2];
+    return EXIT_GOOD;
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+static bool grow(double **values, size_t n) {
+    double *moved = realloc(*values, n * sizeof *moved);
+    *values = moved ? moved : *values;
+    return moved != NULL;
+}
+
+static bool reserve_pairs(struct evaluation *e, size_t pairs) {
+    if (pairs <= e->capacity)
+        return true;
+    e->capacity = 2 * pairs;
+    return grow(&e->human, e->capacity) && grow(&e->tested.scores, e->capacity) &&
+           grow(&e->reference.scores, e->capacity) && grow(&e->cosines, 2 * e->capacity);
+}
+
+static double cosine(const float *a, const float *b, size_t n) {
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+static int embed_texts(const struct evaluation *e, struct embedder *m, const wisp_text *texts) {
+    wisp_error error;
+    const size_t n = e->batch->n;
+    if (wisp_embed(m->session, texts, 2 * n, NULL, m->rows, &error) != WISP_OK)
+        return complain_of(&error);
+    for (size_t i = 0; i < n; i++) {
+        const float *row = m->rows + 2 * i * e->dimensions;
+        m->scores[e->pairs + i] = cosine(row, row + e->dimensions, e->dimensions);
+    }
+    return EXIT_GOOD;
+}
+
+static int evaluate_batch(struct evaluation *e) {
+    wisp_text texts[2 * BATCH_RECORDS];
+    const size_t n = e->batch->n, size = e->dimensions;
+    int code = EXIT_GOOD;
+    if (!reserve_pairs(e, e->pairs + n)) {
+        complain("out of memory");
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
+        code = parse_line(e, e->pairs + i + 1, e->batch->texts[i], &e->human[e->pairs + i],
+                          texts + 2 * i);
+    if (code == EXIT_GOOD)
+        code = embed_texts(e, &e->tested, texts);
+    if (code == EXIT_GOOD)
+        code = embed_texts(e, &e->reference, texts);
+    for (size_t i = 0; i < 2 * n && code == EXIT_GOOD; i++)
+        e->cosines[2 * e->pairs + i] =
+            cosine(e->tested.rows + i * size, e->reference.rows + i * size, size);
+    e->pairs += n;
+    progress_show(&e->progress, e->pairs,
+                  e->input.bytes_total ? (double)e->input.bytes_done / (double)e->input.bytes_total
+                                       : -1);
+    return was_interrupted() ? EXIT_INTERRUPTED : code;
+}
+
+static int evaluate_all(struct evaluation *e) {
+    int code = EXIT_GOOD;
+    do {
+        code = input_next(&e->input, e->batch);
+        if (e->batch->n > 0 && !was_interrupted()) {
+            const int evaluated = evaluate_batch(e);
+            code = evaluated != EXIT_GOOD ? evaluated : code;
+        }
+    } while (code == EXIT_GOOD && e->batch->n > 0);
+    return code;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int summarise(const struct evaluation *e, struct sts_result *r) {
+    wisp_error error;
+    const size_t n = e->pairs;
+    wisp_model_info info;
+    if (n == 0) {
+        complain("%s: no pairs", e->path);
+        return EXIT_INPUT;
+    }
+    wisp_model_get_info(e->tested.model, &info);
+    *r = (struct sts_result){.pairs = n, .kernels = info.kernels, .compute = info.compute};
+    if (spearman(e->tested.scores, e->human, n, &r->spearman, &error) != WISP_OK ||
+        spearman(e->reference.scores, e->human, n, &r->reference_spearman, &error) != WISP_OK)
+        return complain_of(&error);
+    r->pearson = pearson(e->tested.scores, e->human, n);
+    r->reference_pearson = pearson(e->reference.scores, e->human, n);
+    for (size_t i = 0; i < 2 * n; i++)
+        r->mean_cosine += e->cosines[i] / (double)(2 * n);
+    r->low_cosine = quantile(e->cosines, 2 * n, 0.01);
+    r->least_cosine = e->cosines[0];
+    return EXIT_GOOD;
+}
+
+static int open_embedder(const struct model_arguments *arguments, struct embedder *m) {
+    const int code = open_model(arguments, &m->model, &m->session);
+    if (code != EXIT_GOOD)
+        return code;
+    m->rows = calloc(2 * BATCH_RECORDS, wisp_model_dimensions(m->model) * sizeof *m->rows);
+    if (!m->rows)
+        complain("out of memory");
+    return m->rows ? EXIT_GOOD : EXIT_FAILED;
+}
+
+static void close_embedder(struct embedder *m) {
+    wisp_session_close(m->session);
+    wisp_model_close(m->model);
+    free(m->rows);
+    free(m->scores);
+}
+
+static int evaluate(struct evaluation *e, const struct model_arguments *arguments,
+                    struct sts_result *result) {
+    struct model_arguments dense = *arguments;
+    dense.compute = WISP_COMPUTE_F32;
+    int code = open_embedder(arguments, &e->tested);
+    if (code == EXIT_GOOD)
+        code = open_embedder(&dense, &e->reference);
+    if (code != EXIT_GOOD)
+        return code;
+    e->dimensions = wisp_model_dimensions(e->tested.model);
+    input_add(&e->input, e->path, NULL);
+    watch_signals(e->tested.session);
+    progress_start(&e->progress, "pairs");
+    code = evaluate_all(e);
+    progress_end(&e->progress);
+    watch_signals(NULL);
+    return code == EXIT_GOOD ? summarise(e, result) : code;
+}
+
+int sts_evaluate(const struct model_arguments *arguments, const char *path,
+                 struct sts_result *result) {
+    struct evaluation e = {.path = path, .batch = calloc(1, sizeof *e.batch)};
+    int code = EXIT_FAILED;
+    if (!e.batch)
+        complain("out of memory");
+    else if (input_open(&e.input, 1, false))
+        code = evaluate(&e, arguments, result);
+    input_close(&e.input);
+    close_embedder(&e.tested);
+    close_embedder(&e.reference);
+    free(e.human);
+    free(e.cosines);
+    if (e.batch)
+        arena_release(&e.batch->arena);
+    free(e.batch);
+    return code;
+}

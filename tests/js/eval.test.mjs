@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp eval against the same figures worked out here from wisp embed.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { cosine, floatsOf, noShared, sharedPath, wisp } from './support.mjs';
+
+const SIZE = 384;
+const folder = mkdtempSync(join(tmpdir(), 'wisp-eval-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const pairs = [
+  [4.5, 'A man is eating.', 'A man eats.'],
+  [0.5, 'A man is eating.', 'The "train" is late.'],
+  [3, 'It rains in the city.', 'There is rain in the town.'],
+  [1, 'Two dogs run.', 'Stocks fell on Monday.'],
+  [3, 'Two dogs run.', 'A dog walks.'],
+];
+const simple = pairs.map((pair) => pair.join('\t')).join('\n') + '\n';
+
+/** @param {string[]} args @param {string} [input] */
+const figures = (args, input) => JSON.parse(wisp(['eval', 'sts', '--json', ...args], input).out);
+
+/** @param {string[]} args */
+function embedPairs(args) {
+  const texts = pairs.flatMap((pair) => pair.slice(1)).join('\n');
+  const rows = floatsOf(wisp(['embed', '--format', 'f32', ...args], texts).bytes);
+  return pairs.flatMap((_, i) =>
+    [2 * i, 2 * i + 1].map((row) => rows.subarray(row * SIZE, (row + 1) * SIZE)),
+  );
+}
+
+/** @param {number[]} values */
+const ranks = (values) =>
+  values.map(
+    (v) =>
+      values.filter((other) => other < v).length +
+      (values.filter((other) => other === v).length + 1) / 2,
+  );
+
+/** @param {number[]} x @param {number[]} y */
+function pearson(x, y) {
+  const mean = (/** @type {number[]} */ v) => v.reduce((a, b) => a + b) / v.length;
+  const dx = x.map((v) => v - mean(x));
+  const dy = y.map((v) => v - mean(y));
+  const dot = (/** @type {number[]} */ a, /** @type {number[]} */ b) =>
+    a.reduce((sum, v, i) => sum + v * b[i], 0);
+  return dot(dx, dy) / Math.sqrt(dot(dx, dx) * dot(dy, dy));
+}
+
+/** @param {number} a @param {number} b */
+const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
+
+describe('eval sts', () => {
+  test('gives the figures that its embeddings have', () => {
+    const got = figures([], simple);
+    const rows = embedPairs([]);
+    const reference = embedPairs(['--compute', 'f32']);
+    const human = pairs.map((pair) => Number(pair[0]));
+    const scores = pairs.map((_, i) => cosine(rows[2 * i], rows[2 * i + 1]));
+    const cosines = rows.map((row, i) => cosine(row, reference[i]));
+    assert.equal(got.pairs, 5);
+    assert.equal(got.compute, 'int8');
+    near(got.pearson, pearson(scores, human));
+    near(got.spearman, pearson(ranks(scores), ranks(human)));
+    near(got.mean_cosine, cosines.reduce((a, b) => a + b) / cosines.length);
+    near(got.min_cosine, Math.min(...cosines));
+    assert.ok(got.min_cosine < 1 && got.first_percentile_cosine >= got.min_cosine);
+  });
+
+  test('f32 is its own reference', () => {
+    const got = figures(['--compute', 'f32'], simple);
+    assert.equal(got.spearman, got.reference_spearman);
+    near(got.min_cosine, 1);
+  });
+
+  test("reads a file, and the benchmark's seven columns and more", () => {
+    const path = join(folder, 'pairs.tsv');
+    const wide = pairs.map(([score, a, b]) => `main\tx\t2012\t7\t${score}\t${a}\t${b}\tmore\tyet`);
+    writeFileSync(path, wide.join('\r\n'));
+    assert.deepEqual(figures(['--data', path]), figures([], simple));
+    assert.deepEqual(figures([path]), figures([], simple));
+  });
+
+  test('shows a table', () => {
+    assert.match(wisp(['eval', 'sts'], simple).out, /^ +model +f32 dense\nSpearman +0\.\d{4} /);
+  });
+
+  for (const [what, input, message] of [
+    ['two columns', '1\ta\tb\n2\tc\n', /line 2: 2 columns, where 3 or at least 7 belong/],
+    ['a score that is none', 'high\ta\tb\n', /line 1: the score "high" is not a number/],
+    ['no pairs', '', /no pairs/],
+  ])
+    test(`refuses ${what}`, () => {
+      const run = wisp(['eval', 'sts'], String(input));
+      assert.equal(run.code, 4);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+    });
+
+  test('explains wrong usage', () => {
+    assert.equal(wisp(['eval']).code, 2);
+    assert.equal(wisp(['eval', 'sts', 'a', 'b']).code, 2);
+    assert.match(wisp(['eval', '--help']).out, /^usage: wisp eval sts/);
+  });
+
+  test('the default model keeps its quality on STS-B test', { skip: noShared }, () => {
+    const got = figures([sharedPath('data/stsb/sts-test.csv')]);
+    assert.equal(got.pairs, 1379);
+    assert.ok(Math.abs(got.spearman - got.reference_spearman) < 0.003, `${got.spearman}`);
+    assert.ok(got.spearman > 0.82);
+  });
+});
