@@ -20,23 +20,24 @@ static inline vf gelu_of(vf x) {
     return vf_sub(vf_max(x, vf_set1(0)), h);
 }
 
-/* e^x for x <= 0, relative error 2e-7; below -87 it is e^-87, which is as good as 0. Splits
- * x log2(e) into a whole number and a rest in [-1/2, 1/2], whose power is a polynomial. */
-static inline vf exp_of(vf x) {
-    const vf clamped = vf_max(x, vf_set1(-87));
-    const vi whole = vi_round(vf_mul(clamped, vf_set1(1.44269504f)));
-    /* ln 2 in two parts, so that the rest keeps its low bits. */
-    vf rest = vf_fma(vf_of_vi(whole), vf_set1(-0.693359375f), clamped);
-    rest = vf_fma(vf_of_vi(whole), vf_set1(2.12194440e-4f), rest);
-    const vf r = vf_mul(rest, vf_set1(1.44269504f));
-    vf p = vf_set1(0.0001534581f);
-    p = vf_fma(p, r, vf_set1(0.0013399931f));
-    p = vf_fma(p, r, vf_set1(0.0096184891f));
-    p = vf_fma(p, r, vf_set1(0.0555032864f));
-    p = vf_fma(p, r, vf_set1(0.2402264625f));
-    p = vf_fma(p, r, vf_set1(0.6931471825f));
+/* Added to a number of magnitude below 2^22, it leaves the nearest whole number, ties to even, in
+ * the low bits of the sum. */
+#define ROUNDER 12582912.0f
+
+/* 2^x for x <= 0, relative error 2e-7; below -126 it is 2^-126, which is as good as 0. Splits x
+ * into a whole number and a rest in [-1/2, 1/2], whose power is a minimax polynomial of degree 5,
+ * fitted by Lawson's iteration. */
+static inline vf exp2_of(vf x) {
+    const vf clamped = vf_max(x, vf_set1(-126));
+    const vf whole = vf_add(clamped, vf_set1(ROUNDER));
+    const vf r = vf_sub(clamped, vf_sub(whole, vf_set1(ROUNDER)));
+    vf p = vf_set1(0.0013276472f);
+    p = vf_fma(p, r, vf_set1(0.0096755419f));
+    p = vf_fma(p, r, vf_set1(0.0555071309f));
+    p = vf_fma(p, r, vf_set1(0.2402212024f));
+    p = vf_fma(p, r, vf_set1(0.6931469440f));
     p = vf_fma(p, r, vf_set1(1));
-    return vf_scale2(p, whole);
+    return vf_scale2(p, vi_bits(whole));
 }
 
 static void rows_gelu(float *x, size_t n) {
@@ -139,17 +140,17 @@ static float row_max(const float *x, size_t n) {
 
 /* Subtracts first: what is multiplied is then never above 0, however large the scores are. */
 static float row_exp_and_sum(float *x, size_t n, float largest, float scale) {
-    const vf by = vf_set1(scale), top = vf_set1(largest);
+    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(largest);
     vf sum = vf_set1(0);
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf e = exp_of(vf_mul(vf_sub(vf_load(x + i), top), by));
+        const vf e = exp2_of(vf_mul(vf_sub(vf_load(x + i), top), by));
         vf_store(x + i, e);
         sum = vf_add(sum, e);
     }
     float total = vf_sum(sum);
     if (i < n) {
-        vf_store_n(x + i, exp_of(vf_mul(vf_sub(vf_load_n(x + i, n - i), top), by)), n - i);
+        vf_store_n(x + i, exp2_of(vf_mul(vf_sub(vf_load_n(x + i, n - i), top), by)), n - i);
         for (; i < n; i++)
             total += x[i];
     }
@@ -187,6 +188,10 @@ static void block_range(const float *x, size_t n, float *low, float *high) {
     *high = vf_largest(most);
 }
 
+ALWAYS_INLINE vi quantised(const float *x, vf by, vi shift) {
+    return vi_add(vi_round(vf_mul(vf_load(x), by)), shift);
+}
+
 static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, float *zero) {
     float low, high;
     block_range(x, n, &low, &high);
@@ -195,8 +200,12 @@ static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, f
     const vf by = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));
     size_t i = 0;
+    for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
+        vi_store_u8_4(q + i, quantised(x + i, by, shift), quantised(x + i + VF_LANES, by, shift),
+                      quantised(x + i + 2 * VF_LANES, by, shift),
+                      quantised(x + i + 3 * VF_LANES, by, shift));
     for (; i + VF_LANES <= n; i += VF_LANES)
-        vi_store_u8(q + i, vi_add(vi_round(vf_mul(vf_load(x + i), by)), shift));
+        vi_store_u8(q + i, quantised(x + i, by, shift));
     if (i < n) {
         uint8_t tail[VF_LANES];
         vi_store_u8(tail, vi_add(vi_round(vf_mul(vf_load_n(x + i, n - i), by)), shift));

@@ -6,8 +6,10 @@
  *                   a load sets the rest to 0
  *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
  *   vi_round        to the nearest whole number, ties to even
- *   vf_scale2(x,n)  x 2^n for exponents that stay normal
+ *   vi_bits         the bits of floats
+ *   vf_scale2(x,n)  x 2^n for exponents that stay normal; of n only the low 9 bits count
  *   vi_store_u8     each lane clamped to 0..255, VF_LANES bytes
+ *   vi_store_u8_4   the same for four vectors in a row
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
  */

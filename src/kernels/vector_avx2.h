@@ -99,6 +99,10 @@ ALWAYS_INLINE vf vf_of_vi(vi x) {
     return _mm256_cvtepi32_ps(x);
 }
 
+ALWAYS_INLINE vi vi_bits(vf x) {
+    return _mm256_castps_si256(x);
+}
+
 ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_slli_epi32(n, 23)));
 }
@@ -115,6 +119,13 @@ ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
     const __m128i words =
         _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
+}
+
+ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
+    /* Packing works in halves: the groups of 4 bytes come out as a b c d a b c d. */
+    const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permutevar8x32_epi32(bytes, order));
 }
 
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {

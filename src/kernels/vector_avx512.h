@@ -83,6 +83,10 @@ ALWAYS_INLINE vf vf_of_vi(vi x) {
     return _mm512_cvtepi32_ps(x);
 }
 
+ALWAYS_INLINE vi vi_bits(vf x) {
+    return _mm512_castps_si512(x);
+}
+
 ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(n, 23)));
 }
@@ -98,6 +102,13 @@ ALWAYS_INLINE vi vi_add(vi a, vi b) {
 ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
     const vi positive = _mm512_max_epi32(x, _mm512_setzero_si512());
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtusepi32_epi8(positive));
+}
+
+ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
+    vi_store_u8(p, a);
+    vi_store_u8(p + VF_LANES, b);
+    vi_store_u8(p + 2 * VF_LANES, c);
+    vi_store_u8(p + 3 * VF_LANES, d);
 }
 
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {

@@ -85,6 +85,10 @@ ALWAYS_INLINE vf vf_of_vi(vi x) {
     return vcvtq_f32_s32(x);
 }
 
+ALWAYS_INLINE vi vi_bits(vf x) {
+    return vreinterpretq_s32_f32(x);
+}
+
 ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(x), vshlq_n_s32(n, 23)));
 }
@@ -102,6 +106,13 @@ ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
     const uint8x8_t bytes = vqmovn_u16(vcombine_u16(words, words));
     const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
     memcpy(p, &four, sizeof four);
+}
+
+ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
+    vi_store_u8(p, a);
+    vi_store_u8(p + VF_LANES, b);
+    vi_store_u8(p + 2 * VF_LANES, c);
+    vi_store_u8(p + 3 * VF_LANES, d);
 }
 
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {

@@ -111,6 +111,10 @@ ALWAYS_INLINE vf vf_of_vi(vi x) {
     return wasm_f32x4_convert_i32x4(x);
 }
 
+ALWAYS_INLINE vi vi_bits(vf x) {
+    return x;
+}
+
 ALWAYS_INLINE vf vf_scale2(vf x, vi n) {
     return wasm_i32x4_add(x, wasm_i32x4_shl(n, 23));
 }
@@ -126,6 +130,11 @@ ALWAYS_INLINE vi vi_add(vi a, vi b) {
 ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
     const v128_t words = wasm_i16x8_narrow_i32x4(x, x);
     wasm_v128_store32_lane(p, wasm_u8x16_narrow_i16x8(words, words), 0);
+}
+
+ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
+    const v128_t low = wasm_i16x8_narrow_i32x4(a, b), high = wasm_i16x8_narrow_i32x4(c, d);
+    wasm_v128_store(p, wasm_u8x16_narrow_i16x8(low, high));
 }
 
 #ifdef VECTOR_RELAXED
