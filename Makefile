@@ -251,7 +251,7 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
 test-js: build/wisp wasm | .tools/stamp/node_modules
-	node --test tests/js/
+	node --test tests/js/*.test.mjs
 
 # The tokenizer against Hugging Face's, and the generated tables against their generator.
 test-oracle: build/native/tests/oracle/tokenize_driver | .tools/stamp/python

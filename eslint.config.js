@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  { ignores: ['build/', '.tools/', 'node_modules/'] },
+  { ignores: ['build/', 'types/', '.tools/', 'node_modules/'] },
   js.configs.recommended,
   {
     languageOptions: { globals: { ...globals.browser, ...globals.node } },

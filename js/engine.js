@@ -57,7 +57,8 @@ const decoder = new TextDecoder();
 /**
  * One model in one WebAssembly instance. Every call runs to its end on the calling thread.
  *
- * The module's memory may grow, and so move, in any call: no view of it is kept across one.
+ * The module's memory may grow, and so move, in any call: no view of it is kept across one. Its
+ * addresses arrive as signed numbers: "address >>> 0" is what is meant beyond 2 GB.
  */
 export class Engine {
   /** @type {Exports | undefined} */
@@ -83,7 +84,7 @@ export class Engine {
         /** @param {number} offset @param {number} buffer @param {number} length */
         read(offset, buffer, length) {
           try {
-            source.read(offset, engine.#bytes(buffer, length));
+            source.read(offset, engine.#bytes(buffer >>> 0, length));
             return 0;
           } catch (error) {
             readError = error;
@@ -112,7 +113,7 @@ export class Engine {
     }
     this.#call((wasm) => {
       wasm._initialize();
-      this.#engine = wasm.engine_new();
+      this.#engine = wasm.engine_new() >>> 0;
       if (!this.#engine) throw outOfMemory();
     });
     try {
@@ -340,7 +341,7 @@ export class Engine {
    * @returns {T}
    */
   #withBlock(bytes, body) {
-    const block = this.#call((wasm) => wasm.allocate(bytes));
+    const block = this.#call((wasm) => wasm.allocate(bytes) >>> 0);
     if (!block) throw outOfMemory(bytes);
     try {
       return body(block);
@@ -390,7 +391,8 @@ export class Engine {
   /** @param {number} pointer of a terminated string */
   #string(pointer) {
     const bytes = new Uint8Array(this.#alive().memory.buffer);
-    return decoder.decode(bytes.slice(pointer, bytes.indexOf(0, pointer)));
+    const start = pointer >>> 0;
+    return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 }
 

@@ -5,7 +5,10 @@
  * the others arise in JavaScript.
  *
  * @typedef {'argument' | 'memory' | 'io' | 'not_found' | 'format' | 'unsupported' | 'cancelled'
- *   | 'trap' | 'closed'} WispErrorCode
+ *   | 'trap' | 'closed' | 'worker' | 'busy'} WispErrorCode
+ *
+ * trap: the WebAssembly instance failed and was dropped. closed: close() or destroy() was called.
+ * worker: a worker could not start, ended or could not be understood. busy: the queue is full.
  */
 
 /**
@@ -37,4 +40,19 @@ export class WispError extends Error {
     this.code = code;
     this.field = field;
   }
+}
+
+/**
+ * What an aborted call rejects with.
+ * @param {AbortSignal} signal
+ */
+export function cancelled(signal) {
+  return new WispError('cancelled', 'the call was aborted', { cause: signal.reason });
+}
+
+/**
+ * @param {AbortSignal | undefined} signal
+ */
+export function throwIfAborted(signal) {
+  if (signal?.aborted) throw cancelled(signal);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the JavaScript tests share.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -72,4 +73,15 @@ export function wisp(args, input = '', env = {}) {
  */
 export function start(args) {
   return spawn(PROGRAM, args, { env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH } });
+}
+
+/** A model of 147 kB that is opened in milliseconds. */
+export function smallModel() {
+  const path = `${ROOT}build/test-models/cls12.gguf`;
+  if (!existsSync(path)) {
+    mkdirSync(dirname(path), { recursive: true });
+    const { code, err } = wisp(['convert', `${ROOT}tests/data/models/cls12`, path]);
+    if (code !== 0) throw new Error(err);
+  }
+  return path;
 }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+import { pickBuild } from './builds.js';
+import { WispError, cancelled, throwIfAborted } from './errors.js';
+import { EmbedJob, TokenizeJob } from './job.js';
+import { startLocal } from './link-local.js';
+import { Pool } from './pool.js';
+
+/**
+ * What a pool needs of where it runs.
+ * @typedef {object} Platform
+ * @property {() => number} cores
+ * @property {() => { shared: boolean, reason: string }} sharing whether workers share model bytes
+ * @property {(build: import('./builds.js').Build, url: string | URL | undefined,
+ *   signal: AbortSignal) => Promise<WebAssembly.Module>} compile
+ * @property {(source: import('./source.js').ModelSource | undefined,
+ *   reading: import('./source.js').Reading) => Promise<import('./protocol.js').SharedModel>
+ *   } readModel
+ * @property {(given: string | URL | (() => any) | undefined, startTimeout: number) =>
+ *   import('./member.js').StartLink} startWorker
+ */
+
+/**
+ * How far loading is: bytes of the model, then workers that are ready. `total` is undefined where a
+ * server does not say.
+ * @typedef {{ phase: 'model' | 'workers', loaded: number, total: number | undefined }} LoadProgress
+ */
+
+/**
+ * @typedef {object} LoadOptions
+ * @property {number} [workers] how many; 0: compute on the calling thread. Unless given: one for
+ *   each core but one, at least 1 and at most 4
+ * @property {AbortSignal} [signal] gives up loading
+ * @property {(progress: LoadProgress) => void} [onProgress]
+ * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
+ * @property {string} [kernels] 'scalar', 'simd128' or 'relaxed'; the fastest unless given
+ * @property {number} [queueLimit] a call that makes more texts wait than this is refused as 'busy';
+ *   no limit unless given
+ * @property {string | URL | WebAssembly.Module} [wasm] another place of the module, or the module
+ * @property {string | URL | (() => any)} [worker] another place of the worker's script, or a
+ *   function that makes a Worker of it: for bundlers that lose the one beside this file
+ * @property {number} [startTimeout] milliseconds after which a worker whose script has not begun to
+ *   run counts as failed, in browsers, which do not tell; 60,000 unless given
+ */
+
+/**
+ * @typedef {object} CallOptions
+ * @property {AbortSignal} [signal] rejects the call at once
+ */
+
+/**
+ * @typedef {import('./engine.js').EmbedOptions & CallOptions & {
+ *   onProgress?: (progress: { done: number, total: number }) => void }} EmbedCallOptions
+ */
+
+/** At most so many workers unless asked for more: each holds the model's packed weights. */
+const DEFAULT_MOST_WORKERS = 4;
+
+/** A page may load its scripts over a slow line. */
+const START_MS = 60_000;
+
+/**
+ * @typedef {object} Loaded what a platform's Embedder is made of
+ * @property {Pool} pool
+ * @property {number} modelBytes
+ * @property {number} workers
+ * @property {boolean} sharedMemory
+ * @property {{ build: string, workers: string, memory: string }} reasons
+ */
+
+/**
+ * Loads a model and starts the workers: all of it, or none and an error.
+ * @param {Platform} platform
+ * @param {import('./source.js').ModelSource | undefined} source
+ * @param {LoadOptions} options
+ * @returns {Promise<Loaded>}
+ */
+export async function load(platform, source, options = {}) {
+  const {
+    signal,
+    onProgress = () => {},
+    worker,
+    compute,
+    kernels,
+    startTimeout = START_MS,
+  } = options;
+  throwIfAborted(signal);
+  const counted = countWorkers(platform, options.workers);
+  const chosen = chooseModule(options.wasm);
+  const stop = new AbortController();
+  const abort = () => stop.abort(signal?.reason);
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    /** @param {number} loaded @param {number | undefined} total */
+    const progress = (loaded, total) => onProgress({ phase: 'model', loaded, total });
+    const [module, model] = await Promise.all([
+      chosen.module ?? compile(platform, chosen, stop.signal),
+      platform.readModel(source, { signal: stop.signal, progress }),
+    ]);
+    const pool = new Pool({
+      size: counted.size,
+      start: counted.workers === 0 ? startLocal : platform.startWorker(worker, startTimeout),
+      open: { type: 'open', module, model, options: { compute, kernels } },
+      queueLimit: options.queueLimit ?? Infinity,
+    });
+    await openPool(pool, stop.signal, (loaded) =>
+      onProgress({ phase: 'workers', loaded, total: counted.size }),
+    );
+    const { shared, reason } = platform.sharing();
+    return {
+      pool,
+      modelBytes: model instanceof Blob ? model.size : model.byteLength,
+      workers: counted.workers,
+      sharedMemory: shared && counted.workers > 0,
+      reasons: { build: chosen.reason, workers: counted.reason, memory: reason },
+    };
+  } catch (error) {
+    stop.abort(error);
+    throw signal?.aborted ? cancelled(signal) : error;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+/**
+ * @param {Pool} pool
+ * @param {AbortSignal} signal
+ * @param {(ready: number) => void} onReady
+ */
+async function openPool(pool, signal, onReady) {
+  throwIfAborted(signal);
+  const abort = () => void pool.destroy();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    await pool.open(onReady);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/**
+ * @param {Platform} platform
+ * @param {{ build: import('./builds.js').Build, url?: string | URL }} chosen
+ * @param {AbortSignal} signal
+ */
+async function compile(platform, { build, url }, signal) {
+  try {
+    return await platform.compile(build, url, signal);
+  } catch (cause) {
+    if (cause instanceof WispError) throw cause;
+    const { message } = /** @type {Error} */ (cause);
+    throw new WispError('unsupported', `the module cannot be compiled: ${message}`, { cause });
+  }
+}
+
+/**
+ * @param {string | URL | WebAssembly.Module | undefined} wasm
+ * @returns {{ build: import('./builds.js').Build, reason: string, url?: string | URL,
+ *   module?: WebAssembly.Module }}
+ */
+function chooseModule(wasm) {
+  const build = pickBuild();
+  if (wasm instanceof WebAssembly.Module) return { build, module: wasm, reason: 'given' };
+  if (wasm !== undefined) return { build, url: wasm, reason: 'given' };
+  return {
+    build,
+    reason: build === 'relaxed' ? 'relaxed SIMD runs here' : 'relaxed SIMD does not run here',
+  };
+}
+
+/**
+ * @param {Platform} platform
+ * @param {number | undefined} asked
+ */
+function countWorkers(platform, asked) {
+  if (asked !== undefined && !(Number.isInteger(asked) && asked >= 0)) {
+    throw new WispError('argument', `workers: ${asked} is not a whole number from 0`, {
+      field: 'workers',
+    });
+  }
+  if (asked === 0) return { workers: 0, size: 1, reason: 'asked for: on the calling thread' };
+  if (asked !== undefined) return { workers: asked, size: asked, reason: 'asked for' };
+  const cores = platform.cores();
+  const workers = Math.min(Math.max(cores - 1, 1), DEFAULT_MOST_WORKERS);
+  const reason = `${cores} ${cores === 1 ? 'core' : 'cores'}: one less, from 1 to ${DEFAULT_MOST_WORKERS}`;
+  return { workers, size: workers, reason };
+}
+
+/** A model that embeds texts, by workers that share the load. Made by Embedder.load. */
+export class BaseEmbedder {
+  #loaded;
+  #pool;
+  #engine;
+
+  /** @param {Loaded} loaded */
+  constructor(loaded) {
+    this.#loaded = loaded;
+    this.#pool = loaded.pool;
+    this.#engine = /** @type {NonNullable<Pool['info']>} */ (loaded.pool.info);
+  }
+
+  /** Values of one embedding. */
+  get dimensions() {
+    return this.#engine.hiddenSize;
+  }
+
+  /**
+   * A row for each text, in their order. A row's bits depend on its text, the model and the options
+   * alone: not on the other texts, the workers, or what else runs. Single texts go before bulk work.
+   * @param {string | readonly string[]} texts
+   * @param {EmbedCallOptions} [options]
+   * @returns {Promise<import('./rows.js').Rows>}
+   */
+  async embed(texts, { signal, onProgress, prompt, dimensions } = {}) {
+    throwIfAborted(signal);
+    const list = typeof texts === 'string' ? [texts] : texts;
+    checkTexts(list);
+    checkDimensions(dimensions, this.dimensions);
+    checkString(prompt ?? '', 'prompt');
+    return this.#pool.submit(
+      new EmbedJob([...list], {
+        options: { prompt, dimensions },
+        dimensions: dimensions ?? this.dimensions,
+        maxTokens: this.#engine.maxTokens,
+        signal,
+        onProgress,
+      }),
+    );
+  }
+
+  /**
+   * Token ids as the model sees them, special tokens included, truncated to its limit.
+   * @param {string} text
+   * @param {CallOptions} [options]
+   * @returns {Promise<Int32Array>}
+   */
+  async tokenize(text, { signal } = {}) {
+    throwIfAborted(signal);
+    checkString(text, 'text');
+    return this.#pool.submit(new TokenizeJob(text, signal));
+  }
+
+  /** What was loaded, how it runs, and why so. */
+  info() {
+    const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
+    return { ...this.#engine, modelBytes, workers, sharedMemory, reasons: { ...reasons } };
+  }
+
+  /** Counts since loading, and what is going on now. */
+  stats() {
+    return this.#pool.stats();
+  }
+
+  /** Waits for the calls that are under way, then ends the workers. */
+  close() {
+    return this.#pool.close();
+  }
+
+  /** Rejects the calls that are under way and ends the workers. */
+  destroy() {
+    return this.#pool.destroy();
+  }
+}
+
+/** @param {readonly string[]} texts */
+function checkTexts(texts) {
+  if (!Array.isArray(texts)) {
+    throw new WispError('argument', 'texts: not a string or an array of strings', {
+      field: 'texts',
+    });
+  }
+  // Not forEach, which leaves out holes.
+  for (let i = 0; i < texts.length; i++) checkString(texts[i], `texts[${i}]`);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} field
+ */
+function checkString(value, field) {
+  if (typeof value === 'string') return;
+  throw new WispError('argument', `${field}: of type ${typeof value}, not a string`, { field });
+}
+
+/**
+ * @param {number | undefined} dimensions
+ * @param {number} most
+ */
+function checkDimensions(dimensions, most) {
+  if (dimensions === undefined) return;
+  if (Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= most) return;
+  throw new WispError(
+    'argument',
+    `dimensions: ${dimensions} is not a whole number from 1 to ${most}`,
+    { field: 'dimensions' },
+  );
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job is one call of a user: a promise, and the tasks for workers that it takes to keep it.
+import { cancelled } from './errors.js';
+import { Rows } from './rows.js';
+import { estimateTokens } from './tokens.js';
+
+/**
+ * One request to a worker. A request's id is given when it is sent.
+ * @typedef {object} Task
+ * @property {Job} job
+ * @property {Record<string, unknown>} request
+ * @property {(value: any) => void} done
+ */
+
+/** @abstract */
+export class Job {
+  settled = false;
+  /** Estimated tokens of the texts that no worker has taken yet. */
+  tokensLeft = 0;
+  /** Called once, when the promise is settled. */
+  onSettled = () => {};
+  /** @type {(value: any) => void} */
+  #resolve = () => {};
+  /** @type {(error: unknown) => void} */
+  #reject = () => {};
+
+  /** @param {AbortSignal} [signal] */
+  constructor(signal) {
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    if (!signal) return;
+    const abort = () => this.fail(cancelled(signal));
+    signal.addEventListener('abort', abort, { once: true });
+    const forget = () => signal.removeEventListener('abort', abort);
+    this.promise.then(forget, forget);
+  }
+
+  /** Texts that no worker has taken yet. */
+  get waiting() {
+    return 0;
+  }
+
+  /** Whether it goes before bulk work. */
+  get urgent() {
+    return true;
+  }
+
+  /**
+   * The next task, of about `tokens` tokens at most.
+   * @param {number} tokens
+   * @returns {Task}
+   */
+  take(tokens) {
+    throw new Error(`a job without tasks was asked for ${tokens} tokens`);
+  }
+
+  /** @param {any} value */
+  finish(value) {
+    this.#settle(() => this.#resolve(value));
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    this.#settle(() => this.#reject(error));
+  }
+
+  /** @param {() => void} settle */
+  #settle(settle) {
+    if (this.settled) return;
+    this.settled = true;
+    settle();
+    this.onSettled();
+  }
+}
+
+/** Token ids of one text. */
+export class TokenizeJob extends Job {
+  #text;
+  #taken = false;
+
+  /**
+   * @param {string} text
+   * @param {AbortSignal} [signal]
+   */
+  constructor(text, signal) {
+    super(signal);
+    this.#text = text;
+  }
+
+  get waiting() {
+    return this.#taken ? 0 : 1;
+  }
+
+  /** @returns {Task} */
+  take() {
+    this.#taken = true;
+    return {
+      job: this,
+      request: { type: 'tokenize', text: this.#text },
+      done: (ids) => this.finish(ids),
+    };
+  }
+}
+
+/** Rows of some texts. */
+export class EmbedJob extends Job {
+  #texts;
+  #options;
+  #rows;
+  #onProgress;
+  /** Estimated tokens of each text. */
+  #tokens;
+  /** Texts' places, the longest first: the short ones at the end let workers finish together. */
+  #order;
+  #taken = 0;
+  #done = 0;
+
+  /**
+   * @param {readonly string[]} texts
+   * @param {object} how
+   * @param {import('./engine.js').EmbedOptions} how.options
+   * @param {number} how.dimensions of a row
+   * @param {number} how.maxTokens of a text
+   * @param {AbortSignal} [how.signal]
+   * @param {(progress: { done: number, total: number }) => void} [how.onProgress]
+   */
+  constructor(texts, { options, dimensions, maxTokens, signal, onProgress }) {
+    super(signal);
+    this.#texts = texts;
+    this.#options = options;
+    this.#onProgress = onProgress;
+    this.#rows = new Rows(texts.length, dimensions);
+    const tokens = Uint32Array.from(texts, (text) => estimateTokens(text, maxTokens));
+    this.#tokens = tokens;
+    this.#order = Uint32Array.from(texts, (_, i) => i).sort((a, b) => tokens[b] - tokens[a]);
+    this.tokensLeft = tokens.reduce((sum, count) => sum + count, 0);
+    if (texts.length === 0) this.finish(this.#rows);
+  }
+
+  get waiting() {
+    return this.#order.length - this.#taken;
+  }
+
+  get urgent() {
+    return this.#order.length === 1;
+  }
+
+  /**
+   * @param {number} budget
+   * @returns {Task}
+   */
+  take(budget) {
+    const first = this.#taken;
+    let tokens = 0;
+    do {
+      tokens += this.#tokens[this.#order[this.#taken++]];
+    } while (this.waiting > 0 && tokens + this.#tokens[this.#order[this.#taken]] <= budget);
+    this.tokensLeft -= tokens;
+    const places = this.#order.subarray(first, this.#taken);
+    const texts = Array.from(places, (place) => this.#texts[place]);
+    return {
+      job: this,
+      request: { type: 'embed', texts, options: this.#options },
+      done: (values) => this.#place(places, values),
+    };
+  }
+
+  /**
+   * Puts a chunk's rows where their texts stood.
+   * @param {Uint32Array} places
+   * @param {Float32Array} values
+   */
+  #place(places, values) {
+    const rows = this.#rows;
+    const size = rows.dimensions;
+    places.forEach((place, i) => rows.set(values.subarray(i * size, (i + 1) * size), place * size));
+    this.#done += places.length;
+    this.#onProgress?.({ done: this.#done, total: rows.count });
+    if (this.#done === rows.count) this.finish(rows);
+  }
+}

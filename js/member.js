@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WispError } from './errors.js';
+import { unpackError } from './protocol.js';
+
+/**
+ * A worker as the platform gives it. `end` is called at most once, when it has ended by itself.
+ * @typedef {object} Link
+ * @property {(message: unknown) => void} post throws what structured clone throws
+ * @property {() => Promise<void>} stop ends the worker; resolves when it is gone
+ * @property {(busy: boolean) => void} hold whether the worker keeps the process running
+ */
+
+/**
+ * @typedef {(on: { reply: (reply: import('./protocol.js').Reply) => void,
+ *   end: (error: WispError) => void }) => Link} StartLink
+ */
+
+/** Ids are unique among all workers, so that no late reply is ever taken for another. */
+let lastId = 0;
+
+/** One worker of a pool: what it does now, and how it ends. */
+export class Member {
+  /** @type {import('./job.js').Task | undefined} */
+  task;
+  ready = false;
+  /** @type {WispError | undefined} why it ended */
+  ended;
+  /** @type {import('./protocol.js').Usage | undefined} */
+  usage;
+  /** What its engine says of itself, once ready. */
+  info;
+  #id = 0;
+  /** @type {Link | undefined} */
+  #link;
+  #onIdle;
+  #onEnd;
+
+  /**
+   * @param {StartLink} start
+   * @param {object} open the request that makes it ready
+   * @param {{ idle: (member: Member) => void,
+   *   end: (member: Member, error: WispError) => void }} on idle: it is ready for a task. end: it
+   *   is gone; its task, if it had one, is still there
+   */
+  constructor(start, open, { idle, end }) {
+    this.#onIdle = idle;
+    this.#onEnd = end;
+    this.info = /** @type {ReturnType<import('./engine.js').Engine['info']> | undefined} */ (
+      undefined
+    );
+    try {
+      this.#link = start({
+        reply: (reply) => this.#receive(reply),
+        end: (error) => this.discard(error),
+      });
+      this.#post(open);
+    } catch (cause) {
+      // Whoever made this member is to know it before it hears of its end.
+      queueMicrotask(() => this.discard(toWorkerError(cause)));
+    }
+  }
+
+  /**
+   * Gives it a task; a request that cannot be sent fails its job and leaves the member idle.
+   * @param {import('./job.js').Task} task
+   */
+  run(task) {
+    this.task = task;
+    try {
+      this.#post(task.request);
+    } catch (cause) {
+      this.#becomeIdle();
+      task.job.fail(toWorkerError(cause));
+    }
+  }
+
+  /**
+   * Ends it because of an error. May be called more than once.
+   * @param {WispError} error
+   */
+  discard(error) {
+    if (this.ended) return;
+    this.ended = error;
+    void this.#link?.stop();
+    this.#onEnd(this, error);
+  }
+
+  /**
+   * Ends it because the pool is closed.
+   * @param {WispError} error
+   */
+  async stop(error) {
+    this.ended ??= error;
+    await this.#link?.stop();
+  }
+
+  /** @param {object} request */
+  #post(request) {
+    const link = /** @type {Link} */ (this.#link);
+    this.#id = ++lastId;
+    link.hold(true);
+    link.post({ ...request, id: this.#id });
+  }
+
+  #becomeIdle() {
+    this.task = undefined;
+    this.#id = 0;
+    this.#link?.hold(false);
+  }
+
+  /** @param {import('./protocol.js').Reply} reply */
+  #receive(reply) {
+    if (this.ended) return;
+    if (reply.id !== this.#id || this.#id === 0) {
+      this.discard(new WispError('worker', 'a worker sent a reply that nobody asked for'));
+    } else if (reply.type === 'done') {
+      this.#succeed(reply);
+    } else {
+      this.#fail(unpackError(reply.error), reply.fatal);
+    }
+  }
+
+  /** @param {import('./protocol.js').Done} reply */
+  #succeed({ value, usage }) {
+    const { task } = this;
+    this.usage = usage;
+    if (!this.ready) {
+      this.ready = true;
+      this.info = value;
+    }
+    this.#becomeIdle();
+    if (task && !task.job.settled) complete(task, value);
+    this.#onIdle(this);
+  }
+
+  /**
+   * @param {WispError} error
+   * @param {boolean} fatal
+   */
+  #fail(error, fatal) {
+    if (fatal || !this.ready) {
+      this.discard(error);
+      return;
+    }
+    const { task } = this;
+    this.#becomeIdle();
+    task?.job.fail(error);
+    this.#onIdle(this);
+  }
+}
+
+/**
+ * @param {import('./job.js').Task} task
+ * @param {unknown} value
+ */
+function complete(task, value) {
+  try {
+    task.done(value);
+  } catch (error) {
+    task.job.fail(error); // a progress callback threw, or the reply is not what it should be
+  }
+}
+
+/** @param {unknown} cause */
+function toWorkerError(cause) {
+  if (cause instanceof WispError) return cause;
+  const { message } = /** @type {Error} */ (cause);
+  return new WispError('worker', `a worker cannot be used: ${message}`, { cause });
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The package as Node imports it.
+import { BaseEmbedder, load } from './embedder.js';
+import { platform } from './platform-node.js';
+
+export { WispError } from './errors.js';
+export { Rows } from './rows.js';
+
+/** A model that embeds texts. */
+export class Embedder extends BaseEmbedder {
+  /**
+   * Loads a model and starts the workers.
+   * @param {import('./source.js').ModelSource} [source] the model that comes with the package
+   *   unless given
+   * @param {import('./embedder.js').LoadOptions} [options]
+   * @returns {Promise<Embedder>}
+   */
+  static async load(source, options) {
+    return new Embedder(await load(platform, source, options));
+  }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a browser gives a pool: fetch, Web Workers, and shared memory where the page is isolated.
+import { WispError } from './errors.js';
+import { bodySize, readStream, request, share, viewOf, wrongSource } from './source.js';
+
+/** @type {import('./embedder.js').Platform} */
+export const platform = {
+  cores: () => navigator.hardwareConcurrency || 1,
+  sharing: () =>
+    globalThis.crossOriginIsolated
+      ? { shared: true, reason: 'the page is cross-origin isolated' }
+      : { shared: false, reason: 'the page is not cross-origin isolated: workers read a Blob' },
+  compile: compileFetched,
+  readModel,
+  startWorker,
+};
+
+/** @param {import('./builds.js').Build} build */
+function buildUrl(build) {
+  return build === 'relaxed'
+    ? new URL('./wisp-relaxed.wasm', import.meta.url)
+    : new URL('./wisp-simd128.wasm', import.meta.url);
+}
+
+/**
+ * @param {import('./builds.js').Build} build
+ * @param {string | URL | undefined} url
+ * @param {AbortSignal} signal
+ */
+async function compileFetched(build, url = buildUrl(build), signal) {
+  const response = await request(url, signal);
+  // Only a body of this type can be compiled while it arrives; plain servers may not know it.
+  return response.headers.get('content-type') === 'application/wasm'
+    ? WebAssembly.compileStreaming(response)
+    : WebAssembly.compile(await response.arrayBuffer());
+}
+
+/**
+ * @param {import('./source.js').ModelSource | undefined} source
+ * @param {import('./source.js').Reading} reading
+ * @returns {Promise<import('./protocol.js').SharedModel>}
+ */
+async function readModel(
+  source = new URL('../models/wisp-default.gguf', import.meta.url),
+  reading,
+) {
+  const shared = globalThis.crossOriginIsolated;
+  const view = viewOf(source);
+  if (view) return shared ? share(view) : new Blob([/** @type {any} */ (view)]);
+  if (source instanceof Blob) {
+    return shared ? readStream(source.stream(), source.size, 'the file', reading) : source;
+  }
+  if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
+  const response = await request(source, reading.signal);
+  const total = bodySize(response);
+  const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
+  return shared
+    ? readStream(body, total, String(source), reading)
+    : readBlob(body, total, String(source), reading);
+}
+
+/**
+ * Lets the browser keep the bytes, outside the page's memory.
+ * @param {ReadableStream<Uint8Array>} body
+ * @param {number | undefined} total
+ * @param {string} name
+ * @param {import('./source.js').Reading} reading
+ */
+async function readBlob(body, total, name, { signal, progress }) {
+  let loaded = 0;
+  const count = new TransformStream({
+    /** @param {Uint8Array} part @param {TransformStreamDefaultController} controller */
+    transform(part, controller) {
+      loaded += part.length;
+      progress(loaded, total);
+      controller.enqueue(part);
+    },
+  });
+  try {
+    return await new Response(body.pipeThrough(count, { signal })).blob();
+  } catch (cause) {
+    const { message } = /** @type {Error} */ (cause);
+    throw new WispError('io', `cannot read ${name}: ${message}`, { cause });
+  }
+}
+
+/**
+ * @param {string | URL | (() => Worker) | undefined} given
+ * @param {number} startTimeout
+ * @returns {import('./member.js').StartLink}
+ */
+function startWorker(given, startTimeout) {
+  return ({ reply, end }) => {
+    const worker = makeWorker(given);
+    const late = setTimeout(
+      () => end(endError(`did not start in ${startTimeout} ms`)),
+      startTimeout,
+    );
+    const stopped = new AbortController();
+    worker.onmessage = ({ data }) => {
+      if (!('hello' in data)) return reply(data);
+      clearTimeout(late);
+      if (data.hello) waitForEnd(data.hello, stopped.signal, () => end(endError('ended')));
+    };
+    worker.onmessageerror = () => end(endError('sent what cannot be read'));
+    worker.onerror = (event) => {
+      event.preventDefault();
+      // A script that cannot be loaded gives an event without a message.
+      end(endError(event.message ? `failed: ${event.message}` : 'could not load', event.error));
+    };
+    return {
+      post: (message) => worker.postMessage(message),
+      hold() {},
+      async stop() {
+        clearTimeout(late);
+        stopped.abort();
+        worker.terminate();
+      },
+    };
+  };
+}
+
+/** @param {string | URL | (() => Worker)} [given] */
+function makeWorker(given) {
+  if (typeof given === 'function') return given();
+  if (given) return new Worker(given, { type: 'module', name: 'wisp' });
+  // Bundlers look for exactly this expression.
+  return new Worker(new URL('./worker-browser.js', import.meta.url), {
+    type: 'module',
+    name: 'wisp',
+  });
+}
+
+/**
+ * @param {string} lock that a worker holds as long as it lives
+ * @param {AbortSignal} signal
+ * @param {() => void} ended
+ */
+function waitForEnd(lock, signal, ended) {
+  navigator.locks.request(lock, { signal }, ended).catch(() => {}); // aborted: nobody waits
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} [cause]
+ */
+function endError(what, cause) {
+  return new WispError('worker', `a worker ${what}`, { cause });
+}

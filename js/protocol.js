@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pool and its workers say to each other. A worker gets one request at a time and answers
+// each with one reply of the same id.
+import { WispError } from './errors.js';
+
+/**
+ * A model on its way to workers: bytes that all of them share, or a Blob, which is passed by
+ * reference and read by each.
+ * @typedef {Uint8Array | Blob} SharedModel
+ */
+
+/**
+ * @typedef {{ id: number, type: 'open', module: WebAssembly.Module, model: SharedModel,
+ *   options: import('./engine.js').EngineOptions }} OpenRequest
+ * @typedef {{ id: number, type: 'embed', texts: string[],
+ *   options: import('./engine.js').EmbedOptions }} EmbedRequest
+ * @typedef {{ id: number, type: 'tokenize', text: string }} TokenizeRequest
+ * @typedef {OpenRequest | EmbedRequest | TokenizeRequest} Request
+ */
+
+/**
+ * Totals of one worker's engine since it was opened, and the memory it holds.
+ * @typedef {ReturnType<import('./engine.js').Engine['stats']> & { memoryBytes: number }} Usage
+ */
+
+/**
+ * `value`: EngineInfo, Float32Array of rows or Int32Array of ids, as the request has it.
+ * @typedef {{ id: number, type: 'done', value: any, usage: Usage }} Done
+ * @typedef {{ id: number, type: 'failed', error: PackedError, fatal: boolean }} Failed
+ * @typedef {Done | Failed} Reply
+ */
+
+/**
+ * An error as structured clone carries it: classes and codes would be lost.
+ * @typedef {{ code: import('./errors.js').WispErrorCode, message: string, field: string,
+ *   cause?: { name: string, message: string, stack?: string } }} PackedError
+ */
+
+/**
+ * @param {unknown} error
+ * @returns {PackedError}
+ */
+export function packError(error) {
+  if (error instanceof WispError) {
+    const { code, message, field, cause } = error;
+    return { code, message, field, cause: cause === undefined ? undefined : describe(cause) };
+  }
+  const cause = describe(error);
+  return { code: 'worker', message: `a worker failed: ${cause.message}`, field: '', cause };
+}
+
+/**
+ * @param {PackedError} packed
+ * @returns {WispError}
+ */
+export function unpackError({ code, message, field, cause }) {
+  if (!cause) return new WispError(code, message, { field });
+  const original = new Error(cause.message);
+  original.name = cause.name;
+  original.stack = cause.stack;
+  return new WispError(code, message, { field, cause: original });
+}
+
+/** @param {unknown} error */
+function describe(error) {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error) };
+  return { name: error.name, message: error.message, stack: error.stack };
+}

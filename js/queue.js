@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** @typedef {import('./job.js').Job} Job */
+
+/**
+ * Estimated tokens of a chunk. The most is what the engine computes at once, and bounds how long a
+ * short text may wait for a worker; the least keeps a chunk worth its message.
+ */
+const CHUNK_MOST = 256;
+const CHUNK_LEAST = 64;
+
+/** Chunks that each worker should get of what is left: the more, the closer together they end. */
+const CHUNKS_PER_WORKER = 4;
+
+/** So many single texts in a row, then one chunk of bulk work, so that it never stands still. */
+const URGENT_IN_A_ROW = 8;
+
+/** Jobs that have tasks nobody has taken: single texts first, bulk work in turn. */
+export class Queue {
+  /** @type {Job[]} */
+  #urgent = [];
+  /** @type {Job[]} */
+  #bulk = [];
+  #inARow = 0;
+
+  /** Texts that wait. */
+  get texts() {
+    return this.jobs.reduce((sum, job) => sum + job.waiting, 0);
+  }
+
+  get jobs() {
+    return [...this.#urgent, ...this.#bulk];
+  }
+
+  get empty() {
+    return this.#urgent.length === 0 && this.#bulk.length === 0;
+  }
+
+  /** @param {Job} job */
+  add(job) {
+    (job.urgent ? this.#urgent : this.#bulk).push(job);
+  }
+
+  /** @param {Job} job */
+  remove(job) {
+    for (const lane of [this.#urgent, this.#bulk]) {
+      const at = lane.indexOf(job);
+      if (at >= 0) lane.splice(at, 1);
+    }
+  }
+
+  /**
+   * @param {number} workers among whom bulk work is shared
+   * @returns {import('./job.js').Task | undefined}
+   */
+  next(workers) {
+    const bulkIsDue = this.#bulk.length > 0 && this.#inARow >= URGENT_IN_A_ROW;
+    const urgent = bulkIsDue ? undefined : this.#urgent.shift();
+    this.#inARow = urgent ? this.#inARow + 1 : 0;
+    if (urgent) return urgent.take(CHUNK_MOST);
+    const job = this.#bulk.shift();
+    if (!job) return undefined;
+    const task = job.take(chunkTokens(job, workers));
+    if (job.waiting > 0) this.#bulk.push(job);
+    return task;
+  }
+}
+
+/**
+ * @param {Job} job
+ * @param {number} workers
+ */
+function chunkTokens(job, workers) {
+  const share = Math.ceil(job.tokensLeft / (workers * CHUNKS_PER_WORKER));
+  return Math.min(Math.max(share, CHUNK_LEAST), CHUNK_MOST);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of models and modules, whatever they come from.
+import { WispError, cancelled } from './errors.js';
+
+/**
+ * What Embedder.load takes: a path (in Node), a URL, a File or Blob, or bytes. The model that comes
+ * with the package unless given.
+ * @typedef {string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView}
+ *   ModelSource
+ */
+
+/**
+ * @typedef {object} Reading
+ * @property {AbortSignal} signal
+ * @property {(loaded: number, total: number | undefined) => void} progress in bytes
+ */
+
+/**
+ * @param {URL | string} url
+ * @param {AbortSignal} signal
+ * @returns {Promise<Response>} with a body
+ */
+export async function request(url, signal) {
+  const response = await orError(fetch(url, { signal }), `cannot fetch ${url}`, signal);
+  if (response.ok && response.body) return response;
+  throw new WispError(
+    response.status === 404 ? 'not_found' : 'io',
+    `cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trimEnd(),
+  );
+}
+
+/**
+ * Bytes a response's body should have, unless it is compressed or does not say.
+ * @param {Response} response
+ */
+export function bodySize(response) {
+  if (response.headers.get('content-encoding')) return undefined;
+  return Number(response.headers.get('content-length')) || undefined;
+}
+
+/**
+ * Reads a stream into memory that workers can share.
+ * @param {ReadableStream<Uint8Array>} stream
+ * @param {number | undefined} total
+ * @param {string} name
+ * @param {Reading} reading
+ * @returns {Promise<Uint8Array>}
+ */
+export async function readStream(stream, total, name, { signal, progress }) {
+  const parts = new Parts(total);
+  const reader = stream.getReader();
+  const cancel = () => void reader.cancel(signal.reason).catch(() => {});
+  signal.addEventListener('abort', cancel, { once: true });
+  try {
+    for (;;) {
+      const { done, value } = await orError(reader.read(), `cannot read ${name}`, signal);
+      if (signal.aborted) throw cancelled(signal);
+      if (done) return parts.join();
+      parts.add(value);
+      progress(parts.size, total);
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel);
+  }
+}
+
+/** Bytes that arrive part by part: put in place where their number is known, else joined. */
+class Parts {
+  size = 0;
+  /** @type {Uint8Array | undefined} */
+  #whole;
+  /** @type {Uint8Array[]} */
+  #parts = [];
+
+  /** @param {number | undefined} total */
+  constructor(total) {
+    if (total !== undefined) this.#whole = sharedBytes(total);
+  }
+
+  /** @param {Uint8Array} part */
+  add(part) {
+    if (this.#whole && this.size + part.length <= this.#whole.length) {
+      this.#whole.set(part, this.size);
+    } else {
+      this.#spill();
+      this.#parts.push(part);
+    }
+    this.size += part.length;
+  }
+
+  /** More has come than was said: what has been put in place becomes the first part. */
+  #spill() {
+    if (!this.#whole) return;
+    this.#parts = [this.#whole.subarray(0, this.size)];
+    this.#whole = undefined;
+  }
+
+  join() {
+    if (this.#whole?.length === this.size) return this.#whole;
+    this.#spill();
+    const whole = sharedBytes(this.size);
+    let at = 0;
+    for (const part of this.#parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
+  }
+}
+
+/**
+ * @param {number} size
+ * @returns {Uint8Array<SharedArrayBuffer>}
+ */
+export function sharedBytes(size) {
+  try {
+    return new Uint8Array(new SharedArrayBuffer(size));
+  } catch (cause) {
+    throw new WispError('memory', `out of memory: ${size} bytes for a model`, { cause });
+  }
+}
+
+/**
+ * A view of all the bytes of a buffer or view; undefined for anything else.
+ * @param {unknown} source
+ * @returns {Uint8Array | undefined}
+ */
+export function viewOf(source) {
+  const isView = ArrayBuffer.isView(source);
+  const buffer = isView ? source.buffer : source;
+  const isBuffer =
+    buffer instanceof ArrayBuffer ||
+    (typeof SharedArrayBuffer === 'function' && buffer instanceof SharedArrayBuffer);
+  if (!isBuffer) return undefined;
+  try {
+    return isView
+      ? new Uint8Array(buffer, source.byteOffset, source.byteLength)
+      : new Uint8Array(buffer);
+  } catch (cause) {
+    throw new WispError('argument', "the source's buffer is detached", { field: 'source', cause });
+  }
+}
+
+/**
+ * The bytes of a view, shared: those of its buffer if that is shared already, else a copy.
+ * @param {Uint8Array} view
+ * @returns {Uint8Array}
+ */
+export function share(view) {
+  if (view.buffer instanceof SharedArrayBuffer) return view;
+  const copy = sharedBytes(view.length);
+  copy.set(view);
+  return copy;
+}
+
+/** @param {unknown} source */
+export function wrongSource(source) {
+  return new WispError(
+    'argument',
+    `the model's source is ${source === null ? 'null' : `of type ${typeof source}`}: give a ` +
+      'path, URL, File, Blob or bytes, or nothing for the default model',
+    { field: 'source' },
+  );
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {string} what
+ * @param {AbortSignal} signal
+ * @returns {Promise<T>}
+ */
+async function orError(promise, what, signal) {
+  try {
+    return await promise;
+  } catch (cause) {
+    if (signal.aborted) throw cancelled(signal);
+    throw new WispError('io', `${what}: ${/** @type {Error} */ (cause).message}`, { cause });
+  }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Web Worker runs.
+import { serve } from './worker.js';
+
+const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
+const receive = serve((reply, transfer) => scope.postMessage(reply, transfer));
+scope.onmessage = ({ data }) => receive(data);
+scope.postMessage({ hello: await holdLock() });
+
+/**
+ * No event tells a page that a worker has ended. So it holds a lock until then, and the page waits
+ * for that lock. Browsers have locks where the context is secure.
+ * @returns {Promise<string | undefined>} the lock's name, undefined where there is none
+ */
+function holdLock() {
+  const { locks } = scope.navigator;
+  if (!locks) return Promise.resolve(undefined);
+  const name = `wisp-worker-${crypto.randomUUID()}`;
+  return new Promise((resolve) => {
+    const hold = () => {
+      resolve(name);
+      return new Promise(() => {});
+    };
+    locks.request(name, hold).catch(() => resolve(undefined));
+  });
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pool promises when things go wrong, for Node and for pages: each case gets what it needs
+// in an Env and throws where a promise is broken.
+
+/**
+ * @typedef {object} Env
+ * @property {typeof import('../../../js/node.js').Embedder} Embedder
+ * @property {any} model a small one
+ * @property {(query?: string) => any} makeWorker one that does wrong when it is told to
+ * @property {(worker: any) => void} killWorker from outside
+ * @property {(worker: any) => void} failMessage as if one could not be read
+ * @property {string} missingScript address of a script that is not there
+ */
+
+/** Longest time in which a promise must be settled. */
+const BOUND_MS = 15_000;
+
+/** @param {unknown} condition @param {string} message */
+function check(condition, message) {
+  if (!condition) throw new Error(message);
+}
+
+/** @param {number} ms */
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/**
+ * @template T
+ * @param {Promise<T>} promise
+ * @returns {Promise<T>}
+ */
+function inTime(promise) {
+  /** @type {any} */
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error('a promise was not settled')), BOUND_MS);
+  });
+  return /** @type {Promise<T>} */ (Promise.race([promise, late])).finally(() =>
+    clearTimeout(timer),
+  );
+}
+
+/**
+ * @param {Promise<unknown>} promise
+ * @param {string} code
+ * @param {RegExp} [message]
+ */
+async function rejects(promise, code, message = /./) {
+  const error = /** @type {any} */ (
+    await inTime(promise).then(
+      () => new Error('it was fulfilled'),
+      (reason) => reason,
+    )
+  );
+  check(
+    error.name === 'WispError' && error.code === code && message.test(error.message),
+    `expected '${code}' ${message}, got ${error.code}: ${error.message}`,
+  );
+  return error;
+}
+
+/**
+ * Workers that go wrong, and how many have been started.
+ * @param {Env} env
+ */
+function factory(env) {
+  const made = /** @type {any[]} */ ([]);
+  return {
+    made,
+    /** @type {(n: number) => string} query of the n-th worker's address */
+    queryOf: () => '',
+    make() {
+      const worker = env.makeWorker(this.queryOf(made.length));
+      made.push(worker);
+      return worker;
+    },
+  };
+}
+
+/**
+ * Runs `body` with an embedder of workers that go wrong when told to.
+ * @param {Env} env
+ * @param {any} options
+ * @param {(embedder: import('../../../js/node.js').Embedder,
+ *   workers: ReturnType<typeof factory>) => Promise<void>} body
+ */
+async function withEmbedder(env, options, body) {
+  const workers = factory(env);
+  const embedder = await inTime(
+    env.Embedder.load(env.model, { workers: 1, worker: () => workers.make(), ...options }),
+  );
+  try {
+    await body(embedder, workers);
+  } finally {
+    await inTime(embedder.destroy());
+  }
+}
+
+/** @param {import('../../../js/node.js').Embedder} embedder */
+async function works(embedder) {
+  const rows = await inTime(embedder.embed(['a', 'b', 'c']));
+  check(rows.count === 3 && rows.row(2).some((value) => value !== 0), 'the pool is not usable');
+}
+
+/**
+ * A fault in a call's worker: the call fails, others do not, the worker is replaced once.
+ * @param {string} text
+ * @param {string} code
+ * @param {RegExp} message
+ */
+function lost(text, code, message) {
+  return (/** @type {Env} */ env) =>
+    withEmbedder(env, { workers: 2 }, async (embedder, { made }) => {
+      const other = embedder.embed(['FAULT slow 50']);
+      await rejects(embedder.embed([text]), code, message);
+      await inTime(other);
+      await works(embedder);
+      check(made.length === 3, `${made.length} workers were made`);
+      check(embedder.stats().lostWorkers === 1, 'the worker does not count as lost');
+    });
+}
+
+/**
+ * A worker that does not start: load fails, and no further one is made.
+ * @param {string} query
+ * @param {any} [options]
+ */
+function bootFails(query, options) {
+  return async (/** @type {Env} */ env) => {
+    const workers = factory(env);
+    workers.queryOf = () => query;
+    const worker = () => workers.make();
+    await rejects(env.Embedder.load(env.model, { workers: 2, worker, ...options }), 'worker');
+    await pause(200);
+    check(workers.made.length === 2, `${workers.made.length} workers were made`);
+  };
+}
+
+/** @type {Record<string, (env: Env) => Promise<void>>} */
+export const cases = {
+  'a worker throws at work': lost('FAULT throw', 'worker', /thrown at work/),
+  'a worker throws in a later task': lost('FAULT later', 'worker', /thrown later/),
+  'the module traps': lost('FAULT trap', 'trap', /unreachable/),
+  'a worker exits at work': lost('FAULT exit', 'worker', /ended/),
+  'a worker sends a reply nobody asked for': lost('FAULT garbage', 'worker', /nobody asked/),
+
+  'a reply that is not one fails its call': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const error = await inTime(embedder.embed(['FAULT wrongRows'])).catch((reason) => reason);
+      check(error instanceof Error, 'it was taken for rows');
+      await works(embedder);
+    }),
+
+  'a worker exits while it is idle': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      await inTime(embedder.embed(['FAULT exitAfter']));
+      await pause(300);
+      check(made.length === 1, 'it was replaced though nobody needed it');
+      await works(embedder);
+      check(made.length === 2, `${made.length} workers were made`);
+    }),
+
+  'a worker is terminated at work': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      const call = embedder.embed(['FAULT slow 2000']);
+      await pause(50);
+      env.killWorker(made[0]);
+      await rejects(call, 'worker', /ended/);
+      await works(embedder);
+    }),
+
+  'a worker is terminated while it is idle': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      await works(embedder);
+      env.killWorker(made[0]);
+      await pause(100);
+      await works(embedder);
+    }),
+
+  'a worker is terminated while it starts': async (env) => {
+    const workers = factory(env);
+    const worker = () => {
+      const made = workers.make();
+      setTimeout(() => env.killWorker(made), 0);
+      return made;
+    };
+    const options = { workers: 1, worker, startTimeout: 1000 };
+    await rejects(env.Embedder.load(env.model, options), 'worker');
+    check(workers.made.length === 1, 'it was replaced');
+  },
+
+  'a message cannot be read': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      const call = embedder.embed(['FAULT slow 300']);
+      await pause(30);
+      env.failMessage(made[0]);
+      await rejects(call, 'worker', /cannot be read/);
+      await works(embedder);
+    }),
+
+  'workers throw while they start': bootFails('boot=throw'),
+  'workers exit while they start': bootFails('boot=exit', { startTimeout: 1000 }),
+  "a worker's script is not there": (env) =>
+    rejects(env.Embedder.load(env.model, { worker: env.missingScript }), 'worker'),
+  'a module that is no engine': async (env) => {
+    const empty = new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
+    await rejects(env.Embedder.load(env.model, { workers: 2, wasm: empty }), 'worker');
+  },
+  'a model that is none': async (env) => {
+    const bytes = new TextEncoder().encode('<!doctype html><p>Not found');
+    await rejects(env.Embedder.load(bytes, { workers: 2 }), 'format');
+    await rejects(env.Embedder.load(bytes, { workers: 0 }), 'format');
+    await rejects(env.Embedder.load(new Uint8Array(0)), 'format');
+  },
+  'a source of the wrong type': async (env) => {
+    for (const source of [null, 7, {}, () => {}]) {
+      await rejects(env.Embedder.load(/** @type {any} */ (source)), 'argument', /source/);
+    }
+  },
+  'options that cannot be cloned': (env) =>
+    rejects(
+      env.Embedder.load(env.model, { workers: 1, kernels: /** @type {any} */ (() => {}) }),
+      'worker',
+      /clone/,
+    ),
+
+  'one worker of several does not start: none stays': async (env) => {
+    const workers = factory(env);
+    workers.queryOf = (n) => (n === 2 ? 'boot=throw' : '');
+    const worker = () => workers.make();
+    await rejects(env.Embedder.load(env.model, { workers: 3, worker }), 'worker', /starting/);
+    check(workers.made.length === 3, `${workers.made.length} workers were made`);
+  },
+
+  'a replacement that does not start fails the calls that wait, and only they try again': (env) =>
+    withEmbedder(env, {}, async (embedder, workers) => {
+      workers.queryOf = () => 'boot=throw';
+      const waiting = embedder.embed(['FAULT slow 50']);
+      const behind = rejects(embedder.embed(['FAULT exit']), 'worker', /ended/);
+      const last = rejects(embedder.embed(['a', 'b']), 'worker', /starting/);
+      await inTime(waiting);
+      await behind;
+      await last;
+      await pause(200);
+      check(workers.made.length === 2, `${workers.made.length} workers were made`);
+      await rejects(embedder.embed(['a']), 'worker', /starting/);
+      await rejects(embedder.embed(['a']), 'worker', /starting/);
+      check(workers.made.length === 4, `${workers.made.length} workers were made`);
+      workers.queryOf = () => '';
+      await works(embedder);
+    }),
+
+  'memory cannot grow: an error, and the worker stays': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      await rejects(embedder.embed([`FAULT grow ${'words '.repeat(500)}`]), 'memory');
+      await works(embedder);
+      check(embedder.stats().lostWorkers === 0, 'the worker was lost');
+    }),
+
+  'aborted before the call': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const signal = AbortSignal.abort(new Error('no more'));
+      const error = await rejects(embedder.embed(['a'], { signal }), 'cancelled');
+      check(error.cause.message === 'no more', 'the reason is lost');
+      await rejects(embedder.tokenize('a', { signal }), 'cancelled');
+      await rejects(env.Embedder.load(env.model, { signal }), 'cancelled');
+      check(embedder.stats().texts === 0, 'it was computed all the same');
+    }),
+
+  'aborted in the queue': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const abort = new AbortController();
+      const before = embedder.embed(['FAULT slow 300']);
+      const queued = embedder.embed(['a', 'b'], { signal: abort.signal });
+      const after = embedder.embed(['a', 'b']);
+      setTimeout(() => abort.abort(), 20);
+      let first = '';
+      before.then(() => (first ||= 'the worker'));
+      await rejects(queued, 'cancelled');
+      first ||= 'abort';
+      check(first === 'abort', `${first} was first`);
+      await inTime(before);
+      await inTime(after);
+      check(embedder.stats().texts === 3, 'what was aborted was computed');
+    }),
+
+  'aborted while it runs': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const abort = new AbortController();
+      const running = embedder.embed(['FAULT slow 400'], { signal: abort.signal });
+      const start = performance.now();
+      setTimeout(() => abort.abort(), 20);
+      await rejects(running, 'cancelled');
+      const rejected = performance.now() - start;
+      await works(embedder);
+      check(rejected < performance.now() - start, 'abort waited for the worker');
+      check(embedder.stats().lostWorkers === 0, 'the worker was lost');
+    }),
+
+  'aborted after it is done': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const abort = new AbortController();
+      const rows = await inTime(embedder.embed(['a'], { signal: abort.signal }));
+      abort.abort();
+      check(rows.count === 1, 'no row');
+      await works(embedder);
+    }),
+
+  'a worker that stays with an aborted call is replaced': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      const abort = new AbortController();
+      const stuck = embedder.embed(['FAULT forever'], { signal: abort.signal });
+      setTimeout(() => abort.abort(), 20);
+      await rejects(stuck, 'cancelled');
+      await works(embedder);
+      check(made.length === 2, `${made.length} workers were made`);
+    }),
+
+  'a full queue refuses': (env) =>
+    withEmbedder(env, { queueLimit: 3 }, async (embedder) => {
+      const calls = [embedder.embed(['FAULT slow 200']), embedder.embed(['a', 'b', 'c'])];
+      await rejects(embedder.embed(['d']), 'busy', /queueLimit 3/);
+      await inTime(Promise.all(calls));
+      await works(embedder);
+    }),
+
+  'close drains, then refuses; twice is fine': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const calls = [embedder.embed(['FAULT slow 100']), embedder.embed(['a', 'b', 'c'])];
+      const closing = embedder.close();
+      await rejects(embedder.embed(['d']), 'closed');
+      await rejects(embedder.tokenize('d'), 'closed');
+      await inTime(Promise.all([closing, embedder.close(), embedder.close()]));
+      const [one, three] = await inTime(Promise.all(calls));
+      check(one.count === 1 && three.count === 3, 'rows are missing');
+      await inTime(embedder.destroy());
+    }),
+
+  'destroy rejects, whatever a worker does; twice is fine': (env) =>
+    withEmbedder(env, { workers: 2 }, async (embedder) => {
+      const stuck = rejects(embedder.embed(['FAULT forever']), 'closed', /destroyed/);
+      const waiting = rejects(embedder.embed(['a', 'b']), 'closed', /destroyed/);
+      await inTime(Promise.all([embedder.destroy(), embedder.destroy(), embedder.close()]));
+      await stuck;
+      await waiting;
+      await rejects(embedder.embed(['a']), 'closed');
+    }),
+
+  'destroy ends a close that waits': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const stuck = rejects(embedder.embed(['FAULT forever']), 'closed');
+      const closing = embedder.close();
+      await pause(20);
+      await inTime(embedder.destroy());
+      await inTime(closing);
+      await stuck;
+    }),
+
+  'a worker that ends while close waits': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const lostCall = rejects(embedder.embed(['FAULT exit']), 'worker');
+      const after = embedder.embed(['a', 'b']);
+      await inTime(embedder.close());
+      await lostCall;
+      check((await after).count === 2, 'what waited was not computed');
+    }),
+
+  'a progress callback that throws fails its own call': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const onProgress = () => {
+        throw new Error('of the callback');
+      };
+      const error = await embedder.embed(['a'], { onProgress }).catch((reason) => reason);
+      check(error.message === 'of the callback', String(error));
+      await works(embedder);
+    }),
+
+  'wrong arguments are refused before any work': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      const wrong = /** @type {any} */ ([undefined, null, 7, {}, [1], new Array(2), [Symbol('s')]]);
+      for (const texts of wrong) await rejects(embedder.embed(texts), 'argument', /texts/);
+      for (const dimensions of /** @type {any} */ ([0, -1, 1.5, 1e9, NaN, '3'])) {
+        await rejects(embedder.embed(['a'], { dimensions }), 'argument', /dimensions/);
+      }
+      await rejects(embedder.embed(['a'], { prompt: /** @type {any} */ (3) }), 'argument');
+      await rejects(embedder.tokenize(/** @type {any} */ (undefined)), 'argument');
+      for (const workers of /** @type {any} */ ([-1, 1.5, NaN, '2'])) {
+        await rejects(env.Embedder.load(env.model, { workers }), 'argument', /workers/);
+      }
+      check((await embedder.embed([])).length === 0, 'rows of no texts');
+      await works(embedder);
+    }),
+
+  "a caller's buffers stay his own": async (env) => {
+    const bytes = new Uint8Array(await (await asBlob(env.model)).arrayBuffer());
+    const embedder = await env.Embedder.load(bytes.buffer, { workers: 1 });
+    try {
+      check(bytes.length > 0, 'the buffer was taken');
+      bytes.fill(0);
+      await works(embedder);
+    } finally {
+      await embedder.close();
+    }
+    structuredClone(bytes, { transfer: [bytes.buffer] });
+    await rejects(env.Embedder.load(bytes), 'argument', /detached/);
+  },
+
+  'loading is aborted': async (env) => {
+    for (const phase of ['model', 'workers']) {
+      const abort = new AbortController();
+      const loading = env.Embedder.load(env.model, {
+        workers: 2,
+        signal: abort.signal,
+        onProgress: (progress) => progress.phase === phase && abort.abort(),
+      });
+      await rejects(loading, 'cancelled');
+    }
+  },
+
+  'single texts overtake bulk work, which goes on': (env) =>
+    withEmbedder(env, {}, async (embedder) => {
+      let bulkDone = false;
+      const texts = Array.from({ length: 400 }, (_, i) => `water ${'words '.repeat(30)} ${i}`);
+      const bulk = embedder.embed(['FAULT slow 50', ...texts]).then(() => (bulkDone = true));
+      for (let i = 0; i < 10; i++) await inTime(embedder.embed([`single ${i}`]));
+      check(!bulkDone, 'ten single texts waited for all of 401');
+      await inTime(bulk);
+    }),
+};
+
+/** @param {any} model */
+const asBlob = async (model) => (model instanceof Blob ? model : (await fetch(model)).blob());

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker of the package that goes wrong when it is told to: by the query of its script's address
+// while it starts ("?boot=throw"), later by a text ("FAULT exit").
+import { serve } from '../../../js/worker.js';
+
+/** A module whose one function, f, executes "unreachable". */
+// prettier-ignore
+const TRAP = new Uint8Array([
+  0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00,
+  0x01, 0x04, 0x01, 0x60, 0x00, 0x00, //        type: () -> ()
+  0x03, 0x02, 0x01, 0x00,
+  0x07, 0x05, 0x01, 0x01, 0x66, 0x00, 0x00, //  export "f"
+  0x0a, 0x05, 0x01, 0x03, 0x00, 0x00, 0x0b, //  unreachable
+]);
+
+/** @type {any} the exports of the engine's instance */
+let exports;
+let trapNext = false;
+
+/**
+ * @typedef {object} Host what differs between Node and browsers
+ * @property {(message: any, transfer?: any) => void} post
+ * @property {() => void} exit
+ */
+
+/** @param {string} boot */
+export async function failAtBoot(boot, /** @type {Host} */ host) {
+  if (boot === 'throw') throw new Error('thrown while starting');
+  if (boot === 'exit') host.exit();
+  if (boot === 'exit' || boot === 'silence') await new Promise(() => {});
+}
+
+/** @param {Host} host */
+export function serveFaults(host) {
+  watchInstances();
+  const receive = serve(host.post);
+  return (/** @type {any} */ request) => {
+    const fault = /^FAULT (\w+) ?(.*)/.exec(request.type === 'embed' ? request.texts[0] : '');
+    return fault ? FAULTS[fault[1]]({ request, host, receive, rest: fault[2] }) : receive(request);
+  };
+}
+
+/** Lets engine_embed trap when it is to, and keeps the exports at hand. */
+function watchInstances() {
+  const trap = /** @type {() => void} */ (
+    new WebAssembly.Instance(new WebAssembly.Module(TRAP)).exports.f
+  );
+  const { instantiate } = WebAssembly;
+  /** @type {any} */ (WebAssembly).instantiate = async (
+    /** @type {any} */ module,
+    /** @type {any} */ imports,
+  ) => {
+    const instance = /** @type {any} */ (await instantiate(module, imports));
+    exports = {
+      ...instance.exports,
+      /** @param {any[]} values */
+      engine_embed: (...values) => (trapNext ? trap() : instance.exports.engine_embed(...values)),
+    };
+    return { exports };
+  };
+}
+
+/** @param {number} ms */
+function work(ms) {
+  for (const start = performance.now(); performance.now() - start < ms;);
+}
+
+/**
+ * @type {Record<string, (at: { request: any, host: Host, receive: (request: any) => any,
+ *   rest: string }) => any>}
+ */
+const FAULTS = {
+  throw() {
+    throw new Error('thrown at work');
+  },
+  later() {
+    setTimeout(() => {
+      throw new Error('thrown later');
+    }, 10);
+  },
+  trap({ request, receive }) {
+    trapNext = true;
+    return receive(request);
+  },
+  exit({ host }) {
+    host.exit();
+  },
+  /** Answers as it should, then ends. */
+  async exitAfter({ request, receive, host }) {
+    await receive(request);
+    host.exit();
+  },
+  garbage({ host }) {
+    host.post({ id: -1, type: 'done', value: 'garbage' });
+  },
+  wrongRows({ request, host }) {
+    host.post({ id: request.id, type: 'done', value: null, usage: undefined });
+  },
+  /** All memory that the module can have is taken while the engine runs. */
+  async grow({ request, receive }) {
+    const blocks = [];
+    for (let bytes = 1 << 26; bytes >= 64;) {
+      const block = exports.allocate(bytes);
+      if (block) blocks.push(block);
+      else bytes >>= 4;
+    }
+    // What the request's text takes is given back: the engine is to fail, not the way to it.
+    exports.release(blocks.pop());
+    await receive(request);
+    blocks.forEach((block) => exports.release(block));
+  },
+  heap() {
+    const hoard = [];
+    for (;;) hoard.push(new Array(1e5).fill(Math.random()));
+  },
+  slow({ request, receive, rest }) {
+    work(Number(rest));
+    return receive(request);
+  },
+  forever() {
+    for (;;);
+  },
+};
