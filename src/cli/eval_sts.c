@@ -78,8 +78,10 @@ static int parse_line(const struct evaluation *e, size_t number, wisp_text line,
 
 static bool grow(double **values, size_t n) {
     double *moved = realloc(*values, n * sizeof *moved);
-    *values = moved ? moved : *values;
-    return moved != NULL;
+    if (!moved)
+        return false;
+    *values = moved;
+    return true;
 }
 
 static bool reserve_pairs(struct evaluation *e, size_t pairs) {

@@ -9,6 +9,7 @@
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#include <stdatomic.h>
 
 static bool runs_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -17,7 +18,7 @@ static bool runs_avx512(void) {
 }
 
 /* Tile registers that the system saves, and their int8 products. */
-static bool runs_amx(void) {
+static bool finds_amx(void) {
     enum { XCR0_TILES = 3 << 17, AMX_TILE_AND_INT8 = 3 << 24, OSXSAVE = 1 << 27 };
     unsigned a, b, c, d, states, high;
     if (!runs_avx512() || !__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE))
@@ -26,6 +27,18 @@ static bool runs_amx(void) {
     if ((states & XCR0_TILES) != XCR0_TILES || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return false;
     return (d & AMX_TILE_AND_INT8) == AMX_TILE_AND_INT8 && amx_permitted();
+}
+
+/* Asks once: cpuid leaves a virtual machine, which takes tens of microseconds. */
+static bool runs_amx(void) {
+    enum { UNKNOWN, NO, YES };
+    static atomic_int answer = UNKNOWN;
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known == UNKNOWN) {
+        known = finds_amx() ? YES : NO;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == YES;
 }
 
 static bool runs_avx2(void) {
