@@ -250,7 +250,10 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 	$(call run_tests,$(TESTS_wasm_simd128),node)
 	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
+# Other Nodes and browsers are for some tests only, which say so where they are missing. CI misses
+# nothing.
 test-js: build/wisp wasm | .tools/stamp/node_modules
+	$(Q)$(SETUP) nodes chromium firefox $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
 # The tokenizer against Hugging Face's, and the generated tables against their generator.

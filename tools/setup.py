@@ -56,6 +56,9 @@ COMPONENTS = {
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),
+    "nodes": Component(
+        "scripting", 1, programs("node22", "node24"), (), "Node 22 and 24, for the tests of the package",
+        "look at the npm message above"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(

@@ -85,3 +85,13 @@ export function smallModel() {
   }
   return path;
 }
+
+/**
+ * Why a test that needs a program of .tools/bin is skipped, or false where it is there. CI skips
+ * nothing.
+ * @param {string} name
+ */
+export const noTool = (name) =>
+  existsSync(`${ROOT}.tools/bin/${name}`) || process.env.CI
+    ? false
+    : `.tools/bin/${name} is not there (python3 tools/setup.py says why)`;

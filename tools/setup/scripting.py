@@ -1,12 +1,16 @@
 """The packages that Python and Node scripts of this repository use, as pinned in their lists."""
 
 import importlib.util
+import platform
 import shutil
 import sys
 
 from .apt import fetch_debs
 from .prefix import unpack
-from .workspace import REPO, TOOLS, SetupError, building, run, scratch, step, write_wrapper
+from .workspace import BIN, REPO, TOOLS, SetupError, building, run, scratch, step, write_wrapper
+
+# The package is to work in these, beside the Node that is on PATH.
+NODES = {"22": "22.23.3", "24": "24.21.0"}
 
 REQUIREMENTS = REPO / "tools/requirements.txt"
 
@@ -46,3 +50,22 @@ def install_node_modules():
     command = "ci" if (REPO / "package-lock.json").exists() else "install"
     with step(f"npm {command}"):
         run([npm, command, "--no-audit", "--no-fund", "--ignore-scripts", "--cache", TOOLS / "npm-cache"], cwd=REPO)
+
+
+def install_nodes():
+    """Newer Nodes, as npm packages hold them."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine())
+    if not machine:
+        raise SetupError(f"npm has no package of Node for {platform.machine()}")
+    with building("nodes") as folder:
+        for name, version in NODES.items():
+            (folder / name).mkdir()
+            (folder / name / "package.json").write_text("{}", encoding="utf-8")
+            with step(f"fetching Node {version}"):
+                run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--cache",
+                     TOOLS / "npm-cache", f"node-linux-{machine}@{version}"], cwd=folder / name)
+    for name, version in NODES.items():
+        write_wrapper(f"node{name}", f'exec "$tools/nodes/{name}/node_modules/node-linux-{machine}/bin/node" "$@"\n')
+        found = run([BIN / f"node{name}", "--version"]).strip()
+        if found != f"v{version}":
+            raise SetupError(f"node{name} says that it is {found}")

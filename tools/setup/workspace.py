@@ -19,7 +19,7 @@ WRAPPER_HEAD = """\
 # Written by tools/setup.py.
 self=$0
 [ -L "$self" ] && self=$(readlink -f "$self")
-tools=$(CDPATH= cd -- "${self%/*}/.." && pwd)
+tools=$(CDPATH= cd -- "${self%/*}/.." && pwd -P)
 """
 
 

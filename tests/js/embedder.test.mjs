@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The package in Node as a user meets it: sources, results, progress, ends.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openAsBlob, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { pickBuild } from '../../js/builds.js';
+import { Engine } from '../../js/engine.js';
+import { Embedder, Rows, WispError } from '../../js/node.js';
+import { compileBuild } from '../../js/platform-node.js';
+import { estimateTokens } from '../../js/tokens.js';
+import { DEFAULT_MODEL_PATH, ROOT, noShared, readShared, smallModel } from './support.mjs';
+
+const ENTRY = new URL('../../js/node.js', import.meta.url).href;
+const SMALL = smallModel();
+
+/** @param {Float32Array} rows */
+const plain = (rows) => new Float32Array(rows.buffer);
+
+describe('golden texts', { skip: noShared }, () => {
+  const texts = noShared
+    ? []
+    : JSON.parse(String(readShared('golden/all-MiniLM-L6-v2/texts.json')));
+  /** @type {Float32Array} */
+  let expected;
+  before(async () => {
+    const bytes = new Uint8Array(readFileSync(DEFAULT_MODEL_PATH));
+    const engine = await Engine.open(await compileBuild(pickBuild()), bytes);
+    expected = engine.embed(texts);
+    engine.close();
+  });
+
+  for (const workers of [1, 4]) {
+    test(`${workers} workers: the bits of the module alone, in any order`, async () => {
+      const embedder = await Embedder.load(undefined, { workers });
+      // A permutation: 522 and 199 have no common divisor.
+      const order = texts.map((/** @type {string} */ _, /** @type {number} */ i) =>
+        workers === 1 ? i : (i * 199) % texts.length,
+      );
+      const rows = await embedder.embed(order.map((/** @type {number} */ i) => texts[i]));
+      await embedder.close();
+      assert.equal(rows.count, texts.length);
+      order.forEach((/** @type {number} */ place, /** @type {number} */ i) =>
+        assert.deepEqual(
+          rows.row(i),
+          expected.subarray(place * rows.dimensions, (place + 1) * rows.dimensions),
+          `text ${place}`,
+        ),
+      );
+    });
+  }
+
+  test('estimates of token counts are near enough to deal work by', () => {
+    const ids = JSON.parse(String(readShared('golden/all-MiniLM-L6-v2/ids.json')));
+    let estimated = 0;
+    let counted = 0;
+    texts.slice(0, 450).forEach((/** @type {string} */ text, /** @type {number} */ i) => {
+      const estimate = estimateTokens(text, 256);
+      assert.ok(estimate <= 256 && estimate >= 2);
+      assert.ok(Math.max(estimate / ids[i].length, ids[i].length / estimate) < 2, text);
+      estimated += estimate;
+      counted += ids[i].length;
+    });
+    assert.ok(Math.abs(estimated / counted - 1) < 0.2, `${estimated} for ${counted}`);
+  });
+});
+
+describe('sources', () => {
+  const bytes = new Uint8Array(readFileSync(SMALL));
+  /** @type {import('node:http').Server} */
+  let server;
+  let address = '';
+  before(async () => {
+    server = createServer((request, response) => {
+      if (request.url === '/model') {
+        response.setHeader('Content-Length', bytes.length);
+        response.end(bytes);
+      } else if (request.url === '/chunked') {
+        response.write(bytes.subarray(0, 1000));
+        response.end(bytes.subarray(1000));
+      } else if (request.url === '/short') {
+        response.setHeader('Content-Length', bytes.length);
+        response.write(bytes.subarray(0, 1000));
+        setTimeout(() => response.destroy(), 20);
+      } else if (request.url === '/page') {
+        response.end('<!doctype html><p>Please log in');
+      } else if (request.url === '/stalls') {
+        response.write('G');
+      } else {
+        response.statusCode = request.url === '/down' ? 503 : 404;
+        response.end();
+      }
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+    address = `http://127.0.0.1:${port}`;
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test('a path, URLs, a Blob, a File and bytes give the same', async () => {
+    const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+    shared.set(bytes);
+    const padded = new Uint8Array(bytes.length + 10);
+    padded.set(bytes, 5);
+    const sources = [
+      SMALL,
+      pathToFileURL(SMALL),
+      pathToFileURL(SMALL).href,
+      `${address}/model`,
+      new URL(`${address}/chunked`),
+      await openAsBlob(SMALL),
+      bytes,
+      bytes.buffer,
+      Buffer.from(bytes),
+      padded.subarray(5, 5 + bytes.length),
+      new DataView(bytes.buffer),
+      shared,
+      shared.buffer,
+    ];
+    /** @type {Float32Array | undefined} */
+    let expected;
+    for (const source of sources) {
+      const embedder = await Embedder.load(source, { workers: 1 });
+      const rows = await embedder.embed(['find the water', '']);
+      assert.equal(embedder.info().modelBytes, bytes.length);
+      await embedder.close();
+      expected ??= plain(rows);
+      assert.deepEqual(plain(rows), expected);
+    }
+  });
+
+  test('what cannot be read is named', async () => {
+    for (const [source, code, message] of /** @type {[any, string, RegExp][]} */ ([
+      ['/no/such/model.gguf', 'not_found', /no\/such\/model\.gguf/],
+      [ROOT, 'io', /EISDIR/],
+      [`${address}/gone`, 'not_found', /gone: HTTP 404/],
+      [`${address}/down`, 'io', /down: HTTP 503/],
+      [`${address}/short`, 'io', /short/],
+      [`${address}/page`, 'format', /magic/],
+      ['http://127.0.0.1:1/', 'io', /127\.0\.0\.1:1/],
+    ])) {
+      await assert.rejects(Embedder.load(source), (/** @type {WispError} */ error) => {
+        assert.ok(error instanceof WispError);
+        assert.equal(error.code, code, String(source));
+        assert.match(error.message, message);
+        return true;
+      });
+    }
+  });
+
+  test('a download that stalls can be aborted', async () => {
+    const signal = AbortSignal.timeout(100);
+    await assert.rejects(Embedder.load(`${address}/stalls`, { signal }), { code: 'cancelled' });
+  });
+});
+
+describe('the default model', () => {
+  /** @type {Embedder} */
+  let embedder;
+  /** @type {import('../../js/embedder.js').LoadProgress[]} */
+  const progress = [];
+  before(async () => {
+    const onProgress = (/** @type {import('../../js/embedder.js').LoadProgress} */ p) =>
+      void progress.push(p);
+    embedder = await Embedder.load(undefined, { workers: 2, onProgress });
+  });
+  after(() => embedder.close());
+
+  test('loads with progress, and says what it is and why', () => {
+    const total = readFileSync(DEFAULT_MODEL_PATH).length;
+    const model = progress.filter(({ phase }) => phase === 'model');
+    assert.deepEqual(model.at(-1), { phase: 'model', loaded: total, total });
+    model.reduce((last, { loaded }) => (assert.ok(loaded > last), loaded), 0);
+    assert.deepEqual(progress.at(-1), { phase: 'workers', loaded: 2, total: 2 });
+    const info = embedder.info();
+    assert.equal(info.name, 'wisp-minilm-l6-relu');
+    assert.equal(info.workers, 2);
+    assert.equal(info.sharedMemory, true);
+    assert.match(info.build, /wasm (simd128|relaxed)/);
+    assert.match(info.reasons.build, /relaxed SIMD/);
+    assert.equal(info.reasons.workers, 'asked for');
+    assert.match(info.reasons.memory, /shares memory/);
+  });
+
+  test('rows are one Float32Array', async () => {
+    const rows = await embedder.embed(['one', 'two', 'three']);
+    assert.ok(rows instanceof Rows && rows instanceof Float32Array);
+    assert.deepEqual([rows.length, rows.count, rows.dimensions], [3 * 384, 3, 384]);
+    assert.equal(Object.getPrototypeOf(rows.slice(0, 2)), Float32Array.prototype);
+    const second = rows.row(1);
+    assert.equal(second.buffer, rows.buffer);
+    assert.deepEqual(second, plain(await embedder.embed('two')));
+    for (const i of [-1, 3, 0.5, NaN]) assert.throws(() => rows.row(i), RangeError);
+    assert.equal((await embedder.embed([])).count, 0);
+  });
+
+  test('dimensions, prompts, progress and tokens', async () => {
+    const short = await embedder.embed(['x', 'y'], { dimensions: 10 });
+    assert.deepEqual([short.length, short.dimensions], [20, 10]);
+    assert.ok(Math.abs(Math.hypot(...short.row(1)) - 1) < 1e-6);
+    await assert.rejects(embedder.embed(['x'], { dimensions: 385 }), { field: 'dimensions' });
+    const prompted = await embedder.embed(['x'], { prompt: 'query: ' });
+    assert.deepEqual(plain(prompted), plain(await embedder.embed(['query: x'])));
+    const seen = /** @type {number[]} */ ([]);
+    const texts = Array.from({ length: 100 }, (_, i) => `text ${i} ${'word '.repeat(i % 9)}`);
+    await embedder.embed(texts, { onProgress: ({ done }) => void seen.push(done) });
+    assert.ok(seen.length > 1);
+    assert.equal(seen.at(-1), 100);
+    assert.deepEqual([...(await embedder.tokenize('Hello, world!'))], [101, 7592, 1010, 2088, 999, 102]); // prettier-ignore
+  });
+
+  test('on the calling thread: the same bits', async () => {
+    const local = await Embedder.load(undefined, { workers: 0 });
+    assert.equal(local.info().workers, 0);
+    assert.equal(local.info().sharedMemory, false);
+    const texts = ['one', 'and two', '', 'three '.repeat(20)];
+    const rows = await local.embed(texts);
+    assert.deepEqual(plain(rows), plain(await embedder.embed(texts)));
+    await local.close();
+    await assert.rejects(local.embed(['x']), { code: 'closed' });
+  });
+
+  test('a choice of module: an address or a compiled one', async () => {
+    const url = new URL('../../js/wisp-simd128.wasm', import.meta.url);
+    for (const wasm of [url, await compileBuild('simd128')]) {
+      const other = await Embedder.load(SMALL, { workers: 1, wasm });
+      assert.match(other.info().build, /wasm simd128/);
+      assert.equal(other.info().reasons.build, 'given');
+      await other.close();
+    }
+    const wasm = new URL('../../package.json', import.meta.url);
+    await assert.rejects(Embedder.load(SMALL, { wasm }), { code: 'unsupported' });
+  });
+
+  test('statistics', async () => {
+    const before = embedder.stats();
+    await embedder.embed(['one', 'two', 'word '.repeat(400)]);
+    const after = embedder.stats();
+    assert.equal(after.texts - before.texts, 3);
+    assert.equal(after.truncatedTexts - before.truncatedTexts, 1);
+    assert.equal(after.tokens - before.tokens, 3 + 3 + 256);
+    assert.ok(after.memoryBytes > 2 * 19e6 && after.forwardSeconds > before.forwardSeconds);
+    assert.deepEqual([after.workers, after.busyWorkers, after.waitingTexts], [2, 0, 0]);
+  });
+});
+
+describe('the end of the process', () => {
+  /** @param {string} script */
+  async function run(script) {
+    const args = ['--input-type=module', '--eval', `import { Embedder } from '${ENTRY}';${script}`];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    let out = '';
+    child.stdout.on('data', (chunk) => (out += chunk));
+    child.stderr.on('data', (chunk) => (out += chunk));
+    const [code] = await once(child, 'close');
+    return { code, out };
+  }
+
+  test('comes by itself, closed or not, and not before calls are done', async () => {
+    const load = `const e = await Embedder.load(${JSON.stringify(SMALL)}, { workers: 2 });`;
+    for (const script of [
+      `${load} console.log((await e.embed(['a', 'b'])).count);`,
+      `${load} console.log((await e.embed(['a', 'b'])).count); await e.close();`,
+      `${load} e.embed(['a', 'b']).then((rows) => console.log(rows.count));`,
+      `${load} await e.destroy(); console.log(2);`,
+      `${load} console.log(2);`,
+    ]) {
+      assert.deepEqual(await run(script), { code: 0, out: '2\n' }, script);
+    }
+  });
+
+  test('importing does nothing', async () => {
+    const { code, out } = await run(
+      `console.log(JSON.stringify([process.getActiveResourcesInfo().filter((name) => /Worker|FS|Port/.test(name)), Object.keys(globalThis).filter((k) => /wisp/i.test(k))]));`,
+    );
+    assert.deepEqual({ code, out }, { code: 0, out: '[[],[]]\n' });
+  });
+});

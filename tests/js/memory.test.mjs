@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory over many texts and many embedders, and what is left of them.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Embedder } from '../../js/node.js';
+import { shortTexts } from './pool/texts.mjs';
+import { smallModel } from './support.mjs';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc');
+
+/** Megabytes resident, and of JavaScript objects, once garbage is gone. */
+async function memoryInUse() {
+  for (let i = 0; i < 3; i++) {
+    collectGarbage();
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  const { rss, heapUsed } = process.memoryUsage();
+  return { resident: rss / 1e6, heap: heapUsed / 1e6 };
+}
+
+/**
+ * Threads and allocators make resident memory go up and down by some megabytes; what is lost in
+ * each round shows in the heap, or as much more than that.
+ * @param {{ resident: number, heap: number }} before
+ * @param {{ resident: number, heap: number }} after
+ */
+function assertFlat(before, after) {
+  assert.ok(after.heap < before.heap + 1, `heap: ${before.heap} MB became ${after.heap} MB`);
+  assert.ok(
+    after.resident < before.resident + 40,
+    `resident: ${before.resident} MB became ${after.resident} MB`,
+  );
+}
+
+/** Growth of a worker's memory after the 2,000th text: chunks are cut by who is idle when. */
+const WORKSPACE = 2e6;
+
+/** Threads and open files of this process. */
+const countHandles = () => ({
+  threads: readdirSync('/proc/self/task').length,
+  files: readdirSync('/proc/self/fd').length,
+});
+
+test('10,000 texts through 2 workers: flat after the 2,000th', async () => {
+  const embedder = await Embedder.load(undefined, { workers: 2 });
+  let settled = { resident: 0, heap: 0 };
+  let settledBytes = 0;
+  for (let done = 0; done < 10_000; done += 500) {
+    if (done === 2000) {
+      settled = await memoryInUse();
+      settledBytes = embedder.stats().memoryBytes;
+    }
+    await embedder.embed(shortTexts(500, done));
+  }
+  const { memoryBytes, texts } = embedder.stats();
+  const ended = await memoryInUse();
+  await embedder.close();
+  assert.equal(texts, 10_000);
+  assert.ok(memoryBytes < settledBytes + 2 * WORKSPACE, `${settledBytes} became ${memoryBytes}`);
+  assertFlat(settled, ended);
+});
+
+/**
+ * @param {number} times
+ * @param {string | undefined} source
+ */
+async function cycle(times, source) {
+  for (let i = 0; i < times; i++) {
+    const embedder = await Embedder.load(source, { workers: 1 });
+    await embedder.embed(['one', 'two']);
+    await (i % 2 ? embedder.close() : embedder.destroy());
+  }
+}
+
+for (const [times, source] of /** @type {const} */ ([
+  [200, smallModel()],
+  [20, undefined],
+])) {
+  const model = source ? 'a small model' : 'the default model';
+  test(`${times} times load, embed, close of ${model}: flat, nothing left`, async () => {
+    await cycle(times / 4, source);
+    const handles = countHandles();
+    const before = await memoryInUse();
+    await cycle((times * 3) / 4, source);
+    assertFlat(before, await memoryInUse());
+    assert.deepEqual(countHandles(), handles);
+  });
+}
