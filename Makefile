@@ -39,7 +39,7 @@ PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard s
             $(wildcard src/quant/*.c src/models/*.c src/attention/*.c src/text/*.c) \
             $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \
-            $(addprefix src/kernels/, scalar.c pack.c select.c)
+            $(addprefix src/kernels/, scalar.c pack.c select.c sparse_scalar.c sparse_pack.c)
 HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
           src/engine/open_path.c src/engine/convert.c

@@ -168,7 +168,7 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_F32] = "gemm_f32",     [QUANTISE] = "quantise", [GEMM_INT8] = "gemm_int8",
         [LAYER_NORM] = "layer_norm", [GELU] = "gelu",         [RELU] = "relu",
         [SOFTMAX] = "softmax",       [ADD] = "add",           [DOT] = "dot",
-        [ATTENTION] = "attention",
+        [ATTENTION] = "attention",   [SPARSE] = "sparse",
     };
     return names[kernel];
 }

@@ -92,6 +92,7 @@ enum kernel {
     ADD,
     DOT,
     ATTENTION, /* several of them together */
+    SPARSE,    /* those of sparse.h */
     KERNELS
 };
 
@@ -168,6 +169,12 @@ void test_softmax(void **state);
 void test_softmax_exponential(void **state);
 void test_quantise(void **state);
 void test_rows_special_values(void **state);
+
+/* kernel_sparse.c */
+void test_pack_quads(void **state);
+void test_sparse_random_layers(void **state);
+void test_sparse_extremes(void **state);
+void test_sparse_never_saturates(void **state);
 
 /* The times of every set and kernel, as a table. */
 void kernel_bench(void);

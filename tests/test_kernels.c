@@ -52,6 +52,10 @@ static int run_all(void) {
         cmocka_unit_test(test_softmax_exponential),
         cmocka_unit_test(test_quantise),
         cmocka_unit_test(test_rows_special_values),
+        cmocka_unit_test(test_pack_quads),
+        cmocka_unit_test(test_sparse_random_layers),
+        cmocka_unit_test(test_sparse_extremes),
+        cmocka_unit_test(test_sparse_never_saturates),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

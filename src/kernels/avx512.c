@@ -6,6 +6,10 @@ enum { F32_ROWS = 12, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 4 };
 
 #include "kernels/rows_template.h"
 
+enum { DOWN_VECTORS = 24 };
+
+#include "kernels/sparse_template.h"
+
 #include "kernels/gemm_template.h"
 
 const struct kernels kernels_avx512 = KERNELS_WITH_UNSIGNED("avx512");

@@ -229,4 +229,5 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
      .relu = rows_relu,                                                                            \
      .softmax = rows_softmax,                                                                      \
      .add = rows_add,                                                                              \
-     .dot = rows_dot}
+     .dot = rows_dot,                                                                              \
+     .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned}

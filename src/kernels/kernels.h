@@ -80,6 +80,8 @@ struct kernels {
 
     /* The sum of a[i] b[i]. */
     float (*dot)(const float *a, const float *b, size_t n);
+
+    const struct sparse_kernels *sparse; /* sparse.h */
 };
 
 extern const struct kernels kernels_scalar;

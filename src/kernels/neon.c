@@ -6,6 +6,10 @@ enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 4, INT8_VECTORS = 4 };
 
 #include "kernels/rows_template.h"
 
+enum { DOWN_VECTORS = 24 };
+
+#include "kernels/sparse_template.h"
+
 #include "kernels/gemm_template.h"
 
 const struct kernels kernels_neon = KERNELS_WITH_SIGNED("neon");

@@ -7,6 +7,10 @@ enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"
 
+enum { DOWN_VECTORS = 12 };
+
+#include "kernels/sparse_template.h"
+
 #include "kernels/gemm_template.h"
 
 /* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's

@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "kernels/kernels.h"
+#include "kernels/sparse.h"
 
 enum { PANEL = 4 };
 
@@ -144,4 +145,5 @@ const struct kernels kernels_scalar = {
     .softmax = softmax,
     .add = add,
     .dot = dot,
+    .sparse = &sparse_scalar,
 };

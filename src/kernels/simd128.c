@@ -6,6 +6,10 @@ enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"
 
+enum { DOWN_VECTORS = 8 };
+
+#include "kernels/sparse_template.h"
+
 #include "kernels/gemm_template.h"
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");

@@ -12,6 +12,14 @@
  *   vi_store_u8_4   the same for four vectors in a row
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
+ *
+ * and for the sparse kernels, where the 16 bytes of a chunk fill a vector or a part of one:
+ *
+ *   vi_load_activations16    16 bytes, repeated
+ *   vi_load_all_activations  as many bytes as fill a vector; vi_broadcast_weights: 4, repeated
+ *   vi_store_quad            the sums of each 4 lanes of what are 16 lanes together, 4 numbers
+ *   vf_load_groups           4 floats from each of VF_LANES / 4 places
+ *   append_above(a,b,i,to)   i + the lanes in which a > b; how many; writes up to VF_LANES
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

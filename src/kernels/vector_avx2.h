@@ -147,3 +147,55 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     const __m256i odd = _mm256_madd_epi16(x.odd, w.odd);
     return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 }
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
+
+ALWAYS_INLINE vi vi_load(const int32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
+    _mm256_storeu_si256((__m256i *)(void *)p, x);
+}
+
+ALWAYS_INLINE vi_activations pairs_of_activations(__m256i bytes) {
+    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
+                            .odd = _mm256_srli_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return pairs_of_activations(
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    const __m256i bytes = _mm256_set1_epi32(four);
+    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
+                        .odd = _mm256_srai_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+    const __m256i pairs = _mm256_hadd_epi32(sums[0], sums[1]); /* a a c c, b b d d */
+    const __m256i all = _mm256_hadd_epi32(pairs, pairs);       /* a c a c, b d b d */
+    const __m128i ac = _mm256_castsi256_si128(all), bd = _mm256_extracti128_si256(all, 1);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_unpacklo_epi32(ac, bd));
+}
+
+ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(groups[0])),
+                                _mm_loadu_ps(groups[1]), 1);
+}
+
+ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
+    size_t n = 0;
+    for (unsigned above = (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)); above;
+         above &= above - 1)
+        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
+    return n;
+}

@@ -124,3 +124,48 @@ ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return _mm512_dpbusd_epi32(sum, x, w);
 }
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
+
+ALWAYS_INLINE vi vi_load(const int32_t *p) {
+    return _mm512_loadu_si512(p);
+}
+
+ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
+    _mm512_storeu_si512(p, x);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return _mm512_loadu_si512(p);
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+    const vi pairs = _mm512_add_epi32(sums[0], _mm512_shuffle_epi32(sums[0], _MM_PERM_BADC));
+    const vi all = _mm512_add_epi32(pairs, _mm512_shuffle_epi32(pairs, _MM_PERM_CDAB));
+    const vi first = _mm512_maskz_compress_epi32(0x1111, all);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(first));
+}
+
+ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
+    const __m512 a = _mm512_castps128_ps512(_mm_loadu_ps(groups[0]));
+    const __m512 ab = _mm512_insertf32x4(a, _mm_loadu_ps(groups[1]), 1);
+    const __m512 abc = _mm512_insertf32x4(ab, _mm_loadu_ps(groups[2]), 2);
+    return _mm512_insertf32x4(abc, _mm_loadu_ps(groups[3]), 3);
+}
+
+ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __mmask16 above = _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+    const __m512i numbers = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)first));
+    const __m256i kept = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(above, numbers));
+    _mm256_storeu_si256((__m256i *)(void *)list, kept);
+    return (size_t)__builtin_popcount(above);
+}

@@ -128,3 +128,42 @@ ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return vdotq_s32(sum, x, w);
 }
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
+
+ALWAYS_INLINE vi vi_load(const int32_t *p) {
+    return vld1q_s32(p);
+}
+
+ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
+    vst1q_s32(p, x);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return vreinterpretq_s8_u8(vld1q_u8(p));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return vreinterpretq_s8_u8(vld1q_u8(p));
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+    vst1q_s32(p, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
+}
+
+ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
+    return vld1q_f32(groups[0]);
+}
+
+ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
+    static const uint32_t bits[] = {1, 2, 4, 8};
+    size_t n = 0;
+    for (unsigned above = vaddvq_u32(vandq_u32(vcgtq_f32(a, b), vld1q_u32(bits))); above;
+         above &= above - 1)
+        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
+    return n;
+}

@@ -182,3 +182,66 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 }
 
 #endif
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
+
+ALWAYS_INLINE vi vi_load(const int32_t *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
+    wasm_v128_store(p, x);
+}
+
+#ifdef VECTOR_RELAXED
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    return wasm_v128_load32_splat(p);
+}
+
+#else
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    const v128_t bytes = wasm_v128_load(p);
+    return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
+                            .odd = wasm_u16x8_shr(bytes, 8)};
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    const v128_t bytes = wasm_v128_load32_splat(p);
+    return (vi_weights){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
+                        .odd = wasm_i16x8_shr(bytes, 8)};
+}
+
+#endif
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return vi_load_all_activations(p);
+}
+
+/* Lane i of the two halves of a transposition, added: (a0+a2, b0+b2, a1+a3, b1+b3). */
+ALWAYS_INLINE v128_t add_halves(v128_t a, v128_t b) {
+    return wasm_i32x4_add(wasm_i32x4_shuffle(a, b, 0, 4, 1, 5),
+                          wasm_i32x4_shuffle(a, b, 2, 6, 3, 7));
+}
+
+ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+    const v128_t ab = add_halves(sums[0], sums[1]), cd = add_halves(sums[2], sums[3]);
+    wasm_v128_store(p, wasm_i32x4_add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5),
+                                      wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7)));
+}
+
+ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
+    return wasm_v128_load(groups[0]);
+}
+
+ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
+    size_t n = 0;
+    for (unsigned above = wasm_i32x4_bitmask(wasm_f32x4_gt(a, b)); above; above &= above - 1)
+        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
+    return n;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The sparse kernels (sparse.h), written once over the vector operations of an instruction set.
+ * The including file has included rows_template.h and defined DOWN_VECTORS: how many vectors of
+ * sums `down` holds in registers. */
+#include "kernels/sparse.h"
+
+enum {
+    QUAD_VECTORS = QUAD * QUAD_CHUNK / (4 * VF_LANES), /* in which a chunk of a quad stands */
+    QUADS_PER_VECTOR = VF_LANES / QUAD
+};
+
+/* ---- a token's row -------------------------------------------------------------------------- */
+
+ALWAYS_INLINE vf scaled_load(const float *x, const float *by, size_t c) {
+    return by ? vf_mul(vf_load(x + c), vf_load(by + c)) : vf_load(x + c);
+}
+
+ALWAYS_INLINE vf scaled_load_n(const float *x, const float *by, size_t c, size_t n) {
+    const vf value = vf_load_n(x + c, n);
+    return by ? vf_mul(value, vf_load_n(by + c, n)) : value;
+}
+
+ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
+                                   struct quantised_row *row, const int signed_values) {
+    vf least = vf_set1(0), most = vf_set1(0);
+    size_t c = 0;
+    for (; c + VF_LANES <= k; c += VF_LANES) {
+        const vf value = scaled_load(x, by, c);
+        least = vf_min(least, value);
+        most = vf_max(most, value);
+    }
+    if (c < k) {
+        const vf value = scaled_load_n(x, by, c, k - c);
+        least = vf_min(least, value);
+        most = vf_max(most, value);
+    }
+    const float low = vf_least(least), range = quantised_range(low, vf_largest(most));
+    const float inverse = range > 0 ? 255 / range : 0;
+    const vf factor = vf_set1(inverse);
+    const vi shift = vi_round(vf_set1(-low * inverse));
+    for (c = 0; c + VF_LANES <= k; c += VF_LANES)
+        vi_store_u8(row->q + c, vi_add(vi_round(vf_mul(scaled_load(x, by, c), factor)), shift));
+    if (c < k) {
+        uint8_t tail[VF_LANES];
+        const vf value = scaled_load_n(x, by, c, k - c);
+        vi_store_u8(tail, vi_add(vi_round(vf_mul(value, factor)), shift));
+        memcpy(row->q + c, tail, k - c);
+    }
+    for (c = 0; signed_values && c < k; c++)
+        row->q[c] ^= 0x80;
+    memset(row->q + k, 0, quad_row_bytes(k) - k);
+    row->scale = range / 255;
+    row->zero = rintf(-low * inverse) - (signed_values ? 128 : 0);
+}
+
+MAYBE_UNUSED void sparse_quantise_unsigned(const float *x, const float *by, size_t k,
+                                           struct quantised_row *row) {
+    sparse_quantise(x, by, k, row, 0);
+}
+
+MAYBE_UNUSED void sparse_quantise_signed(const float *x, const float *by, size_t k,
+                                         struct quantised_row *row) {
+    sparse_quantise(x, by, k, row, 1);
+}
+
+/* ---- up ------------------------------------------------------------------------------------- */
+
+/* Chunks go by turns to two sets of sums, so that one dot product need not wait for another. */
+ALWAYS_INLINE void up_quad(const uint8_t *q, const int8_t *w, size_t chunks, int32_t *sums) {
+    vi even[QUAD_VECTORS], odd[QUAD_VECTORS];
+    UNROLL
+    for (int v = 0; v < QUAD_VECTORS; v++)
+        even[v] = odd[v] = vi_set1(0);
+    size_t c = 0;
+    for (; c + 2 <= chunks; c += 2, w += 2 * QUAD * QUAD_CHUNK) {
+        const vi_activations x = vi_load_activations16(q + c * QUAD_CHUNK);
+        const vi_activations next = vi_load_activations16(q + (c + 1) * QUAD_CHUNK);
+        const unsigned char *bytes = (const unsigned char *)w;
+        UNROLL
+        for (int v = 0; v < QUAD_VECTORS; v++) {
+            even[v] = vi_dot(even[v], x, vi_load_weights(bytes + v * VF_LANES * 4));
+            odd[v] =
+                vi_dot(odd[v], next, vi_load_weights(bytes + (QUAD_VECTORS + v) * VF_LANES * 4));
+        }
+    }
+    if (c < chunks) {
+        const vi_activations x = vi_load_activations16(q + c * QUAD_CHUNK);
+        const unsigned char *bytes = (const unsigned char *)w;
+        UNROLL
+        for (int v = 0; v < QUAD_VECTORS; v++)
+            even[v] = vi_dot(even[v], x, vi_load_weights(bytes + v * VF_LANES * 4));
+    }
+    UNROLL
+    for (int v = 0; v < QUAD_VECTORS; v++)
+        even[v] = vi_add(even[v], odd[v]);
+    vi_store_quad(sums, even);
+}
+
+static void sparse_up(const uint8_t *q, const int8_t *w, const uint16_t *quads, size_t n, size_t k,
+                      int32_t *sums) {
+    const size_t row_bytes = quad_row_bytes(k), chunks = row_bytes / QUAD_CHUNK;
+    for (size_t i = 0; i < n; i++)
+        up_quad(q, w + (quads ? quads[i] : i) * QUAD * row_bytes, chunks, sums + QUAD * i);
+}
+
+/* ---- from sums to contributions ------------------------------------------------------------- */
+
+/* One field of the parameters of the next QUADS_PER_VECTOR quads of a list; `left` of them are. */
+#define QUAD_FIELD(field) quad_field(parameters, offsetof(struct quad_parameters, field), at, left)
+
+ALWAYS_INLINE vf quad_field(const struct quad_parameters *parameters, size_t offset,
+                            const size_t *at, size_t left) {
+    const float *groups[QUADS_PER_VECTOR];
+    UNROLL
+    for (size_t g = 0; g < QUADS_PER_VECTOR; g++)
+        groups[g] =
+            (const float *)(const void *)((const char *)&parameters[at[g < left ? g : 0]] + offset);
+    return vf_load_groups(groups);
+}
+
+ALWAYS_INLINE void quads_at(const uint16_t *quads, size_t i, size_t left, size_t *at) {
+    UNROLL
+    for (size_t g = 0; g < QUADS_PER_VECTOR; g++)
+        at[g] = g >= left ? 0 : quads ? quads[i + g] : i + g;
+}
+
+ALWAYS_INLINE vf finished(const int32_t *sums, const struct quad_parameters *parameters,
+                          const size_t *at, size_t left, const struct quantised_row *row) {
+    int32_t some[VF_LANES] = {0};
+    if (left < QUADS_PER_VECTOR)
+        memcpy(some, sums, left * QUAD * sizeof *some);
+    const vf sum = vf_of_vi(vi_load(left < QUADS_PER_VECTOR ? some : sums));
+    const vf centred = vf_fma(vf_set1(-row->zero), QUAD_FIELD(sum), sum);
+    const vf scale = vf_mul(vf_set1(row->scale), QUAD_FIELD(scale));
+    return vf_fma(centred, scale, QUAD_FIELD(bias));
+}
+
+ALWAYS_INLINE void store_values(float *to, vf value, size_t left) {
+    if (left < QUADS_PER_VECTOR)
+        vf_store_n(to, value, left * QUAD);
+    else
+        vf_store(to, value);
+}
+
+static void sparse_finish(const int32_t *sums, const struct quad_parameters *parameters,
+                          const uint16_t *quads, size_t n, const struct quantised_row *row,
+                          float *y) {
+    size_t at[QUADS_PER_VECTOR];
+    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
+        const size_t left = n - i;
+        quads_at(quads, i, left, at);
+        store_values(y + QUAD * i, finished(sums + QUAD * i, parameters, at, left, row), left);
+    }
+}
+
+static size_t sparse_choose(const float *logits, const float *thresholds, size_t n,
+                            uint16_t *quads) {
+    size_t chosen = 0, i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        chosen += append_above(vf_load(logits + i), vf_load(thresholds + i), i, quads + chosen);
+    for (; i < n; i++) {
+        quads[chosen] = (uint16_t)i;
+        chosen += logits[i] > thresholds[i];
+    }
+    return chosen;
+}
+
+ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_parameters *parameters,
+                                 const uint16_t *quads, size_t n, const struct quantised_row *row,
+                                 float *values, const enum quad_activation kind) {
+    vf most = vf_set1(0);
+    size_t at[QUADS_PER_VECTOR];
+    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
+        const size_t left = n - i;
+        quads_at(quads, i, left, at);
+        const vf y = finished(sums + QUAD * i, parameters, at, left, row);
+        const vf active = kind == QUAD_RELU ? vf_max(y, vf_set1(0)) : gelu_of(y);
+        const vf value = vf_mul(vf_sub(active, QUAD_FIELD(center)), QUAD_FIELD(weight));
+        store_values(values + QUAD * i, value, left);
+        if (left >= QUADS_PER_VECTOR)
+            most = vf_max(most, vf_abs(value));
+        else
+            most = vf_max(most, vf_abs(vf_load_n(values + QUAD * i, left * QUAD)));
+    }
+    return vf_largest(most);
+}
+
+static float sparse_activate(enum quad_activation kind, const int32_t *sums,
+                             const struct quad_parameters *parameters, const uint16_t *quads,
+                             size_t n, const struct quantised_row *row, float *values) {
+    if (kind == QUAD_RELU)
+        return activate_all(sums, parameters, quads, n, row, values, QUAD_RELU);
+    return activate_all(sums, parameters, quads, n, row, values, QUAD_GELU);
+}
+
+static size_t sparse_compact(const float *values, float largest, const uint16_t *quads, size_t n,
+                             uint16_t *kept, int8_t *bytes, int32_t *total) {
+    const vf by = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
+    vi sum = vi_set1(0);
+    size_t left = 0;
+    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
+        const size_t here = n - i < QUADS_PER_VECTOR ? n - i : QUADS_PER_VECTOR;
+        const vf value = here < QUADS_PER_VECTOR ? vf_load_n(values + QUAD * i, here * QUAD)
+                                                 : vf_load(values + QUAD * i);
+        const vi rounded = vi_round(vf_mul(value, by));
+        uint8_t some[VF_LANES];
+        vi_store_u8(some, vi_add(rounded, vi_set1(128)));
+        sum = vi_add(sum, rounded);
+        for (size_t g = 0; g < here; g++) {
+            uint32_t four;
+            memcpy(&four, some + QUAD * g, sizeof four);
+            four ^= 0x80808080;
+            memcpy(bytes + QUAD * left, &four, sizeof four);
+            kept[left] = (uint16_t)(quads ? quads[i + g] : i + g);
+            left += four != 0;
+        }
+    }
+    /* At most 127 for each of 2^18 neurons: 32 bits hold it, and where it is below 2^24, as it is
+     * for 132,000 neurons, so does a float, lane by lane even for more. */
+    int32_t lanes[VF_LANES];
+    vi_store(lanes, sum);
+    *total = 0;
+    for (size_t v = 0; v < VF_LANES; v++)
+        *total += lanes[v];
+    return left;
+}
+
+/* ---- down ----------------------------------------------------------------------------------- */
+
+/* `vectors` vectors of sums, from the first weight of which `w` points. */
+ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint16_t *quads,
+                              size_t n, size_t quad_bytes, int32_t *sums, const int vectors) {
+    vi sum[DOWN_VECTORS];
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        sum[v] = vi_set1(0);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = w + quads[i] * quad_bytes;
+        const vi_weights four = vi_broadcast_weights(bytes + QUAD * i);
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            sum[v] = vi_dot(sum[v], vi_load_all_activations(at + v * VF_LANES * 4), four);
+    }
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        vi_store(sums + v * VF_LANES, sum[v]);
+}
+
+static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *quads, size_t n,
+                        size_t size, int32_t *sums) {
+    const size_t columns = quad_row_bytes(size), quad_bytes = QUAD * columns;
+    size_t c = 0;
+    for (; c + DOWN_VECTORS * VF_LANES <= columns; c += DOWN_VECTORS * VF_LANES)
+        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, DOWN_VECTORS);
+    for (; c + DOWN_VECTORS / 4 * VF_LANES <= columns; c += DOWN_VECTORS / 4 * VF_LANES)
+        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, DOWN_VECTORS / 4);
+    for (; c < columns; c += VF_LANES)
+        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, 1);
+}
+
+static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, const float *base,
+                            size_t size, float *y) {
+    const vi minus = vi_set1(-shift);
+    const vf by = vf_set1(scale);
+    size_t c = 0;
+    for (; c + VF_LANES <= size; c += VF_LANES) {
+        const vf sum = vf_of_vi(vi_add(vi_load(sums + c), minus));
+        vf_store(y + c, vf_fma(sum, by, vf_load(base + c)));
+    }
+    if (c < size) { /* the sums are padded to whole vectors */
+        const vf sum = vf_of_vi(vi_add(vi_load(sums + c), minus));
+        vf_store_n(y + c, vf_fma(sum, by, vf_load_n(base + c, size - c)), size - c);
+    }
+}
+
+#define SPARSE_KERNELS(quantiser)                                                                  \
+    {.quantise = quantiser,                                                                        \
+     .up = sparse_up,                                                                              \
+     .finish = sparse_finish,                                                                      \
+     .choose = sparse_choose,                                                                      \
+     .activate = sparse_activate,                                                                  \
+     .compact = sparse_compact,                                                                    \
+     .down = sparse_down,                                                                          \
+     .add_base = sparse_add_base}
+
+MAYBE_UNUSED const struct sparse_kernels sparse_unsigned = SPARSE_KERNELS(sparse_quantise_unsigned);
+MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_KERNELS(sparse_quantise_signed);

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The sparse kernels of every set against the scalar ones: what is counted in integers, chosen or
+ * left out must be equal, what is computed in floats near. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernel_case.h"
+#include "kernels/sparse.h"
+
+enum { CASES = 400 };
+
+/* A layer of random weights and one token, with what the scalar set makes of them. */
+struct layer {
+    size_t quads, k, size;
+    enum quad_activation kind;
+    float *x, *by, *weights, *columns, *base;
+    struct quad_parameters *parameters;
+    size_t n; /* quads in the list */
+    uint16_t *list;
+    float *logits, *thresholds; /* [quads] */
+};
+
+static struct layer new_layer(enum fill fill) {
+    struct layer l = {.quads = rng_range(&kernel_rng, 1, 40),
+                      .k = rng_range(&kernel_rng, 1, 130),
+                      .size = rng_range(&kernel_rng, 1, 130),
+                      .kind = rng_coin(&kernel_rng) ? QUAD_RELU : QUAD_GELU};
+    l.x = new_floats(l.k, fill);
+    l.by = new_floats(l.k, FILL_UNIFORM);
+    l.weights = new_floats(l.quads * QUAD * l.k, FILL_UNIFORM);
+    l.columns = new_floats(l.quads * QUAD * l.size, FILL_UNIFORM);
+    l.base = new_floats(l.size, FILL_UNIFORM);
+    l.parameters = allocate(l.quads * sizeof *l.parameters);
+    for (size_t i = 0; i < l.quads; i++) {
+        fill_floats(l.parameters[i].bias, QUAD, FILL_UNIFORM);
+        fill_floats(l.parameters[i].center, QUAD, rng_coin(&kernel_rng) ? FILL_ZERO : FILL_UNIFORM);
+    }
+    l.logits = new_floats(l.quads, FILL_UNIFORM);
+    l.thresholds = new_floats(l.quads, rng_coin(&kernel_rng) ? FILL_UNIFORM : FILL_EQUAL);
+    l.list = allocate((l.quads + QUAD_LIST_SLACK) * sizeof *l.list);
+    l.n = sparse_scalar.choose(l.logits, l.thresholds, l.quads, l.list);
+    return l;
+}
+
+static void free_layer(struct layer *l) {
+    free(l->x);
+    free(l->by);
+    free(l->weights);
+    free(l->columns);
+    free(l->base);
+    free(l->parameters);
+    free(l->logits);
+    free(l->thresholds);
+    free(l->list);
+}
+
+/* What one token comes to, stage by stage. */
+struct stages {
+    struct quantised_row row;
+    int32_t *sums; /* [4 n], of q over 0..255 */
+    float *values; /* [4 n] */
+    float largest;
+    int8_t *bytes; /* [4 kept_n] */
+    uint16_t *kept;
+    size_t kept_n;
+    int32_t total;
+    int32_t *down; /* [quad_row_bytes(size)], without the offset of unsigned weights */
+    float *y;
+};
+
+static void *copied(enum slot slot, const void *from, size_t bytes) {
+    return memcpy(place(slot, bytes), from, bytes);
+}
+
+static void check_choice(const struct where *w, const struct layer *l) {
+    const float *logits = copied(SLOT_X, l->logits, l->quads * sizeof(float));
+    const float *thresholds = copied(SLOT_BIAS, l->thresholds, l->quads * sizeof(float));
+    uint16_t *list = place(SLOT_Y, (l->quads + QUAD_LIST_SLACK) * sizeof *list);
+    assert_int_equal(w->set->sparse->choose(logits, thresholds, l->quads, list), l->n);
+    expect_same_bits(w, "another choice", list, l->list, l->n * sizeof *list);
+    expect_intact(w);
+}
+
+static void check_row(const struct where *w, const struct layer *l, const struct stages *want) {
+    const float *x = copied(SLOT_X, l->x, l->k * sizeof(float));
+    const float *by = copied(SLOT_BIAS, l->by, l->k * sizeof(float));
+    struct quantised_row row = {.q = place_anywhere(SLOT_Q, quad_row_bytes(l->k))};
+    w->set->sparse->quantise(x, by, l->k, &row);
+    for (size_t c = 0; c < l->k; c++)
+        row.q[c] ^= w->set->signed_activations ? 0x80 : 0;
+    expect_same_bits(w, "other bytes of the row", row.q, want->row.q, quad_row_bytes(l->k));
+    expect_near(w, 0, 0, row.scale, (double)want->row.scale, 0);
+    const float offset = w->set->signed_activations ? 128 : 0;
+    expect_near(w, 0, 1, row.zero + offset, (double)want->row.zero, 0);
+    expect_intact(w);
+}
+
+/* The rows of all quads, packed into a guarded buffer; scale and sum go to `parameters`. */
+static const int8_t *packed_rows(const struct layer *l, struct quad_parameters *parameters) {
+    const size_t bytes = QUAD * quad_row_bytes(l->k);
+    int8_t *packed = place_anywhere(SLOT_W, l->quads * bytes);
+    for (size_t i = 0; i < l->quads; i++) {
+        const float *rows[QUAD];
+        for (size_t j = 0; j < QUAD; j++)
+            rows[j] = l->weights + (QUAD * i + j) * l->k;
+        pack_quad_rows(rows, l->k, packed + i * bytes, &parameters[i]);
+    }
+    return packed;
+}
+
+static const uint8_t *packed_columns(const struct layer *l, int is_signed,
+                                     struct quad_parameters *parameters) {
+    const size_t bytes = QUAD * quad_row_bytes(l->size);
+    uint8_t *packed = place_anywhere(SLOT_W, l->quads * bytes);
+    for (size_t i = 0; i < l->quads; i++) {
+        const float *columns[QUAD];
+        for (size_t j = 0; j < QUAD; j++)
+            columns[j] = l->columns + (QUAD * i + j) * l->size;
+        pack_quad_columns(columns, l->size, is_signed, packed + i * bytes, &parameters[i]);
+    }
+    return packed;
+}
+
+static void check_up(const struct where *w, const struct layer *l, const struct stages *want) {
+    const struct sparse_kernels *sparse = w->set->sparse;
+    const bool is_signed = w->set->signed_activations != 0;
+    struct quantised_row row = want->row;
+    row.q = place_anywhere(SLOT_Q, quad_row_bytes(l->k));
+    for (size_t c = 0; c < quad_row_bytes(l->k); c++)
+        row.q[c] = want->row.q[c] ^ (is_signed && c < l->k ? 0x80 : 0);
+    row.zero -= is_signed ? 128 : 0;
+    const uint16_t *list = copied(SLOT_SCALE, l->list, l->n * sizeof *list);
+    const int8_t *packed = packed_rows(l, l->parameters);
+    int32_t *sums = place(SLOT_Y, QUAD * l->n * sizeof *sums);
+    sparse->up(row.q, packed, list, l->n, l->k, sums);
+    expect_intact(w);
+    for (size_t i = 0; i < QUAD * l->n; i++) {
+        const float sum = l->parameters[list[i / QUAD]].sum[i % QUAD];
+        assert_int_equal(sums[i] + (is_signed ? 128 * (int32_t)sum : 0), want->sums[i]);
+    }
+    const struct quad_parameters *parameters =
+        copied(SLOT_X, l->parameters, l->quads * sizeof *parameters);
+    float *values = place(SLOT_BIAS, QUAD * l->n * sizeof *values);
+    const float largest = sparse->activate(l->kind, sums, parameters, list, l->n, &row, values);
+    float seen = 0;
+    for (size_t i = 0; i < QUAD * l->n; i++) {
+        const double scale = 1 + fabs((double)row.scale) * (double)l->k * 255;
+        expect_near(w, i, 0, values[i], (double)want->values[i], scale * 1e-6);
+        seen = fmaxf(seen, fabsf(values[i]));
+    }
+    expect_near(w, 0, 0, largest, (double)seen, 0);
+    float *y = values;
+    sparse->finish(sums, parameters, list, l->n, &row, y);
+    expect_intact(w);
+    float *plain = allocate((QUAD * l->n + 1) * sizeof *plain);
+    sparse_scalar.finish(want->sums, l->parameters, l->list, l->n, &want->row, plain);
+    for (size_t i = 0; i < QUAD * l->n; i++)
+        expect_near(w, i, 1, y[i], (double)plain[i],
+                    (1 + fabs((double)row.scale) * (double)l->k * 255) * 1e-6);
+    free(plain);
+}
+
+/* Without a list, all quads in order. */
+static void check_up_of_all(const struct where *w, const struct layer *l,
+                            const struct stages *want) {
+    uint16_t *all = allocate(l->quads * sizeof *all);
+    int32_t *sums = allocate(2 * QUAD * l->quads * sizeof *sums), *listed = sums + QUAD * l->quads;
+    const int8_t *packed = packed_rows(l, l->parameters);
+    for (size_t i = 0; i < l->quads; i++)
+        all[i] = (uint16_t)i;
+    w->set->sparse->up(want->row.q, packed, NULL, l->quads, l->k, sums);
+    w->set->sparse->up(want->row.q, packed, all, l->quads, l->k, listed);
+    expect_same_bits(w, "no list differs from all", sums, listed, QUAD * l->quads * sizeof *sums);
+    free(all);
+    free(sums);
+}
+
+static void check_compact(const struct where *w, const struct layer *l, const struct stages *want) {
+    const float *values = copied(SLOT_X, want->values, QUAD * l->n * sizeof(float));
+    uint16_t *kept = copied(SLOT_SCALE, l->list, l->n * sizeof *kept);
+    int8_t *bytes = place_anywhere(SLOT_Q, QUAD * l->n);
+    int32_t total;
+    const size_t n =
+        w->set->sparse->compact(values, want->largest, kept, l->n, kept, bytes, &total);
+    expect_intact(w);
+    assert_int_equal(n, want->kept_n);
+    assert_int_equal(total, want->total);
+    expect_same_bits(w, "other quads kept", kept, want->kept, n * sizeof *kept);
+    expect_same_bits(w, "other bytes", bytes, want->bytes, QUAD * n);
+}
+
+static void check_down(const struct where *w, const struct layer *l, const struct stages *want) {
+    const struct sparse_kernels *sparse = w->set->sparse;
+    const size_t columns = quad_row_bytes(l->size);
+    const uint8_t *packed = packed_columns(l, w->set->signed_activations, l->parameters);
+    const int8_t *bytes = copied(SLOT_Q, want->bytes, QUAD * want->kept_n);
+    const uint16_t *kept = copied(SLOT_SCALE, want->kept, want->kept_n * sizeof *kept);
+    const int32_t shift = w->set->signed_activations ? 0 : 128 * want->total;
+    int32_t *sums = place(SLOT_Y, columns * sizeof *sums);
+    sparse->down(bytes, packed, kept, want->kept_n, l->size, sums);
+    expect_intact(w);
+    for (size_t c = 0; c < l->size; c++)
+        assert_int_equal(sums[c] - shift, want->down[c]);
+    const float *base = copied(SLOT_X, l->base, l->size * sizeof(float));
+    float *y = place(SLOT_BIAS, l->size * sizeof *y);
+    sparse->add_base(sums, shift, want->largest / 127, base, l->size, y);
+    expect_intact(w);
+    for (size_t c = 0; c < l->size; c++)
+        expect_near(w, c, 0, y[c], (double)want->y[c],
+                    1e-6 * (1 + fabs((double)want->y[c] - (double)l->base[c])));
+}
+
+static struct stages scalar_stages(const struct layer *l) {
+    const size_t columns = quad_row_bytes(l->size);
+    struct stages s = {.row.q = allocate(quad_row_bytes(l->k)),
+                       .sums = allocate((QUAD * l->n + 1) * sizeof *s.sums),
+                       .values = allocate((QUAD * l->n + 1) * sizeof *s.values),
+                       .bytes = allocate(QUAD * l->n + QUAD),
+                       .kept = allocate((l->n + 1) * sizeof *s.kept),
+                       .down = allocate(columns * sizeof *s.down),
+                       .y = allocate(l->size * sizeof *s.y)};
+    sparse_scalar.quantise(l->x, l->by, l->k, &s.row);
+    sparse_scalar.up(s.row.q, packed_rows(l, l->parameters), l->list, l->n, l->k, s.sums);
+    const uint8_t *packed = packed_columns(l, 0, l->parameters); /* sets the columns' scales */
+    s.largest =
+        sparse_scalar.activate(l->kind, s.sums, l->parameters, l->list, l->n, &s.row, s.values);
+    s.kept_n = sparse_scalar.compact(s.values, s.largest, l->list, l->n, s.kept, s.bytes, &s.total);
+    sparse_scalar.down(s.bytes, packed, s.kept, s.kept_n, l->size, s.down);
+    sparse_scalar.add_base(s.down, 128 * s.total, s.largest / 127, l->base, l->size, s.y);
+    for (size_t c = 0; c < columns; c++)
+        s.down[c] -= 128 * s.total;
+    return s;
+}
+
+static void free_stages(struct stages *s) {
+    free(s->row.q);
+    free(s->sums);
+    free(s->values);
+    free(s->bytes);
+    free(s->kept);
+    free(s->down);
+    free(s->y);
+}
+
+static void check_case(enum fill fill) {
+    struct layer l = new_layer(fill);
+    struct stages want = scalar_stages(&l);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {SPARSE, kernels_at(s), l.n, l.size, l.k, fill};
+        check_choice(&where, &l);
+        check_row(&where, &l, &want);
+        check_up(&where, &l, &want);
+        check_up_of_all(&where, &l, &want);
+        check_compact(&where, &l, &want);
+        check_down(&where, &l, &want);
+    }
+    free_stages(&want);
+    free_layer(&l);
+}
+
+void test_sparse_random_layers(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++)
+        check_case(FILL_UNIFORM);
+}
+
+void test_sparse_extremes(void **state) {
+    static const enum fill fills[] = {FILL_WIDE,     FILL_ZERO, FILL_EQUAL,
+                                      FILL_DENORMAL, FILL_TINY, FILL_ALTERNATING};
+    (void)state;
+    for (int i = 0; i < CASES / 4; i++)
+        check_case(fills[(size_t)i % (sizeof fills / sizeof *fills)]);
+}
+
+/* Sums of the largest bytes, which 16 bits would not hold. */
+void test_sparse_never_saturates(void **state) {
+    (void)state;
+    enum { K = 512, N = 3 };
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct kernels *set = kernels_at(s);
+        const int is_signed = set->signed_activations;
+        uint8_t q[K], columns[N * QUAD * K];
+        int8_t w[N * QUAD * K], bytes[N * QUAD];
+        const uint16_t list[N] = {2, 0, 1};
+        int32_t sums[K];
+        memset(q, is_signed ? 0x80 : 0xff, sizeof q);
+        memset(w, 0x81, sizeof w);
+        memset(bytes, 127, sizeof bytes);
+        memset(columns, is_signed ? 0x80 : 0xff, sizeof columns);
+        set->sparse->up(q, w, list, N, K, sums);
+        for (size_t i = 0; i < N * QUAD; i++)
+            assert_int_equal(sums[i], (is_signed ? -128 : 255) * -127 * K);
+        set->sparse->down(bytes, columns, list, N, K, sums);
+        for (size_t c = 0; c < K; c++)
+            assert_int_equal(sums[c], (is_signed ? -128 : 255) * 127 * N * QUAD);
+    }
+}
+
+/* Weights as they are packed, read back. */
+void test_pack_quads(void **state) {
+    (void)state;
+    const float a[] = {1, -2, 0.5f}, b[] = {0, 0, 0}, c[] = {127, 1, -127}, d[] = {-1, 0, 0};
+    const float *const rows[QUAD] = {a, b, c, d};
+    struct quad_parameters p;
+    int8_t packed[QUAD * QUAD_CHUNK];
+    uint8_t columns[QUAD * QUAD_CHUNK];
+    pack_quad_rows(rows, 3, packed, &p);
+    const int8_t expected[QUAD][3] = {{64, -127, 32}, {0, 0, 0}, {127, 1, -127}, {-127, 0, 0}};
+    for (size_t j = 0; j < QUAD; j++)
+        for (size_t i = 0; i < QUAD_CHUNK; i++)
+            assert_int_equal(packed[j * QUAD_CHUNK + i], i < 3 ? expected[j][i] : 0);
+    assert_true(p.scale[0] == 2.0f / 127 && p.scale[1] == 0 && p.scale[2] == 1);
+    assert_true(p.sum[0] == -31 && p.sum[1] == 0 && p.sum[2] == 1 && p.sum[3] == -127);
+    for (int is_signed = 0; is_signed < 2; is_signed++) {
+        pack_quad_columns(rows, 3, is_signed, columns, &p);
+        for (size_t j = 0; j < QUAD; j++)
+            for (size_t i = 0; i < QUAD_CHUNK; i++)
+                assert_int_equal(columns[i * QUAD + j],
+                                 ((i < 3 ? expected[j][i] : 0) + (is_signed ? 0 : 128)) & 0xff);
+        assert_true(p.weight[0] == 2.0f / 127 && p.weight[2] == 1);
+    }
+}
