@@ -5,6 +5,7 @@
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage what the C tests reach                  make fuzz      look for inputs that break it
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is
+#   make serve    the page in web-demo/, on this machine
 #
 # Everything is built in build/. Tools that are missing are fetched into .tools/ by tools/setup.py.
 
@@ -162,6 +163,11 @@ build/libwisp.so: $(LIB_native)
 .PHONY: demo
 demo: native wasm
 	node tools/demo.mjs
+
+# The page, on an address that this prints; "make serve ARGS=--isolated" for shared memory.
+.PHONY: serve
+serve: wasm
+	@node tools/serve.mjs $(ARGS)
 
 # ---- WebAssembly ----------------------------------------------------------------------------------
 

@@ -46,9 +46,11 @@ async function readModel(
 ) {
   const shared = globalThis.crossOriginIsolated;
   const view = viewOf(source);
-  if (view) return shared ? share(view) : new Blob([/** @type {any} */ (view)]);
+  if (view) return handOver(view, shared, reading);
   if (source instanceof Blob) {
-    return shared ? readStream(source.stream(), source.size, 'the file', reading) : source;
+    if (shared) return readStream(source.stream(), source.size, 'the file', reading);
+    reading.progress(source.size, source.size);
+    return source;
   }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const response = await request(source, reading.signal);
@@ -57,6 +59,17 @@ async function readModel(
   return shared
     ? readStream(body, total, String(source), reading)
     : readBlob(body, total, String(source), reading);
+}
+
+/**
+ * @param {Uint8Array} view
+ * @param {boolean} shared
+ * @param {import('./source.js').Reading} reading
+ */
+function handOver(view, shared, { progress }) {
+  const model = shared ? share(view) : new Blob([/** @type {any} */ (view)]);
+  progress(view.length, view.length);
+  return model;
 }
 
 /**
@@ -102,7 +115,8 @@ function startWorker(given, startTimeout) {
       clearTimeout(late);
       if (data.hello) waitForEnd(data.hello, stopped.signal, () => end(endError('ended')));
     };
-    worker.onmessageerror = () => end(endError('sent what cannot be read'));
+    // Not every browser has it as a property.
+    worker.addEventListener('messageerror', () => end(endError('sent what cannot be read')));
     worker.onerror = (event) => {
       event.preventDefault();
       // A script that cannot be loaded gives an event without a message.

@@ -67,7 +67,10 @@ export async function readBytes(path) {
  */
 async function readModel(source = DEFAULT_MODEL, reading) {
   const view = viewOf(source);
-  if (view) return share(view);
+  if (view) {
+    reading.progress(view.length, view.length);
+    return share(view);
+  }
   if (source instanceof Blob) return readStream(source.stream(), source.size, 'the Blob', reading);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);

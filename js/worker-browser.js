@@ -4,8 +4,12 @@ import { serve } from './worker.js';
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 const receive = serve((reply, transfer) => scope.postMessage(reply, transfer));
-scope.onmessage = ({ data }) => receive(data);
-scope.postMessage({ hello: await holdLock() });
+const held = holdLock().then((hello) => scope.postMessage({ hello }));
+// Nothing is done before the page can learn of the end.
+scope.onmessage = async ({ data }) => {
+  await held;
+  await receive(data);
+};
 
 /**
  * No event tells a page that a worker has ended. So it holds a lock until then, and the page waits

@@ -10,12 +10,16 @@ const host = {
 };
 await failAtBoot(new URL(import.meta.url).searchParams.get('boot') ?? '', host);
 const receive = serveFaults(host);
-scope.onmessage = ({ data }) => {
-  // An error in a promise would not be one of the worker's.
-  receive(data);
-};
 const lock = `faulty-${crypto.randomUUID()}`;
-scope.navigator.locks.request(lock, () => {
-  scope.postMessage({ hello: lock });
-  return new Promise(() => {});
+const held = new Promise((resolve) => {
+  scope.navigator.locks.request(lock, () => {
+    scope.postMessage({ hello: lock });
+    resolve(undefined);
+    return new Promise(() => {});
+  });
 });
+scope.onmessage = async ({ data }) => {
+  await held;
+  // An error in a promise would not be one of the worker's.
+  setTimeout(() => void receive(data), 0);
+};

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The browsers of .tools/bin, headless, with a fresh profile each.
+import { readFileSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+import puppeteer from 'puppeteer-core';
+import { ROOT } from './support.mjs';
+
+const CHROMIUM_FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/**
+ * A page and what tests do with it.
+ * @typedef {object} Tab
+ * @property {(url: string) => Promise<void>} open
+ * @property {(name: string, ...values: any[]) => Promise<any>} call a function of page/run.mjs
+ * @property {() => Promise<void>} close the browser
+ * @property {() => Promise<number>} [residentMegabytes] of the pages' processes, without garbage
+ */
+
+/** Of the page's own text, so that nothing of the tests' compiled forms gets in. */
+const CALL = `(name, values) =>
+  import('/tests/js/page/run.mjs').then((module) => module[name](...values))`;
+
+/** @type {Record<string, () => Promise<Tab>>} */
+export const launch = {
+  async chromium() {
+    const executablePath = `${ROOT}.tools/bin/chromium`;
+    const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
+    const page = await browser.newPage();
+    return {
+      open: async (url) => void (await page.goto(url)),
+      call: (name, ...values) =>
+        page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
+      close: () => browser.close(),
+      residentMegabytes: () => residentMegabytes(browser, page),
+    };
+  },
+
+  async firefox() {
+    const browser = await puppeteer.launch({
+      browser: 'firefox',
+      executablePath: `${ROOT}.tools/bin/firefox`,
+      headless: true,
+      protocolTimeout: 600_000,
+    });
+    const page = await browser.newPage();
+    return {
+      open: async (url) => void (await page.goto(url)),
+      call: (name, ...values) =>
+        page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
+      close: () => browser.close(),
+    };
+  },
+};
+
+/**
+ * @param {import('playwright-core').Browser} browser
+ * @param {import('playwright-core').Page} page
+ */
+async function residentMegabytes(browser, page) {
+  const session = await page.context().newCDPSession(page);
+  for (let i = 0; i < 2; i++) await session.send('HeapProfiler.collectGarbage');
+  await session.detach();
+  const root = await browser.newBrowserCDPSession();
+  const { processInfo } = await root.send('SystemInfo.getProcessInfo');
+  await root.detach();
+  const renderers = processInfo.filter(({ type }) => type === 'renderer');
+  return renderers.reduce((sum, { id }) => sum + residentOf(id), 0);
+}
+
+/** @param {number} pid */
+function residentOf(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1000;
+}

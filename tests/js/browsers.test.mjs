@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The package in real browsers, from a plain static server, with and without isolation.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { serve } from '../../tools/serve.mjs';
+import { launch } from './browsers.mjs';
+import { cases } from './pool/cases.mjs';
+import { floatsOf, noShared, noTool, readShared, smallModel } from './support.mjs';
+
+const SIZE = 384;
+const PAGE = '/tests/js/page/blank.html';
+
+smallModel();
+
+/** Golden rows by kernel set: what two browsers compute by the same one is the same. */
+const byKernels = /** @type {Map<string, Float32Array>} */ (new Map());
+
+/** @param {string} text */
+const decode = (text) => floatsOf(Buffer.from(text, 'base64'));
+
+for (const name of ['chromium', 'firefox']) {
+  describe(name, { skip: noTool(name) }, () => {
+    /** @type {import('./browsers.mjs').Tab} */
+    let tab;
+    /** @type {Record<'plain' | 'isolated', Awaited<ReturnType<typeof serve>>>} */
+    let servers;
+    before(async () => {
+      servers = { plain: await serve(), isolated: await serve({ isolated: true }) };
+      tab = await launch[name]();
+    });
+    after(async () => {
+      await tab.close();
+      await Promise.all(Object.values(servers).map((server) => server.close()));
+    });
+
+    describe('golden texts', { skip: noShared }, () => {
+      const texts = noShared
+        ? []
+        : JSON.parse(String(readShared('golden/all-MiniLM-L6-v2/texts.json')));
+      /** @type {Float32Array} */
+      let expected;
+      before(async () => {
+        await tab.open(servers.plain.origin + PAGE);
+        const { rows, kernels } = await tab.call('embedAlone', texts);
+        expected = decode(rows);
+        const known = byKernels.get(kernels);
+        if (known) assert.deepEqual(expected, known, `another browser differs, ${kernels}`);
+        byKernels.set(kernels, expected);
+      });
+
+      for (const [kind, workers] of /** @type {const} */ ([
+        ['plain', 4],
+        ['isolated', 1],
+      ])) {
+        test(`${kind} page, ${workers} workers: the bits of the module alone`, async () => {
+          await tab.open(servers[kind].origin + PAGE);
+          const order = texts.map((/** @type {string} */ _, /** @type {number} */ i) =>
+            workers === 1 ? i : (i * 199) % texts.length,
+          );
+          const { rows, info } = await tab.call(
+            'embedPooled',
+            order.map((/** @type {number} */ i) => texts[i]),
+            workers,
+          );
+          const found = decode(rows);
+          order.forEach((/** @type {number} */ place, /** @type {number} */ i) =>
+            assert.deepEqual(
+              found.subarray(i * SIZE, (i + 1) * SIZE),
+              expected.subarray(place * SIZE, (place + 1) * SIZE),
+              `text ${place}`,
+            ),
+          );
+          assert.equal(info.workers, workers);
+          assert.equal(info.sharedMemory, kind === 'isolated');
+          assert.match(info.reasons.memory, kind === 'isolated' ? /is cross-origin/ : /Blob/);
+        });
+      }
+    });
+
+    for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
+      test(`${kind} page: every source gives the same`, async () => {
+        await tab.open(servers[kind].origin + PAGE);
+        const { results, left } = await tab.call('embedFromSources');
+        assert.equal(results.length, 6);
+        assert.ok(results.every((/** @type {string} */ rows) => rows === results[0]));
+        assert.ok(left > 0, 'the buffer was taken');
+      });
+    }
+
+    test('what cannot be loaded is an error of its kind', async () => {
+      await tab.open(servers.plain.origin + PAGE);
+      assert.deepEqual(await tab.call('failToLoad'), [
+        'WispError not_found',
+        'WispError format',
+        'WispError not_found',
+      ]);
+    });
+
+    if (name !== 'chromium') return;
+
+    describe('faults', () => {
+      before(() => tab.open(servers.plain.origin + PAGE));
+      for (const fault of Object.keys(cases)) test(fault, () => tab.call('runCase', fault));
+    });
+
+    test('10,000 texts through 2 workers: flat after the 2,000th', async () => {
+      const resident = /** @type {() => Promise<number>} */ (tab.residentMegabytes);
+      await tab.open(servers.plain.origin + PAGE);
+      const settled = await tab.call('embedMany', 0, 2000);
+      const before = await resident();
+      const ended = await tab.call('embedMany', 2000, 10_000);
+      const afterwards = await resident();
+      await tab.call('closeMany');
+      assert.equal(ended.texts, 10_000);
+      const grown = ended.memoryBytes - settled.memoryBytes;
+      assert.ok(grown < 4e6, `${settled.memoryBytes} became ${ended.memoryBytes}`);
+      assert.ok(afterwards < before + 40, `${before} MB became ${afterwards} MB`);
+    });
+  });
+}

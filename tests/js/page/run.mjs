@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of browsers run inside a page.
+import { Embedder } from '../../../js/browser.js';
+import { pickBuild } from '../../../js/builds.js';
+import { Engine } from '../../../js/engine.js';
+import { cases } from '../pool/cases.mjs';
+import { shortTexts } from '../pool/texts.mjs';
+
+const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
+const SMALL = '/build/test-models/cls12.gguf';
+
+/** @param {string} url */
+const fetchBytes = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
+
+/** @param {Float32Array} rows */
+function encode(rows) {
+  const bytes = new Uint8Array(rows.buffer);
+  let text = '';
+  for (let at = 0; at < bytes.length; at += 32768) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+  }
+  return btoa(text);
+}
+
+/**
+ * Rows by the module alone, in this page's thread.
+ * @param {string[]} texts
+ */
+export async function embedAlone(texts) {
+  const module = await WebAssembly.compile(await fetchBytes(`/js/wisp-${pickBuild()}.wasm`));
+  const engine = await Engine.open(module, await fetchBytes('/models/wisp-default.gguf'));
+  const rows = engine.embed(texts);
+  const { kernels } = engine.info();
+  engine.close();
+  return { rows: encode(rows), kernels };
+}
+
+/**
+ * Rows by the package, as a user gets them.
+ * @param {string[]} texts
+ * @param {number} workers
+ */
+export async function embedPooled(texts, workers) {
+  const embedder = await Embedder.load(undefined, { workers });
+  const rows = await embedder.embed(texts);
+  const info = embedder.info();
+  await embedder.close();
+  return { rows: encode(rows), info };
+}
+
+/** The same small model by every source there is in a page. */
+export async function embedFromSources() {
+  const bytes = await fetchBytes(SMALL);
+  const sources = [
+    SMALL,
+    new URL(SMALL, location.href),
+    new Blob([bytes]),
+    new File([bytes], 'model.gguf'),
+    bytes,
+    bytes.buffer,
+  ];
+  const results = [];
+  for (const source of sources) {
+    const embedder = await Embedder.load(source, { workers: 2 });
+    results.push(encode(await embedder.embed(['find the water', 'one', ''])));
+    await embedder.close();
+  }
+  return { results, left: bytes.length };
+}
+
+/** Codes of what cannot be loaded. */
+export async function failToLoad() {
+  const codes = [];
+  for (const source of ['/no/such/model.gguf', '/tests/js/page/blank.html', '/']) {
+    const error = await Embedder.load(source).catch((/** @type {any} */ reason) => reason);
+    codes.push(`${error.name} ${error.code}`);
+  }
+  return codes;
+}
+
+/** @param {string} name */
+export async function runCase(name) {
+  const made = new WeakSet();
+  await cases[name]({
+    Embedder: /** @type {any} */ (Embedder),
+    model: await (await fetch(SMALL)).blob(),
+    makeWorker(query = '') {
+      const url = new URL(FAULTY);
+      url.search = query;
+      const worker = new Worker(url, { type: 'module' });
+      made.add(worker);
+      return worker;
+    },
+    killWorker: (worker) => worker.terminate(),
+    failMessage: (worker) => worker.dispatchEvent(new MessageEvent('messageerror')),
+    missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
+  });
+}
+
+/** @type {Embedder} */
+let embedder;
+
+/**
+ * Texts through two workers that stay from call to call.
+ * @param {number} first
+ * @param {number} end
+ */
+export async function embedMany(first, end) {
+  embedder ??= await Embedder.load(undefined, { workers: 2 });
+  for (let done = first; done < end; done += 500) await embedder.embed(shortTexts(500, done));
+  const { texts, memoryBytes } = embedder.stats();
+  return { texts, memoryBytes };
+}
+
+export async function closeMany() {
+  await embedder.close();
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plain static server of this checkout, for the demo page and for tests.
+//
+//   node tools/serve.mjs [--port N] [--isolated]
+import { createReadStream, realpathSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const ROOT = realpathSync(fileURLToPath(new URL('..', import.meta.url)));
+
+/** @type {Record<string, string>} */
+const TYPES = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
+  '.svg': 'image/svg+xml',
+  '.txt': 'text/plain; charset=utf-8',
+  '.wasm': 'application/wasm',
+};
+
+/** What makes a page cross-origin isolated, without which browsers give it no shared memory. */
+const ISOLATION = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+/**
+ * Serves the files of a folder to this machine alone.
+ * @param {{ port?: number, isolated?: boolean, root?: string }} [options] port 0: any that is free
+ * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
+ */
+export async function serve({ port = 0, isolated = false, root = ROOT } = {}) {
+  const headers = {
+    'Cache-Control': 'no-cache',
+    'X-Content-Type-Options': 'nosniff',
+    ...(isolated ? ISOLATION : {}),
+  };
+  const server = createServer(async (request, response) => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return void response.writeHead(405, { Allow: 'GET, HEAD' }).end();
+    }
+    const found = await find(root, request.url ?? '/');
+    if (!found) return void response.writeHead(404, headers).end('not found\n');
+    const { path, size, modified } = found;
+    const type = TYPES[extname(path)] ?? 'application/octet-stream';
+    const etag = `"${size.toString(16)}-${modified.toString(16)}"`;
+    if (request.headers['if-none-match'] === etag) {
+      return void response.writeHead(304, { ...headers, ETag: etag }).end();
+    }
+    const about = { 'Content-Type': type, 'Content-Length': size, ETag: etag };
+    response.writeHead(200, { ...headers, ...about });
+    if (request.method === 'HEAD') return void response.end();
+    createReadStream(path)
+      .on('error', () => response.destroy())
+      .pipe(response);
+  });
+  await new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => resolve(undefined));
+  });
+  const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return {
+    origin: `http://127.0.0.1:${address.port}`,
+    close: () =>
+      new Promise((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/**
+ * The file of an address, a folder's being its index.html; undefined where there is none, and for
+ * what lies outside the root or is hidden.
+ * @param {string} root
+ * @param {string} url
+ */
+async function find(root, url) {
+  try {
+    const name = decodeURIComponent(new URL(url, 'http://here').pathname);
+    if (name.includes('/.')) return undefined;
+    const path = await realpath(join(root, name, name.endsWith('/') ? 'index.html' : ''));
+    if (!path.startsWith(root.endsWith(sep) ? root : root + sep)) return undefined;
+    const about = await stat(path);
+    return about.isFile()
+      ? { path, size: about.size, modified: Math.trunc(about.mtimeMs) }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The program: serves until it is interrupted. */
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      port: { type: 'string', default: '8080' },
+      isolated: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(`usage: node tools/serve.mjs [--port N] [--isolated]
+
+  --port N     8080 unless given; 0: any that is free
+  --isolated   send the headers (COOP, COEP) that give pages shared memory`);
+    return;
+  }
+  const { origin } = await serve({ port: Number(values.port), isolated: values.isolated });
+  console.log(`${origin}/web-demo/${values.isolated ? '  (cross-origin isolated)' : ''}`);
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  main().catch((error) => {
+    console.error(`serve: ${error.message}`);
+    process.exitCode = 1;
+  });
+}
