@@ -242,7 +242,15 @@ export class BaseEmbedder {
   /** What was loaded, how it runs, and why so. */
   info() {
     const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
-    return { ...this.#engine, modelBytes, workers, sharedMemory, reasons: { ...reasons } };
+    const { dimensions } = this;
+    return {
+      ...this.#engine,
+      dimensions,
+      modelBytes,
+      workers,
+      sharedMemory,
+      reasons: { ...reasons },
+    };
   }
 
   /** Counts since loading, and what is going on now. */

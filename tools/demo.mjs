@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What "make demo" shows: the sample sentences embedded natively and through WebAssembly with the
-// default model, how far the two agree, how long each took, and the nearest sentences to a query.
+// What "make demo" shows: the sample sentences embedded natively, by one WebAssembly instance and by
+// the package's pool of workers, with the default model; how far they agree, how long each took, and
+// the nearest sentences to a query.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { pickBuild } from '../js/builds.js';
 import { Engine } from '../js/engine.js';
+import { Embedder } from '../js/node.js';
 import { DEFAULT_MODEL, compileBuild, readBytes } from '../js/platform-node.js';
 
 const QUERY = process.argv[2] ?? 'What do plants live on?';
@@ -52,6 +54,21 @@ async function embedInWasm(texts) {
 }
 
 /**
+ * The same through the package, as its users write it.
+ * @param {string[]} texts
+ */
+async function embedPooled(texts) {
+  const start = performance.now();
+  const embedder = await Embedder.load();
+  const loaded = performance.now();
+  const rows = await embedder.embed(texts);
+  const done = performance.now();
+  const { workers } = embedder.info();
+  await embedder.close();
+  return { rows, workers, seconds: (done - start) / 1000, embedSeconds: (done - loaded) / 1000 };
+}
+
+/**
  * @param {Float32Array} rows
  * @param {number} size
  * @param {number} i
@@ -67,6 +84,7 @@ const sentences = readFileSync(SAMPLE, 'utf8').trimEnd().split('\n');
 const texts = [QUERY, ...sentences];
 const native = embedNatively(texts);
 const wasm = await embedInWasm(texts);
+const pooled = await embedPooled(texts);
 const size = wasm.dimensions;
 
 const agreement = texts.map((_, i) => cosine(native.rows, size, i, i, wasm.rows));
@@ -78,13 +96,22 @@ const nearest = sentences
 
 console.log(`\n"${QUERY}" is nearest to`);
 for (const { sentence, score } of nearest) console.log(`  ${score.toFixed(4)}  ${sentence}`);
+/** @param {string} name @param {{ seconds: number, embedSeconds?: number }} times */
+function showTimes(name, { seconds, embedSeconds }) {
+  const embedding =
+    embedSeconds === undefined ? '' : `, of which ${(embedSeconds * 1000).toFixed(0)} ms embedding`;
+  console.log(`  ${name.padEnd(24)} ${(seconds * 1000).toFixed(0).padStart(5)} ms${embedding}`);
+}
+
 console.log(`\n${texts.length} texts, from start to last embedding, loading included:`);
-console.log(`  native               ${(native.seconds * 1000).toFixed(0).padStart(5)} ms`);
-console.log(
-  `  WebAssembly ${wasm.build.padEnd(8)} ${(wasm.seconds * 1000).toFixed(0).padStart(5)} ms, of ` +
-    `which ${(wasm.embedSeconds * 1000).toFixed(0)} ms embedding`,
-);
-console.log(`The two agree to a cosine of at least ${worst.toFixed(6)}.\n`);
+showTimes('native', native);
+showTimes(`WebAssembly ${wasm.build}`, wasm);
+showTimes(`package, ${pooled.workers} worker${pooled.workers === 1 ? '' : 's'}`, pooled);
+console.log(`Native and WebAssembly agree to a cosine of at least ${worst.toFixed(6)}.\n`);
+if (!wasm.rows.every((value, i) => Object.is(value, pooled.rows[i]))) {
+  console.error('demo: the workers and the module alone differ');
+  process.exit(1);
+}
 if (!(worst > 0.999)) {
   console.error('demo: native and WebAssembly disagree');
   process.exit(1);

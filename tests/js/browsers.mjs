@@ -5,7 +5,7 @@ import { chromium } from 'playwright-core';
 import puppeteer from 'puppeteer-core';
 import { ROOT } from './support.mjs';
 
-const CHROMIUM_FLAGS = [
+const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',
@@ -14,6 +14,9 @@ const CHROMIUM_FLAGS = [
   '--disable-component-update',
   '--disable-sync',
 ];
+
+/** How Chromium is launched. */
+export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FLAGS };
 
 /**
  * A page and what tests do with it.
@@ -31,8 +34,7 @@ const CALL = `(name, values) =>
 /** @type {Record<string, () => Promise<Tab>>} */
 export const launch = {
   async chromium() {
-    const executablePath = `${ROOT}.tools/bin/chromium`;
-    const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
+    const browser = await chromium.launch(CHROMIUM);
     const page = await browser.newPage();
     return {
       open: async (url) => void (await page.goto(url)),
