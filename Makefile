@@ -178,7 +178,7 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) src/base/pool_single.c src/kernels/simd128.c wasm/exports.c
+WASM_SOURCES := $(PORTABLE) src/base/pool_single.c wasm/exports.c
 
 # Beside the JavaScript that loads them, as in the package.
 wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
@@ -200,8 +200,8 @@ build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
 endef
-$(eval $(call wasm_build,simd128,))
-$(eval $(call wasm_build,relaxed,src/kernels/relaxed.c))
+$(eval $(call wasm_build,simd128,src/kernels/simd128.c))
+$(eval $(call wasm_build,relaxed,src/kernels/relaxed.c src/kernels/relaxed_wide.c))
 
 # The tests of what the modules compile to, as programs for node. The extension is .cjs because
 # package.json says "type": "module".

@@ -20,6 +20,8 @@ enum { DOWN_VECTORS = 24 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/gemm_dot_template.h"
+
 enum {
     TILE_ROWS = 16,
     TILE_BYTES = 64,                 /* of each row */

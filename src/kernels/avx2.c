@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_avx2.h"
 
-/* Of 16 registers, 12 and 8 hold sums. */
-enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+/* Of 16 registers, 12 hold sums. */
+enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
 
@@ -11,5 +11,7 @@ enum { DOWN_VECTORS = 12 };
 #include "kernels/sparse_template.h"
 
 #include "kernels/gemm_template.h"
+
+#include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_avx2 = KERNELS_WITH_UNSIGNED("avx2");

@@ -12,4 +12,6 @@ enum { DOWN_VECTORS = 24 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/gemm_dot_template.h"
+
 const struct kernels kernels_avx512 = KERNELS_WITH_UNSIGNED("avx512");

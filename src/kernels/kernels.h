@@ -99,6 +99,7 @@ extern const struct kernels kernels_neon;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
+extern const struct kernels kernels_relaxed_wide;
 extern const struct kernels kernels_simd128;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;

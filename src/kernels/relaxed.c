@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define VECTOR_RELAXED
+#define VECTOR_RELAXED_DOT
 #include "kernels/vector_wasm.h"
 
 /* Engines map these to 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
@@ -12,6 +13,8 @@ enum { DOWN_VECTORS = 12 };
 #include "kernels/sparse_template.h"
 
 #include "kernels/gemm_template.h"
+
+#include "kernels/gemm_dot_template.h"
 
 /* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's
  * VNNI, and as signed where it emits ARM's SDOT. */

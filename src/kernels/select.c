@@ -95,7 +95,7 @@ static const struct {
 #elif defined(__wasm_relaxed_simd__)
     {&kernels_relaxed_unsigned, runs_relaxed_unsigned},
     {&kernels_relaxed_signed, runs_relaxed_signed},
-    {&kernels_simd128, runs_always},
+    {&kernels_relaxed_wide, runs_always},
 #elif defined(__wasm_simd128__)
     {&kernels_simd128, runs_always},
 #endif

@@ -2,7 +2,7 @@
 #include "kernels/vector_wasm.h"
 
 /* Engines map these to 16 registers on x86. */
-enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
 
@@ -11,5 +11,7 @@ enum { DOWN_VECTORS = 8 };
 #include "kernels/sparse_template.h"
 
 #include "kernels/gemm_template.h"
+
+#include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");

@@ -13,6 +13,13 @@
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
  *
+ * Sets that have no such dot product have these instead, on 16-bit numbers:
+ *
+ *   vi_widen_weights    2 VF_LANES signed bytes; vi_widen_row: n unsigned ones, to memory
+ *   vi_repeat4          4 numbers, repeated
+ *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
+ *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
+ *
  * and for the sparse kernels, where the 16 bytes of a chunk fill a vector or a part of one:
  *
  *   vi_load_activations16    16 bytes, repeated

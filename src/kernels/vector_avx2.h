@@ -134,18 +134,41 @@ ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
                         .odd = _mm256_srai_epi16(bytes, 8)};
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    const __m256i bytes = _mm256_set1_epi32(four);
-    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
-                            .odd = _mm256_srli_epi16(bytes, 8)};
-}
-
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     const __m256i even = _mm256_madd_epi16(x.even, w.even);
     const __m256i odd = _mm256_madd_epi16(x.odd, w.odd);
     return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+
+/* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
+
+ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+ALWAYS_INLINE void vi_widen_row(const uint8_t *from, int16_t *to, size_t n) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_cvtepu8_epi16(bytes));
+    }
+    for (; i < n; i++)
+        to[i] = from[i];
+}
+
+ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
+    int64_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi64x(four);
+}
+
+ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+}
+
+ALWAYS_INLINE vi vi_join(vi low, vi high) {
+    /* hadd works in halves: the pairs of lanes come out in the order 0 2 1 3. */
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add and the byte dot product are
- * the relaxed instructions, whose result the engine may choose within limits: select.c finds out
- * whether the dot product takes bytes as wisp needs them. Without, bytes are widened to 16 bits. */
+ * WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add, with VECTOR_RELAXED_DOT also
+ * the dot product of bytes are the relaxed instructions, whose result the engine may choose within
+ * limits: select.c finds out whether the dot product takes bytes as wisp needs them. Without, bytes
+ * are widened to 16 bits. */
 #include <wasm_simd128.h>
 
 #include "kernels/vector.h"
@@ -137,7 +138,7 @@ ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
     wasm_v128_store(p, wasm_u8x16_narrow_i16x8(low, high));
 }
 
-#ifdef VECTOR_RELAXED
+#ifdef VECTOR_RELAXED_DOT
 
 typedef v128_t vi_weights;
 typedef v128_t vi_activations;
@@ -169,16 +170,41 @@ ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
                         .odd = wasm_i16x8_shr(bytes, 8)};
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
-    const v128_t bytes = wasm_v128_load32_splat(p);
-    return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
-                            .odd = wasm_u16x8_shr(bytes, 8)};
-}
-
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     const v128_t even = wasm_i32x4_dot_i16x8(x.even, w.even);
     const v128_t odd = wasm_i32x4_dot_i16x8(x.odd, w.odd);
     return wasm_i32x4_add(sum, wasm_i32x4_add(even, odd));
+}
+
+#endif
+
+/* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
+
+#ifndef VECTOR_RELAXED_DOT
+
+ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
+    return wasm_i16x8_load8x8(p);
+}
+
+ALWAYS_INLINE void vi_widen_row(const uint8_t *from, int16_t *to, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        wasm_v128_store(to + i, wasm_u16x8_load8x8(from + i));
+    for (; i < n; i++)
+        to[i] = from[i];
+}
+
+ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
+    return wasm_v128_load64_splat(p);
+}
+
+ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
+    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w));
+}
+
+ALWAYS_INLINE vi vi_join(vi low, vi high) {
+    return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6),
+                          wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
 }
 
 #endif
@@ -193,7 +219,7 @@ ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     wasm_v128_store(p, x);
 }
 
-#ifdef VECTOR_RELAXED
+#ifdef VECTOR_RELAXED_DOT
 
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return wasm_v128_load(p);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The int8 product for instruction sets that multiply 16-bit numbers and sum two products in each
+ * lane. Activations are widened once for all outputs, weights as they are loaded. A vector of
+ * weights, 4 for each output, fills two vectors when widened, so each vector of outputs has two
+ * sums, which are joined when a block is done. */
+
+_Static_assert(INT8_VECTORS == 1, "a panel is as wide as what two sums are joined to");
+
+/* The dot products of one block of a vector of outputs, `groups` groups of 4 long.
+ * x: [rows, INT8_BLOCK]. */
+ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigned char *block,
+                              size_t groups, const int16_t *x, const int rows) {
+    vi sum[2 * INT8_ROWS];
+    const float *scales = (const float *)(const void *)block;
+    const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float);
+    UNROLL
+    for (int i = 0; i < 2 * rows; i++)
+        sum[i] = vi_set1(0);
+    for (size_t g = 0; g < groups; g++, x += 4, w += INT8_PANEL * 4) {
+        const vi weights[2] = {vi_widen_weights(w), vi_widen_weights(w + INT8_PANEL * 2)};
+        vi four = vi_set1(0);
+        UNROLL
+        for (int i = 0; i < 2 * rows; i++) {
+            if (i % 2 == 0)
+                four = vi_repeat4(x + i / 2 * INT8_BLOCK);
+            sum[i] = vi_dot_wide(sum[i], four, weights[i % 2]);
+        }
+    }
+    vi dots[2 * INT8_ROWS];
+    UNROLL
+    for (int i = 0; i < 2 * rows; i++)
+        dots[i] = sum[i];
+    for (int i = 0; i < rows; i++)
+        int8_collect(t, b, scales, vi_join(dots[2 * i], dots[2 * i + 1]), i, 0, t->columns);
+}
+
+/* `rows` rows against all n outputs, block after block. */
+ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
+                              float *y, size_t n, const int rows) {
+    int16_t x[INT8_ROWS * INT8_BLOCK];
+    const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
+    for (size_t b = 0; b < t.blocks; b++) {
+        const size_t left = t.row_bytes - b * INT8_BLOCK;
+        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        for (int i = 0; i < rows; i++)
+            vi_widen_row(t.q + (size_t)i * t.row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK,
+                         length);
+        const unsigned char *block = w + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
+        for (size_t j = 0; j < n; j += INT8_PANEL, block += panel_bytes) {
+            t.bias = bias + j;
+            t.y = y + j;
+            t.columns = n - j < INT8_PANEL ? n - j : INT8_PANEL;
+            wide_block(&t, b, block, length / 4, x, rows);
+        }
+    }
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    struct int8_tile t = {.q = x.q,
+                          .row_bytes = int8_row_bytes(k),
+                          .scale = x.scale,
+                          .zero = x.zero,
+                          .blocks = int8_blocks(k),
+                          .ldy = ldy};
+    while (m > 0) {
+        const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        if (step == INT8_ROWS)
+            wide_strip(t, w, bias, y, n, INT8_ROWS);
+        else if (step == 4)
+            wide_strip(t, w, bias, y, n, 4);
+        else if (step == 2)
+            wide_strip(t, w, bias, y, n, 2);
+        else
+            wide_strip(t, w, bias, y, n, 1);
+        t.q += step * t.row_bytes;
+        t.scale += step * t.blocks;
+        t.zero += step * t.blocks;
+        y += step * ldy;
+        m -= step;
+    }
+}

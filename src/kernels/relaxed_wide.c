@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * For engines whose relaxed dot product saturates: those on x86 without VNNI. */
+#define VECTOR_RELAXED
+#include "kernels/vector_wasm.h"
+
+/* Engines map these to 16 registers on x86. */
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
+
+#include "kernels/rows_template.h"
+
+enum { DOWN_VECTORS = 8 };
+
+#include "kernels/sparse_template.h"
+
+#include "kernels/gemm_template.h"
+
+#include "kernels/gemm_wide_template.h"
+
+const struct kernels kernels_relaxed_wide = KERNELS_WITH_UNSIGNED("relaxed-wide");
