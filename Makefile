@@ -333,6 +333,8 @@ $(FUZZERS:%=build/fuzz/%) build/fuzz/seeds: build/fuzz/%: build/fuzz/tests/fuzz/
 	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) \
 	    $(if $(filter fuzz_%,$*),-fsanitize=fuzzer) $^ $(LDLIBS) -o $@
 
+include bench/rules.mk
+
 # ---- lint -----------------------------------------------------------------------------------------
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))

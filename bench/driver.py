@@ -2,44 +2,68 @@
 """Measures wisp and its peers in one run: bench/README.md says what and how. Needs bench/set_up.py to have run."""
 
 import argparse
+import dataclasses
 import datetime
 import fnmatch
 import json
 import sys
+import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # no __pycache__ in the checkout
 
-from harness import machine, registry, rounds, sizes, table, workloads  # noqa: E402
+from harness import machine, peaks, registry, rounds, sizes, table, workloads  # noqa: E402
+from harness.contestant import Limits, say  # noqa: E402
+
+
+# Rounds, starts and limits of a whole and a quick run.
+WHOLE = {"rounds": 5, "starts": 3, "workloads": "W1,W2,W3", "limits": Limits(run=1.5, call=2, judge=30)}
+QUICK = {"rounds": 3, "starts": 0, "workloads": "W1,W2,W3-1x16", "limits": Limits(run=0.5, call=1, judge=3)}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runners", default="*", metavar="PATTERNS",
-                        help="names or patterns, separated by commas (default: all that are set up)")
-    parser.add_argument("--workloads", default="W1,W2,W3", metavar="NAMES",
-                        help="beginnings of names, separated by commas (default: W1,W2,W3)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: 5)")
-    parser.add_argument("--every", type=int, default=1, metavar="N",
-                        help="only every Nth text of W1 and W2, in the order of their lengths")
+    parser.add_argument("--alone", action="store_true", help="wisp alone, with every kernel set that runs here")
+    parser.add_argument("--quick", action="store_true", help="the main comparisons on fewer texts: about 3 minutes")
+    parser.add_argument("--only", metavar="PATTERNS",
+                        help="engines or runners by name or pattern, separated by commas (default: all set up)")
+    parser.add_argument("--workloads", metavar="NAMES", help="beginnings of names, separated by commas "
+                        f"(default: {WHOLE['workloads']}; quick: {QUICK['workloads']})")
+    parser.add_argument("--rounds", type=int,
+                        help=f"how often each is timed (default: {WHOLE['rounds']}; quick: {QUICK['rounds']})")
+    parser.add_argument("--starts", type=int, help="how often each is started cold and warm "
+                        f"(default: {WHOLE['starts']}; quick: {QUICK['starts']})")
     parser.add_argument("--no-quality", action="store_true", help="leave the embeddings unjudged")
+    parser.add_argument("--note", default="", help="a remark on the circumstances, kept with the results")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     parser.add_argument("--list", action="store_true", help="list runners and workloads, and stop")
     arguments = parser.parse_args()
-    if arguments.rounds < 1 or arguments.every < 1:
-        parser.error("--rounds and --every start at 1")
+    for name, value in (QUICK if arguments.quick else WHOLE).items():
+        if getattr(arguments, name, None) is None:
+            setattr(arguments, name, value)
+    if arguments.rounds < 1 or arguments.starts < 0:
+        parser.error("--rounds starts at 1, --starts at 0")
     return arguments
 
 
-def select(patterns):
-    """Runners that match and are set up."""
-    matching = [runner for runner in registry.all_runners()
-                if any(fnmatch.fnmatchcase(runner.name, pattern) or fnmatch.fnmatchcase(runner.engine, pattern)
-                       for pattern in patterns)]
-    for runner in matching:
+def is_wanted(runner, arguments):
+    if arguments.only:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.only.split(",")
+                   for name in (runner.name, runner.engine))
+    if arguments.alone:
+        return not runner.peer and not runner.in_browser
+    if arguments.quick:
+        return runner.engine in registry.QUICK or runner.engine == "calibrate-javascript"
+    return runner.every_run
+
+
+def select(arguments):
+    """Runners that are wanted and set up."""
+    wanted = [runner for runner in registry.all_runners() if is_wanted(runner, arguments)]
+    for runner in wanted:
         if runner.missing():
-            rounds.say(f"{runner.name} is left out: there is no {runner.missing()[0]}")
-    return [runner for runner in matching if not runner.missing()]
+            say(f"{runner.name} is left out: there is no {runner.missing()[0]}")
+    return [runner for runner in wanted if not runner.missing()]
 
 
 def show_list():
@@ -53,19 +77,26 @@ def show_list():
 
 def report_of(arguments, runners, chosen):
     described = machine.describe()  # before anything here loads the machine
-    records = rounds.measure(runners, chosen, arguments.rounds, not arguments.no_quality)
+    settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
+    begin = time.monotonic()
+    say("the peaks of instructions, and the int8 products")
+    found_peaks = {}
+    records = rounds.measure(runners, chosen, settings, arguments.limits)
     for runner in runners:
         kinds = {"model": runner.model, "runtime": runner.runtime}
         records[runner.name] |= {
-            "engine": runner.engine, "threads": runner.threads, "what": runner.about,
+            "engine": runner.engine, "threads": runner.threads, "group": runner.group, "what": runner.about,
             "bytes": {kind: sizes.total(patterns) for kind, patterns in kinds.items() if patterns}}
     return {
         "date": datetime.date.today().isoformat(),
+        "note": arguments.note,
         "machine": described,
         "wisp": machine.wisp_version(),
-        "settings": {"rounds": arguments.rounds, "every": arguments.every},
+        "settings": settings | {"limits": dataclasses.asdict(arguments.limits), "quick": arguments.quick,
+                                "minutes": round((time.monotonic() - begin) / 60, 1)},
         "workloads": {workload.name: {"texts": workload.texts, "tokens": workload.tokens, "unit": workload.unit}
                       for workload in chosen},
+        "peaks": found_peaks,
         "runners": records,
     }
 
@@ -76,14 +107,14 @@ def main():
         if arguments.list:
             show_list()
             return 0
-        chosen = workloads.choose(arguments.workloads.split(","), arguments.every)
-        runners = select(arguments.runners.split(","))
+        chosen = workloads.choose(arguments.workloads.split(","))
+        runners = select(arguments)
         if not runners or not chosen:
-            rounds.say("no such runner or workload is set up: see --list")
+            say("no such runner or workload is set up: see --list")
             return 2
         report = report_of(arguments, runners, chosen)
     except workloads.NoWorkloads as error:
-        rounds.say(str(error))
+        say(str(error))
         return 1
     except KeyboardInterrupt:
         return 130

@@ -25,24 +25,42 @@ const ISOLATION = {
   'Cross-Origin-Resource-Policy': 'same-origin',
 };
 
+/** As a site serves files whose names change with their contents: browsers ask once. */
+const CACHING = { 'Cache-Control': 'public, max-age=3600, immutable' };
+
 /**
+ * `takeRequests` gives the paths of the files that were sent since it was last called.
  * @param {{ isolated: boolean, onRows: (bytes: Buffer) => void }} options rows: what a page posts
- * @returns {Promise<{ origin: string, close: () => void }>}
+ * @returns {Promise<{ origin: string, takeRequests: () => string[], close: () => void }>}
  */
 export async function serveFiles({ isolated, onRows }) {
-  const headers = isolated ? ISOLATION : {};
+  const headers = { ...CACHING, ...(isolated ? ISOLATION : {}) };
+  /** @type {string[]} */
+  let sent = [];
   const server = createServer(async (request, response) => {
     if (request.method === 'POST') {
       onRows(await readBody(request));
       response.writeHead(204, headers).end();
       return;
     }
-    await sendFile(request.url ?? '/', response, headers);
+    const path = pathOf(request.url ?? '/');
+    if (await sendFile(path, response, headers)) sent.push(path);
   });
   await new Promise((done) => server.listen(0, '127.0.0.1', () => done(undefined)));
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return { origin: `http://127.0.0.1:${address.port}`, close: () => server.close() };
+  return {
+    origin: `http://127.0.0.1:${address.port}`,
+    takeRequests() {
+      const taken = sent;
+      sent = [];
+      return taken;
+    },
+    close: () => server.close(),
+  };
 }
+
+/** @param {string} url */
+const pathOf = (url) => normalize(decodeURIComponent(new URL(url, 'http://here').pathname));
 
 /** @param {import('node:http').IncomingMessage} request */
 async function readBody(request) {
@@ -52,19 +70,20 @@ async function readBody(request) {
 }
 
 /**
- * @param {string} url
+ * Sends a file of the checkout, or 404; tells which.
+ * @param {string} name
  * @param {import('node:http').ServerResponse} response
  * @param {Record<string, string>} headers
  */
-async function sendFile(url, response, headers) {
-  const name = normalize(decodeURIComponent(new URL(url, 'http://here').pathname));
+async function sendFile(name, response, headers) {
   const path = join(ROOT, name);
   const found = await stat(path).catch(() => undefined);
   if (!found?.isFile()) {
     response.writeHead(404, headers).end();
-    return;
+    return false;
   }
   const type = TYPES[extname(path)] ?? 'application/octet-stream';
   response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': found.size });
   createReadStream(path).pipe(response);
+  return true;
 }

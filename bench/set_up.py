@@ -5,7 +5,7 @@
   python  the peers of requirements.txt, in .tools/bench-python (6 GB: PyTorch brings its CUDA libraries)
   onnx    the model for onnxruntime and transformers.js
   node    the peers of package.json, in bench/node_modules (1.4 GB: node-llama-cpp brings its CUDA libraries)
-  browser headless Chromium, by tools/setup.py
+  browser headless Chromium and Firefox, by tools/setup.py
 
 Without a name: all of them. Run again at any time: what is there and current is kept.
 """
@@ -57,7 +57,7 @@ def set_up_wisp():
     if not is_current(OUT / "texts/workloads.json", BENCH / "cut_workloads.py"):
         tool("python")
         run(REPO / ".tools/bin/python", BENCH / "cut_workloads.py")
-    for kind in ("f32", "q8_0"):
+    for kind in ("f32", "q8_0", "q4_0"):
         if not is_current(OUT / f"minilm-{kind}.gguf", program):
             run(program, "convert", MODEL, OUT / f"minilm-{kind}.gguf", "--type", kind)
     if not is_current(OUT / "libwisp.so", REPO / "build/libwisp.so"):
@@ -104,7 +104,7 @@ def set_up_node():
 
 
 PARTS = {"wisp": set_up_wisp, "python": set_up_python, "onnx": set_up_onnx, "node": set_up_node,
-         "browser": lambda: tool("chromium")}
+         "browser": lambda: tool("chromium", "firefox")}
 
 
 def main():

@@ -13,9 +13,11 @@ class RunnerError(Exception):
 
 
 class Process:
-    """The runner's standard error goes to `log`, a file."""
+    """The runner's standard error goes to build/bench/logs/."""
 
-    def __init__(self, runner, texts, log):
+    def __init__(self, runner, texts):
+        log = registry.REPO / f"build/bench/logs/{runner.name}.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
         command = [resolve(word) for word in runner.command]
         if len(command) > 2:  # all but the calibration, which has no texts
             command += ["--texts", texts]

@@ -42,12 +42,13 @@ def spearman(a, b):
     return statistics.correlation(ranks(a), ranks(b))
 
 
-def judge(rows, scores, reference):
-    """`rows` of the STS-B sentences, two a pair; `reference` may be None."""
-    similarities = [cosine(a, b) for a, b in zip(rows[::2], rows[1::2])]
-    result = {"spearman": round(spearman(similarities, scores), 4),
-              "norm_error": max(abs(math.sqrt(dot(row, row)) - 1) for row in rows)}
+def judge(indices, rows, scores, reference):
+    """`rows` of those STS-B sentences that `indices` names; `reference`, rows of all of them, may be None."""
+    result = {"texts": len(rows), "norm_error": max(abs(math.sqrt(dot(row, row)) - 1) for row in rows)}
+    if len(rows) == 2 * len(scores):
+        similarities = [cosine(a, b) for a, b in zip(rows[::2], rows[1::2])]
+        result["spearman"] = round(spearman(similarities, scores), 4)
     if reference:
-        cosines = [cosine(a, b) for a, b in zip(rows, reference)]
+        cosines = [cosine(row, reference[i]) for i, row in zip(indices, rows)]
         result |= {"cosine_min": min(cosines), "cosine_mean": statistics.fmean(cosines)}
     return result

@@ -1,30 +1,40 @@
 """Every runner there is: how it is started, what it needs, which files it consists of.
 
-A runner is ENGINE@THREADS. To add one, add an entry to engines(); the protocol is in bench/README.md. A further browser
-is an entry in runners/browsers.mjs and one in BROWSERS.
+A runner is ENGINE@THREADS. To add one, add an entry to one of the families; the protocol is in bench/README.md. A
+further browser is an entry in runners/browsers.mjs and one in BROWSERS.
 """
 
 import dataclasses
+import functools
 import glob
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 SHARED = os.environ.get("WISP_SHARED", "../shared")
 
 FOLDER = f"{SHARED}/models/all-MiniLM-L6-v2"
-GGUF = {"f32": "build/bench/minilm-f32.gguf", "int8": "build/bench/minilm-q8_0.gguf"}
+GGUF = {"f32": "build/bench/minilm-f32.gguf", "int8": "build/bench/minilm-q8_0.gguf",
+        "q4_0": "build/bench/minilm-q4_0.gguf"}
 ONNX = "build/bench/onnx"
 ONNX_FILES = {"fp32": "model.onnx", "int8": "model_quantized.onnx", "q8": "model_quantized.onnx"}
 PYTHON = ".tools/bench-python/bin/python"
 PACKAGES = ".tools/bench-python/lib/python3*/site-packages"
-NODES = {"node": "node", "node24": "bench/node_modules/node-*/bin/node"}
 MODULES = "bench/node_modules"
-BROWSERS = ("chromium",)
+NODE24 = f"{MODULES}/node-*/bin/node"
+NODES = {"node": "node", "node24": NODE24}
+BROWSERS = ("chromium", "firefox")
 THREADS = (1, 2)
 
 NODE_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+# What a runner does: "embed" texts, "tokenize" them, or "calibrate": arithmetic alone.
+GROUPS = ("native", "javascript", "firefox", "tokenizers")
+# With these a quick run shows the main comparisons.
+QUICK = ("calibrate", "wisp-int8", "onnxruntime-int8", "torch-bf16", "llamacpp-q8_0", "node24-wisp-int8", "node-tjs-q8",
+         "chromium-wisp-int8", "chromium-tjs-q8", "chromium-wllama-q8_0", "tokens-wisp", "tokens-huggingface")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,15 +42,23 @@ class Runner:
     """`needs` are patterns of files that must exist; `model` and `runtime` patterns of those whose bytes count."""
     engine: str
     threads: int
+    group: str
     about: str
     command: tuple
     needs: tuple = ()
     model: tuple = ()
     runtime: tuple = ()
+    kind: str = "embed"
+    peer: bool = True
+    every_run: bool = True  # or only when wisp is measured alone
 
     @property
     def name(self):
         return f"{self.engine}@{self.threads}"
+
+    @property
+    def in_browser(self):
+        return self.engine.split("-")[0] in BROWSERS
 
     def missing(self):
         return [pattern for pattern in (*self.needs, *self.model) if not files_of(pattern)]
@@ -56,41 +74,71 @@ def onnx_model(dtype):
 
 
 def calibrate(threads):
-    yield Runner("calibrate", threads, "arithmetic alone, a fixed amount dealt out to the threads",
-                 ("build/bench/calibrate", str(threads)), needs=("build/bench/calibrate",))
+    for group in ("native", "javascript", "firefox"):
+        yield Runner("calibrate" if group == "native" else f"calibrate-{group}", threads, group,
+                     "arithmetic alone, a fixed amount dealt out to the threads",
+                     ("build/bench/calibrate", str(threads)), needs=("build/bench/calibrate",), kind="calibrate",
+                     peer=False)
+
+
+@functools.lru_cache
+def kernel_sets():
+    """Names of the kernel sets that run here, fastest first; none before the runner is built."""
+    program = REPO / "build/bench/wisp"
+    if not program.exists():
+        return []
+    return subprocess.run([program, "--list-kernels"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
 def wisp_native(threads):
     for compute, model in GGUF.items():
-        yield Runner(f"wisp-{compute}", threads, f"wisp, native, {compute}",
-                     ("build/bench/wisp", "--model", model, "--compute", compute, "--threads", str(threads)),
-                     needs=("build/bench/wisp",), model=(model,), runtime=("build/bench/libwisp.so",))
+        yield native_runner(f"wisp-{compute}", threads, compute, model)
+        if compute != "q4_0":
+            for kernels in kernel_sets()[1:]:
+                yield native_runner(f"wisp-{compute}-{kernels}", threads, compute, model, kernels)
+
+
+def native_runner(engine, threads, compute, model, kernels=None):
+    more = ("--kernels", kernels) if kernels else ()
+    return Runner(engine, threads, "native", f"wisp, native, {compute}{f', {kernels} kernels' if kernels else ''}",
+                  ("build/bench/wisp", "--model", model, "--compute", compute, "--threads", str(threads), *more),
+                  needs=("build/bench/wisp",), model=(model,), runtime=("build/bench/libwisp.so",), peer=False,
+                  every_run=not kernels)
 
 
 def wisp_wasm(threads):
-    """In Node and in browsers: one instance, or several in workers."""
-    kinds = [(node, "node.mjs", (path,)) for node, path in NODES.items()]
-    kinds += [(browser, "browser.mjs", ("node", browser)) for browser in BROWSERS]
-    for place, script, start in kinds:
-        build = "simd128" if place == "node" else "relaxed"
-        for compute, model in GGUF.items():
-            browser = ("--browser", place) if place in BROWSERS else ()
-            yield Runner(f"{place}-wisp-{compute}", threads, f"wisp in WebAssembly in {place}, {compute}",
-                         (start[0], f"bench/runners/{script}", "wisp", *browser, "--model", model, "--dtype", compute,
+    """In Node and in browsers: one instance, or several in workers. The system's Node may lack relaxed SIMD."""
+    for place in (*NODES, *BROWSERS):
+        browser = ("--browser", place) if place in BROWSERS else ()
+        for compute in ("f32", "int8"):
+            yield Runner(f"{place}-wisp-{compute}", threads, group_of(place),
+                         f"wisp in WebAssembly in {place}, {compute}",
+                         (*script_of(place), "wisp", *browser, "--model", GGUF[compute], "--dtype", compute,
                           "--threads", str(threads)),
-                         needs=("js/wisp-*.wasm", *place_needs(place)), model=(model,),
-                         runtime=("js/*.js", f"js/wisp-{build}.wasm"))
+                         needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
+                         runtime=("js/*.js", "js/wisp-relaxed.wasm"), peer=False,
+                         every_run=compute == "int8" or place == "chromium")
+
+
+def group_of(place):
+    return "firefox" if place == "firefox" else "javascript"
+
+
+def script_of(place):
+    """puppeteer-core, which drives Firefox, asks for Node 22."""
+    return (NODE24, "bench/runners/browser.mjs") if place in BROWSERS else (NODES[place], "bench/runners/node.mjs")
 
 
 def place_needs(place):
     if place in BROWSERS:
-        return (f".tools/bin/{place}", f"{MODULES}/playwright-core/package.json")
+        driver = "puppeteer-core" if place == "firefox" else "playwright-core"
+        return (f".tools/bin/{place}", f"{MODULES}/{driver}/package.json", NODE24)
     return (NODES[place],) if "/" in NODES[place] else ()
 
 
 def onnxruntime(threads):
     for dtype in ("fp32", "int8"):
-        yield Runner(f"onnxruntime-{dtype}", threads, f"onnxruntime in Python, {dtype}",
+        yield Runner(f"onnxruntime-{dtype}", threads, "native", f"onnxruntime in Python, {dtype}",
                      (PYTHON, "bench/runners/run_onnxruntime.py", "--model", ONNX, "--dtype", dtype, "--threads",
                       str(threads)), needs=(PYTHON,), model=onnx_model(dtype),
                      runtime=(f"{PACKAGES}/onnxruntime/capi/*.so*", f"{PACKAGES}/tokenizers/*.so"))
@@ -98,7 +146,7 @@ def onnxruntime(threads):
 
 def pytorch(threads):
     for dtype in ("fp32", "bf16"):
-        yield Runner(f"torch-{dtype}", threads, f"PyTorch through sentence-transformers, {dtype}",
+        yield Runner(f"torch-{dtype}", threads, "native", f"PyTorch through sentence-transformers, {dtype}",
                      (PYTHON, "bench/runners/run_torch.py", "--model", FOLDER, "--dtype", dtype, "--threads",
                       str(threads)), needs=(PYTHON,),
                      model=(f"{FOLDER}/model.safetensors", f"{FOLDER}/tokenizer.json", f"{FOLDER}/config.json"),
@@ -107,16 +155,17 @@ def pytorch(threads):
 
 
 def llama(threads):
-    yield Runner("llamacpp-q8_0", threads, "llama.cpp through node-llama-cpp, wisp's Q8_0 file",
-                 ("node", "bench/runners/node.mjs", "llama", "--model", GGUF["int8"], "--threads", str(threads)),
+    yield Runner("llamacpp-q8_0", threads, "native", "llama.cpp through node-llama-cpp, wisp's Q8_0 file",
+                 (NODE24, "bench/runners/node.mjs", "llama", "--model", GGUF["int8"], "--threads", str(threads)),
                  needs=(f"{MODULES}/node-llama-cpp/package.json",), model=(GGUF["int8"],),
                  runtime=(f"{MODULES}/@node-llama-cpp/linux-{NODE_MACHINE}/bins/*/*",))
 
 
 def transformers_node(threads):
     for dtype in ("fp32", "q8"):
-        yield Runner(f"node-tjs-{dtype}", threads, f"transformers.js in Node (onnxruntime-node), {dtype}",
-                     ("node", "bench/runners/node.mjs", "transformers", "--model", ONNX, "--dtype", dtype, "--threads",
+        yield Runner(f"node-tjs-{dtype}", threads, "javascript",
+                     f"transformers.js in Node (onnxruntime-node, native code), {dtype}",
+                     (NODE24, "bench/runners/node.mjs", "transformers", "--model", ONNX, "--dtype", dtype, "--threads",
                       str(threads)), needs=(f"{MODULES}/@huggingface/transformers/package.json",),
                      model=onnx_model(dtype),
                      runtime=(f"{MODULES}/@huggingface/transformers/dist/transformers.node.mjs",
@@ -124,30 +173,37 @@ def transformers_node(threads):
 
 
 def browser_peers(threads):
-    """With two threads these need an isolated page."""
+    """With two threads these need an isolated page. What a page downloads is seen by its server."""
     isolated = ("--isolated",) if threads > 1 else ()
     for browser in BROWSERS:
-        start = ("node", "bench/runners/browser.mjs")
         more = ("--browser", browser, "--threads", str(threads), *isolated)
-        for dtype in ("fp32", "q8"):
-            yield Runner(f"{browser}-tjs-{dtype}", threads, f"transformers.js in {browser} (wasm), {dtype}",
-                         (*start, "transformers", "--model", ONNX, "--dtype", dtype, *more),
+        for dtype in ("fp32", "q8") if browser == "chromium" else ("q8",):
+            yield Runner(f"{browser}-tjs-{dtype}", threads, group_of(browser),
+                         f"transformers.js in {browser} (wasm), {dtype}",
+                         (*script_of(browser), "transformers", "--model", ONNX, "--dtype", dtype, *more),
                          needs=(*place_needs(browser), f"{MODULES}/@huggingface/transformers/package.json"),
-                         model=onnx_model(dtype),
-                         runtime=(f"{MODULES}/@huggingface/transformers/dist/transformers.min.js",
-                                  f"{MODULES}/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.*"))
-        yield Runner(f"{browser}-wllama-q8_0", threads, f"wllama in {browser}, wisp's Q8_0 file",
-                     (*start, "wllama", "--model", GGUF["int8"], *more),
-                     needs=(*place_needs(browser), f"{MODULES}/@wllama/wllama/package.json"), model=(GGUF["int8"],),
-                     runtime=(f"{MODULES}/@wllama/wllama/esm/index.min.js",
-                              f"{MODULES}/@wllama/wllama/esm/wasm/wllama.wasm"))
+                         model=onnx_model(dtype))
+        yield Runner(f"{browser}-wllama-q8_0", threads, group_of(browser), f"wllama in {browser}, wisp's Q8_0 file",
+                     (*script_of(browser), "wllama", "--model", GGUF["int8"], *more),
+                     needs=(*place_needs(browser), f"{MODULES}/@wllama/wllama/package.json"), model=(GGUF["int8"],))
 
 
-FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, transformers_node, browser_peers)
+def tokenizers(threads):
+    if threads > 1:
+        return
+    yield Runner("tokens-wisp", 1, "tokenizers", "wisp's tokeniser, native",
+                 ("build/bench/wisp", "--model", GGUF["int8"], "--tokenize"), needs=("build/bench/wisp",),
+                 kind="tokenize", peer=False)
+    yield Runner("tokens-huggingface", 1, "tokenizers", "Hugging Face tokenizers (Rust) in Python, one thread",
+                 (PYTHON, "bench/runners/run_tokenizers.py", "--model", ONNX), needs=(PYTHON,), kind="tokenize")
+
+
+FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, transformers_node, browser_peers, tokenizers)
 
 
 def all_runners():
     """In the order of the tables: engines together, then by threads."""
     runners = [runner for family in FAMILIES for threads in THREADS for runner in family(threads)]
     engines = list(dict.fromkeys(runner.engine for runner in runners))
-    return sorted(runners, key=lambda runner: (engines.index(runner.engine), runner.threads))
+    return sorted(runners, key=lambda runner: (GROUPS.index(runner.group), engines.index(runner.engine),
+                                               runner.threads))

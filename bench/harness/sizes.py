@@ -23,7 +23,11 @@ def pack(paths):
 
 def total(patterns):
     """{"raw": bytes, "brotli": bytes or None} of all files that match."""
-    paths = [path for pattern in patterns for path in registry.files_of(pattern)]
+    return total_of_files(path for pattern in patterns for path in registry.files_of(pattern))
+
+
+def total_of_files(paths):
+    paths = list(paths)
     raw = sum(path.stat().st_size for path in paths)
     if raw > MOST_TO_PACK:
         return {"raw": raw, "brotli": None}

@@ -1,11 +1,14 @@
 """The texts that are timed, as cut_workloads.py left them, whole or thinned."""
 
 import dataclasses
+import functools
 import json
 
 from .registry import REPO
 
 TEXTS = "build/bench/texts"
+# Every so many-th text of W1 and W2: engines that are slow are timed on fewer.
+THINNINGS = (1, 4, 16)
 
 
 class NoWorkloads(Exception):
@@ -14,26 +17,33 @@ class NoWorkloads(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """`file` is what runners know it by; `unit` says what its results are: a rate, or the time of a call."""
+    """`file` is what runners know it by; `indices` are those of its texts in the whole workload."""
     name: str
     file: str
-    texts: int
+    indices: tuple
     tokens: int
+    bytes: int = 0
+    kind: str = "embed"
+
+    @property
+    def texts(self):
+        return len(self.indices)
 
     @property
     def unit(self):
-        return {"W1": "texts/s", "W2": "tokens/s"}.get(self.name, "ms")
+        return {"W1": "texts/s", "W2": "tokens/s", "tokenize": "MB/s"}.get(self.name, "ms")
 
     @property
     def higher_is_better(self):
         return self.unit != "ms"
 
     def result(self, seconds):
-        if self.unit == "ms":
-            return 1000 * seconds
-        return (self.texts if self.unit == "texts/s" else self.tokens) / seconds
+        """A rate, or the time of the call, in its unit."""
+        amount = {"texts/s": self.texts, "tokens/s": self.tokens, "MB/s": self.bytes / 1e6}.get(self.unit)
+        return amount / seconds if amount else 1000 * seconds
 
 
+@functools.lru_cache
 def load_table():
     try:
         return json.loads((REPO / TEXTS / "workloads.json").read_text(encoding="utf-8"))
@@ -41,29 +51,44 @@ def load_table():
         raise NoWorkloads("there are no workloads yet: run python3 bench/set_up.py wisp") from None
 
 
-def thinned(name, entry, every):
+@functools.lru_cache
+def read_texts(name):
+    return (REPO / TEXTS / f"{name}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+@functools.lru_cache
+def thinned(name, every):
     """Every so many-th text in the order of their lengths, as a workload of its own."""
-    texts = (REPO / TEXTS / f"{name}.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    kept = sorted(sorted(range(len(texts)), key=lambda i: (entry["tokens"][i], i))[::every])
-    file = f"{name}-every-{every}"
+    tokens = load_table()[name]["tokens"]
+    if every == 1:
+        return Workload(name, name, tuple(range(len(tokens))), sum(tokens))
+    kept = sorted(sorted(range(len(tokens)), key=lambda i: (tokens[i], i))[::every])
+    file, texts = f"{name}-every-{every}", read_texts(name)
     (REPO / TEXTS / f"{file}.txt").write_text("".join(texts[i] + "\n" for i in kept), encoding="utf-8", newline="\n")
-    return Workload(name, file, len(kept), sum(entry["tokens"][i] for i in kept))
+    return Workload(name, file, tuple(kept), sum(tokens[i] for i in kept))
 
 
-def choose(patterns, every=1):
-    """Workloads whose names begin with one of the patterns."""
-    chosen = []
-    for name, entry in load_table().items():
-        if not any(name.startswith(pattern) for pattern in patterns):
-            continue
-        if every > 1 and not name.startswith("W3"):
-            chosen.append(thinned(name, entry, every))
-        else:
-            chosen.append(Workload(name, name, entry["texts"], sum(entry["tokens"])))
-    return chosen
+def choose(patterns):
+    """Whole workloads whose names begin with one of the patterns, the shortest first."""
+    names = [name for name in load_table() if any(name.startswith(pattern) for pattern in patterns)]
+    return sorted((thinned(name, 1) for name in names), key=lambda workload: workload.tokens)
 
 
-ARITHMETIC = Workload("arithmetic", "arithmetic", 0, 0)
+def variants(workload):
+    """The workload as an engine may be timed on it, the smallest first."""
+    if workload.name not in ("W1", "W2"):
+        return [workload]
+    return [thinned(workload.name, every) for every in reversed(THINNINGS)]
+
+
+ARITHMETIC = Workload("arithmetic", "arithmetic", (), 0, kind="calibrate")
+
+
+def tokenize():
+    """W2 as text to be tokenised."""
+    whole = thinned("W2", 1)
+    size = len("".join(read_texts("W2")).encode())
+    return dataclasses.replace(whole, name="tokenize", bytes=size, kind="tokenize")
 
 
 def scores():

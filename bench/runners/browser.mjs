@@ -3,7 +3,7 @@
 // [--threads N] [--dtype TYPE] [--isolated]. Paths are within the checkout.
 import { writeFile } from 'node:fs/promises';
 import { serveFiles } from '../server.mjs';
-import { launch, pageProcess } from './browsers.mjs';
+import { launch, pageProcess, residentMegabytes } from './browsers.mjs';
 import { serve, takeArguments } from './protocol.mjs';
 
 const options = takeArguments();
@@ -12,7 +12,6 @@ let rows;
 const server = await serveFiles({ isolated: options.isolated, onRows: (bytes) => (rows = bytes) });
 const browser = await launch(options.browser);
 const { page } = browser;
-await page.goto(`${server.origin}/bench/runners/page.html`);
 
 /** @param {string} method of the page's Bench */
 const inPage =
@@ -24,19 +23,35 @@ const inPage =
       [method, workload],
     );
 
-/** Opens the peer in the page; its process is the one whose memory counts. */
-async function load() {
+/**
+ * Opens the page and the peer in it. `total_seconds` runs from the navigation's start;
+ * `before_mb` is what the page's process held before the peer came.
+ */
+async function openPage() {
+  server.takeRequests();
+  await page.goto('about:blank');
+  await page.goto(`${server.origin}/bench/runners/page.html`);
+  const before_mb = residentMegabytes(pageProcess(process.pid));
   const paths = { model: `/${options.model}`, texts: `/${options.texts}` };
-  await page.evaluate(
+  const found = await page.evaluate(
     ([peer, more]) => /** @type {any} */ (globalThis).openBench(peer, more),
     [options.peer, { ...options, ...paths }],
   );
-  const { seconds, about } = await inPage('load')({ workload: '' });
-  const isolated = await page.evaluate(() => globalThis.crossOriginIsolated);
+  return { ...found, before_mb, requests: server.takeRequests() };
+}
+
+/**
+ * The first visit of a new profile; where it is asked for, the one after it as well, with the
+ * first as `cold`.
+ * @param {{ twice?: string }} command
+ */
+async function load({ twice }) {
+  const cold = await openPage();
+  const found = twice ? { cold, ...(await openPage()) } : cold;
   return {
-    seconds,
-    about: { [options.browser]: browser.version, isolated, ...about },
-    pids: [pageProcess(browser.pid)],
+    ...found,
+    about: { [options.browser]: browser.version, ...found.about },
+    pids: [pageProcess(process.pid)],
   };
 }
 
@@ -45,10 +60,7 @@ await serve({
   warm: inPage('warm'),
   run: inPage('run'),
   async embed({ workload, to }) {
-    await page.evaluate(
-      (name) => /** @type {any} */ (globalThis).postRows(name),
-      /** @type {any} */ (workload),
-    );
+    await page.evaluate((name) => /** @type {any} */ (globalThis).postRows(name), workload);
     await writeFile(to, rows);
     return {};
   },

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headless browsers of .tools/, each with a fresh profile. One more browser is one more entry here.
-import { readFileSync, readdirSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import puppeteer from 'puppeteer-core';
 
 const BIN = fileURLToPath(new URL('../../.tools/bin/', import.meta.url));
 
@@ -17,37 +19,71 @@ const CHROMIUM_FLAGS = [
 ];
 
 /**
+ * What playwright's and puppeteer's pages have in common.
+ * @typedef {object} Page
+ * @property {(url: string) => Promise<unknown>} goto
+ * @property {(call: (argument: any) => any, argument?: any) => Promise<any>} evaluate
+ */
+
+/**
  * @typedef {object} Browser
- * @property {import('playwright-core').Page} page
+ * @property {Page} page
  * @property {string} version
- * @property {number} pid of this runner, from which the browser's processes descend
  * @property {() => Promise<void>} close
  */
 
-/** @type {Record<string, () => Promise<Browser>>} */
+/**
+ * The profile is a folder, not in memory as a private window's, so that pages find what they
+ * downloaded before.
+ * @type {Record<string, (profile: string) => Promise<Browser>>}
+ */
 const LAUNCH = {
-  async chromium() {
-    const browser = await chromium.launch({
+  async chromium(profile) {
+    const context = await chromium.launchPersistentContext(profile, {
       executablePath: `${BIN}chromium`,
       args: CHROMIUM_FLAGS,
     });
     return {
-      page: await browser.newPage(),
-      version: browser.version(),
-      pid: process.pid,
+      page: await context.newPage(),
+      version: context.browser()?.version() ?? '',
+      close: () => context.close(),
+    };
+  },
+  async firefox(profile) {
+    const browser = await puppeteer.launch({
+      browser: 'firefox',
+      executablePath: `${BIN}firefox`,
+      userDataDir: profile,
+      protocolTimeout: 0,
+    });
+    return {
+      page: /** @type {any} */ (await browser.newPage()),
+      version: await browser.version(),
       close: () => browser.close(),
     };
   },
 };
 
-/** @param {string} name */
+/**
+ * A browser with a profile of its own, which goes with it.
+ * @param {string} name
+ * @returns {Promise<Browser>}
+ */
 export async function launch(name) {
   if (!LAUNCH[name]) throw new Error(`no browser '${name}'; there are ${Object.keys(LAUNCH)}`);
-  return LAUNCH[name]();
+  const profile = mkdtempSync(`${tmpdir()}/wisp-bench-`);
+  const browser = await LAUNCH[name](profile);
+  return {
+    ...browser,
+    async close() {
+      await browser.close();
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
 }
 
-/** What marks the processes of pages. */
-const PAGE_PROCESS = /--type=renderer/;
+/** What marks the processes of pages: Chromium's, and Firefox's with the kind as last word. */
+const PAGE_PROCESS = /--type=renderer|-contentproc.*\0tab\0$/s;
 
 /**
  * The largest process of a page below `ancestor`: browsers keep an empty one in stock.
@@ -85,6 +121,11 @@ const readCommand = (pid) => readOrNothing(`/proc/${pid}/cmdline`);
 /** @param {number} pid */
 const parentOf = (pid) =>
   Number(readOrNothing(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ')[1]);
+
+const PAGE_BYTES = 4096;
+
+/** @param {number} pid */
+export const residentMegabytes = (pid) => (residentPages(pid) * PAGE_BYTES) / 1e6;
 
 /** @param {number} pid */
 const residentPages = (pid) => Number(readOrNothing(`/proc/${pid}/statm`).split(' ')[1]);

@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
         else if (strcmp(command.verb, "load") == 0)
             answer("{\"seconds\": 0, \"about\": {}}");
         else
-            answer("{\"settings\": {}}");
+            answer_warmed(run, &runner);
     }
     return EXIT_SUCCESS;
 }

@@ -24,7 +24,10 @@ __attribute__((format(printf, 1, 2))) void answer(const char *format, ...);
 /* Answers {"error": message} and ends the process. */
 _Noreturn void give_up(const char *message);
 
-/* Times one call, or as many as fit a quarter of a second, and answers the median. */
+/* Makes one call and answers how long it took. */
+void answer_warmed(void (*call)(void *context), void *context);
+
+/* Times one call, or as many as fit a short while, and answers the median. */
 void answer_timed(void (*call)(void *context), void *context);
 
 #endif

@@ -15,7 +15,7 @@ import tokenizers  # noqa: E402
 FILES = {"fp32": "model.onnx", "int8": "model_quantized.onnx"}
 
 
-class Runner:
+class Runner(protocol.Embedder):
     def load(self):
         self.tokenizer = tokenizers.Tokenizer.from_file(f"{ARGUMENTS.model}/tokenizer.json")
         self.session = self.open_session(ARGUMENTS.threads)

@@ -14,7 +14,7 @@ import torch  # noqa: E402
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-class Runner:
+class Runner(protocol.Embedder):
     def load(self):
         torch.set_num_threads(ARGUMENTS.threads)
         self.model = sentence_transformers.SentenceTransformer(
@@ -23,9 +23,6 @@ class Runner:
         return {"torch": torch.__version__, "sentence-transformers": sentence_transformers.__version__,
                 "capability": torch.backends.cpu.get_cpu_capability(),
                 "attention": self.model[0].auto_model.config._attn_implementation}
-
-    def choices(self, texts):
-        return protocol.batch_choices(texts)
 
     def embed(self, texts, batch):
         return self.model.encode(texts, batch_size=batch, convert_to_numpy=True, show_progress_bar=False)

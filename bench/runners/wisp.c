@@ -12,7 +12,9 @@ struct arguments {
     const char *model;
     const char *texts; /* the folder of the workloads */
     const char *compute;
+    const char *kernels; /* NULL: the fastest */
     uint32_t threads;
+    bool tokenize; /* token ids, not embeddings */
 };
 
 /* The workload that was read last, and its embeddings. */
@@ -22,6 +24,8 @@ struct workload {
     wisp_text *texts;
     size_t n;
     float *rows;
+    int32_t *ids; /* as many for each text as the model takes */
+    size_t *counts;
 };
 
 struct runner {
@@ -31,12 +35,19 @@ struct runner {
     struct workload workload;
 };
 
+/* The sets that run here, one a line, fastest first. */
+static _Noreturn void list_kernels(void) {
+    for (size_t i = 0; wisp_kernels_name(i); i++)
+        puts(wisp_kernels_name(i));
+    exit(EXIT_SUCCESS);
+}
+
 static struct arguments take_arguments(int argc, char **argv) {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                            {"texts", required_argument, NULL, 'f'},
-                                            {"compute", required_argument, NULL, 'c'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},   {"texts", required_argument, NULL, 'f'},
+        {"compute", required_argument, NULL, 'c'}, {"kernels", required_argument, NULL, 'k'},
+        {"threads", required_argument, NULL, 't'}, {"tokenize", no_argument, NULL, 'i'},
+        {"list-kernels", no_argument, NULL, 'l'},  {NULL, 0, NULL, 0}};
     struct arguments a = {.compute = "auto", .threads = 1};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
@@ -49,6 +60,14 @@ static struct arguments take_arguments(int argc, char **argv) {
         case 'c':
             a.compute = optarg;
             break;
+        case 'k':
+            a.kernels = optarg;
+            break;
+        case 'i':
+            a.tokenize = true;
+            break;
+        case 'l':
+            list_kernels();
         case 't':
             a.threads = (uint32_t)strtoul(optarg, NULL, 10);
             break;
@@ -94,6 +113,12 @@ static void split_lines(struct workload *w, size_t size) {
     }
 }
 
+static size_t max_tokens(const struct runner *runner) {
+    wisp_model_info info;
+    wisp_model_get_info(runner->model, &info);
+    return info.max_tokens;
+}
+
 static void read_workload(struct runner *runner, const char *name) {
     struct workload *w = &runner->workload;
     if (strcmp(w->name, name) == 0)
@@ -101,6 +126,8 @@ static void read_workload(struct runner *runner, const char *name) {
     free(w->bytes);
     free(w->texts);
     free(w->rows);
+    free(w->ids);
+    free(w->counts);
     *w = (struct workload){0};
     char path[4096];
     size_t size;
@@ -108,6 +135,8 @@ static void read_workload(struct runner *runner, const char *name) {
     w->bytes = read_file(path, &size);
     split_lines(w, size);
     w->rows = must(calloc(w->n * wisp_model_dimensions(runner->model) + 1, sizeof(float)));
+    w->ids = must(calloc(w->n * max_tokens(runner) + 1, sizeof *w->ids));
+    w->counts = must(calloc(w->n + 1, sizeof *w->counts));
     snprintf(w->name, sizeof w->name, "%s", name);
 }
 
@@ -117,6 +146,17 @@ static void embed(void *context) {
     wisp_error error = {0};
     if (wisp_embed(runner->session, w->texts, w->n, NULL, w->rows, &error) != WISP_OK)
         give_up(error.message);
+}
+
+static void tokenize(void *context) {
+    struct runner *runner = context;
+    struct workload *w = &runner->workload;
+    const size_t most = max_tokens(runner);
+    wisp_error error = {0};
+    for (size_t i = 0; i < w->n; i++)
+        if (wisp_tokenize(runner->model, w->texts[i], w->ids + i * most, most, &w->counts[i],
+                          &error) != WISP_OK)
+            give_up(error.message);
 }
 
 static void embed_first(struct runner *runner) {
@@ -130,8 +170,9 @@ static void embed_first(struct runner *runner) {
 
 static void load(struct runner *runner) {
     const struct arguments *a = &runner->arguments;
-    const wisp_model_options model = {
-        .compute = strcmp(a->compute, "f32") == 0 ? WISP_COMPUTE_F32 : WISP_COMPUTE_AUTO};
+    const wisp_model_options model = {.compute = strcmp(a->compute, "f32") == 0 ? WISP_COMPUTE_F32
+                                                                                : WISP_COMPUTE_AUTO,
+                                      .kernels = a->kernels};
     const wisp_session_options session = {.threads = a->threads};
     wisp_error error = {0};
     const double start = seconds_now();
@@ -147,12 +188,22 @@ static void load(struct runner *runner) {
            seconds, wisp_build(), info.kernels, info.compute);
 }
 
-static void write_rows(struct runner *runner, const char *path) {
+/* Rows of floats, or the ids of all texts one after the other. */
+static void write_results(const struct runner *runner, const char *path) {
     const struct workload *w = &runner->workload;
-    const size_t values = w->n * wisp_model_dimensions(runner->model);
-    embed(runner);
+    const size_t dimensions = wisp_model_dimensions(runner->model), most = max_tokens(runner);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(w->rows, sizeof(float), values, file) != values || fclose(file) != 0)
+    if (!file)
+        give_up(path);
+    for (size_t i = 0; i < w->n; i++) {
+        const bool ids = runner->arguments.tokenize;
+        const size_t n = ids ? w->counts[i] : dimensions;
+        const void *values =
+            ids ? (const void *)(w->ids + i * most) : (const void *)(w->rows + i * dimensions);
+        if (fwrite(values, sizeof(float), n, file) != n)
+            give_up(path);
+    }
+    if (fclose(file) != 0)
         give_up(path);
     answer("{\"rows\": %zu}", w->n);
 }
@@ -162,15 +213,16 @@ static void obey(struct runner *runner, const struct command *command) {
         load(runner);
         return;
     }
+    void (*work)(void *) = runner->arguments.tokenize ? tokenize : embed;
     read_workload(runner, command->workload);
-    if (strcmp(command->verb, "warm") == 0) {
-        embed(runner);
-        answer("{\"settings\": {}}");
-    } else if (strcmp(command->verb, "run") == 0)
-        answer_timed(embed, runner);
-    else if (strcmp(command->verb, "embed") == 0)
-        write_rows(runner, command->to);
-    else
+    if (strcmp(command->verb, "run") == 0)
+        answer_timed(work, runner);
+    else if (strcmp(command->verb, "warm") == 0)
+        answer_warmed(work, runner);
+    else if (strcmp(command->verb, "embed") == 0) {
+        work(runner);
+        write_results(runner, command->to);
+    } else
         give_up("unknown command");
 }
 

@@ -19,8 +19,6 @@ async function open({ model, threads, dtype }) {
   env.allowLocalModels = true;
   env.allowRemoteModels = false;
   env.localModelPath = model.slice(0, cut + 1);
-  env.useBrowserCache = false;
-  env.useWasmCache = false;
   const { wasm } = /** @type {any} */ (env.backends.onnx);
   wasm.wasmPaths = { mjs: `${RUNTIME}.mjs`, wasm: `${RUNTIME}.wasm` };
   wasm.numThreads = threads;

@@ -1,0 +1,55 @@
+"""What single instructions reach on one core here (bench/peak/), and the rates of the int8 product of each kernel set
+(tests/kernel_bench.c) beside them."""
+
+import json
+import subprocess
+
+from . import registry
+from .process import resolve
+
+RELAXED_NODE = registry.NODE24
+
+# name: how the probe and the kernels' bench are started.
+PLACES = {
+    "native": (("build/bench/peak/native",), ("build/native/tests/test_kernels", "--bench")),
+    "node, simd128 build": ((RELAXED_NODE, "build/bench/peak/simd128.cjs"),
+                            (RELAXED_NODE, "build/wasm/simd128/tests/test_kernels.cjs", "--bench")),
+    "node, relaxed build": ((RELAXED_NODE, "build/bench/peak/relaxed.cjs"),
+                            (RELAXED_NODE, "build/wasm/relaxed/tests/test_kernels.cjs", "--bench")),
+}
+
+# The instruction that a kernel set multiplies bytes with.
+INSTRUCTION_OF = {"amx": "amx", "avx512": "avx512_vnni", "avx_vnni": "avx_vnni", "avx2": "avx2_madd",
+                  "neon": "neon_dot", "relaxed": "wasm_relaxed", "relaxed-unsigned": "wasm_relaxed",
+                  "relaxed-signed": "wasm_relaxed", "simd128": "wasm_i16"}
+
+
+def output_of(command):
+    command = [resolve(word) for word in command]
+    done = subprocess.run(command, cwd=registry.REPO, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def parse_rates(text):
+    """{kernel set: {"m x n x k": GMAC/s}} of the int8 products in the table that test_kernels prints."""
+    lines = [line.split() for line in text.split("\n")]
+    sets = next(words for words in lines if words[:1] == ["kernel"])[4:]
+    rates = {name: {} for name in sets}
+    for words in lines:
+        if words[:1] == ["gemm_int8"]:
+            shape = " ".join(words[1:6])
+            for name, rate in zip(sets, words[7:]):
+                rates[name][shape] = float(rate)
+    return rates
+
+
+def measure():
+    """{place: {"peaks": {instruction: GMAC/s}, "gemm_int8": {kernel set: {shape: GMAC/s}}}}; the probes run before and
+    after the products, and the better counts, as the machine may be slower for a while."""
+    found = {}
+    for place, (probe, bench) in PLACES.items():
+        first = json.loads(output_of(probe))
+        rates = parse_rates(output_of(bench))
+        second = json.loads(output_of(probe))
+        found[place] = {"peaks": {name: max(rate, second[name]) for name, rate in first.items()}, "gemm_int8": rates}
+    return found

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the benchmark is built of. bench/README.md says how it is run.
+
+BENCH_PROTOCOL := bench/runners/protocol.c bench/runners/protocol.h
+BENCH_CC = $(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARNINGS) -Isrc
+
+build/bench/wisp: bench/runners/wisp.c $(BENCH_PROTOCOL) build/libwisp.a
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $(filter %.c %.a,$^) $(LDLIBS) -o $@
+
+build/bench/calibrate: bench/runners/calibrate.c $(BENCH_PROTOCOL)
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $(filter %.c,$^) -lpthread -o $@
+
+# ---- peaks of single instructions -----------------------------------------------------------------
+
+PEAKS_x86_64 := avx2 avx_vnni avx512_vnni amx
+PEAKS_aarch64 := neon_dot
+ISA_avx_vnni = -mavx2 -mavxvnni
+ISA_avx512_vnni = -mavx512f -mavx512vnni
+ISA_neon_dot = -march=armv8.2-a+dotprod
+PEAK_OBJECTS := $(patsubst %,build/bench/peak/%.o,peak $(PEAKS_$(MACHINE)))
+
+build/bench/peak/%.o: bench/peak/%.c bench/peak/peak.h
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(BENCH_CC) $(ISA) -c $< -o $@
+
+build/bench/peak/native: $(PEAK_OBJECTS)
+	$(SAY) LINK $@
+	$(Q)$(CC) $^ -o $@
+
+# -O1 at the link: more wants a JavaScript minifier.
+build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | .tools/stamp/emcc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q)for file in peak wasm; do \
+	    .tools/bin/emcc -std=c11 -D_GNU_SOURCE -O3 $(WARNINGS) $(WASM_$*) -c bench/peak/$$file.c \
+	        -o $(@D)/$$file-$*.o || exit 1; \
+	done
+	$(Q).tools/bin/emcc -O1 -sENVIRONMENT=node $(@D)/peak-$*.o $(@D)/wasm-$*.o -o $@
+
+# ---- runs -----------------------------------------------------------------------------------------
+
+BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native \
+                  build/bench/peak/simd128.cjs build/bench/peak/relaxed.cjs \
+                  build/native/tests/test_kernels build/wasm/simd128/tests/test_kernels.cjs \
+                  build/wasm/relaxed/tests/test_kernels.cjs
+
+.PHONY: bench-programs
+bench-programs: native wasm $(BENCH_PROGRAMS)
