@@ -4,7 +4,7 @@
 #   make demo     embed sample texts both ways            make test       set up and run all tests
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage what the C tests reach                  make fuzz      look for inputs that break it
-#   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is
+#   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
 #   make serve    the page in web-demo/, on this machine
 #
 # Everything is built in build/. Tools that are missing are fetched into .tools/ by tools/setup.py.

@@ -80,7 +80,7 @@ def report_of(arguments, runners, chosen):
     settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
     begin = time.monotonic()
     say("the peaks of instructions, and the int8 products")
-    found_peaks = {}
+    found_peaks = peaks.measure()
     records = rounds.measure(runners, chosen, settings, arguments.limits)
     for runner in runners:
         kinds = {"model": runner.model, "runtime": runner.runtime}

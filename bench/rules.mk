@@ -42,8 +42,6 @@ build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | 
 	done
 	$(Q).tools/bin/emcc -O1 -sENVIRONMENT=node $(@D)/peak-$*.o $(@D)/wasm-$*.o -o $@
 
-# ---- runs -----------------------------------------------------------------------------------------
-
 BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native \
                   build/bench/peak/simd128.cjs build/bench/peak/relaxed.cjs \
                   build/native/tests/test_kernels build/wasm/simd128/tests/test_kernels.cjs \
@@ -51,3 +49,40 @@ BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native
 
 .PHONY: bench-programs
 bench-programs: native wasm $(BENCH_PROGRAMS)
+
+# ---- runs -----------------------------------------------------------------------------------------
+
+BENCH_JSON := build/bench/results
+# Options for the driver, as in: make bench-peers BENCH="--quick --only 'wisp-int8,onnxruntime-*'"
+BENCH =
+
+.PHONY: bench bench-peers bench-quick bench-plot bench-results
+bench: bench-programs
+	python3 bench/set_up.py wisp
+	python3 bench/driver.py --alone --json $(BENCH_JSON)/wisp.json $(BENCH)
+
+bench-peers: bench-programs
+	python3 bench/set_up.py
+	python3 bench/driver.py --json $(BENCH_JSON)/peers.json $(BENCH)
+
+bench-quick: BENCH += --quick
+bench-quick: bench-peers
+
+bench-plot:
+	python3 bench/plot.py $(BENCH_JSON)/peers.json bench/results
+
+# All of it: both runs, then RESULTS.md and its pictures.
+bench-results:
+	$(MAKE) bench
+	$(MAKE) bench-peers
+	$(MAKE) bench-report
+
+# Types of the runners, which need the peers.
+.PHONY: bench-types
+bench-types:
+	python3 bench/set_up.py node
+	node_modules/.bin/tsc -p bench
+
+.PHONY: bench-report
+bench-report: bench-plot
+	python3 bench/report.py $(BENCH_JSON) bench/RESULTS.md

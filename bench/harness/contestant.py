@@ -60,7 +60,7 @@ class Contestant:
         self.record["load"] = {"open_seconds": answer["seconds"],
                                "start_seconds": time.monotonic() - self.process.started,
                                "memory_mb": load.memory_mb(self.pids)}
-        if "before_mb" in answer:
+        if answer.get("before_mb"):
             self.record["load"]["empty_page_mb"] = answer["before_mb"]
 
     def seconds_for(self, workload):

@@ -8,6 +8,10 @@ import time
 from . import registry
 
 
+# A runner that says nothing for so long is out: some peers' threads come to a standstill beside other load.
+SILENCE_SECONDS = 120
+
+
 class RunnerError(Exception):
     """What a runner said, or that it said nothing."""
 
@@ -32,7 +36,7 @@ class Process:
     def pid(self):
         return self.process.pid
 
-    def ask(self, do, timeout=1800, **more):
+    def ask(self, do, timeout=SILENCE_SECONDS, **more):
         """Sends a command and returns the answer."""
         try:
             self.process.stdin.write(json.dumps({"do": do, **more}) + "\n")

@@ -107,17 +107,22 @@ def native_runner(engine, threads, compute, model, kernels=None):
 
 
 def wisp_wasm(threads):
-    """In Node and in browsers: one instance, or several in workers. The system's Node may lack relaxed SIMD."""
+    """The package in Node and in browsers. The system's Node may lack relaxed SIMD."""
     for place in (*NODES, *BROWSERS):
-        browser = ("--browser", place) if place in BROWSERS else ()
         for compute in ("f32", "int8"):
-            yield Runner(f"{place}-wisp-{compute}", threads, group_of(place),
-                         f"wisp in WebAssembly in {place}, {compute}",
-                         (*script_of(place), "wisp", *browser, "--model", GGUF[compute], "--dtype", compute,
-                          "--threads", str(threads)),
-                         needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
-                         runtime=("js/*.js", "js/wisp-relaxed.wasm"), peer=False,
-                         every_run=compute == "int8" or place == "chromium")
+            yield wasm_runner(place, threads, compute)
+    yield wasm_runner("chromium", threads, "int8", isolated=True)
+
+
+def wasm_runner(place, threads, compute, isolated=False):
+    more = ("--browser", place) if place in BROWSERS else ()
+    more += ("--isolated",) if isolated else ()
+    return Runner(f"{place}-wisp-{compute}{'-isolated' if isolated else ''}", threads, group_of(place),
+                  f"wisp in WebAssembly in {place}, {compute}{', page with COOP/COEP' if isolated else ''}",
+                  (*script_of(place), "wisp", "--model", GGUF[compute], "--threads", str(threads), *more),
+                  needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
+                  runtime=() if place in BROWSERS else ("js/*.js", "js/wisp-relaxed.wasm"), peer=False,
+                  every_run=compute == "int8" or place == "chromium")
 
 
 def group_of(place):

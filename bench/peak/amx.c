@@ -40,5 +40,5 @@ double peak_amx(uint64_t steps, volatile int32_t *sink) {
     _tile_stored(0, sums, ROW_BYTES);
     *sink = sums[0];
     _tile_release();
-    return 4.0 * ROWS * (ROW_BYTES / 4) * ROW_BYTES * (double)steps;
+    return (double)(UINT64_C(4) * ROWS * (ROW_BYTES / 4) * ROW_BYTES * steps);
 }

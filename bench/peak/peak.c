@@ -6,8 +6,8 @@
 
 #include "peak.h"
 
-static const double LEAST_SECONDS = 0.05;
-enum { TRIES = 7 };
+static const double LEAST_SECONDS = 0.001;
+enum { TRIES = 300 };
 
 #if defined(__x86_64__)
 
@@ -80,9 +80,10 @@ static double seconds_of(probe *run, uint64_t steps, double *macs) {
     return seconds_now() - start;
 }
 
-/* The best of several tries, each long enough for the clock; the first ones also warm up. */
+/* The best of many tries, each long enough for the clock and short enough that another process may
+ * stay away; the first ones also warm up. */
 static double peak_of(probe *run) {
-    uint64_t steps = 100000;
+    uint64_t steps = 10000;
     double macs, best = 0;
     while (seconds_of(run, steps, &macs) < LEAST_SECONDS)
         steps *= 2;

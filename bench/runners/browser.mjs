@@ -43,7 +43,7 @@ async function openPage() {
 /**
  * The first visit of a new profile; where it is asked for, the one after it as well, with the
  * first as `cold`.
- * @param {{ twice?: string }} command
+ * @param {import('./protocol.mjs').Command} command
  */
 async function load({ twice }) {
   const cold = await openPage();

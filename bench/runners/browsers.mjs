@@ -82,8 +82,8 @@ export async function launch(name) {
   };
 }
 
-/** What marks the processes of pages: Chromium's, and Firefox's with the kind as last word. */
-const PAGE_PROCESS = /--type=renderer|-contentproc.*\0tab\0$/s;
+/** What marks the processes of pages, Chromium's and Firefox's. */
+const PAGE_PROCESS = /--type=renderer|-isForBrowser/;
 
 /**
  * The largest process of a page below `ancestor`: browsers keep an empty one in stock.

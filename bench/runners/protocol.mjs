@@ -21,7 +21,8 @@ export function takeArguments() {
 
 /**
  * Obeys the driver until it says quit. `actions` are named as its commands; each gives the answer.
- * @param {Record<string, (command: { workload: string, to: string }) => Promise<object>>} actions
+ * @typedef {{ workload: string, to: string, twice?: string }} Command
+ * @param {Record<string, (command: Command) => Promise<object>>} actions
  */
 export async function serve(actions) {
   // Libraries print where they like: standard output is for answers.

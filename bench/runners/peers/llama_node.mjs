@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // llama.cpp through node-llama-cpp's prebuilt library for this CPU. It takes one text a call; more
 // threads can share each text, or each have a context and texts of its own.
-import { getLlama } from 'node-llama-cpp';
+import { LlamaLogLevel, getLlama } from 'node-llama-cpp';
 
 /**
  * @param {{ model: string, threads: number }} options
@@ -13,7 +13,7 @@ export async function open({ model: modelPath, threads }) {
     build: 'never',
     skipDownload: true,
     maxThreads: threads,
-    logLevel: 'error',
+    logLevel: LlamaLogLevel.error,
   });
   const model = await llama.loadModel({ modelPath });
   const sharing = await model.createEmbeddingContext({ threads });

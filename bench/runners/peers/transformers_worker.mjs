@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // transformers.js in a worker: first { model, threads, dtype }, then { texts, settings }.
-import {
-  env,
-  pipeline,
-} from '../../node_modules/@huggingface/transformers/dist/transformers.min.js';
+// Its bundle for pages has no types beside it.
+// @ts-expect-error
+import * as transformers from '../../node_modules/@huggingface/transformers/dist/transformers.min.js';
 import { answerWith } from './ask.mjs';
 import { peerOf } from './transformers_batches.mjs';
+
+const { env, pipeline } = transformers;
 
 /** The WebAssembly runtime that the package takes by default, from here instead of from a CDN. */
 const RUNTIME = '/bench/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify';

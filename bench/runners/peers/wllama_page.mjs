@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wllama (llama.cpp) in a page; it starts a worker by itself. One text a call: of an array its
 // createEmbedding gives one vector wrong.
+// @ts-expect-error the package's types re-export from files that it leaves out
 import { Wllama } from '../../node_modules/@wllama/wllama/esm/index.js';
 
 const PACKAGE = '/bench/node_modules/@wllama/wllama';
@@ -36,7 +37,7 @@ export async function open({ model: url, threads }) {
 }
 
 /**
- * @param {Wllama} wllama
+ * @param {any} wllama
  * @param {string[]} texts
  */
 async function embedEach(wllama, texts) {
