@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # no __pycache__ in the checkout
 
-from harness import machine, peaks, registry, rounds, sizes, table, workloads  # noqa: E402
+from harness import files, machine, peaks, registry, rounds, sizes, table, workloads  # noqa: E402
 from harness.contestant import Limits, say  # noqa: E402
 
 
@@ -119,8 +119,7 @@ def main():
     except KeyboardInterrupt:
         return 130
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        files.write_whole(arguments.json, json.dumps(report, indent=1) + "\n")
     print(table.text(report))
     return 1 if any("error" in record for record in report["runners"].values()) else 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # no __pycache__ in the checkout
 
-from harness import table  # noqa: E402
+from harness import files, table  # noqa: E402
 
 PANELS = (("W1", "STS-B sentences a second"), ("W2", "WikiText-2 tokens a second"),
           ("W3-1x16", "one text of 16 tokens: milliseconds, shorter is better"))
@@ -87,11 +87,10 @@ def main():
         print(f"plot: there is no {source}: run make bench-peers", file=sys.stderr)
         return 1
     report = json.loads(source.read_text(encoding="utf-8"))
-    folder.mkdir(parents=True, exist_ok=True)
     for group in TITLES:
         drawn = picture(report, group)
         if drawn:
-            (folder / f"{group}.svg").write_text(drawn, encoding="utf-8")
+            files.write_whole(folder / f"{group}.svg", drawn)
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # no __pycache__ in the checkout
 
-from harness import peaks, table, targets  # noqa: E402
+from harness import files, peaks, table, targets  # noqa: E402
 
 
 def markdown(rows):
@@ -40,8 +40,9 @@ def seconds(found, field):
 
 
 def cost(report):
-    rows = [["runner", "cold: open, ms", "from start, ms", "warm: open, ms", "from start, ms", "cold download, MB (brotli)",
-             "resident, MB", "empty page, MB", "peak, MB", "model, MB (brotli)", "runtime, MB (brotli)"]]
+    rows = [["runner", "cold: open, ms", "from start, ms", "warm: open, ms", "from start, ms",
+             "cold download, MB (brotli)", "resident, MB", "empty page, MB", "peak, MB", "model, MB (brotli)",
+             "runtime, MB (brotli)"]]
     for runner, record in report["runners"].items():
         load, size = record.get("load"), record.get("bytes", {})
         if runner.startswith(("calibrate", "tokens")) or not load:
@@ -104,9 +105,9 @@ def circumstances(report):
     note = f"\n\n**{report['note']}**" if report["note"] else ""
     return (f"{table.machine(report)}.\n\n{versions(report)}; {report['machine']['compiler']}.\n\n"
             f"{settings['minutes']} minutes; each start cold and warm {settings['starts']} times; W1 and W2 are thinned "
-            f"(every 4th or 16th text by length) for engines that would need more than {limits['run']} s a run, calls of "
-            f"more than {limits['call']} s are left out. Medians with least and most; * where others used more than "
-            f"{table.QUIET} cores meanwhile. Others used up to {max(used, default=0):.1f} cores.{note}")
+            f"(every 4th or 16th text by length) for engines that would need more than {limits['run']} s a run, "
+            f"calls of more than {limits['call']} s are left out. Medians with least and most; * where others used "
+            f"more than {table.QUIET} cores meanwhile. Others used up to {max(used, default=0):.1f} cores.{note}")
 
 
 def document(peers, alone):
@@ -115,8 +116,7 @@ def document(peers, alone):
     for group, title in (("native", "Native"), ("javascript", "Node and Chromium"), ("firefox", "Firefox")):
         if of_group(peers, group):
             parts += [f"## {title}", speed(peers, group)]
-            if group != "firefox":
-                parts.append(f"![{title}: speed beside peers](results/{group}.svg)")
+            parts.append(f"![{title}: speed beside peers](results/{group}.svg)")
     parts += ["## Starts, memory, bytes", cost(peers), "## Share of the peak", shares(peers)]
     if of_group(peers, "tokenizers"):
         rows = [["tokeniser", "MB/s"]] + [[record["what"], table.cell(record.get("results", {}).get("tokenize"))]
@@ -142,7 +142,7 @@ def main():
         return 1
     alone = folder / "wisp.json"
     found = [json.loads(path.read_text(encoding="utf-8")) if path.exists() else None for path in (peers, alone)]
-    output.write_text(document(*found), encoding="utf-8")
+    files.write_whole(output, document(*found))
     return 0
 
 

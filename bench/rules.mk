@@ -55,6 +55,7 @@ bench-programs: native wasm $(BENCH_PROGRAMS)
 BENCH_JSON := build/bench/results
 # Options for the driver, as in: make bench-peers BENCH="--quick --only 'wisp-int8,onnxruntime-*'"
 BENCH =
+PEERS = peers
 
 .PHONY: bench bench-peers bench-quick bench-plot bench-results
 bench: bench-programs
@@ -63,9 +64,10 @@ bench: bench-programs
 
 bench-peers: bench-programs
 	python3 bench/set_up.py
-	python3 bench/driver.py --json $(BENCH_JSON)/peers.json $(BENCH)
+	python3 bench/driver.py --json $(BENCH_JSON)/$(PEERS).json $(BENCH)
 
-bench-quick: BENCH += --quick
+bench-quick: override BENCH += --quick
+bench-quick: PEERS = quick
 bench-quick: bench-peers
 
 bench-plot:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How fast each set is at the shapes of all-MiniLM-L6-v2, through the calls that are checked. */
+ * How fast each set is at the shapes of all-MiniLM-L6-v2, and of BERT-base in int8, through the
+ * calls that are checked. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -134,6 +135,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
 void kernel_bench(void) {
     static const size_t batches[] = {16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+    static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     printf("%-35s", "kernel        m      n      k");
     for (size_t s = 0; kernels_at(s); s++)
         printf("%12s", kernels_at(s)->name);
@@ -142,6 +144,8 @@ void kernel_bench(void) {
         for (size_t b = 0; b < 3; b++)
             for (size_t l = 0; l < 4; l++)
                 time_gemm(kernel ? GEMM_INT8 : GEMM_F32, batches[b], layers[l][0], layers[l][1]);
+    for (size_t l = 0; l < 4; l++)
+        time_gemm(GEMM_INT8, 128, base[l][0], base[l][1]);
     time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
     time_gemm(GEMM_F32, 128, 32, 128);
     time_rows(QUANTISE, 128, 384);

@@ -101,17 +101,16 @@ class Contestant:
         fitting = [variant for variant in variants if whole or self.seconds_for(variant) <= self.limits.judge]
         variant = fitting[-1] if fitting else variants[0]
         self.process.ask("warm", workload=variant.file)
-        self.rows = variant.indices, quality.read_rows(self.write_results(variant))
+        self.write_results(variant)
+        self.rows = variant.indices, quality.read_rows(self.results_path)
 
     @property
     def results_path(self):
         return REPO / f"build/bench/rows/{self.runner.name}.bin"
 
     def write_results(self, variant):
-        path = self.results_path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.process.ask("embed", workload=variant.file, to=str(path.relative_to(REPO)))
-        return path
+        self.results_path.parent.mkdir(parents=True, exist_ok=True)
+        self.process.ask("embed", workload=variant.file, to=str(self.results_path.relative_to(REPO)))
 
     def note_peak(self):
         self.record["load"]["peak_mb_at_end"] = load.memory_mb(self.pids)["peak"]

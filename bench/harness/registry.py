@@ -30,7 +30,7 @@ THREADS = (1, 2)
 
 NODE_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
-# What a runner does: "embed" texts, "tokenize" them, or "calibrate": arithmetic alone.
+# Runners of a group are timed in turn.
 GROUPS = ("native", "javascript", "firefox", "tokenizers")
 # With these a quick run shows the main comparisons.
 QUICK = ("calibrate", "wisp-int8", "onnxruntime-int8", "torch-bf16", "llamacpp-q8_0", "node24-wisp-int8", "node-tjs-q8",
@@ -39,7 +39,8 @@ QUICK = ("calibrate", "wisp-int8", "onnxruntime-int8", "torch-bf16", "llamacpp-q
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """`needs` are patterns of files that must exist; `model` and `runtime` patterns of those whose bytes count."""
+    """`needs` are patterns of files that must exist; `model` and `runtime` patterns of those whose bytes count. `kind`
+    says what it does: "embed" texts, "tokenize" them, or "calibrate": arithmetic alone."""
     engine: str
     threads: int
     group: str
@@ -203,7 +204,8 @@ def tokenizers(threads):
                  (PYTHON, "bench/runners/run_tokenizers.py", "--model", ONNX), needs=(PYTHON,), kind="tokenize")
 
 
-FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, transformers_node, browser_peers, tokenizers)
+FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, transformers_node, browser_peers,
+            tokenizers)
 
 
 def all_runners():

@@ -54,12 +54,14 @@ def judge_all(contestants):
 
 def compare_tokens(contestants):
     """Whether all tokenisers gave the same ids."""
-    found = {}
-    for contestant in contestants:
-        if contestant.alive and contestant.runner.kind == "tokenize":
-            contestant.attempt(lambda c=contestant: found.update({c: c.write_results(workloads.tokenize()).read_bytes()}))
-    for contestant, ids in found.items():
-        contestant.record["same_ids"] = all(ids == other for other in found.values()) if len(found) > 1 else None
+    tokenizers = [contestant for contestant in contestants if contestant.runner.kind == "tokenize"]
+    for contestant in tokenizers:
+        if contestant.alive:
+            contestant.attempt(contestant.write_results, workloads.tokenize())
+    alive = [contestant for contestant in tokenizers if contestant.alive]
+    found = {contestant.results_path.read_bytes() for contestant in alive}
+    for contestant in alive if len(alive) > 1 else ():
+        contestant.record["same_ids"] = len(found) == 1
 
 
 def measure_group(contestants, chosen, settings):

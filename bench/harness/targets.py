@@ -115,8 +115,8 @@ def loading(report):
         starts = [report["runners"].get(runner, {}).get("starts", {}).get("warm") for runner in (wisp, peer)]
         if all(starts):
             own, other = (found["open_seconds"] for found in starts)
-            yield Check(f"{name}, open to first embedding, warm ({1000 * own:.0f} ms), beside {peer}", own / other, 0.25,
-                        at_most=True)
+            yield Check(f"{name}, open to first embedding, warm ({1000 * own:.0f} ms), beside {peer}", own / other,
+                        0.25, at_most=True)
 
 
 def memory(report):
