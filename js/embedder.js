@@ -28,7 +28,7 @@ import { Pool } from './pool.js';
 /**
  * @typedef {object} LoadOptions
  * @property {number} [workers] how many; 0: compute on the calling thread. Unless given: one for
- *   each core but one, at least 1 and at most 4
+ *   each core, at most 4
  * @property {AbortSignal} [signal] gives up loading
  * @property {(progress: LoadProgress) => void} [onProgress]
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
@@ -180,8 +180,8 @@ function countWorkers(platform, asked) {
   if (asked === 0) return { workers: 0, size: 1, reason: 'asked for: on the calling thread' };
   if (asked !== undefined) return { workers: asked, size: asked, reason: 'asked for' };
   const cores = platform.cores();
-  const workers = Math.min(Math.max(cores - 1, 1), DEFAULT_MOST_WORKERS);
-  const reason = `${cores} ${cores === 1 ? 'core' : 'cores'}: one less, from 1 to ${DEFAULT_MOST_WORKERS}`;
+  const workers = Math.min(cores, DEFAULT_MOST_WORKERS);
+  const reason = `one for each of ${cores} cores, at most ${DEFAULT_MOST_WORKERS}`;
   return { workers, size: workers, reason };
 }
 

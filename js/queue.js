@@ -71,6 +71,7 @@ export class Queue {
  * @param {number} workers
  */
 function chunkTokens(job, workers) {
+  if (workers === 1) return CHUNK_MOST;
   const share = Math.ceil(job.tokensLeft / (workers * CHUNKS_PER_WORKER));
   return Math.min(Math.max(share, CHUNK_LEAST), CHUNK_MOST);
 }

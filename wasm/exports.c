@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the WebAssembly module exports, for js/instance.js. One engine is one model with one
+ * What the WebAssembly module exports, for js/engine.js. One engine is one model with one
  * session. The host reads nothing else from the module's memory than what these functions say. */
 #include <stdlib.h>
 #include <string.h>
