@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import fnmatch
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from harness.contestant import Limits, say  # noqa: E402
 
 
 # Rounds, starts and limits of a whole and a quick run.
-WHOLE = {"rounds": 5, "starts": 3, "workloads": "W1,W2,W3", "limits": Limits(run=1.5, call=2, judge=30)}
+WHOLE = {"rounds": 5, "starts": 2, "workloads": "W1,W2,W3", "limits": Limits(run=1, call=1.5, judge=12)}
 QUICK = {"rounds": 3, "starts": 0, "workloads": "W1,W2,W3-1x16", "limits": Limits(run=0.5, call=1, judge=3)}
 
 
@@ -103,6 +104,8 @@ def report_of(arguments, runners, chosen):
 
 def main():
     arguments = parse_arguments()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.default_int_handler)
     try:
         if arguments.list:
             show_list()

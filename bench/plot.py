@@ -14,7 +14,7 @@ from harness import files, table  # noqa: E402
 PANELS = (("W1", "STS-B sentences a second"), ("W2", "WikiText-2 tokens a second"),
           ("W3-1x16", "one text of 16 tokens: milliseconds, shorter is better"))
 TITLES = {"native": "Native", "javascript": "Node and Chromium", "firefox": "Firefox"}
-WIDTH, NAMES, VALUES, ROW, BAR, TOP, GAP = 760, 210, 150, 22, 15, 44, 42
+WIDTH, NAMES, VALUES, ROW, BAR, TOP, GAP = 760, 230, 110, 22, 15, 44, 46
 
 STYLE = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }

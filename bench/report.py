@@ -104,10 +104,10 @@ def circumstances(report):
             for result in record.get("results", {}).values()]
     note = f"\n\n**{report['note']}**" if report["note"] else ""
     return (f"{table.machine(report)}.\n\n{versions(report)}; {report['machine']['compiler']}.\n\n"
-            f"{settings['minutes']} minutes; each start cold and warm {settings['starts']} times; W1 and W2 are thinned "
-            f"(every 4th or 16th text by length) for engines that would need more than {limits['run']} s a run, "
-            f"calls of more than {limits['call']} s are left out. Medians with least and most; * where others used "
-            f"more than {table.QUIET} cores meanwhile. Others used up to {max(used, default=0):.1f} cores.{note}")
+            f"{settings['minutes']} minutes; each start cold and warm {settings['starts']} times; W1 and W2 are "
+            f"thinned (every 4th, 16th or 64th text by length) for engines that would need more than {limits['run']} s "
+            f"a run, calls of more than {limits['call']} s are left out. Medians with least and most; * where others "
+            f"used more than {table.QUIET} cores meanwhile, which went up to {max(used, default=0):.1f}.{note}")
 
 
 def document(peers, alone):

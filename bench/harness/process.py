@@ -10,6 +10,7 @@ from . import registry
 
 # A runner that says nothing for so long is out: some peers' threads come to a standstill beside other load.
 SILENCE_SECONDS = 120
+CLOSING_SECONDS = 10
 
 
 class RunnerError(Exception):
@@ -53,11 +54,11 @@ class Process:
         return answer
 
     def close(self):
-        """Asks it to quit; kills it if it does not."""
+        """Asks it to quit; kills it if it does not, as when it is busy."""
         try:
             self.process.stdin.write('{"do": "quit"}\n')
             self.process.stdin.close()
-            self.process.wait(20)
+            self.process.wait(CLOSING_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()

@@ -8,7 +8,7 @@ from .registry import REPO
 
 TEXTS = "build/bench/texts"
 # Every so many-th text of W1 and W2: engines that are slow are timed on fewer.
-THINNINGS = (1, 4, 16)
+THINNINGS = (1, 4, 16, 64)
 
 
 class NoWorkloads(Exception):

@@ -20,7 +20,7 @@ const BATCH_SIZES = [1, 8, 32];
 /** Batch sizes are compared on about so many texts of all lengths. */
 const SAMPLE_TEXTS = 64;
 /** No further comparison is begun after this many milliseconds. */
-const CHOOSING_MS = 3000;
+const CHOOSING_MS = 2000;
 
 /**
  * Settings to choose from: no batch is larger than the workload.

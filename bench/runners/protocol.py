@@ -14,7 +14,7 @@ BATCH_SIZES = (1, 8, 32)
 # Batch sizes are compared on about so many texts of all lengths.
 SAMPLE_TEXTS = 64
 # No further comparison is begun after this many seconds.
-CHOOSING_SECONDS = 3
+CHOOSING_SECONDS = 2
 
 
 def arguments(*more):
