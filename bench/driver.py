@@ -34,6 +34,8 @@ def parse_arguments():
                         help=f"how often each is timed (default: {WHOLE['rounds']}; quick: {QUICK['rounds']})")
     parser.add_argument("--starts", type=int, help="how often each is started cold and warm "
                         f"(default: {WHOLE['starts']}; quick: {QUICK['starts']})")
+    parser.add_argument("--no-peaks", action="store_true",
+                        help="leave out the peaks of instructions (quick and --only do)")
     parser.add_argument("--no-quality", action="store_true", help="leave the embeddings unjudged")
     parser.add_argument("--note", default="", help="a remark on the circumstances, kept with the results")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
@@ -80,8 +82,10 @@ def report_of(arguments, runners, chosen):
     described = machine.describe()  # before anything here loads the machine
     settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
     begin = time.monotonic()
-    say("the peaks of instructions, and the int8 products")
-    found_peaks = peaks.measure()
+    found_peaks = {}
+    if not (arguments.no_peaks or arguments.quick or arguments.only):
+        say("the peaks of instructions, and the int8 products")
+        found_peaks = peaks.measure()
     records = rounds.measure(runners, chosen, settings, arguments.limits)
     for runner in runners:
         kinds = {"model": runner.model, "runtime": runner.runtime}

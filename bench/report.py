@@ -117,7 +117,9 @@ def document(peers, alone):
         if of_group(peers, group):
             parts += [f"## {title}", speed(peers, group)]
             parts.append(f"![{title}: speed beside peers](results/{group}.svg)")
-    parts += ["## Starts, memory, bytes", cost(peers), "## Share of the peak", shares(peers)]
+    parts += ["## Starts, memory, bytes", cost(peers)]
+    if peers["peaks"]:
+        parts += ["## Share of the peak", shares(peers)]
     if of_group(peers, "tokenizers"):
         rows = [["tokeniser", "MB/s"]] + [[record["what"], table.cell(record.get("results", {}).get("tokenize"))]
                                           for record in of_group(peers, "tokenizers").values()]

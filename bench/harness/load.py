@@ -1,6 +1,8 @@
 """Who uses the processor and memory: a runner with all its processes, and the rest of the machine."""
 
+import contextlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -32,13 +34,25 @@ def read_processes():
     return processes
 
 
-def tree_seconds(pid):
-    """Processor seconds of a process and all below it."""
-    processes = read_processes()
+def tree_of(pid, processes):
+    """A process and all below it."""
     tree = [pid]
     for ancestor in tree:
         tree += [child for child, (parent, _) in processes.items() if parent == ancestor]
-    return sum(processes[member][1] for member in tree if member in processes) / TICKS
+    return [member for member in tree if member in processes]
+
+
+def tree_seconds(pid):
+    """Processor seconds of a process and all below it."""
+    processes = read_processes()
+    return sum(processes[member][1] for member in tree_of(pid, processes)) / TICKS
+
+
+def kill_tree(pid):
+    """A browser outlives the program that drives it."""
+    for member in tree_of(pid, read_processes()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
 
 
 class Watch:

@@ -5,7 +5,7 @@ import selectors
 import subprocess
 import time
 
-from . import registry
+from . import load, registry
 
 
 # A runner that says nothing for so long is out: some peers' threads come to a standstill beside other load.
@@ -60,7 +60,7 @@ class Process:
             self.process.stdin.close()
             self.process.wait(CLOSING_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
-            self.process.kill()
+            load.kill_tree(self.pid)
             self.process.wait()
         self.selector.close()
         self.process.stdout.close()
