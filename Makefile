@@ -43,7 +43,7 @@ PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard s
             $(addprefix src/kernels/, scalar.c pack.c select.c sparse_scalar.c sparse_pack.c)
 HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
-          src/engine/open_path.c src/engine/convert.c
+          src/engine/open_path.c src/engine/convert.c src/engine/trace_write.c
 CLI := $(wildcard src/cli/*.c)
 
 KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx512.c src/kernels/amx.c

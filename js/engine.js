@@ -21,6 +21,7 @@ import { STATUS_CODES, WispError } from './errors.js';
  *   engine_numbers: (engine: number, values: number) => void,
  *   engine_text: (engine: number, index: number) => number,
  *   engine_prompt: (engine: number, name: number) => number,
+ *   stage_name: (stage: number) => number,
  *   build: () => number,
  *   features: () => number,
  * }} Exports
@@ -45,6 +46,11 @@ import { STATUS_CODES, WispError } from './errors.js';
  *   ModelBytes
  */
 
+/**
+ * Seconds spent in each stage of embedding.
+ * @typedef {Record<string, number>} StageSeconds
+ */
+
 const COMPUTE = { auto: 0, f32: 1, int8: 2 };
 
 /** Texts are handed to the module in groups, so that its memory stays small. */
@@ -64,6 +70,8 @@ export class Engine {
   /** @type {Exports | undefined} */
   #exports;
   #engine = 0;
+  /** @type {string[]} names of the stages of embedding */
+  #stages = [];
   /** @type {WispError | undefined} what ended the instance */
   #dead;
 
@@ -120,6 +128,7 @@ export class Engine {
       this.#withText(kernels, (name) =>
         this.#check((wasm) => wasm.engine_open(this.#engine, size, COMPUTE[compute], name), cause),
       );
+      this.#stages = this.#call((wasm) => this.#strings(wasm.stage_name));
     } catch (error) {
       this.close();
       throw error;
@@ -175,9 +184,14 @@ export class Engine {
   /** Totals since the engine was opened. */
   stats() {
     return this.#call((wasm) => {
-      const [texts, tokens, truncatedTexts, tokenizeSeconds, forwardSeconds, workspaceBytes] =
-        this.#doubles(6, (at) => wasm.engine_stats(this.#engine, at));
-      return { texts, tokens, truncatedTexts, tokenizeSeconds, forwardSeconds, workspaceBytes };
+      const names = this.#stages;
+      const [texts, tokens, truncatedTexts, workspaceBytes, ...seconds] = this.#doubles(
+        4 + names.length,
+        (at) => wasm.engine_stats(this.#engine, at),
+      );
+      /** Where the time went: 'tokenize', 'qkv', 'attention' and so on. @type {StageSeconds} */
+      const stageSeconds = Object.fromEntries(names.map((name, i) => [name, seconds[i]]));
+      return { texts, tokens, truncatedTexts, workspaceBytes, stageSeconds };
     });
   }
 
@@ -386,6 +400,13 @@ export class Engine {
    */
   #bytes(pointer, length) {
     return new Uint8Array(this.#alive().memory.buffer, pointer, length);
+  }
+
+  /** @param {(index: number) => number} pointerOf each string; 0 past the last */
+  #strings(pointerOf) {
+    const strings = [];
+    for (let pointer; (pointer = pointerOf(strings.length));) strings.push(this.#string(pointer));
+    return strings;
   }
 
   /** @param {number} pointer of a terminated string */

@@ -10,13 +10,7 @@ import { Queue } from './queue.js';
 const STUCK_MS = 10_000;
 
 /** What of a worker's usage adds up over workers that come and go. */
-const TOTALS = /** @type {const} */ ([
-  'texts',
-  'tokens',
-  'truncatedTexts',
-  'tokenizeSeconds',
-  'forwardSeconds',
-]);
+const TOTALS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
 
 /**
  * Workers with one model, and the jobs they do.
@@ -43,7 +37,7 @@ export class Pool {
   #drained = () => {};
   /** @type {((error?: WispError) => void) | undefined} settles open() */
   #opened;
-  #totals = { texts: 0, tokens: 0, truncatedTexts: 0, tokenizeSeconds: 0, forwardSeconds: 0 };
+  #totals = noTotals();
   #lost = 0;
   /** What the engines say of themselves. */
   info = /** @type {ReturnType<import('./engine.js').Engine['info']> | undefined} */ (undefined);
@@ -117,7 +111,8 @@ export class Pool {
 
   /** Numbers of now, and totals since the pool was opened. */
   stats() {
-    const totals = { ...this.#totals };
+    const totals = noTotals();
+    addTotals(totals, this.#totals);
     let memoryBytes = 0;
     let busyWorkers = 0;
     for (const { usage, task } of this.#members) {
@@ -239,10 +234,23 @@ export class Pool {
 }
 
 /**
- * @param {Record<typeof TOTALS[number], number>} totals
- * @param {import('./protocol.js').Usage | undefined} usage
+ * @typedef {Record<typeof TOTALS[number], number> &
+ *   { stageSeconds: import('./engine.js').StageSeconds }} Totals
  */
-function addTotals(totals, usage) {
-  if (!usage) return;
-  for (const name of TOTALS) totals[name] += usage[name];
+
+/** @returns {Totals} */
+function noTotals() {
+  return { texts: 0, tokens: 0, truncatedTexts: 0, stageSeconds: {} };
+}
+
+/**
+ * @param {Totals} totals
+ * @param {Totals | undefined} more
+ */
+function addTotals(totals, more) {
+  if (!more) return;
+  for (const name of TOTALS) totals[name] += more[name];
+  for (const [stage, seconds] of Object.entries(more.stageSeconds)) {
+    totals.stageSeconds[stage] = (totals.stageSeconds[stage] ?? 0) + seconds;
+  }
 }

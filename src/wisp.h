@@ -167,6 +167,7 @@ typedef struct wisp_session wisp_session;
 
 typedef struct wisp_session_options {
     uint32_t threads; /* 0 means 1; results do not depend on it */
+    bool trace;       /* remember when each stage began and ended, for wisp_session_write_trace */
 } wisp_session_options;
 
 /* `options` may be NULL. The model must stay open as long as the session. */
@@ -179,17 +180,29 @@ WISP_API void wisp_session_close(wisp_session *session);
  * WISP_ERROR_CANCELLED soon. May be called from any thread and from a signal handler. */
 WISP_API void wisp_session_cancel(wisp_session *session);
 
+/* What embedding is made of, by the index of wisp_stats.stage_seconds: "tokenize", "look_up" (of
+ * tokens), "qkv", "attention", "attention_output", "ffn_up", "activation", "ffn_down", "norm",
+ * "pool"; NULL past the last. */
+WISP_API const char *wisp_stage_name(size_t stage);
+
+enum { WISP_STAGES = 10 };
+
 /* Totals since the session was opened. Seconds are summed over threads. */
 typedef struct wisp_stats {
     uint64_t texts;
     uint64_t tokens;
     uint64_t truncated_texts;
-    double tokenize_seconds;
-    double forward_seconds;
+    double stage_seconds[WISP_STAGES];
     uint64_t workspace_bytes; /* working memory held now */
 } wisp_stats;
 
 WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
+
+/* Writes what the session has done so far, the model's loading included, as Chrome trace JSON for
+ * chrome://tracing or Perfetto. The session must have been opened with options.trace; not while it
+ * embeds. Only in the native library. */
+WISP_API wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
+                                              wisp_error *error);
 
 /* ---- text to numbers ------------------------------------------------------------------------ */
 

@@ -180,7 +180,9 @@ static void statistics_count(void **state) {
     assert_int_equal(stats.texts, TEXTS);
     assert_int_equal(stats.tokens, tokens);
     assert_true(stats.truncated_texts > 0 && stats.truncated_texts < TEXTS);
-    assert_true(stats.forward_seconds > 0);
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        assert_true(stats.stage_seconds[i] > 0 && wisp_stage_name(i));
+    assert_null(wisp_stage_name(WISP_STAGES));
     assert_true(stats.workspace_bytes > 0);
     free(rows);
     wisp_session_close(session);

@@ -80,16 +80,21 @@ EXPORT("engine_error_field") const char *engine_error_field(const struct engine 
     return engine->error.field;
 }
 
-/* texts, tokens, truncated_texts, tokenize_seconds, forward_seconds, workspace_bytes */
-EXPORT("engine_stats") void engine_stats(const struct engine *engine, double values[6]) {
+/* texts, tokens, truncated_texts, workspace_bytes, and the seconds of each stage */
+EXPORT("engine_stats")
+void engine_stats(const struct engine *engine, double values[4 + WISP_STAGES]) {
     wisp_stats stats;
     wisp_session_get_stats(engine->session, &stats);
     values[0] = (double)stats.texts;
     values[1] = (double)stats.tokens;
     values[2] = (double)stats.truncated_texts;
-    values[3] = stats.tokenize_seconds;
-    values[4] = stats.forward_seconds;
-    values[5] = (double)stats.workspace_bytes;
+    values[3] = (double)stats.workspace_bytes;
+    memcpy(values + 4, stats.stage_seconds, sizeof stats.stage_seconds);
+}
+
+/* The stage's name; NULL past the last. */
+EXPORT("stage_name") const char *stage_name(size_t stage) {
+    return wisp_stage_name(stage);
 }
 
 /* hidden_size, intermediate_size, layers, heads, vocabulary_size, max_tokens, parameters,

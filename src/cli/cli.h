@@ -45,6 +45,7 @@ struct model_arguments {
     wisp_compute compute;
     const char *kernels;
     unsigned long threads;
+    bool trace; /* the session keeps what --trace writes */
 };
 
 /* --model, --compute, --cpu and --threads, for getopt_long. */

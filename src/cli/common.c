@@ -122,7 +122,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     const wisp_model_options options = {.compute = arguments->compute,
                                         .kernels = arguments->kernels};
     const wisp_session_options session_options = {
-        .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads())};
+        .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
+        .trace = arguments->trace};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)

@@ -24,7 +24,9 @@ static const char help[] =
     "the\n"
     "                         text itself (default: what the model says)\n"
     "      --dimensions N     keep the first N, normalised again\n" MODEL_HELP
-    "      --stats            totals on stderr when done\n"
+    "      --stats            totals on stderr when done, and where the time went\n"
+    "      --trace FILE       write when each stage of each batch ran, as Chrome trace JSON for\n"
+    "                         chrome://tracing or Perfetto\n"
     "  -h, --help             this text\n"
     "\n"
     "Exit code: 0 done, 1 reading or writing failed, 2 wrong usage, 3 the model cannot be used,\n"
@@ -36,7 +38,8 @@ enum {
     OPTION_FORMAT,
     OPTION_PROMPT,
     OPTION_DIMENSIONS,
-    OPTION_STATS
+    OPTION_STATS,
+    OPTION_TRACE
 };
 
 struct arguments {
@@ -44,6 +47,7 @@ struct arguments {
     struct input input;
     enum output_format format;
     const char *prompt;
+    const char *trace; /* the file, or NULL */
     unsigned long dimensions;
     bool stats;
     bool help;
@@ -72,6 +76,10 @@ static int take_option(struct arguments *a, int option, const char *value) {
     case OPTION_STATS:
         a->stats = true;
         return EXIT_GOOD;
+    case OPTION_TRACE:
+        a->trace = value;
+        a->model.trace = true;
+        return EXIT_GOOD;
     case 'h':
         a->help = true;
         return EXIT_GOOD;
@@ -86,6 +94,7 @@ static const struct option options[] = {{"text", required_argument, NULL, OPTION
                                         {"prompt", required_argument, NULL, OPTION_PROMPT},
                                         {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
                                         {"stats", no_argument, NULL, OPTION_STATS},
+                                        {"trace", required_argument, NULL, OPTION_TRACE},
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
@@ -109,16 +118,33 @@ static int parse(struct arguments *a, int argc, char **argv) {
     return EXIT_GOOD;
 }
 
+static void print_stages(const wisp_stats *stats) {
+    double total = 0;
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        total += stats->stage_seconds[i];
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        fprintf(stderr, "%-16s %9.3f s %5.1f %%\n", wisp_stage_name(i), stats->stage_seconds[i],
+                total > 0 ? 100 * stats->stage_seconds[i] / total : 0);
+}
+
 static void print_stats(const wisp_session *session, double seconds) {
     wisp_stats stats;
     wisp_session_get_stats(session, &stats);
     fprintf(stderr,
             "%llu texts (%llu truncated), %llu tokens in %.3f s: %.0f texts/s, %.0f tokens/s; "
-            "tokenise %.3f s, forward %.3f s over all threads; workspace %.1f MB\n",
+            "workspace %.1f MB; over all threads:\n",
             (unsigned long long)stats.texts, (unsigned long long)stats.truncated_texts,
             (unsigned long long)stats.tokens, seconds, (double)stats.texts / seconds,
-            (double)stats.tokens / seconds, stats.tokenize_seconds, stats.forward_seconds,
-            (double)stats.workspace_bytes / 1e6);
+            (double)stats.tokens / seconds, (double)stats.workspace_bytes / 1e6);
+    print_stages(&stats);
+}
+
+static int write_trace(const struct arguments *a, const wisp_session *session) {
+    wisp_error error;
+    if (wisp_session_write_trace(session, a->trace, &error) == WISP_OK)
+        return EXIT_GOOD;
+    complain_of(&error);
+    return EXIT_FAILED;
 }
 
 struct run {
@@ -178,6 +204,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         code = code == EXIT_GOOD ? closed : code;
         if (a->stats)
             print_stats(session, clock_seconds() - start);
+        if (a->trace && code == EXIT_GOOD)
+            code = write_trace(a, session);
     }
     if (run.batch)
         arena_release(&run.batch->arena);

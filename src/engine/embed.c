@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/memory.h"
 #include "engine/session.h"
 
@@ -91,7 +90,8 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
         used += tokens;
     }
     starts[n] = used;
-    *batch = (struct bert_batch){.texts = n, .ids = ids, .starts = starts, .skipped = skipped};
+    *batch = (struct bert_batch){
+        .texts = n, .ids = ids, .starts = starts, .skipped = skipped, .trace = &worker->trace};
     return WISP_OK;
 }
 
@@ -133,14 +133,12 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
 static wisp_status run_batch(const struct job *job, struct worker *worker, size_t first, size_t end,
                              wisp_error *error) {
     struct bert_batch batch;
-    const double start = clock_seconds();
+    trace_start(&worker->trace);
     TRY(tokenize_batch(job, worker, first, end, &batch, error));
-    const double tokenized = clock_seconds();
+    trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
     TRY(forward_batch(job, worker, first, &batch, error));
     worker->stats.texts += batch.texts;
     worker->stats.tokens += batch.starts[batch.texts];
-    worker->stats.tokenize_seconds += tokenized - start;
-    worker->stats.forward_seconds += clock_seconds() - tokenized;
     return WISP_OK;
 }
 

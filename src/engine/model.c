@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "formats/gguf.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
@@ -79,8 +80,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     return read_default_prompt(model, error);
 }
 
-wisp_status model_load(struct directory *dir, const wisp_model_options *options, wisp_model **model,
-                       wisp_error *error) {
+wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,
+                       wisp_model **model, wisp_error *error) {
     wisp_model *made = calloc(1, sizeof *made);
     if (!made) {
         directory_release(dir);
@@ -89,6 +90,8 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
     made->dir = *dir;
     const wisp_model_options defaults = {0};
     const wisp_status status = load(made, options ? options : &defaults, error);
+    made->load_start = start;
+    made->load_seconds = clock_seconds() - start;
     if (status == WISP_OK)
         *model = made;
     else
@@ -98,6 +101,7 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
 
 wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_options *options,
                                    wisp_model **model, wisp_error *error) {
+    const double start = clock_seconds();
     struct directory dir = {.file = source->name ? source->name : "model"};
     uint32_t index;
     *model = NULL;
@@ -112,7 +116,7 @@ wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_o
     if (status == WISP_OK)
         status = gguf_read(&dir, index, error);
     if (status == WISP_OK)
-        return model_load(&dir, options, model, error);
+        return model_load(&dir, options, start, model, error);
     directory_release(&dir);
     return status;
 }

@@ -13,10 +13,12 @@ struct wisp_model {
     uint32_t max_tokens;
     bool int8;
     bool pool_prompt; /* mean pooling counts the prompt's tokens */
+    double load_start, load_seconds;
 };
 
-/* Loads the model that `dir` describes, taking the directory over in every case. */
-wisp_status model_load(struct directory *dir, const wisp_model_options *options, wisp_model **model,
-                       wisp_error *error);
+/* Loads the model that `dir` describes, taking the directory over in every case. `start` is when
+ * opening it began. */
+wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,
+                       wisp_model **model, wisp_error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "engine/open_path.h"
 #include "formats/gguf.h"
@@ -45,8 +46,9 @@ wisp_status directory_open_path(struct directory *dir, const char *path, wisp_er
 
 wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,
                             wisp_error *error) {
+    const double start = clock_seconds();
     struct directory dir;
     *model = NULL;
     TRY(directory_open_path(&dir, path, error));
-    return model_load(&dir, options, model, error);
+    return model_load(&dir, options, start, model, error);
 }

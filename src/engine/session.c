@@ -24,6 +24,8 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
+    for (uint32_t i = 0; i < threads; i++)
+        made->workers[i].trace.keeps_spans = options && options->trace;
     *session = made;
     return WISP_OK;
 }
@@ -36,6 +38,7 @@ void wisp_session_close(wisp_session *session) {
         workspace_release(&session->workers[i].text);
         workspace_release(&session->workers[i].batch);
         workspace_release(&session->workers[i].forward);
+        trace_release(&session->workers[i].trace);
     }
     free(session);
 }
@@ -51,8 +54,8 @@ void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats) {
         stats->texts += worker->stats.texts;
         stats->tokens += worker->stats.tokens;
         stats->truncated_texts += worker->stats.truncated_texts;
-        stats->tokenize_seconds += worker->stats.tokenize_seconds;
-        stats->forward_seconds += worker->stats.forward_seconds;
+        for (size_t stage = 0; stage < STAGES; stage++)
+            stats->stage_seconds[stage] += worker->trace.seconds[stage];
         stats->workspace_bytes +=
             worker->text.capacity + worker->batch.capacity + worker->forward.capacity;
     }

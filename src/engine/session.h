@@ -12,7 +12,8 @@ struct worker {
     struct workspace text;    /* prompt and text joined */
     struct workspace batch;   /* token ids and where each text starts */
     struct workspace forward; /* the forward pass and its rows */
-    wisp_stats stats;
+    wisp_stats stats;         /* but for the times, which trace has */
+    struct trace trace;
 };
 
 struct wisp_session {

@@ -16,7 +16,14 @@ struct state {
     float *context; /* [tokens, hidden_size]: attention's result */
     void *linear_scratch;
     void *attention_scratch;
+    struct trace *trace;
+    int layer;
 };
+
+/* The time since the last call went into `stage`. */
+static void spent(const struct state *s, enum stage stage) {
+    trace_mark(s->trace, stage, s->layer);
+}
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
@@ -101,13 +108,16 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
                                           .ld_qkv = 3 * size,
                                           .ld_context = size};
     linear_apply(&layer->qkv, s->x, tokens, s->wide, s->linear_scratch);
+    spent(s, STAGE_QKV);
     for (size_t i = 0; i < batch->texts; i++) {
         const size_t start = batch->starts[i];
         const float *q = s->wide + start * 3 * size;
         attention_full(model->kernels, &shape, q, q + size, q + 2 * size, s->context + start * size,
                        batch->starts[i + 1] - start, s->attention_scratch);
     }
+    spent(s, STAGE_ATTENTION);
     linear_apply(&layer->output, s->context, tokens, s->y, s->linear_scratch);
+    spent(s, STAGE_ATTENTION_OUTPUT);
 }
 
 /* y = W_down activation(W_up x) */
@@ -115,11 +125,14 @@ static void feed_forward_block(const struct bert *model, const struct bert_layer
                                size_t tokens, const struct state *s) {
     const size_t values = tokens * model->config.intermediate_size;
     linear_apply(&layer->up, s->x, tokens, s->wide, s->linear_scratch);
+    spent(s, STAGE_FFN_UP);
     if (model->config.relu)
         model->kernels->relu(s->wide, values);
     else
         model->kernels->gelu(s->wide, values);
+    spent(s, STAGE_ACTIVATION);
     linear_apply(&layer->down, s->wide, tokens, s->y, s->linear_scratch);
+    spent(s, STAGE_FFN_DOWN);
 }
 
 /* x = layer_norm(x + y) */
@@ -127,6 +140,7 @@ static void add_and_norm(const struct bert *model, const struct norm *norm, size
                          const struct state *s) {
     model->kernels->layer_norm(s->x, s->y, norm->weight, norm->bias,
                                model->config.layer_norm_epsilon, tokens, model->config.hidden_size);
+    spent(s, STAGE_NORM);
 }
 
 /* One text's hidden states [tokens, hidden_size] to its embedding. */
@@ -148,12 +162,16 @@ void bert_forward(const struct bert *model, const struct bert_batch *batch, floa
                   struct workspace *space,
                   void (*hidden)(void *context, size_t layer, const float *states), void *context) {
     const size_t tokens = batch->starts[batch->texts], size = model->config.hidden_size;
-    const struct state s = take_state(model, space, tokens, longest_text(batch));
+    struct state s = take_state(model, space, tokens, longest_text(batch));
+    s.trace = batch->trace;
+    s.layer = NO_LAYER;
     embed_tokens(model, batch, s.x, s.y);
+    spent(&s, STAGE_LOOK_UP);
     if (hidden)
         hidden(context, 0, s.x);
     for (size_t l = 0; l < model->config.layers; l++) {
         const struct bert_layer *layer = &model->layer[l];
+        s.layer = (int)l;
         attention_block(model, layer, batch, &s);
         add_and_norm(model, &layer->attention_norm, tokens, &s);
         feed_forward_block(model, layer, tokens, &s);
@@ -164,4 +182,6 @@ void bert_forward(const struct bert *model, const struct bert_batch *batch, floa
     for (size_t i = 0; i < batch->texts; i++)
         pool(model, s.x + batch->starts[i] * size, batch->starts[i + 1] - batch->starts[i],
              batch->skipped ? batch->skipped[i] : 0, rows + i * size);
+    s.layer = NO_LAYER;
+    spent(&s, STAGE_POOL);
 }

@@ -4,6 +4,7 @@
 #ifndef WISP_MODELS_BERT_H
 #define WISP_MODELS_BERT_H
 
+#include "base/trace.h"
 #include "models/linear.h"
 
 enum bert_pooling { BERT_POOL_MEAN = 1, BERT_POOL_CLS = 2 };
@@ -48,6 +49,7 @@ struct bert_batch {
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; NULL for none */
+    struct trace *trace;   /* is told of each stage; may be NULL */
 };
 
 /* Reads and checks the hyper-parameters. */

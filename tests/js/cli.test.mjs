@@ -175,6 +175,28 @@ describe('embed', () => {
   test('--stats counts on stderr', () => {
     const { err } = wisp(['embed', '--stats', '--text', 'one two', '--text', 'three']);
     assert.match(err, /^2 texts \(0 truncated\), 7 tokens/);
+    assert.match(err, /^ffn_up +\d+\.\d{3} s +\d+\.\d %$/m);
+  });
+
+  test('--trace writes the stages as Chrome trace events', () => {
+    const file = join(folder, 'trace.json');
+    const { code } = wisp(['embed', '--trace', file, '--threads', '2', '--text', 'one two']);
+    assert.equal(code, 0);
+    /** @type {{ ph: string, name: string, ts: number, dur: number, args?: { layer: number } }[]} */
+    const events = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
+    const spans = events.filter(({ ph }) => ph === 'X');
+    assert.deepEqual(
+      spans.slice(0, 4).map(({ name }) => name),
+      ['load', 'tokenize', 'look_up', 'qkv'],
+    );
+    assert.equal(spans.filter(({ name }) => name === 'attention').length, 6);
+    assert.equal(spans.filter(({ name }) => name === 'ffn_down').at(-1)?.args?.layer, 5);
+    for (const [i, { ts, dur }] of spans.entries()) {
+      assert.ok(dur >= 0 && ts >= (spans[i - 1]?.ts ?? 0));
+    }
+    const { code: refused, err } = wisp(['embed', '--trace', '/nowhere/t.json', '--text', 'x']);
+    assert.equal(refused, 1);
+    assert.match(err, /\/nowhere\/t\.json/);
   });
 
   test('wrong use is exit code 2 and says what is wrong', () => {

@@ -144,7 +144,9 @@ for (const name of builds) {
       assert.equal(stats.texts, 2);
       assert.equal(stats.tokens, 4 + 256);
       assert.equal(stats.truncatedTexts, 1);
-      assert.ok(stats.forwardSeconds > 0);
+      for (const stage of ['tokenize', 'attention', 'ffn_up', 'pool']) {
+        assert.ok(stats.stageSeconds[stage] > 0, stage);
+      }
     });
 
     test('a malformed model is a typed error', async () => {

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/trace.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+/* A million spans are 40 MB, and about 15,000 batches of a model of 6 layers. */
+enum { FIRST_SPANS = 1024, MOST_SPANS = 1 << 20 };
+
+const char *wisp_stage_name(size_t stage) {
+    static const char *const names[STAGES] = {
+        "tokenize", "look_up",    "qkv",      "attention", "attention_output",
+        "ffn_up",   "activation", "ffn_down", "norm",      "pool"};
+    return stage < STAGES ? names[stage] : NULL;
+}
+
+void trace_start(struct trace *trace) {
+    trace->last = clock_seconds();
+}
+
+static bool grow(struct trace *trace) {
+    const size_t capacity = trace->capacity ? 2 * trace->capacity : FIRST_SPANS;
+    struct span *moved =
+        capacity <= MOST_SPANS ? realloc(trace->spans, capacity * sizeof *moved) : NULL;
+    if (!moved)
+        return false;
+    trace->spans = moved;
+    trace->capacity = capacity;
+    return true;
+}
+
+void trace_mark(struct trace *trace, enum stage stage, int layer) {
+    if (!trace)
+        return;
+    const double start = trace->last;
+    trace->last = clock_seconds();
+    trace->seconds[stage] += trace->last - start;
+    if (!trace->keeps_spans)
+        return;
+    if (trace->n == trace->capacity && !grow(trace))
+        trace->dropped++;
+    else
+        trace->spans[trace->n++] =
+            (struct span){.start = start, .end = trace->last, .stage = stage, .layer = layer};
+}
+
+void trace_release(struct trace *trace) {
+    free(trace->spans);
+}
