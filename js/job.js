@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job is one call of a user: a promise, and the tasks for workers that it takes to keep it.
-import { cancelled } from './errors.js';
+import { WispError, cancelled } from './errors.js';
 import { Rows } from './rows.js';
 import { estimateTokens } from './tokens.js';
 
@@ -55,6 +55,9 @@ export class Job {
   take(tokens) {
     throw new Error(`a job without tasks was asked for ${tokens} tokens`);
   }
+
+  /** Keeps the promise of a job that has no tasks. */
+  finishEmpty() {}
 
   /** @param {any} value */
   finish(value) {
@@ -131,12 +134,11 @@ export class EmbedJob extends Job {
     this.#texts = texts;
     this.#options = options;
     this.#onProgress = onProgress;
-    this.#rows = new Rows(texts.length, dimensions);
+    this.#rows = allocateRows(texts.length, dimensions);
     const tokens = Uint32Array.from(texts, (text) => estimateTokens(text, maxTokens));
     this.#tokens = tokens;
     this.#order = Uint32Array.from(texts, (_, i) => i).sort((a, b) => tokens[b] - tokens[a]);
     this.tokensLeft = tokens.reduce((sum, count) => sum + count, 0);
-    if (texts.length === 0) this.finish(this.#rows);
   }
 
   get waiting() {
@@ -145,6 +147,10 @@ export class EmbedJob extends Job {
 
   get urgent() {
     return this.#order.length === 1;
+  }
+
+  finishEmpty() {
+    this.finish(this.#rows);
   }
 
   /**
@@ -179,5 +185,19 @@ export class EmbedJob extends Job {
     this.#done += places.length;
     this.#onProgress?.({ done: this.#done, total: rows.count });
     if (this.#done === rows.count) this.finish(rows);
+  }
+}
+
+/**
+ * @param {number} count
+ * @param {number} dimensions
+ */
+function allocateRows(count, dimensions) {
+  try {
+    return new Rows(count, dimensions);
+  } catch (cause) {
+    throw new WispError('memory', `out of memory: ${count} rows of ${dimensions} values`, {
+      cause,
+    });
   }
 }

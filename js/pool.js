@@ -86,6 +86,7 @@ export class Pool {
   submit(job) {
     const refusal = this.#closed ?? this.#refusal(job);
     if (refusal) job.fail(refusal);
+    else if (job.waiting === 0) job.finishEmpty();
     if (!job.settled) {
       this.#pending.add(job);
       job.onSettled = () => this.#forget(job);

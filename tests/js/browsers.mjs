@@ -25,6 +25,7 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
  * @property {(name: string, ...values: any[]) => Promise<any>} call a function of page/run.mjs
  * @property {() => Promise<void>} close the browser
  * @property {() => Promise<number>} [residentMegabytes] of the pages' processes, without garbage
+ * @property {() => number} [countWorkers] of the page
  */
 
 /** Of the page's own text, so that nothing of the tests' compiled forms gets in. */
@@ -42,6 +43,7 @@ export const launch = {
         page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
       close: () => browser.close(),
       residentMegabytes: () => residentMegabytes(browser, page),
+      countWorkers: () => page.workers().length,
     };
   },
 

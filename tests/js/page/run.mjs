@@ -115,3 +115,15 @@ export async function embedMany(first, end) {
 export async function closeMany() {
   await embedder.close();
 }
+
+/**
+ * Embedders that come and go.
+ * @param {number} times
+ */
+export async function cycle(times) {
+  for (let i = 0; i < times; i++) {
+    const one = await Embedder.load(SMALL, { workers: 1 });
+    await one.embed(['one', 'two']);
+    await (i % 2 ? one.close() : one.destroy());
+  }
+}

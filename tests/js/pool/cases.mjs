@@ -328,6 +328,7 @@ export const cases = {
       const calls = [embedder.embed(['FAULT slow 100']), embedder.embed(['a', 'b', 'c'])];
       const closing = embedder.close();
       await rejects(embedder.embed(['d']), 'closed');
+      await rejects(embedder.embed([]), 'closed');
       await rejects(embedder.tokenize('d'), 'closed');
       await inTime(Promise.all([closing, embedder.close(), embedder.close()]));
       const [one, three] = await inTime(Promise.all(calls));

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// How work is dealt, without any worker.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EmbedJob } from '../../js/job.js';
+import { Queue } from '../../js/queue.js';
+import { estimateTokens } from '../../js/tokens.js';
+
+/** @param {string[]} texts */
+const jobOf = (texts) => new EmbedJob(texts, { options: {}, dimensions: 1, maxTokens: 256 });
+
+/** @param {number} count @param {number} words */
+const texts = (count, words) =>
+  Array.from({ length: count }, (_, i) => `${i}${' word'.repeat(words)}`);
+
+/** @param {import('../../js/job.js').Task | undefined} task @returns {string[]} */
+const textsOf = (task) => /** @type {any} */ (task?.request.texts);
+
+/** @param {string[]} chunk */
+const tokensOf = (chunk) => chunk.reduce((sum, text) => sum + estimateTokens(text, 256), 0);
+
+/** @param {Queue} queue @param {number} workers */
+function drain(queue, workers) {
+  const chunks = [];
+  while (!queue.empty) chunks.push(textsOf(queue.next(workers)));
+  return chunks;
+}
+
+test('every text is dealt once, the long ones first, in chunks that become smaller', () => {
+  const queue = new Queue();
+  const all = [...texts(300, 1), ...texts(40, 60), ...texts(5, 400)];
+  queue.add(jobOf(all));
+  const chunks = drain(queue, 4);
+  assert.deepEqual(chunks.flat().sort(), [...all].sort());
+  const lengths = chunks.flat().map((text) => estimateTokens(text, 256));
+  lengths.reduce((last, length) => (assert.ok(length <= last), length));
+  const sizes = chunks.map(tokensOf);
+  assert.ok(sizes.every((size) => size <= 256));
+  assert.ok(tokensOf(chunks[chunks.length - 2]) <= 64 && sizes[0] === 256);
+  assert.ok(sizes.length < 60, `${sizes.length} chunks`);
+});
+
+test('a single worker gets whole chunks', () => {
+  const queue = new Queue();
+  queue.add(jobOf(texts(100, 2)));
+  const sizes = drain(queue, 1).map(tokensOf);
+  assert.ok(sizes.slice(0, -1).every((size) => size > 256 - 8));
+});
+
+test('single texts go first; bulk jobs take turns and never stand still', () => {
+  const queue = new Queue();
+  const [first, second] = [jobOf(texts(200, 5)), jobOf(texts(200, 5))];
+  queue.add(first);
+  queue.add(second);
+  for (let i = 0; i < 20; i++) queue.add(jobOf([`single ${i}`]));
+  const jobs = Array.from({ length: 24 }, () => queue.next(2)?.job);
+  const singles = jobs.map((job) => job !== first && job !== second);
+  assert.deepEqual(
+    singles.flatMap((single, i) => (single ? [] : [i])),
+    [8, 17, 22, 23],
+  );
+  assert.deepEqual([jobs[8], jobs[17], jobs[22], jobs[23]], [first, second, first, second]);
+});
+
+test('a removed job is dealt no more', () => {
+  const queue = new Queue();
+  const job = jobOf(texts(200, 5));
+  queue.add(job);
+  queue.next(2);
+  assert.ok(queue.texts > 0);
+  queue.remove(job);
+  assert.equal(queue.texts, 0);
+  assert.equal(queue.next(2), undefined);
+});
+
+test('estimates: words, punctuation, scripts without spaces, and a limit', () => {
+  assert.equal(estimateTokens('', 256), 2);
+  assert.equal(estimateTokens('one two, three', 256), 6);
+  assert.equal(estimateTokens('水は低きに', 256), 7);
+  assert.equal(estimateTokens('extraordinarily', 256), 5);
+  assert.equal(estimateTokens('word '.repeat(1e6), 256), 256);
+  assert.equal(estimateTokens(' '.repeat(1e6), 256), 2);
+});
