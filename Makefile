@@ -37,13 +37,16 @@ SETUP = python3 tools/setup.py
 
 # What runs anywhere, and what needs a file system and threads.
 PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
-            $(wildcard src/quant/*.c src/models/*.c src/attention/*.c src/text/*.c) \
+            $(wildcard src/quant/*.c src/models/*.c src/sparse/ffn*.c src/attention/*.c \
+              src/text/*.c) \
             $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \
             $(addprefix src/kernels/, scalar.c pack.c select.c sparse_scalar.c sparse_pack.c)
 HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
-          src/engine/open_path.c src/engine/convert.c src/engine/trace_write.c
+          src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \
+          src/engine/write_calibrated.c src/engine/trace_write.c \
+          $(addprefix src/sparse/, calibrate.c fit.c grouping.c matrix.c thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 
 KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx512.c src/kernels/amx.c

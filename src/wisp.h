@@ -112,9 +112,20 @@ typedef enum wisp_compute {
     WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128, i32 sums */
 } wisp_compute;
 
+/* Which neurons of the feed-forward layers are computed for a token. */
+typedef enum wisp_predictor {
+    WISP_PREDICTOR_AUTO = 0, /* lowrank where the model is calibrated, computes in int8, and that is
+                                faster with the kernel set at hand; else dense */
+    WISP_PREDICTOR_DENSE = 1,  /* all */
+    WISP_PREDICTOR_EXACT = 2,  /* the first half of all, the second of those that are not 0 */
+    WISP_PREDICTOR_LOWRANK = 3 /* those that the model's predictor chooses: see wisp calibrate */
+} wisp_predictor;
+
 typedef struct wisp_model_options {
-    wisp_compute compute;
+    wisp_compute
+        compute; /* AUTO becomes int8 with the predictors exact and lowrank, which need it */
     const char *kernels; /* a name from wisp_kernels_name, or NULL for the fastest that runs here */
+    wisp_predictor predictor;
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -135,6 +146,7 @@ typedef struct wisp_model_info {
     const char *architecture; /* "bert" */
     const char *compute;      /* "f32" or "int8": what AUTO became */
     const char *kernels;      /* the kernel set in use */
+    const char *predictor;    /* "dense", "exact" or "lowrank": what AUTO became */
     const char *pooling;      /* "mean" or "cls" */
     uint32_t hidden_size;
     uint32_t intermediate_size;
@@ -204,6 +216,26 @@ WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *st
 WISP_API wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
                                               wisp_error *error);
 
+/* Sets about which share of the neurons the predictor lowrank leaves out, averaged over layers and
+ * the texts the model was calibrated on, from 0 to below 1; what the file has no thresholds for
+ * becomes the nearest it has. Call it between embed calls. WISP_ERROR_ARGUMENT where the session's
+ * model runs another predictor. */
+WISP_API wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity,
+                                               wisp_error *error);
+
+/* What one layer did since the session was opened, summed over threads. */
+typedef struct wisp_layer_stats {
+    uint64_t tokens;       /* 0 where the layer is dense: the rest is not counted then */
+    uint64_t neurons;      /* tokens times the layer's neurons */
+    uint64_t computed;     /* of these, neurons whose activation was computed */
+    uint64_t contributing; /* of those, neurons that went into the sum, in groups of four */
+    double seconds;        /* in the feed-forward layer, dense or sparse */
+} wisp_layer_stats;
+
+/* Layer `layer` from 0; false past the last. */
+WISP_API bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
+                                           wisp_layer_stats *stats);
+
 /* ---- text to numbers ------------------------------------------------------------------------ */
 
 /* UTF-8 bytes, not terminated. Malformed UTF-8 is read as Python's errors="replace" reads it: each
@@ -243,6 +275,7 @@ typedef struct wisp_convert_options {
     const char *type;           /* weights as "f32", "f16", "q8_0", "q4_0"; NULL: as they are */
     const char *embedding_type; /* the token embedding, where it should differ; NULL: as `type` */
     const char *name;           /* general.name; NULL: keep */
+    bool plain;                 /* take away what wisp_calibrate added */
     /* Called after each tensor; returning false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
@@ -252,6 +285,45 @@ typedef struct wisp_convert_options {
  * `output` under a temporary name, synced, then renamed. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
+
+/* ---- calibration ---------------------------------------------------------------------------- */
+
+/* What calibration found in one layer, on texts that it did not fit to. A quad is four neurons
+ * that are skipped or computed together. */
+typedef struct wisp_calibrated_layer {
+    double share;     /* of quads computed */
+    double needed;    /* of quads that contribute: not 0 with ReLU, among the largest fifth else */
+    double recall;    /* of needed quads, the share that is computed */
+    double precision; /* of computed quads, the share that is needed */
+    double error;     /* of the layer's output, squared, relative to its variance */
+    const float *frequency; /* [neurons]: the share of tokens for which a neuron is active */
+    const float *magnitude; /* [neurons]: the mean size of its contribution */
+    size_t neurons;
+} wisp_calibrated_layer;
+
+typedef struct wisp_calibrate_options {
+    uint32_t rank;    /* of the predictors; 0: 64, or less for smaller models */
+    float sparsity;   /* the share of neurons to leave out unless told otherwise; 0: 0.7 */
+    size_t tokens;    /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
+    uint64_t seed;    /* the same seed, texts and kernel set give the same file */
+    uint32_t threads; /* 0 means 1; the file does not depend on it */
+    void *context;    /* handed to the functions below, which may all be NULL */
+    /* Called on the calling thread: `done` of `total` "texts" or "layers". */
+    void (*progress)(void *context, const char *stage, size_t done, size_t total);
+    /* Called often and on any thread; true ends the work with WISP_ERROR_CANCELLED. */
+    bool (*cancelled)(void *context);
+    /* Called for each layer in order; what it is given lives as long as the call. */
+    void (*layer)(void *context, uint32_t layer, const wisp_calibrated_layer *found);
+} wisp_calibrate_options;
+
+/* Makes a model sparse: runs it on `n` texts like those it is to embed, fits a predictor of which
+ * neurons matter to each token, and writes the model at `input` (anything wisp_model_open reads) to
+ * `output` with all that is needed to skip the rest. Every eighth text is not fitted to, but
+ * measured on. The weights stay as they are; wisp_convert with `plain` takes away what was added.
+ * Native only. */
+WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
+                                    size_t n, const wisp_calibrate_options *options,
+                                    wisp_error *error);
 
 /* ---- this build ----------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@ int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
+int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
 
@@ -37,6 +38,9 @@ int complain_of_choice(const char *option, const char *value, const char *choice
 /* A whole number from 1 to `most`; complains and returns false otherwise. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 
+/* A number above 0 and below 1, as above. */
+bool parse_share(const char *option, const char *text, double *value);
+
 /* ---- model ---------------------------------------------------------------------------------- */
 
 /* The options that every command with a model takes. */
@@ -44,17 +48,28 @@ struct model_arguments {
     const char *path; /* NULL: the default model */
     wisp_compute compute;
     const char *kernels;
+    wisp_predictor predictor;
+    double sparsity; /* 0: what the model says */
     unsigned long threads;
     bool trace; /* the session keeps what --trace writes */
 };
 
 /* --model, --compute, --cpu and --threads, for getopt_long. */
-enum { OPTION_MODEL = 'm', OPTION_THREADS = 't', OPTION_COMPUTE = 1000, OPTION_CPU };
+enum {
+    OPTION_MODEL = 'm',
+    OPTION_THREADS = 't',
+    OPTION_COMPUTE = 1000,
+    OPTION_CPU,
+    OPTION_PREDICTOR,
+    OPTION_SPARSITY
+};
 
 #define MODEL_OPTIONS                                                                              \
     {"model", required_argument, NULL, OPTION_MODEL},                                              \
         {"threads", required_argument, NULL, OPTION_THREADS},                                      \
-        {"compute", required_argument, NULL, OPTION_COMPUTE}, {                                    \
+        {"compute", required_argument, NULL, OPTION_COMPUTE},                                      \
+        {"predictor", required_argument, NULL, OPTION_PREDICTOR},                                  \
+        {"sparsity", required_argument, NULL, OPTION_SPARSITY}, {                                  \
         "cpu", required_argument, NULL, OPTION_CPU                                                 \
     }
 
@@ -63,10 +78,18 @@ enum { OPTION_MODEL = 'm', OPTION_THREADS = 't', OPTION_COMPUTE = 1000, OPTION_C
     "                         model that comes with wisp)\n"                                       \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto: int8 where the file is quantised (default)\n"     \
+    "      --predictor NAME   dense, exact, lowrank or auto: which neurons are computed "          \
+    "(default:\n"                                                                                  \
+    "                         lowrank where the model is calibrated and that is faster)\n"         \
+    "      --sparsity SHARE   of neurons to leave out, for lowrank (default: what the model "      \
+    "says)\n"                                                                                      \
     "      --cpu SET          kernels to use: see wisp --version (default: the fastest)\n"
 
 /* Takes one of the options above; sets *code and returns false where its value is wrong. */
 bool take_model_option(struct model_arguments *arguments, int option, const char *value, int *code);
+
+/* The number of cores. */
+unsigned long default_threads(void);
 
 /* Opens model and session; an exit code, after complaining, where that fails. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);

@@ -54,7 +54,27 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
     return false;
 }
 
+bool parse_share(const char *option, const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    if (end != text && *end == '\0' && *value > 0 && *value < 1)
+        return true;
+    complain("--%s %s: a number above 0 and below 1 belongs here", option, text);
+    return false;
+}
+
 /* ---- model ---------------------------------------------------------------------------------- */
+
+static bool take_predictor(struct model_arguments *arguments, const char *value, int *code) {
+    static const char *const names[] = {"auto", "dense", "exact", "lowrank"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(value, names[i]) == 0) {
+            arguments->predictor = (wisp_predictor)i;
+            return true;
+        }
+    *code = complain_of_choice("predictor", value, "auto, dense, exact, lowrank");
+    return false;
+}
 
 bool take_model_option(struct model_arguments *arguments, int option, const char *value,
                        int *code) {
@@ -78,6 +98,10 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
         else
             return *code = complain_of_choice("compute", value, "auto, f32, int8"), false;
         return true;
+    case OPTION_PREDICTOR:
+        return take_predictor(arguments, value, code);
+    case OPTION_SPARSITY:
+        return parse_share("sparsity", value, &arguments->sparsity);
     default:
         return false; /* getopt has said what is wrong */
     }
@@ -102,7 +126,7 @@ static bool find_default_model(char *path, size_t capacity) {
     return false;
 }
 
-static unsigned long default_threads(void) {
+unsigned long default_threads(void) {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 ? (unsigned long)cores : 1;
 }
@@ -120,13 +144,17 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
         path = found;
     }
     const wisp_model_options options = {.compute = arguments->compute,
-                                        .kernels = arguments->kernels};
+                                        .kernels = arguments->kernels,
+                                        .predictor = arguments->predictor};
     const wisp_session_options session_options = {
         .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
         .trace = arguments->trace};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
+        return complain_of(&error);
+    if (arguments->sparsity > 0 &&
+        wisp_session_set_sparsity(*session, (float)arguments->sparsity, &error) != WISP_OK)
         return complain_of(&error);
     return EXIT_GOOD;
 }

@@ -12,17 +12,19 @@ static const char help[] =
     "\n"
     "      --type TYPE            weights as f32, f16, q8_0 or q4_0 (default: as they are)\n"
     "      --embedding-type TYPE  the token embedding, where it should differ\n"
+    "      --plain                take away what wisp calibrate added\n"
     "      --name NAME            the model's name in the file\n"
     "  -h, --help                 this text\n"
     "\n"
     "Exit codes: as of wisp embed.\n";
 
-enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME };
+enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME, OPTION_PLAIN };
 
 static const struct option options[] = {
     {"type", required_argument, NULL, OPTION_TYPE},
     {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
     {"name", required_argument, NULL, OPTION_NAME},
+    {"plain", no_argument, NULL, OPTION_PLAIN},
     {"help", no_argument, NULL, 'h'},
     {0}};
 
@@ -41,6 +43,8 @@ int command_convert(int argc, char **argv) {
             o.type = optarg;
         else if (option == OPTION_EMBEDDING_TYPE)
             o.embedding_type = optarg;
+        else if (option == OPTION_PLAIN)
+            o.plain = true;
         else if (option == OPTION_NAME)
             o.name = optarg;
         else if (option == 'h')

@@ -127,6 +127,18 @@ static void print_stages(const wisp_stats *stats) {
                 total > 0 ? 100 * stats->stage_seconds[i] / total : 0);
 }
 
+static void print_layers(const wisp_session *session) {
+    wisp_layer_stats s;
+    for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
+        fprintf(stderr, "layer %u: feed forward %.3f s", l, s.seconds);
+        if (s.tokens > 0)
+            fprintf(stderr, ", %.1f %% of the neurons computed, %.1f %% contributed",
+                    100 * (double)s.computed / (double)s.neurons,
+                    100 * (double)s.contributing / (double)s.neurons);
+        fputc('\n', stderr);
+    }
+}
+
 static void print_stats(const wisp_session *session, double seconds) {
     wisp_stats stats;
     wisp_session_get_stats(session, &stats);
@@ -137,6 +149,7 @@ static void print_stats(const wisp_session *session, double seconds) {
             (unsigned long long)stats.tokens, seconds, (double)stats.texts / seconds,
             (double)stats.tokens / seconds, (double)stats.workspace_bytes / 1e6);
     print_stages(&stats);
+    print_layers(session);
 }
 
 static int write_trace(const struct arguments *a, const wisp_session *session) {

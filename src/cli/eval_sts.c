@@ -196,6 +196,8 @@ static int evaluate(struct evaluation *e, const struct model_arguments *argument
                     struct sts_result *result) {
     struct model_arguments dense = *arguments;
     dense.compute = WISP_COMPUTE_F32;
+    dense.predictor = WISP_PREDICTOR_DENSE;
+    dense.sparsity = 0;
     int code = open_embedder(arguments, &e->tested);
     if (code == EXIT_GOOD)
         code = open_embedder(&dense, &e->reference);

@@ -11,6 +11,7 @@ static const char help[] =
     "  wisp similarity  the lines nearest in meaning to a query, or scores of pairs\n"
     "  wisp tokenize    texts to token ids\n"
     "  wisp convert     a model to GGUF, quantised or not\n"
+    "  wisp calibrate   a model that computes only the neurons that matter\n"
     "  wisp inspect     a model's metadata and tensors\n"
     "  wisp eval        how good a model is on your data\n"
     "  wisp --version   build, CPU features and kernel sets\n"
@@ -20,9 +21,13 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"embed", command_embed},       {"similarity", command_similarity},
-                {"tokenize", command_tokenize}, {"convert", command_convert},
-                {"inspect", command_inspect},   {"eval", command_eval}};
+} commands[] = {{"embed", command_embed},
+                {"similarity", command_similarity},
+                {"tokenize", command_tokenize},
+                {"convert", command_convert},
+                {"calibrate", command_calibrate},
+                {"inspect", command_inspect},
+                {"eval", command_eval}};
 
 static int print_version(void) {
     const char *name;

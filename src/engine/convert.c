@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "engine/open_path.h"
+#include "engine/write_calibrated.h"
 #include "formats/gguf_write.h"
 
 /* llama.cpp's general.file_type for a file whose matrices are mostly of one type. */
@@ -42,7 +43,7 @@ static bool is_quantisable(const struct tensor *tensor) {
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
     *planned = tensor->format;
-    if (!wanted || wanted == tensor->format)
+    if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
         return WISP_OK;
     if (!tensor->format->dequantise)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
@@ -109,6 +110,8 @@ static wisp_status convert(struct directory *dir, const char *output,
                            const wisp_convert_options *options, struct gguf_plan *plan,
                            wisp_error *error) {
     const struct block_format *type, *embedding_type;
+    if (options->plain)
+        TRY(strip_calibration(dir, error));
     TRY(find_format(options->type, &type, error));
     TRY(find_format(options->embedding_type, &embedding_type, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {

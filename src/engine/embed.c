@@ -109,7 +109,7 @@ static bool write_row(const float *pooled, size_t dimensions, bool normalize, fl
 }
 
 static wisp_status forward_batch(const struct job *job, struct worker *worker, size_t first,
-                                 const struct bert_batch *batch, wisp_error *error) {
+                                 struct bert_batch *batch, wisp_error *error) {
     const struct bert *bert = &job->session->model->bert;
     const size_t size = bert->config.hidden_size, tokens = batch->starts[batch->texts];
     const size_t row_bytes = round_up(batch->texts * size * sizeof(float), MEMORY_ALIGNMENT);
@@ -118,6 +118,8 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
         return fail_memory(error, UINT64_MAX);
     TRY(workspace_reserve(&worker->forward, row_bytes + bytes, error));
     float *pooled = workspace_take(&worker->forward, row_bytes);
+    batch->thresholds = job->session->thresholds;
+    batch->counts = worker->counts;
     bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL);
     const bool normalize = bert->config.normalize || job->dimensions < size;
     for (size_t i = 0; i < batch->texts; i++)

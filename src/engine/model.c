@@ -19,6 +19,39 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
+/* What AUTO becomes. exact and lowrank exist in int8 alone. */
+static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
+                                    const struct kernels *kernels, wisp_error *error) {
+    const bool calibrated = model->plan.levels > 0;
+    model->predictor = options->predictor;
+    if (options->predictor == WISP_PREDICTOR_AUTO) {
+        const bool wins = calibrated && model->plan.share <= kernels->sparse_most_share;
+        model->predictor = model->int8 && wins ? WISP_PREDICTOR_LOWRANK : WISP_PREDICTOR_DENSE;
+    }
+    if (model->predictor == WISP_PREDICTOR_DENSE)
+        return WISP_OK;
+    if (options->compute == WISP_COMPUTE_F32)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "sparse layers compute in int8, and f32 was asked for");
+    if (model->predictor == WISP_PREDICTOR_LOWRANK && !calibrated)
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.sparse.shares",
+                    "the model has no predictor: wisp calibrate makes one");
+    model->int8 = true;
+    return WISP_OK;
+}
+
+static wisp_status load_bert(wisp_model *model, const wisp_model_options *options,
+                             const struct kernels *kernels, wisp_error *error) {
+    struct bert_config config;
+    TRY(bert_read_config(&model->dir, &config, error));
+    TRY(sparse_read_plan(&model->dir, config.layers, config.intermediate_size, &model->plan,
+                         error));
+    TRY(choose_predictor(model, options, kernels, error));
+    const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
+    return bert_load(&model->bert, &model->dir, kernels, model->int8, sparse ? &model->plan : NULL,
+                     error);
+}
+
 /* AUTO follows the file: what is stored quantised is computed quantised. */
 static bool wants_int8(const struct directory *dir, wisp_compute compute) {
     if (compute != WISP_COMPUTE_AUTO)
@@ -70,7 +103,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(choose_kernels(options->kernels, &kernels, error));
     TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     model->int8 = wants_int8(&model->dir, options->compute);
-    TRY(bert_load(&model->bert, &model->dir, kernels, model->int8, error));
+    TRY(load_bert(model, options, kernels, error));
     const uint32_t words = tokenizer_vocabulary_size(model->tokenizer);
     if (words > model->bert.config.vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
@@ -137,6 +170,8 @@ static uint64_t count_parameters(const struct directory *dir) {
     return total;
 }
 
+static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank"};
+
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct bert_config *config = &model->bert.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
@@ -145,6 +180,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .architecture = "bert",
         .compute = model->int8 ? "int8" : "f32",
         .kernels = model->bert.kernels->name,
+        .predictor = predictor_names[model->predictor],
         .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,

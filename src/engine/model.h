@@ -12,6 +12,8 @@ struct wisp_model {
     const char *default_prompt; /* "" where there is none */
     uint32_t max_tokens;
     bool int8;
+    wisp_predictor predictor; /* never AUTO */
+    struct sparse_plan plan;
     bool pool_prompt; /* mean pooling counts the prompt's tokens */
     double load_start, load_seconds;
 };

@@ -5,6 +5,25 @@
 
 enum { MAX_THREADS = 1024 };
 
+/* Room for the counts of each worker and, where a predictor asks for them, thresholds. */
+static wisp_status open_sparse(wisp_session *session, wisp_error *error) {
+    const struct bert *bert = &session->model->bert;
+    const size_t layers = bert->config.layers;
+    for (uint32_t i = 0; i < session->n_workers; i++) {
+        struct worker *worker = &session->workers[i];
+        worker->counts = calloc(layers, sizeof *worker->counts);
+        if (!worker->counts)
+            return fail_memory(error, layers * sizeof *worker->counts);
+    }
+    if (session->model->predictor != WISP_PREDICTOR_LOWRANK)
+        return WISP_OK;
+    const size_t quads = bert->layer[0].sparse.up.quads;
+    session->thresholds = calloc(layers * quads, sizeof *session->thresholds);
+    if (!session->thresholds)
+        return fail_memory(error, layers * quads * sizeof *session->thresholds);
+    return wisp_session_set_sparsity(session, 1 - session->model->plan.share, error);
+}
+
 wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
                               wisp_session **session, wisp_error *error) {
     uint32_t threads = options && options->threads ? options->threads : 1;
@@ -26,8 +45,44 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->n_workers = threads;
     for (uint32_t i = 0; i < threads; i++)
         made->workers[i].trace.keeps_spans = options && options->trace;
-    *session = made;
+    const wisp_status status = open_sparse(made, error);
+    if (status == WISP_OK)
+        *session = made;
+    else
+        wisp_session_close(made);
+    return status;
+}
+
+wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
+    const wisp_model *model = session->model;
+    if (!session->thresholds)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
+                    "the model does not run with the predictor lowrank");
+    if (!(sparsity >= 0 && sparsity < 1))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
+                    (double)sparsity);
+    const size_t quads = model->bert.layer[0].sparse.up.quads;
+    for (size_t l = 0; l < model->bert.config.layers; l++)
+        sparse_ffn_thresholds(&model->bert.layer[l].sparse, &model->plan, 1 - sparsity,
+                              session->thresholds + l * quads);
     return WISP_OK;
+}
+
+bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
+                                  wisp_layer_stats *stats) {
+    const struct bert_config *config = &session->model->bert.config;
+    *stats = (wisp_layer_stats){0};
+    if (layer >= config->layers)
+        return false;
+    for (uint32_t i = 0; i < session->n_workers; i++) {
+        const struct sparse_counts *counts = &session->workers[i].counts[layer];
+        stats->tokens += counts->tokens;
+        stats->computed += QUAD * counts->computed;
+        stats->contributing += QUAD * counts->contributing;
+        stats->seconds += counts->seconds;
+    }
+    stats->neurons = stats->tokens * config->intermediate_size;
+    return true;
 }
 
 void wisp_session_close(wisp_session *session) {
@@ -39,7 +94,9 @@ void wisp_session_close(wisp_session *session) {
         workspace_release(&session->workers[i].batch);
         workspace_release(&session->workers[i].forward);
         trace_release(&session->workers[i].trace);
+        free(session->workers[i].counts);
     }
+    free(session->thresholds);
     free(session);
 }
 

@@ -14,12 +14,14 @@ struct worker {
     struct workspace forward; /* the forward pass and its rows */
     wisp_stats stats;         /* but for the times, which trace has */
     struct trace trace;
+    struct sparse_counts *counts; /* [layers] */
 };
 
 struct wisp_session {
     const wisp_model *model;
     struct pool *team;
     atomic_bool cancelled;
+    float *thresholds; /* [layers, quads]; NULL where the predictor is not lowrank */
     uint32_t n_workers;
     struct worker workers[];
 };

@@ -144,4 +144,5 @@ ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const float
      .softmax = rows_softmax,                                                                      \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
-     .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned}
+     .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
+     .sparse_most_share = (float)SPARSE_MOST_PERCENT / 100}

@@ -82,6 +82,8 @@ struct kernels {
     float (*dot)(const float *a, const float *b, size_t n);
 
     const struct sparse_kernels *sparse; /* sparse.h */
+    float sparse_most_share; /* of quads computed, above which dense layers are faster: measured,
+                                docs/sparse.md */
 };
 
 extern const struct kernels kernels_scalar;

@@ -146,4 +146,5 @@ const struct kernels kernels_scalar = {
     .add = add,
     .dot = dot,
     .sparse = &sparse_scalar,
+    .sparse_most_share = 0.8f,
 };

@@ -7,6 +7,7 @@
 
 #include "attention/full.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
 struct state {
@@ -47,13 +48,23 @@ static bool is_addressable(const struct bert *model, uint64_t tokens, uint64_t l
     return (tokens + 16) * per_token + attention < SIZE_MAX / (2 * sizeof(float));
 }
 
+/* What linear layers and sparse ones need besides, one after the other. */
+static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
+    const struct bert_config *c = &model->config;
+    const size_t linear = linear_scratch_bytes(tokens, scratch_size(c));
+    if (!model->sparse)
+        return linear;
+    return larger(linear,
+                  sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size, model->rank));
+}
+
 bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes) {
     const struct bert_config *c = &model->config;
     if (!is_addressable(model, tokens, longest))
         return false;
     const size_t states = round_up(tokens * c->hidden_size * sizeof(float), MEMORY_ALIGNMENT);
     const size_t wide = round_up(tokens * wide_size(c) * sizeof(float), MEMORY_ALIGNMENT);
-    *bytes = 3 * states + wide + linear_scratch_bytes(tokens, scratch_size(c)) +
+    *bytes = 3 * states + wide + block_scratch_bytes(model, tokens) +
              round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
                       MEMORY_ALIGNMENT);
     return true;
@@ -68,7 +79,7 @@ static struct state take_state(const struct bert *model, struct workspace *space
     s.y = workspace_take(space, states);
     s.context = workspace_take(space, states);
     s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
-    s.linear_scratch = workspace_take(space, linear_scratch_bytes(tokens, scratch_size(c)));
+    s.linear_scratch = workspace_take(space, block_scratch_bytes(model, tokens));
     s.attention_scratch = workspace_take(
         space, attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads));
     return s;
@@ -121,7 +132,7 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
 }
 
 /* y = W_down activation(W_up x) */
-static void feed_forward_block(const struct bert *model, const struct bert_layer *layer,
+static void dense_feed_forward(const struct bert *model, const struct bert_layer *layer,
                                size_t tokens, const struct state *s) {
     const size_t values = tokens * model->config.intermediate_size;
     linear_apply(&layer->up, s->x, tokens, s->wide, s->linear_scratch);
@@ -133,6 +144,24 @@ static void feed_forward_block(const struct bert *model, const struct bert_layer
     spent(s, STAGE_ACTIVATION);
     linear_apply(&layer->down, s->wide, tokens, s->y, s->linear_scratch);
     spent(s, STAGE_FFN_DOWN);
+}
+
+/* The same, dense or sparse, of layer l. */
+static void feed_forward_block(const struct bert *model, const struct bert_batch *batch, size_t l,
+                               const struct state *s) {
+    const size_t tokens = batch->starts[batch->texts];
+    const struct bert_layer *layer = &model->layer[l];
+    struct sparse_counts uncounted = {0}, *counts = batch->counts ? batch->counts + l : &uncounted;
+    if (batch->observe)
+        batch->observe(batch->observer, l, s->x);
+    const double start = clock_seconds();
+    if (model->sparse)
+        sparse_ffn_apply(&layer->sparse,
+                         batch->thresholds ? batch->thresholds + l * layer->sparse.up.quads : NULL,
+                         s->x, tokens, s->y, s->linear_scratch, counts);
+    else
+        dense_feed_forward(model, layer, tokens, s);
+    counts->seconds += clock_seconds() - start;
 }
 
 /* x = layer_norm(x + y) */
@@ -174,7 +203,7 @@ void bert_forward(const struct bert *model, const struct bert_batch *batch, floa
         s.layer = (int)l;
         attention_block(model, layer, batch, &s);
         add_and_norm(model, &layer->attention_norm, tokens, &s);
-        feed_forward_block(model, layer, tokens, &s);
+        feed_forward_block(model, batch, l, &s);
         add_and_norm(model, &layer->output_norm, tokens, &s);
         if (hidden)
             hidden(context, l + 1, s.x);

@@ -6,6 +6,7 @@
 
 #include "base/trace.h"
 #include "models/linear.h"
+#include "sparse/ffn.h"
 
 enum bert_pooling { BERT_POOL_MEAN = 1, BERT_POOL_CLS = 2 };
 
@@ -26,8 +27,9 @@ struct bert_layer {
     struct linear qkv;    /* hidden_size to 3 hidden_size */
     struct linear output; /* hidden_size to hidden_size */
     struct norm attention_norm;
-    struct linear up;   /* hidden_size to intermediate_size */
+    struct linear up;   /* hidden_size to intermediate_size; empty where the model is sparse */
     struct linear down; /* and back */
+    struct sparse_ffn sparse; /* both in one; empty where the model is dense */
     struct norm output_norm;
 };
 
@@ -40,6 +42,8 @@ struct bert {
     float *position_embedding; /* [max_positions, hidden_size], with token type 0 added */
     struct norm embedding_norm;
     struct bert_layer *layer; /* [layers] */
+    bool sparse;              /* feed-forward layers */
+    size_t rank;              /* the largest of their predictors */
     size_t resident_bytes;
 };
 
@@ -50,16 +54,23 @@ struct bert_batch {
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; NULL for none */
     struct trace *trace;   /* is told of each stage; may be NULL */
+    /* For sparse models: thresholds [layers, quads], or NULL to compute all quads. */
+    const float *thresholds;
+    struct sparse_counts *counts; /* [layers], to be added to; may be NULL */
+    /* Called with what goes into each feed-forward layer, [tokens, hidden_size]; may be NULL. */
+    void (*observe)(void *observer, size_t layer, const float *x);
+    void *observer;
 };
 
 /* Reads and checks the hyper-parameters. */
 wisp_status bert_read_config(const struct directory *dir, struct bert_config *config,
                              wisp_error *error);
 
-/* Reads all weights. `dir` must outlive the model, whose token embedding stays in the file where
- * that is in memory. */
+/* Reads all weights; the feed-forward layers as sparse ones where `plan` is not NULL. `dir` must
+ * outlive the model, whose token embedding stays in the file where that is in memory. */
 wisp_status bert_load(struct bert *model, const struct directory *dir,
-                      const struct kernels *kernels, bool int8, wisp_error *error);
+                      const struct kernels *kernels, bool int8, const struct sparse_plan *plan,
+                      wisp_error *error);
 
 void bert_release(struct bert *model);
 

@@ -86,6 +86,7 @@ struct loader {
     const struct directory *dir;
     const struct kernels *kernels;
     bool int8;
+    const struct sparse_plan *plan; /* NULL: dense */
     wisp_error *error;
 };
 
@@ -121,15 +122,29 @@ static wisp_status load_layer_norm(const struct loader *l, size_t index, const c
     return load_norm(l, full, norm);
 }
 
+static wisp_status load_feed_forward(const struct loader *l, size_t i, struct bert_layer *layer) {
+    struct bert *model = l->model;
+    const size_t hidden = model->config.hidden_size, wide = model->config.intermediate_size;
+    if (!l->plan) {
+        TRY(load_linear(l, i, (const char *[]){"ffn_up"}, 1, wide, hidden, &layer->up));
+        return load_linear(l, i, (const char *[]){"ffn_down"}, 1, hidden, wide, &layer->down);
+    }
+    TRY(sparse_ffn_load(&layer->sparse, l->dir, l->plan, i, hidden, wide, model->config.relu,
+                        l->kernels, l->error));
+    model->resident_bytes += layer->sparse.bytes;
+    if (layer->sparse.rank > model->rank)
+        model->rank = layer->sparse.rank;
+    return WISP_OK;
+}
+
 static wisp_status load_layer(const struct loader *l, size_t i) {
-    const size_t hidden = l->model->config.hidden_size, wide = l->model->config.intermediate_size;
+    const size_t hidden = l->model->config.hidden_size;
     struct bert_layer *layer = &l->model->layer[i];
     TRY(load_linear(l, i, (const char *[]){"attn_q", "attn_k", "attn_v"}, 3, hidden, hidden,
                     &layer->qkv));
     TRY(load_linear(l, i, (const char *[]){"attn_output"}, 1, hidden, hidden, &layer->output));
     TRY(load_layer_norm(l, i, "attn_output_norm", &layer->attention_norm));
-    TRY(load_linear(l, i, (const char *[]){"ffn_up"}, 1, wide, hidden, &layer->up));
-    TRY(load_linear(l, i, (const char *[]){"ffn_down"}, 1, hidden, wide, &layer->down));
+    TRY(load_feed_forward(l, i, layer));
     return load_layer_norm(l, i, "layer_output_norm", &layer->output_norm);
 }
 
@@ -181,10 +196,11 @@ static wisp_status load_all(const struct loader *l) {
 }
 
 wisp_status bert_load(struct bert *model, const struct directory *dir,
-                      const struct kernels *kernels, bool int8, wisp_error *error) {
-    *model = (struct bert){.kernels = kernels};
+                      const struct kernels *kernels, bool int8, const struct sparse_plan *plan,
+                      wisp_error *error) {
+    *model = (struct bert){.kernels = kernels, .sparse = plan != NULL};
     const struct loader l = {
-        .model = model, .dir = dir, .kernels = kernels, .int8 = int8, .error = error};
+        .model = model, .dir = dir, .kernels = kernels, .int8 = int8, .plan = plan, .error = error};
     const wisp_status status = load_all(&l);
     if (status != WISP_OK)
         bert_release(model);
@@ -204,6 +220,7 @@ void bert_release(struct bert *model) {
         release_norm(&layer->attention_norm);
         linear_release(&layer->up);
         linear_release(&layer->down);
+        sparse_ffn_release(&layer->sparse);
         release_norm(&layer->output_norm);
     }
     free(model->layer);

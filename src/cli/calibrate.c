@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/calibrate_report.h"
+#include "cli/input.h"
+#include "cli/output.h"
+
+static const char help[] =
+    "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
+    "\n"
+    "Makes a model sparse: runs it on texts, one a line, like those it is to embed; learns which\n"
+    "neurons matter to which tokens; and writes the model with a predictor of them. wisp embed\n"
+    "then skips the others. Every eighth text is held out to measure on.\n"
+    "\n"
+    "      --data FILE|-      the texts\n"
+    "  -o, --output OUTPUT    the GGUF file to write; it appears whole or not at all\n"
+    "      --samples N        take N of the texts, by chance (default: 4000)\n"
+    "      --tokens N         fit to N of their tokens at most (default: 32768)\n"
+    "      --rank R           of the predictors (default: 64, or less for smaller models)\n"
+    "      --sparsity SHARE   of neurons to leave out unless told otherwise (default: 0.7)\n"
+    "      --seed N           what chance does (default: 1)\n"
+    "      --report BASE      write what was found to BASE.json and BASE.svg\n"
+    "  -t, --threads N        threads to compute with (default: the number of cores)\n"
+    "  -h, --help             this text\n"
+    "\n"
+    "wisp convert --plain takes away what was added. Exit codes: as of wisp embed.\n";
+
+enum {
+    OPTION_DATA = 256,
+    OPTION_SAMPLES,
+    OPTION_TOKENS,
+    OPTION_RANK,
+    OPTION_SHARE,
+    OPTION_SEED,
+    OPTION_REPORT,
+    MOST_SAMPLES = 1000000
+};
+
+static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
+                                        {"output", required_argument, NULL, 'o'},
+                                        {"samples", required_argument, NULL, OPTION_SAMPLES},
+                                        {"tokens", required_argument, NULL, OPTION_TOKENS},
+                                        {"rank", required_argument, NULL, OPTION_RANK},
+                                        {"sparsity", required_argument, NULL, OPTION_SHARE},
+                                        {"seed", required_argument, NULL, OPTION_SEED},
+                                        {"report", required_argument, NULL, OPTION_REPORT},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
+struct arguments {
+    const char *model, *data, *output, *report;
+    unsigned long samples, tokens, rank, seed, threads;
+    double sparsity;
+    bool help;
+};
+
+static bool take_option(struct arguments *a, int option, const char *value) {
+    switch (option) {
+    case OPTION_DATA:
+        a->data = value;
+        return true;
+    case 'o':
+        a->output = value;
+        return true;
+    case OPTION_SAMPLES:
+        return parse_count("samples", value, MOST_SAMPLES, &a->samples);
+    case OPTION_TOKENS:
+        return parse_count("tokens", value, 1 << 24, &a->tokens);
+    case OPTION_RANK:
+        return parse_count("rank", value, 1 << 16, &a->rank);
+    case OPTION_SHARE:
+        return parse_share("sparsity", value, &a->sparsity);
+    case OPTION_SEED:
+        return parse_count("seed", value, 1ul << 31, &a->seed);
+    case OPTION_REPORT:
+        a->report = value;
+        return true;
+    case 't':
+        return parse_count("threads", value, 1024, &a->threads);
+    case 'h':
+        return a->help = true;
+    default:
+        return false;
+    }
+}
+
+static int parse(struct arguments *a, int argc, char **argv) {
+    int option;
+    while ((option = getopt_long(argc, argv, "o:t:h", options, NULL)) != -1)
+        if (!take_option(a, option, optarg))
+            return EXIT_USAGE;
+    if (a->help)
+        return EXIT_GOOD;
+    if (argc - optind != 1 || !a->data || !a->output) {
+        complain("calibrate: give one model, --data and --output (see --help)");
+        return EXIT_USAGE;
+    }
+    a->model = argv[optind];
+    return EXIT_GOOD;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+struct texts {
+    wisp_text *text; /* [capacity] */
+    size_t n, capacity, seen;
+    uint64_t random;
+};
+
+/* Splitmix64. */
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Each line that was seen so far is among the texts with the same chance (Vitter's algorithm R). */
+static bool sample_text(struct texts *t, wisp_text line) {
+    size_t at = t->n;
+    t->seen++;
+    if (t->n == t->capacity) {
+        at = (size_t)(next_random(&t->random) % t->seen);
+        if (at >= t->capacity)
+            return true;
+        free((void *)(uintptr_t)t->text[at].bytes);
+    } else {
+        t->n++;
+    }
+    char *copy = malloc(line.length + 1);
+    t->text[at] = (wisp_text){copy, copy ? line.length : 0};
+    if (copy)
+        memcpy(copy, line.bytes, line.length);
+    return copy != NULL;
+}
+
+static void release_texts(struct texts *t) {
+    for (size_t i = 0; i < t->n; i++)
+        free((void *)(uintptr_t)t->text[i].bytes);
+    free(t->text);
+}
+
+static int sample_batches(struct input *input, struct batch *batch, struct texts *texts) {
+    int code;
+    do {
+        code = input_next(input, batch);
+        for (size_t i = 0; i < batch->n; i++)
+            if (batch->texts[i].length > 0 && !sample_text(texts, batch->texts[i])) {
+                complain("out of memory");
+                return EXIT_FAILED;
+            }
+    } while (code == EXIT_GOOD && batch->n > 0);
+    return code;
+}
+
+static int read_texts(const struct arguments *a, struct texts *texts) {
+    struct input input;
+    struct batch *batch = calloc(1, sizeof *batch);
+    texts->capacity = a->samples;
+    texts->random = a->seed;
+    texts->text = calloc(a->samples, sizeof *texts->text);
+    int code = EXIT_FAILED;
+    if (!batch || !texts->text)
+        complain("out of memory");
+    else if (input_open(&input, 1, false)) {
+        input_add(&input, a->data, NULL);
+        code = sample_batches(&input, batch, texts);
+        input_close(&input);
+    }
+    if (batch)
+        arena_release(&batch->arena);
+    free(batch);
+    return code;
+}
+
+/* ---- held-out texts, end to end ------------------------------------------------------------- */
+
+enum { HELD_OUT_EVERY = 8, MOST_MEASURED = 1000 }; /* every eighth, as wisp.h says */
+
+/* Rows of the texts by one model; NULL after complaining. */
+static float *embed_with(const char *path, const wisp_model_options *o, unsigned long threads,
+                         const wisp_text *texts, size_t n, size_t *dimensions) {
+    const wisp_session_options session_options = {.threads = (uint32_t)threads};
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    wisp_error error;
+    float *rows = NULL;
+    wisp_status status = wisp_model_open(path, o, &model, &error);
+    if (status == WISP_OK)
+        status = wisp_session_open(model, &session_options, &session, &error);
+    if (status == WISP_OK) {
+        *dimensions = wisp_model_dimensions(model);
+        rows = calloc(n + 1, *dimensions * sizeof *rows);
+        if (rows)
+            status = wisp_embed(session, texts, n, NULL, rows, &error);
+        else
+            complain("out of memory");
+    }
+    if (status != WISP_OK) {
+        complain_of(&error);
+        free(rows);
+        rows = NULL;
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return rows;
+}
+
+static double cosine(const float *a, const float *b, size_t n) {
+    return (double)wisp_dot(a, b, n) / sqrt((double)wisp_dot(a, a, n) * (double)wisp_dot(b, b, n));
+}
+
+static void compare(const float *rows, const float *reference, size_t n, size_t size, double *mean,
+                    double *least) {
+    *mean = 0;
+    *least = 1;
+    for (size_t i = 0; i < n; i++) {
+        const double c = cosine(rows + i * size, reference + i * size, size);
+        *mean += c / (double)n;
+        *least = fmin(*least, c);
+    }
+}
+
+static int measure(const struct arguments *a, const struct texts *texts,
+                   struct calibration_report *report) {
+    static const wisp_model_options variants[] = {
+        {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_DENSE},
+        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_DENSE},
+        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_LOWRANK}};
+    wisp_text held_out[MOST_MEASURED];
+    float *rows[3] = {NULL};
+    size_t n = 0, size = 0;
+    double least;
+    for (size_t i = HELD_OUT_EVERY - 1; i < texts->n && n < MOST_MEASURED; i += HELD_OUT_EVERY)
+        held_out[n++] = texts->text[i];
+    bool good = true;
+    for (int i = 0; i < 3 && good; i++) {
+        rows[i] = embed_with(a->output, &variants[i], a->threads, held_out, n, &size);
+        good = rows[i] != NULL;
+    }
+    report->held_out_texts = n;
+    if (good) {
+        compare(rows[1], rows[0], n, size, &report->dense_cosine, &least);
+        compare(rows[2], rows[0], n, size, &report->mean_cosine, &report->least_cosine);
+    }
+    for (int i = 0; i < 3; i++)
+        free(rows[i]);
+    return good ? EXIT_GOOD : EXIT_FAILED;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+struct run {
+    struct calibration_report report;
+    struct progress progress;
+    const char *stage;
+    bool out_of_memory;
+};
+
+static void show_progress(void *context, const char *stage, size_t done, size_t total) {
+    struct run *run = context;
+    if (run->stage != stage) {
+        progress_end(&run->progress);
+        progress_start(&run->progress, stage);
+        run->stage = stage;
+    }
+    progress_show(&run->progress, done, total ? (double)done / (double)total : -1);
+}
+
+static bool is_cancelled(void *context) {
+    (void)context;
+    return was_interrupted();
+}
+
+static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_layer *found) {
+    struct run *run = context;
+    wisp_calibrated_layer *moved =
+        realloc(run->report.layer, (layer + 1) * sizeof *run->report.layer);
+    if (!moved) {
+        run->out_of_memory = true;
+        return;
+    }
+    run->report.layer = moved;
+    moved[layer] = *found;
+    moved[layer].frequency = moved[layer].magnitude = NULL;
+    run->report.layers = layer + 1;
+}
+
+static int run_calibrate(const struct arguments *a, const struct texts *texts) {
+    struct run run = {.report = {.texts = texts->n, .rank = a->rank, .sparsity = a->sparsity}};
+    const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
+                                      .sparsity = (float)a->sparsity,
+                                      .tokens = a->tokens,
+                                      .seed = a->seed,
+                                      .threads = (uint32_t)a->threads,
+                                      .context = &run,
+                                      .progress = show_progress,
+                                      .cancelled = is_cancelled,
+                                      .layer = keep_layer};
+    const double start = clock_seconds();
+    wisp_error error;
+    const wisp_status status =
+        wisp_calibrate(a->model, a->output, texts->text, texts->n, &o, &error);
+    progress_end(&run.progress);
+    int code = status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+    if (code == EXIT_GOOD && run.out_of_memory) {
+        complain("out of memory");
+        code = EXIT_FAILED;
+    }
+    run.report.seconds = clock_seconds() - start;
+    if (code == EXIT_GOOD)
+        code = measure(a, texts, &run.report);
+    if (code == EXIT_GOOD) {
+        report_print(&run.report);
+        code = finish_stream(stdout);
+    }
+    if (code == EXIT_GOOD && a->report)
+        code = report_write(&run.report, a->report);
+    free(run.report.layer);
+    return code;
+}
+
+int command_calibrate(int argc, char **argv) {
+    struct arguments a = {.samples = 4000, .seed = 1, .threads = default_threads()};
+    struct texts texts = {0};
+    int code = parse(&a, argc, argv);
+    if (code != EXIT_GOOD)
+        return code;
+    if (a.help)
+        return fputs(help, stdout), EXIT_GOOD;
+    watch_signals(NULL);
+    code = read_texts(&a, &texts);
+    if (code == EXIT_GOOD)
+        code = run_calibrate(&a, &texts);
+    release_texts(&texts);
+    return code;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wisp_calibrate: runs a model on texts, fits each layer's predictor, shares the thresholds out
+ * and writes the model with all of it. Native only. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "engine/collect.h"
+#include "engine/open_path.h"
+#include "engine/write_calibrated.h"
+
+enum { DEFAULT_RANK = 64, DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
+
+static const float default_sparsity = 0.7f;
+
+struct calibration {
+    const wisp_calibrate_options *options;
+    wisp_model *model;
+    struct pool *team;
+    struct layer_sample *samples; /* [layers] */
+    struct layer_fit *fits;       /* [layers] */
+    size_t layers;
+    atomic_size_t next, done;
+    atomic_bool failed;
+    wisp_error error; /* of the layer that failed first */
+};
+
+static bool is_cancelled(const wisp_calibrate_options *o) {
+    return o->cancelled && o->cancelled(o->context);
+}
+
+static void show(const wisp_calibrate_options *o, const char *stage, size_t done, size_t total) {
+    if (o->progress)
+        o->progress(o->context, stage, done, total);
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+static wisp_status read_weights(const wisp_model *model, size_t l, const char *suffix, size_t rows,
+                                size_t row_length, float **values, wisp_error *error) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
+    return load_floats(&model->dir, name, rows, row_length, values, error);
+}
+
+static wisp_status open_sample(const struct calibration *c, size_t l, struct layer_sample *s,
+                               wisp_error *error) {
+    const struct bert_config *config = &c->model->bert.config;
+    s->kernels = c->model->bert.kernels;
+    s->hidden = config->hidden_size;
+    s->wide = config->intermediate_size;
+    s->relu = config->relu;
+    s->stopped = c->options->cancelled;
+    s->context = c->options->context;
+    TRY(read_weights(c->model, l, "ffn_up.weight", s->wide, s->hidden, &s->up, error));
+    TRY(read_weights(c->model, l, "ffn_up.bias", 1, s->wide, &s->up_bias, error));
+    TRY(read_weights(c->model, l, "ffn_down.weight", s->hidden, s->wide, &s->down, error));
+    return read_weights(c->model, l, "ffn_down.bias", 1, s->hidden, &s->down_bias, error);
+}
+
+static void release_sample(struct layer_sample *s) {
+    memory_free(s->up);
+    memory_free(s->up_bias);
+    memory_free(s->down);
+    memory_free(s->down_bias);
+    free(s->x);
+    free(s->held_out);
+    *s = (struct layer_sample){0};
+}
+
+static void fit_layers(void *context, uint32_t member) {
+    struct calibration *c = context;
+    const float wanted = 1 - c->options->sparsity;
+    size_t l;
+    while (!atomic_load(&c->failed) && (l = atomic_fetch_add(&c->next, 1)) < c->layers) {
+        wisp_error error;
+        const wisp_status status = layer_fit(&c->samples[l], c->options->rank, wanted,
+                                             c->options->seed + l, &c->fits[l], &error);
+        if (status != WISP_OK && !atomic_exchange(&c->failed, true))
+            c->error = error;
+        const size_t done = atomic_fetch_add(&c->done, 1) + 1;
+        if (member == 0)
+            show(c->options, "layers", done, c->layers);
+    }
+}
+
+static wisp_status fit_all(struct calibration *c, wisp_error *error) {
+    const uint32_t threads = pool_size(c->team);
+    show(c->options, "layers", 0, c->layers);
+    pool_run(c->team, threads < c->layers ? threads : (uint32_t)c->layers, fit_layers, c);
+    if (!atomic_load(&c->failed))
+        return WISP_OK;
+    if (error)
+        *error = c->error;
+    return c->error.status;
+}
+
+/* ---- thresholds and the report -------------------------------------------------------------- */
+
+static const float shares[CALIBRATED_LEVELS] = {0.06f, 0.08f, 0.1f, 0.13f, 0.16f, 0.2f, 0.25f,
+                                                0.3f,  0.35f, 0.4f, 0.5f,  0.6f,  0.7f, 0.8f};
+
+/* The gains of all layers side by side, borrowed. */
+static struct gains *all_gains(const struct calibration *c) {
+    struct gains *gains = malloc(c->layers * sizeof *gains);
+    for (size_t l = 0; gains && l < c->layers; l++)
+        gains[l] = c->fits[l].gains;
+    return gains;
+}
+
+static wisp_status share_out(const struct calibration *c, struct calibrated *result,
+                             wisp_error *error) {
+    const size_t quads = c->fits[0].gains.quads;
+    struct gains *gains = all_gains(c);
+    result->thresholds = malloc(c->layers * CALIBRATED_LEVELS * quads * sizeof(float));
+    if (!gains || !result->thresholds) {
+        free(gains);
+        return fail_memory(error, c->layers * CALIBRATED_LEVELS * quads * sizeof(float));
+    }
+    for (size_t i = 0; i < CALIBRATED_LEVELS; i++) {
+        const float price = gains_price(gains, c->layers, shares[i]);
+        for (size_t l = 0; l < c->layers; l++)
+            gains_thresholds(&gains[l], price,
+                             result->thresholds + (l * CALIBRATED_LEVELS + i) * quads);
+    }
+    free(gains);
+    return WISP_OK;
+}
+
+static wisp_status report_layers(const struct calibration *c, wisp_error *error) {
+    const size_t quads = c->fits[0].gains.quads;
+    struct gains *gains = all_gains(c);
+    float *thresholds = malloc(quads * sizeof *thresholds);
+    wisp_status status =
+        gains && thresholds ? WISP_OK : fail_memory(error, quads * sizeof *thresholds);
+    const float price =
+        status == WISP_OK ? gains_price(gains, c->layers, 1 - c->options->sparsity) : 0;
+    for (size_t l = 0; l < c->layers && status == WISP_OK; l++) {
+        struct layer_quality q;
+        gains_thresholds(&gains[l], price, thresholds);
+        status = layer_measure(&c->samples[l], &c->fits[l], thresholds, &q, error);
+        const wisp_calibrated_layer layer = {.share = q.share,
+                                             .needed = q.needed,
+                                             .recall = q.recall,
+                                             .precision = q.precision,
+                                             .error = q.error,
+                                             .frequency = c->fits[l].frequency,
+                                             .magnitude = c->fits[l].magnitude,
+                                             .neurons = c->samples[l].wide};
+        if (status == WISP_OK)
+            c->options->layer(c->options->context, (uint32_t)l, &layer);
+    }
+    free(gains);
+    free(thresholds);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static wisp_status calibrate(struct calibration *c, const char *input, const char *output,
+                             const wisp_text *texts, size_t n, wisp_error *error) {
+    struct calibrated result = {.fits = c->fits,
+                                .layers = c->layers,
+                                .rank = c->options->rank,
+                                .shares = shares,
+                                .share = 1 - c->options->sparsity,
+                                .relu = c->model->bert.config.relu};
+    TRY(collect_inputs(c->model, c->team, c->options, texts, n, c->samples, error));
+    for (size_t l = 0; l < c->layers; l++)
+        TRY(open_sample(c, l, &c->samples[l], error));
+    TRY(fit_all(c, error));
+    if (is_cancelled(c->options))
+        return fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
+    wisp_status status = share_out(c, &result, error);
+    if (status == WISP_OK && c->options->layer)
+        status = report_layers(c, error);
+    if (status == WISP_OK)
+        status = write_calibrated(input, output, &result, error);
+    free(result.thresholds);
+    return status;
+}
+
+static wisp_status run(const wisp_calibrate_options *options, wisp_model *model, const char *input,
+                       const char *output, const wisp_text *texts, size_t n, wisp_error *error) {
+    struct calibration c = {
+        .options = options, .model = model, .layers = model->bert.config.layers};
+    TRY(pool_open(options->threads ? options->threads : 1, &c.team, error));
+    c.samples = calloc(c.layers, sizeof *c.samples);
+    c.fits = calloc(c.layers, sizeof *c.fits);
+    const wisp_status status = c.samples && c.fits ? calibrate(&c, input, output, texts, n, error)
+                                                   : fail_memory(error, c.layers * sizeof *c.fits);
+    for (size_t l = 0; l < c.layers; l++) {
+        if (c.samples)
+            release_sample(&c.samples[l]);
+        if (c.fits)
+            layer_fit_release(&c.fits[l]);
+    }
+    free(c.samples);
+    free(c.fits);
+    pool_close(c.team);
+    return status;
+}
+
+static wisp_status check_options(const wisp_calibrate_options *o, const wisp_model *model,
+                                 wisp_error *error) {
+    const struct bert_config *config = &model->bert.config;
+    const uint32_t quads = (config->intermediate_size + QUAD - 1) / QUAD;
+    const uint32_t limit = config->hidden_size < quads ? config->hidden_size : quads;
+    const uint32_t most = limit < MOST_RANK ? limit : MOST_RANK;
+    if (o->rank > most)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u, where this model allows 1 to %u",
+                    o->rank, most);
+    if (!(o->sparsity > 0 && o->sparsity < 1))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
+                    (double)o->sparsity);
+    return WISP_OK;
+}
+
+wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts, size_t n,
+                           const wisp_calibrate_options *options, wisp_error *error) {
+    const wisp_model_options dense = {.compute = WISP_COMPUTE_F32,
+                                      .predictor = WISP_PREDICTOR_DENSE};
+    wisp_calibrate_options o = options ? *options : (wisp_calibrate_options){0};
+    wisp_model *model;
+    TRY(wisp_model_open(input, &dense, &model, error));
+    const uint32_t hidden = model->bert.config.hidden_size;
+    if (o.rank == 0)
+        o.rank = hidden < DEFAULT_RANK ? hidden : DEFAULT_RANK;
+    if (o.sparsity <= 0)
+        o.sparsity = default_sparsity;
+    if (o.tokens == 0)
+        o.tokens = DEFAULT_TOKENS;
+    wisp_status status = check_options(&o, model, error);
+    if (status == WISP_OK)
+        status = run(&o, model, input, output, texts, n, error);
+    wisp_model_close(model);
+    return status;
+}

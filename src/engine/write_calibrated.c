@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/write_calibrated.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "engine/open_path.h"
+#include "formats/gguf_write.h"
+
+/* ---- taking away ---------------------------------------------------------------------------- */
+
+static const char *const suffixes[] = {"ffn_predictor_p.weight",
+                                       "ffn_predictor_p.bias",
+                                       "ffn_predictor_q.weight",
+                                       "ffn_predictor_q.bias",
+                                       "ffn_thresholds",
+                                       "ffn_factors",
+                                       "ffn_center",
+                                       "ffn_frequency"};
+
+bool is_calibration_tensor(const char *name) {
+    const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(dot + 1, suffixes[i]) == 0)
+            return true;
+    return false;
+}
+
+wisp_status strip_calibration(struct directory *dir, wisp_error *error) {
+    size_t tensors = 0, entries = 0;
+    for (size_t i = 0; i < dir->n_tensors; i++)
+        if (!is_calibration_tensor(dir->tensors[i].name))
+            dir->tensors[tensors++] = dir->tensors[i];
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strncmp(dir->metadata[i].key, "wisp.sparse.", 12) != 0)
+            dir->metadata[entries++] = dir->metadata[i];
+    dir->n_tensors = tensors;
+    dir->n_metadata = entries;
+    return directory_finish(dir, error);
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+/* Tensors are quantised into memory, which becomes a source of the directory. */
+struct adder {
+    struct directory *dir;
+    unsigned char *data; /* [capacity]: the source */
+    size_t used, capacity;
+    uint32_t source;
+    wisp_error *error;
+};
+
+/* More than all of it takes: as floats. */
+static size_t added_bytes(const struct calibrated *c) {
+    const struct predictor *p = &c->fits[0].predictor;
+    const size_t floats = p->rank * (p->hidden + p->quads + 1) +
+                          (CALIBRATED_LEVELS + 1) * p->quads + p->hidden + 2 * c->fits[0].wide;
+    return c->layers * floats * sizeof(float);
+}
+
+static wisp_status open_adder(struct adder *a) {
+    a->data = malloc(a->capacity);
+    if (!a->data)
+        return fail_memory(a->error, a->capacity);
+    const wisp_source memory = {.size = a->capacity,
+                                .data = a->data,
+                                .close = free,
+                                .context = a->data,
+                                .name = "calibration"};
+    return directory_add_source(a->dir, &memory, &a->source, a->error);
+}
+
+/* A tensor of rows x columns; in Q8_0 where that is asked for and fits. */
+static wisp_status add_tensor(struct adder *a, size_t layer, const char *suffix,
+                              const float *values, size_t rows, size_t columns, bool quantised) {
+    const struct block_format *format =
+        block_format_by_id(quantised && columns % 32 == 0 ? BLOCK_Q8_0 : BLOCK_F32);
+    const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
+    char name[64];
+    struct tensor *tensor;
+    snprintf(name, sizeof name, "blk.%zu.%s", layer, suffix);
+    if (bytes > a->capacity - a->used)
+        return fail_memory(a->error, bytes);
+    format->quantise(values, n, a->data + a->used);
+    TRY(directory_add_tensor(a->dir, &tensor, a->error));
+    const char *copy = arena_copy_text(&a->dir->arena, name, strlen(name));
+    if (!copy)
+        return fail_memory(a->error, sizeof name);
+    *tensor = (struct tensor){.name = copy,
+                              .format = format,
+                              .n_dims = rows > 1 ? 2 : 1,
+                              .dims = {columns, rows, 1, 1},
+                              .offset = a->used,
+                              .source = a->source};
+    a->used += bytes;
+    return directory_check_tensor(a->dir, tensor, a->error);
+}
+
+/* w [rows, columns] of w [columns, rows]. */
+static wisp_status add_transposed(struct adder *a, size_t layer, const char *suffix, const float *w,
+                                  size_t rows, size_t columns) {
+    float *turned = malloc(rows * columns * sizeof *turned);
+    if (!turned)
+        return fail_memory(a->error, rows * columns * sizeof *turned);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            turned[i * columns + j] = w[j * rows + i];
+    const wisp_status status = add_tensor(a, layer, suffix, turned, rows, columns, true);
+    free(turned);
+    return status;
+}
+
+static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t l) {
+    const struct layer_fit *fit = &c->fits[l];
+    const struct predictor *p = &fit->predictor;
+    const size_t quads = p->quads;
+    TRY(add_transposed(a, l, suffixes[0], p->p, p->rank, p->hidden));
+    TRY(add_tensor(a, l, suffixes[1], p->p_bias, 1, p->rank, false));
+    TRY(add_transposed(a, l, suffixes[2], p->q, quads, p->rank));
+    TRY(add_tensor(a, l, suffixes[3], p->q_bias, 1, quads, false));
+    TRY(add_tensor(a, l, suffixes[4], c->thresholds + l * CALIBRATED_LEVELS * quads,
+                   CALIBRATED_LEVELS, quads, false));
+    TRY(add_tensor(a, l, suffixes[5], fit->factors, 1, p->hidden, false));
+    if (!c->relu)
+        TRY(add_tensor(a, l, suffixes[6], fit->center, 1, fit->wide, false));
+    return add_tensor(a, l, suffixes[7], fit->frequency, 1, fit->wide, false);
+}
+
+static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
+    const size_t wide = c->fits[0].wide;
+    int32_t *order = arena_allocate(&dir->arena, c->layers * wide * sizeof *order);
+    float *shares = arena_allocate(&dir->arena, CALIBRATED_LEVELS * sizeof *shares);
+    if (!order || !shares)
+        return fail_memory(error, c->layers * wide * sizeof *order);
+    for (size_t l = 0; l < c->layers; l++)
+        memcpy(order + l * wide, c->fits[l].order, wide * sizeof *order);
+    memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
+    TRY(directory_put_numbers(dir, "wisp.sparse.order", VALUE_I32, order, c->layers * wide, error));
+    TRY(directory_put_numbers(dir, "wisp.sparse.shares", VALUE_F32, shares, CALIBRATED_LEVELS,
+                              error));
+    return directory_put_f32(dir, "wisp.sparse.share", c->share, error);
+}
+
+static wisp_status write_directory(const struct directory *dir, const char *output,
+                                   wisp_error *error) {
+    struct gguf_plan plan = {.formats = malloc(dir->n_tensors * sizeof *plan.formats)};
+    struct file_writer writer;
+    if (!plan.formats)
+        return fail_memory(error, dir->n_tensors * sizeof *plan.formats);
+    for (size_t i = 0; i < dir->n_tensors; i++)
+        plan.formats[i] = dir->tensors[i].format;
+    wisp_status status = file_writer_open(&writer, output, error);
+    if (status == WISP_OK) {
+        status = gguf_write(&writer, dir, &plan, error);
+        if (status == WISP_OK)
+            status = file_writer_commit(&writer, error);
+        file_writer_discard(&writer);
+    }
+    free((void *)plan.formats);
+    return status;
+}
+
+wisp_status write_calibrated(const char *input, const char *output,
+                             const struct calibrated *calibrated, wisp_error *error) {
+    struct directory dir;
+    struct adder adder = {.dir = &dir, .capacity = added_bytes(calibrated), .error = error};
+    TRY(directory_open_path(&dir, input, error));
+    wisp_status status = open_adder(&adder);
+    if (status == WISP_OK)
+        status = strip_calibration(&dir, error);
+    for (size_t l = 0; l < calibrated->layers && status == WISP_OK; l++)
+        status = add_layer(&adder, calibrated, l);
+    if (status == WISP_OK)
+        status = add_keys(&dir, calibrated, error);
+    if (status == WISP_OK)
+        status = directory_finish(&dir, error);
+    if (status == WISP_OK)
+        status = write_directory(&dir, output, error);
+    directory_release(&dir);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A calibrated model's file: the model as it was, with tensors and keys added to it. */
+#ifndef WISP_ENGINE_WRITE_CALIBRATED_H
+#define WISP_ENGINE_WRITE_CALIBRATED_H
+
+#include "formats/directory.h"
+#include "sparse/calibrate.h"
+
+enum { CALIBRATED_LEVELS = 14 };
+
+struct calibrated {
+    const struct layer_fit *fits; /* [layers] */
+    size_t layers, rank;
+    const float *shares; /* [CALIBRATED_LEVELS] */
+    float share;         /* the default */
+    float *thresholds;   /* [layers, CALIBRATED_LEVELS, quads] */
+    bool relu;
+};
+
+/* Reads the model at `input` and writes it with the calibration, in place of one it may have. */
+wisp_status write_calibrated(const char *input, const char *output,
+                             const struct calibrated *calibrated, wisp_error *error);
+
+/* Whether a tensor is one of those. */
+bool is_calibration_tensor(const char *name);
+
+/* Takes away what calibration adds; the rest keeps its bytes. */
+wisp_status strip_calibration(struct directory *dir, wisp_error *error);
+
+#endif

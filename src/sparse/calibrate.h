@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calibration of one feed-forward layer from the inputs it had on real text. */
+#ifndef WISP_SPARSE_CALIBRATE_H
+#define WISP_SPARSE_CALIBRATE_H
+
+#include "sparse/fit.h"
+#include "sparse/thresholds.h"
+
+/* A layer's weights and what went into it. */
+struct layer_sample {
+    const struct kernels *kernels;
+    size_t hidden, wide;
+    bool relu;                              /* else GELU */
+    float *up, *up_bias, *down, *down_bias; /* [wide, hidden], [wide], [hidden, wide], [hidden] */
+    float *x;                               /* [tokens, hidden] */
+    size_t tokens;
+    float *held_out; /* [held_out_tokens, hidden]: not fitted to */
+    size_t held_out_tokens;
+    bool (*stopped)(void *context); /* asked now and then, on any thread; may be NULL */
+    void *context;
+};
+
+struct layer_fit {
+    size_t wide;
+    int32_t *order;   /* [wide]: neuron j of quad i is order[4 i + j] */
+    float *center;    /* [wide]; 0 with ReLU */
+    float *factors;   /* [hidden]: what x is multiplied by before it is quantised */
+    float *frequency; /* [wide]: the share of tokens for which the neuron is active: above 0 with
+                         ReLU, among the largest fifth of contributions with GELU */
+    float *magnitude; /* [wide]: the mean size of its contribution */
+    struct predictor predictor;
+    struct gains gains; /* losses in units of the variance of what the layer's output is added to */
+};
+
+/* What thresholds do to tokens that were not fitted to. */
+struct layer_quality {
+    double share;  /* of quads computed */
+    double needed; /* of quads whose contribution is not 0 (ReLU) or is among the largest fifth */
+    double recall; /* of needed quads, how many are computed */
+    double precision; /* of computed quads, how many are needed */
+    double error;     /* of the layer's output, relative to its variance */
+};
+
+/* Everything but thresholds, which are shared out among all layers. `wanted` is the share of quads
+ * that the predictor is trained to find. Released with layer_fit_release. */
+wisp_status layer_fit(const struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
+                      struct layer_fit *fit, wisp_error *error);
+
+wisp_status layer_measure(const struct layer_sample *sample, const struct layer_fit *fit,
+                          const float *thresholds, struct layer_quality *quality,
+                          wisp_error *error);
+
+void layer_fit_release(struct layer_fit *fit);
+
+#endif

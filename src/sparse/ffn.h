@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The feed-forward layer that computes only the quads of neurons that matter to a token.
+ *
+ *   y = base + sum over the computed neurons of (activation(w_up x + b) - center) w_down
+ *
+ * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU). Which
+ * quads are computed is said by a low-rank predictor, Q (P x + p) + q against a threshold for each
+ * quad; without thresholds all are, and those whose contribution rounds to nothing are left out of
+ * the second half. A token's result depends on nothing but the token: sums are exact integers.
+ * Sources: the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the rest. */
+#ifndef WISP_SPARSE_FFN_H
+#define WISP_SPARSE_FFN_H
+
+#include "formats/directory.h"
+#include "kernels/kernels.h"
+#include "kernels/sparse.h"
+
+/* Rows that all see the same input, packed in fours. */
+struct quad_rows {
+    size_t quads, k;
+    int8_t *rows;
+    struct quad_parameters *parameters; /* [quads] */
+};
+
+struct sparse_ffn {
+    const struct kernels *kernels;
+    enum quad_activation activation;
+    size_t hidden, wide;
+    struct quad_rows up;
+    uint8_t *columns; /* of W_down, for the same quads */
+    float *by;        /* [hidden]: what x is multiplied by before it is quantised */
+    float *base;      /* [hidden] */
+    /* The predictor; rank is 0 where there is none. */
+    size_t rank;
+    struct quad_rows p, q;
+    size_t levels;
+    float *thresholds; /* [levels, quads], for shares of computed quads that rise */
+    size_t bytes;      /* held by all of it */
+};
+
+/* What is the same for all layers of a calibrated model. */
+struct sparse_plan {
+    const int32_t
+        *order; /* [layers, wide]: neuron j of quad i is order[4 i + j]; NULL: as stored */
+    size_t levels;
+    float shares[32]; /* [levels]: of quads computed, rising */
+    float share;      /* unless told otherwise */
+};
+
+/* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
+ * order is checked to be one and lives as long as the directory. */
+wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
+                             struct sparse_plan *plan, wisp_error *error);
+
+/* Packs layer `index`. A model without a plan can only be run without thresholds. */
+wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
+                            const struct sparse_plan *plan, size_t index, size_t hidden,
+                            size_t wide, bool relu, const struct kernels *kernels,
+                            wisp_error *error);
+
+void sparse_ffn_release(struct sparse_ffn *ffn);
+
+/* The thresholds [quads] at which about `share` of the quads are computed, averaged over layers and
+ * calibration texts; between the levels in the file by proportion. */
+void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_plan *plan,
+                           float share, float *thresholds);
+
+struct sparse_counts {
+    uint64_t tokens;
+    uint64_t computed;     /* quads whose activations were */
+    uint64_t contributing; /* quads of those that were not 0 */
+    double seconds;
+};
+
+/* x [tokens, hidden] to y [tokens, hidden]. `thresholds` NULL: all quads are computed. */
+void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                      size_t tokens, float *y, void *scratch, struct sparse_counts *counts);
+
+size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Thresholds of quads for a wanted share: of all ways to compute so many quads, over all layers,
+ * the one that loses least.
+ *
+ * Sorted by its logits, a quad's tokens give a curve: what is gained by computing it for the first
+ * k. Computing one more is worth its price where the curve is steeper than the price; so the upper
+ * hull of the curve is all that matters, and one price for all quads of all layers shares the
+ * budget among them by error. */
+#ifndef WISP_SPARSE_THRESHOLDS_H
+#define WISP_SPARSE_THRESHOLDS_H
+
+#include "base/status.h"
+
+/* One corner of a quad's hull. */
+struct gain {
+    float computed;  /* for so many of the tokens */
+    float threshold; /* which the logits of just these are above */
+    float steepness; /* of the way to here from the corner before, per token */
+};
+
+/* The hulls of a layer's quads. */
+struct gains {
+    size_t quads, tokens;
+    struct gain *corners; /* those of quad i: starts[i] .. starts[i + 1] */
+    size_t *starts;       /* [quads + 1] */
+};
+
+/* logits and losses [tokens, quads]: what is lost where a quad is not computed for a token, in any
+ * unit that all layers share. */
+wisp_status gains_fit(const float *logits, const float *losses, size_t tokens, size_t quads,
+                      struct gains *gains, wisp_error *error);
+
+void gains_release(struct gains *gains);
+
+/* The price at which `share` of the quads are computed, on average over the layers. */
+float gains_price(const struct gains *layers, size_t n, float share);
+
+/* The thresholds [quads] at a price; returns the share of quads they let through. */
+double gains_thresholds(const struct gains *layer, float price, float *thresholds);
+
+#endif
