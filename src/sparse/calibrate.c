@@ -255,7 +255,7 @@ static wisp_status fit_predictor(const struct layer_sample *s, const float *leng
 
 wisp_status layer_fit(const struct layer_sample *s, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error) {
-    float *lengths = malloc(s->wide * sizeof *lengths);
+    float *lengths = calloc(s->wide, sizeof *lengths);
     *fit = (struct layer_fit){.wide = s->wide,
                               .order = malloc(s->wide * sizeof *fit->order),
                               .center = calloc(s->wide, sizeof *fit->center),
@@ -372,9 +372,9 @@ wisp_status layer_measure(const struct layer_sample *s, const struct layer_fit *
                           const float *thresholds, struct layer_quality *quality,
                           wisp_error *error) {
     const size_t n = s->held_out_tokens * quads_of(s);
-    struct measure m = {.lengths = malloc(s->wide * sizeof(float)),
-                        .sizes = malloc(n * sizeof(float) + 1),
-                        .logits = malloc(n * sizeof(float) + 1),
+    struct measure m = {.lengths = calloc(s->wide, sizeof(float)),
+                        .sizes = calloc(n + 1, sizeof(float)),
+                        .logits = calloc(n + 1, sizeof(float)),
                         .a = malloc(PART * s->wide * sizeof(float)),
                         .y = malloc(PART * s->hidden * sizeof(float)),
                         .sparse_y = malloc(PART * s->hidden * sizeof(float))};

@@ -247,11 +247,11 @@ static bool backward(const struct fit *f, struct step *s) {
 }
 
 static bool open_group(struct group *g, float *values, size_t n) {
-    *g = (struct group){.values = values,
-                        .n = n,
-                        .gradient = calloc(n, sizeof(float)),
-                        .mean = calloc(n, sizeof(float)),
-                        .square = calloc(n, sizeof(float))};
+    g->values = values;
+    g->n = n;
+    g->gradient = calloc(n, sizeof(float));
+    g->mean = calloc(n, sizeof(float));
+    g->square = calloc(n, sizeof(float));
     return g->gradient && g->mean && g->square;
 }
 

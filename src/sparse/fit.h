@@ -28,11 +28,10 @@ struct fit_task {
  * binary cross-entropy of "among the largest `wanted` sizes" by Adam (Kingma and Ba,
  * 2015). A token that wants a quad counts by what its absence would cost.
  * The result is released with predictor_release. */
-wisp_status predictor_fit(const struct fit_task *task, struct predictor *predictor,
-                          wisp_error *error);
+wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
 /* logits [tokens, quads] of x [tokens, hidden]. */
-wisp_status predictor_apply(const struct kernels *kernels, const struct predictor *predictor,
+wisp_status predictor_apply(const struct kernels *kernels, const struct predictor *to,
                             const float *x, size_t tokens, float *logits, wisp_error *error);
 
 void predictor_release(struct predictor *predictor);

@@ -98,7 +98,7 @@ static void orthonormalise(double *v, size_t n, size_t r) {
 }
 
 bool matrix_eigenvectors(const double *a, size_t n, size_t r, double *v) {
-    double *next = malloc(n * r * sizeof *next);
+    double *next = calloc(n * r, sizeof *next);
     uint32_t state = 1;
     if (!next)
         return false;
