@@ -54,7 +54,7 @@ def is_wanted(runner, arguments):
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.only.split(",")
                    for name in (runner.name, runner.engine))
     if arguments.alone:
-        return not runner.peer and not runner.in_browser
+        return not runner.peer and not runner.in_browser and runner.group != "firefox"
     if arguments.quick:
         return runner.engine in registry.QUICK or runner.engine == "calibrate-javascript"
     return runner.every_run
@@ -100,7 +100,7 @@ def report_of(arguments, runners, chosen):
         "settings": settings | {"limits": dataclasses.asdict(arguments.limits), "quick": arguments.quick,
                                 "minutes": round((time.monotonic() - begin) / 60, 1)},
         "workloads": {workload.name: {"texts": workload.texts, "tokens": workload.tokens, "unit": workload.unit}
-                      for workload in chosen},
+                      for workload in sorted(chosen, key=lambda found: (found.name[:2], found.texts, found.tokens))},
         "peaks": found_peaks,
         "runners": records,
     }

@@ -69,7 +69,8 @@ def picture(report, group):
         y += len(entries) * ROW + GAP
     if not parts:
         return None
-    note = f"all-MiniLM-L6-v2 on {report['machine']['cpu']}, {report['date']}; the number after @ is that of threads"
+    note = f"all-MiniLM-L6-v2 on {report['machine']['cpu']}, {report['date']}; after @: threads"
+    note += "; node-tjs runs native code" if group == "javascript" else ""
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 8}" role="img">',
         f"<title>{TITLES[group]}: wisp beside its peers</title>", f"<style>\n{STYLE}\n</style>",

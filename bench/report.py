@@ -93,7 +93,7 @@ def versions(report):
     for record in report["runners"].values():
         for name, version in record.get("about", {}).items():
             if name not in ("wisp", "kernels", "compute", "workers", "threads", "isolated", "sharedMemory", "features",
-                            "system", "capability", "attention", "instances"):
+                            "system", "capability", "attention"):
                 found.setdefault(name, version)
     return ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
 
@@ -112,7 +112,9 @@ def circumstances(report):
 
 def document(peers, alone):
     parts = ["# Results", "Written by `make bench-results`; README.md says what is measured and how.",
-             circumstances(peers), "## Targets", checks(peers), "## Where wisp loses", losses(peers)]
+             circumstances(peers), "## Targets", checks(peers), "## Where wisp loses",
+             "A peer of the same group with as many threads was faster. (transformers.js in Node runs native code.)",
+             losses(peers)]
     for group, title in (("native", "Native"), ("javascript", "Node and Chromium"), ("firefox", "Firefox")):
         if of_group(peers, group):
             parts += [f"## {title}", speed(peers, group)]

@@ -20,7 +20,7 @@ export async function open({ model: modelPath, threads }) {
   /** @type {typeof sharing[]} */
   const alone = [];
   return {
-    about: { 'node-llama-cpp': llama.llamaCppRelease.release, system: llama.systemInfo },
+    about: { 'llama.cpp': llama.llamaCppRelease.release, system: llama.systemInfo },
     choices: (texts) => [{ contexts: 1 }, ...(many(texts, threads) ? [{ contexts: threads }] : [])],
     async embed(texts, { contexts }) {
       while (contexts > 1 && alone.length < contexts) {
