@@ -18,6 +18,7 @@ enum stage {
     STAGE_FFN_UP,
     STAGE_ACTIVATION,
     STAGE_FFN_DOWN,
+    STAGE_FFN_SPARSE,
     STAGE_NORM,
     STAGE_POOL,
     STAGES

@@ -205,12 +205,16 @@ static wisp_status run(const wisp_calibrate_options *options, wisp_model *model,
     return status;
 }
 
-static wisp_status check_options(const wisp_calibrate_options *o, const wisp_model *model,
-                                 wisp_error *error) {
+/* The largest rank that makes sense. */
+static uint32_t most_rank(const wisp_model *model) {
     const struct bert_config *config = &model->bert.config;
     const uint32_t quads = (config->intermediate_size + QUAD - 1) / QUAD;
     const uint32_t limit = config->hidden_size < quads ? config->hidden_size : quads;
-    const uint32_t most = limit < MOST_RANK ? limit : MOST_RANK;
+    return limit < MOST_RANK ? limit : MOST_RANK;
+}
+
+static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
+                                 wisp_error *error) {
     if (o->rank > most)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u, where this model allows 1 to %u",
                     o->rank, most);
@@ -227,14 +231,14 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     wisp_calibrate_options o = options ? *options : (wisp_calibrate_options){0};
     wisp_model *model;
     TRY(wisp_model_open(input, &dense, &model, error));
-    const uint32_t hidden = model->bert.config.hidden_size;
+    const uint32_t most = most_rank(model);
     if (o.rank == 0)
-        o.rank = hidden < DEFAULT_RANK ? hidden : DEFAULT_RANK;
-    if (o.sparsity <= 0)
+        o.rank = most < DEFAULT_RANK ? most : DEFAULT_RANK;
+    if (o.sparsity == 0)
         o.sparsity = default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
-    wisp_status status = check_options(&o, model, error);
+    wisp_status status = check_options(&o, most, error);
     if (status == WISP_OK)
         status = run(&o, model, input, output, texts, n, error);
     wisp_model_close(model);

@@ -155,11 +155,12 @@ static void feed_forward_block(const struct bert *model, const struct bert_batch
     if (batch->observe)
         batch->observe(batch->observer, l, s->x);
     const double start = clock_seconds();
-    if (model->sparse)
+    if (model->sparse) {
         sparse_ffn_apply(&layer->sparse,
                          batch->thresholds ? batch->thresholds + l * layer->sparse.up.quads : NULL,
                          s->x, tokens, s->y, s->linear_scratch, counts);
-    else
+        spent(s, STAGE_FFN_SPARSE);
+    } else
         dense_feed_forward(model, layer, tokens, s);
     counts->seconds += clock_seconds() - start;
 }

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sparse models from calibration to embedding, on tiny models of both activations, and the parts
+ * that calibration is made of. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "engine/model.h"
+#include "engine/open_path.h"
+#include "golden.h"
+#include "opening.h"
+#include "sparse/matrix.h"
+#include "sparse/thresholds.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { TEXTS = 96, TEXT_BYTES = 128, HIDDEN = 32 };
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+static void systems_are_solved(void **state) {
+    (void)state;
+    const double matrix[] = {4, 2, 1, 2, 5, 3, 1, 3, 6}, wanted[] = {1, -2, 0.5, 3, 7, -1};
+    double a[9], b[6] = {0};
+    memcpy(a, matrix, sizeof a);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            for (int c = 0; c < 3; c++)
+                b[2 * i + j] += matrix[3 * i + c] * wanted[2 * c + j];
+    matrix_solve(a, b, 3, 2);
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(b[i] - wanted[i]) < 1e-12);
+}
+
+static void eigenvectors_are_found(void **state) {
+    (void)state;
+    /* 5, 2 and 1 along (1,1,0), (1,-1,0) and z. */
+    const double a[] = {3.5, 1.5, 0, 1.5, 3.5, 0, 0, 0, 1};
+    double v[6];
+    assert_true(matrix_eigenvectors(a, 3, 2, v));
+    assert_true(fabs(fabs(v[0]) - sqrt(0.5)) < 1e-9 && fabs(v[0] - v[2]) < 1e-9);
+    assert_true(fabs(fabs(v[1]) - sqrt(0.5)) < 1e-9 && fabs(v[1] + v[3]) < 1e-9);
+    assert_true(fabs(v[4]) < 1e-9 && fabs(v[5]) < 1e-9);
+}
+
+static void grams_are_sums_of_products(void **state) {
+    (void)state;
+    enum { M = 5, N = 3, K = 2500 };
+    float *x = calloc(K * M, sizeof *x), *w = calloc(K * N, sizeof *w);
+    double y[M * N];
+    assert_true(x && w);
+    for (int i = 0; i < K * M; i++)
+        x[i] = (float)(i % 17) - 8;
+    for (int i = 0; i < K * N; i++)
+        w[i] = (float)(i % 5);
+    assert_true(matrix_gram(kernels_at(0), x, w, y, M, N, K));
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+            for (int c = 0; c < K; c++)
+                sum += (double)x[c * M + i] * (double)w[c * N + j];
+            assert_true(fabs(y[i * N + j] - sum) < 1e-6 * (1 + fabs(sum)));
+        }
+    free(x);
+    free(w);
+}
+
+enum { TOKENS = 5, QUADS = 2 };
+
+/* The least that can be lost by computing `count` (token, quad) pairs, where each quad computes the
+ * tokens with its largest logits: every way is tried. */
+static double least_loss(const float *sorted, size_t count) {
+    double least = INFINITY;
+    for (size_t a = 0; a <= TOKENS; a++) {
+        if (count < a || count - a > TOKENS)
+            continue;
+        double lost = 0;
+        for (size_t t = 0; t < TOKENS; t++) {
+            lost += t >= a ? (double)sorted[t * QUADS] : 0;
+            lost += t >= count - a ? (double)sorted[t * QUADS + 1] : 0;
+        }
+        least = fmin(least, lost);
+    }
+    return least;
+}
+
+static void thresholds_lose_least(void **state) {
+    (void)state;
+    /* Logits fall with the token, so that losses are sorted as they stand. */
+    static const float losses[] = {9, 1, 2, 8, 3, 0, 0.5f, 0.25f, 0, 2};
+    float logits[TOKENS * QUADS], thresholds[QUADS];
+    struct gains gains;
+    wisp_error error;
+    for (int i = 0; i < TOKENS * QUADS; i++)
+        logits[i] = 10 - (float)(i / QUADS);
+    assert_int_equal(gains_fit(logits, losses, TOKENS, QUADS, &gains, &error), WISP_OK);
+    for (float price = 20; price > 0.01f; price *= 0.8f) {
+        const double share = gains_thresholds(&gains, price, thresholds);
+        double lost = 0;
+        size_t count = 0;
+        for (int i = 0; i < TOKENS * QUADS; i++) {
+            const bool computed = logits[i] > thresholds[i % QUADS];
+            count += computed;
+            lost += computed ? 0 : (double)losses[i];
+        }
+        assert_true(fabs(share - (double)count / (TOKENS * QUADS)) < 1e-9);
+        assert_true(lost <= least_loss(losses, count) + 1e-6);
+    }
+    assert_true(gains_thresholds(&gains, gains_price(&gains, 1, 1), NULL) > 0.7);
+    gains_release(&gains);
+}
+
+/* ---- tiny models ---------------------------------------------------------------------------- */
+
+struct texts {
+    wisp_text text[TEXTS];
+    char bytes[TEXTS][TEXT_BYTES];
+};
+
+static void make_texts(struct texts *t) {
+    for (size_t i = 0; i < TEXTS; i++) {
+        size_t used = 0;
+        for (size_t w = 0; w < 1 + i % 9; w++)
+            used += (size_t)snprintf(
+                t->bytes[i] + used, TEXT_BYTES - used, "%s ",
+                tiny_tokens[TINY_SPECIAL + (i * 7 + w * (i + 3)) % (TINY_TOKENS - TINY_SPECIAL)]);
+        t->text[i] = (wisp_text){t->bytes[i], used};
+    }
+}
+
+/* A tiny model in a file, uncalibrated, with weights small enough for its norms to matter. */
+static const char *tiny_model(const char *name, const char *activation) {
+    struct gguf file;
+    struct bytes bytes = {0};
+    gguf_make(&file, &tiny_shape_q8_0);
+    gguf_set_text(&file, "wisp.hidden_act", activation);
+    gguf_write_bytes(&file, &bytes);
+    write_file(name, bytes.data, bytes.size);
+    gguf_release(&file);
+    bytes_release(&bytes);
+    return temporary_path(name);
+}
+
+static void calibrate_or_fail(const char *input, const char *output, uint32_t threads) {
+    struct texts texts;
+    const wisp_calibrate_options o = {.sparsity = 0.5f, .rank = 8, .seed = 3, .threads = threads};
+    wisp_error error;
+    make_texts(&texts);
+    if (wisp_calibrate(input, output, texts.text, TEXTS, &o, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+}
+
+static wisp_model *open_with(const char *path, wisp_compute compute, wisp_predictor predictor,
+                             const char *kernels) {
+    const wisp_model_options o = {.compute = compute, .predictor = predictor, .kernels = kernels};
+    wisp_model *model;
+    wisp_error error;
+    if (wisp_model_open(path, &o, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
+static void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t n, float *rows) {
+    wisp_error error;
+    if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+}
+
+static const char *const activations[] = {"relu", "gelu"};
+
+/* Alone, in one batch, with three threads: the same bits, on every kernel set. */
+static void bits_do_not_depend_on_the_batch(void **state) {
+    (void)state;
+    struct texts texts;
+    float rows[3][TEXTS * HIDDEN];
+    const char *kernels;
+    make_texts(&texts);
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
+            for (int p = WISP_PREDICTOR_EXACT; p <= WISP_PREDICTOR_LOWRANK; p++) {
+                wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, (wisp_predictor)p, kernels);
+                wisp_session *one = open_session_or_fail(model, 1);
+                wisp_session *three = open_session_or_fail(model, 3);
+                for (size_t i = 0; i < TEXTS; i++)
+                    embed_or_fail(one, &texts.text[i], 1, rows[0] + i * HIDDEN);
+                embed_or_fail(one, texts.text, TEXTS, rows[1]);
+                embed_or_fail(three, texts.text, TEXTS, rows[2]);
+                assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+                assert_memory_equal(rows[0], rows[2], sizeof rows[0]);
+                wisp_session_close(one);
+                wisp_session_close(three);
+                wisp_model_close(model);
+            }
+    }
+}
+
+static double mean_cosine(const float *a, const float *b) {
+    double sum = 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        sum += cosine(a + i * HIDDEN, b + i * HIDDEN, HIDDEN);
+    return sum / TEXTS;
+}
+
+/* Less sparsity comes nearer to the dense result, exact comes nearest, and the statistics say what
+ * was computed. */
+static void sparsity_trades_work_for_nearness(void **state) {
+    (void)state;
+    static const float sparsities[] = {0.9f, 0.6f, 0.2f};
+    struct texts texts;
+    float dense[TEXTS * HIDDEN], sparse[TEXTS * HIDDEN];
+    make_texts(&texts);
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 2);
+        wisp_model *reference = open_with(path, WISP_COMPUTE_F32, WISP_PREDICTOR_DENSE, NULL);
+        wisp_session *session = open_session_or_fail(reference, 1);
+        embed_or_fail(session, texts.text, TEXTS, dense);
+        wisp_session_close(session);
+        wisp_model_close(reference);
+        wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
+        double cosines[4], computed[3];
+        for (int i = 0; i < 3; i++) {
+            wisp_layer_stats s;
+            wisp_error error;
+            session = open_session_or_fail(model, 1);
+            assert_int_equal(wisp_session_set_sparsity(session, sparsities[i], &error), WISP_OK);
+            embed_or_fail(session, texts.text, TEXTS, sparse);
+            cosines[i] = mean_cosine(sparse, dense);
+            computed[i] = 0;
+            for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
+                assert_true(s.tokens > 0 && s.computed <= s.neurons &&
+                            s.contributing <= s.computed);
+                computed[i] += (double)s.computed / (double)s.neurons;
+            }
+            wisp_session_close(session);
+        }
+        wisp_model_close(model);
+        model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_EXACT, NULL);
+        session = open_session_or_fail(model, 1);
+        embed_or_fail(session, texts.text, TEXTS, sparse);
+        cosines[3] = mean_cosine(sparse, dense);
+        wisp_session_close(session);
+        wisp_model_close(model);
+        print_message("%s: cosines %.5f %.5f %.5f, exact %.5f\n", activations[a], cosines[0],
+                      cosines[1], cosines[2], cosines[3]);
+        assert_true(computed[0] < computed[1] && computed[1] < computed[2]);
+        assert_true(cosines[0] < cosines[2] && cosines[1] < cosines[2]);
+        assert_true(cosines[2] < 1 && cosines[3] > 0.998);
+    }
+}
+
+static void calibration_is_deterministic_and_can_be_undone(void **state) {
+    (void)state;
+    char plain[256], paths[4][256];
+    size_t sizes[4];
+    char *bytes[4];
+    wisp_error error;
+    const wisp_convert_options undo = {.plain = true};
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "file%d.gguf", i);
+        snprintf(paths[i], sizeof paths[i], "%s", temporary_path(name));
+    }
+    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", "gelu"));
+    calibrate_or_fail(plain, paths[0], 1);
+    calibrate_or_fail(paths[0], paths[1], 2); /* again, of what is calibrated already */
+    assert_int_equal(wisp_convert(plain, paths[2], NULL, &error), WISP_OK);
+    assert_int_equal(wisp_convert(paths[1], paths[3], &undo, &error), WISP_OK);
+    for (int i = 0; i < 4; i++)
+        bytes[i] = read_file(paths[i], &sizes[i]);
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    assert_int_equal(sizes[2], sizes[3]);
+    assert_memory_equal(bytes[2], bytes[3], sizes[2]);
+    assert_true(sizes[0] > sizes[2]);
+    for (int i = 0; i < 4; i++)
+        free(bytes[i]);
+}
+
+/* ---- one layer ------------------------------------------------------------------------------ */
+
+static float *layer_floats(const wisp_model *model, const char *name, size_t rows, size_t length) {
+    float *values;
+    wisp_error error;
+    if (load_floats(&model->dir, name, rows, length, &values, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return values;
+}
+
+static double activation(bool relu, double x) {
+    if (relu)
+        return x > 0 ? x : 0;
+    return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+
+/* y of one token in double precision, quads skipped where `computed` is false. */
+static void reference_layer(const wisp_model *model, const bool *computed, const float *x,
+                            double *y) {
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    const bool relu = model->bert.config.relu;
+    float *up = layer_floats(model, "blk.0.ffn_up.weight", f->wide, f->hidden);
+    float *up_bias = layer_floats(model, "blk.0.ffn_up.bias", 1, f->wide);
+    float *down = layer_floats(model, "blk.0.ffn_down.weight", f->hidden, f->wide);
+    float *down_bias = layer_floats(model, "blk.0.ffn_down.bias", 1, f->hidden);
+    float *center = relu ? NULL : layer_floats(model, "blk.0.ffn_center", 1, f->wide);
+    for (size_t c = 0; c < f->hidden; c++)
+        y[c] = (double)down_bias[c];
+    for (size_t place = 0; place < f->wide; place++) {
+        const size_t j = (size_t)model->plan.order[place];
+        double sum = (double)up_bias[j], value = center ? (double)center[j] : 0;
+        for (size_t c = 0; c < f->hidden; c++)
+            sum += (double)up[j * f->hidden + c] * (double)x[c];
+        if (computed[place / QUAD])
+            value = activation(relu, sum);
+        for (size_t c = 0; c < f->hidden; c++)
+            y[c] += value * (double)down[c * f->wide + j];
+    }
+    memory_free(up);
+    memory_free(up_bias);
+    memory_free(down);
+    memory_free(down_bias);
+    memory_free(center);
+}
+
+/* Thresholds that force a choice of quads on the layer: what it gives is what double precision
+ * gives for that choice, but for int8. */
+static void a_layer_is_its_mask_applied(void **state) {
+    (void)state;
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        const char *kernels;
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
+            wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, kernels);
+            const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+            void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+            bool computed[64];
+            float thresholds[64], x[HIDDEN], y[HIDDEN];
+            double wanted[HIDDEN], off = 0, squares = 0;
+            assert_non_null(scratch);
+            assert_true(f->up.quads <= 64 && f->hidden == HIDDEN);
+            for (size_t round = 0; round < 20; round++) {
+                struct sparse_counts counts = {0};
+                size_t n = 0;
+                for (size_t i = 0; i < f->up.quads; i++) {
+                    computed[i] = (i * (round + 3) + round) % 5 < 2;
+                    thresholds[i] = computed[i] ? -1e30f : 1e30f;
+                    n += computed[i];
+                }
+                for (size_t c = 0; c < HIDDEN; c++)
+                    x[c] = sinf((float)(c * 7 + round * 13));
+                sparse_ffn_apply(f, thresholds, x, 1, y, scratch, &counts);
+                reference_layer(model, computed, x, wanted);
+                assert_int_equal(counts.computed, n);
+                for (size_t c = 0; c < HIDDEN; c++) {
+                    off += ((double)y[c] - wanted[c]) * ((double)y[c] - wanted[c]);
+                    squares += wanted[c] * wanted[c];
+                }
+            }
+            print_message("%s %s: relative error %.2g\n", activations[a], kernels,
+                          sqrt(off / squares));
+            assert_true(sqrt(off / squares) < 0.01);
+            memory_free(scratch);
+            wisp_model_close(model);
+        }
+    }
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static bool stop_at_once(void *context) {
+    (void)context;
+    return true;
+}
+
+static void cancelling_leaves_no_file(void **state) {
+    (void)state;
+    struct texts texts;
+    const wisp_calibrate_options o = {.cancelled = stop_at_once};
+    const char *output = temporary_path("cancelled.gguf");
+    wisp_error error;
+    make_texts(&texts);
+    assert_int_equal(
+        wisp_calibrate(tiny_model("plain.gguf", "relu"), output, texts.text, TEXTS, &o, &error),
+        WISP_ERROR_CANCELLED);
+    assert_int_not_equal(access(output, F_OK), 0);
+}
+
+static void what_cannot_be_done_is_said(void **state) {
+    (void)state;
+    char path[256];
+    struct texts texts;
+    wisp_model *model;
+    wisp_error error;
+    const wisp_model_options lowrank = {.predictor = WISP_PREDICTOR_LOWRANK};
+    const wisp_model_options f32 = {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_EXACT};
+    const wisp_calibrate_options rank = {.rank = 1000}, sparsity = {.sparsity = 1.5f};
+    make_texts(&texts);
+    snprintf(path, sizeof path, "%s", tiny_model("plain.gguf", "relu"));
+    assert_int_equal(wisp_model_open(path, &lowrank, &model, &error), WISP_ERROR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "wisp calibrate"));
+    assert_int_equal(wisp_model_open(path, &f32, &model, &error), WISP_ERROR_UNSUPPORTED);
+    model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_session_set_sparsity(session, 0.5f, &error), WISP_ERROR_ARGUMENT);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    const char *output = temporary_path("never.gguf");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &rank, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "rank");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &sparsity, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "sparsity");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, 1, NULL, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "texts");
+    assert_int_not_equal(access(output, F_OK), 0);
+}
+
+/* A file whose plan is wrong in one way. */
+static void expect_bad_plan(const int32_t *order, size_t n, const float *shares, uint64_t levels,
+                            const char *field) {
+    struct gguf file;
+    struct bytes bytes = {0}, value = {0};
+    gguf_make(&file, &tiny_shape_q8_0);
+    if (order)
+        gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    bytes_put_u32(&value, 6); /* f32 */
+    bytes_put_u64(&value, levels);
+    bytes_put(&value, shares, levels * sizeof *shares);
+    gguf_set(&file, "wisp.sparse.shares", 9, value.data, value.size);
+    gguf_write_bytes(&file, &bytes);
+    expect_opening(&bytes, WISP_ERROR_FORMAT, field, NULL);
+    gguf_release(&file);
+    bytes_release(&bytes);
+    bytes_release(&value);
+}
+
+static void malformed_plans_are_refused(void **state) {
+    (void)state;
+    static const float good[] = {0.1f, 0.5f}, falling[] = {0.5f, 0.1f}, much[] = {0.5f, 1.5f};
+    const size_t n = tiny_shape_q8_0.layers * tiny_shape_q8_0.wide;
+    int32_t *order = calloc(n, sizeof *order);
+    assert_non_null(order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int32_t)(i % tiny_shape_q8_0.wide);
+    expect_bad_plan(NULL, 0, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n - 1, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n, falling, 2, "wisp.sparse.shares");
+    expect_bad_plan(order, n, much, 2, "wisp.sparse.shares");
+    expect_bad_plan(order, n, good, 0, "wisp.sparse.shares");
+    order[n - 1] = order[n - 2];
+    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    order[n - 1] = -1;
+    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    free(order);
+}
+
+static int clean_up(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(systems_are_solved),
+        cmocka_unit_test(eigenvectors_are_found),
+        cmocka_unit_test(grams_are_sums_of_products),
+        cmocka_unit_test(thresholds_lose_least),
+        cmocka_unit_test(bits_do_not_depend_on_the_batch),
+        cmocka_unit_test(sparsity_trades_work_for_nearness),
+        cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
+        cmocka_unit_test(a_layer_is_its_mask_applied),
+        cmocka_unit_test(cancelling_leaves_no_file),
+        cmocka_unit_test(what_cannot_be_done_is_said),
+        cmocka_unit_test(malformed_plans_are_refused),
+    };
+    return cmocka_run_group_tests_name("sparse", tests, NULL, clean_up);
+}
