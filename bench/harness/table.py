@@ -33,7 +33,14 @@ def layout(rows):
 
 
 def shown(report):
-    return {name: record for name, record in report["runners"].items() if not name.startswith("calibrate")}
+    return {name: record for name, record in report["runners"].items()
+            if not name.startswith(("calibrate", "tokens"))}
+
+
+def tokenizers(report):
+    rows = [f"  {name}: {cell(record['results']['tokenize'])} MB/s" for name, record in report["runners"].items()
+            if "tokenize" in record.get("results", {})]
+    return "\n".join(["W2 tokenised:", *rows]) if rows else "no tokeniser measured"
 
 
 def speed(report):
@@ -89,5 +96,5 @@ def failures(report):
 
 def text(report):
     legend = f"median (least-most); * others used more than {QUIET} cores meanwhile"
-    return "\n\n".join([machine(report), calibration(report), f"{speed(report)}\n{legend}", cost(report)]) \
+    return "\n\n".join([machine(report), calibration(report), tokenizers(report), f"{speed(report)}\n{legend}", cost(report)]) \
         + failures(report)
