@@ -96,5 +96,5 @@ def failures(report):
 
 def text(report):
     legend = f"median (least-most); * others used more than {QUIET} cores meanwhile"
-    return "\n\n".join([machine(report), calibration(report), tokenizers(report), f"{speed(report)}\n{legend}", cost(report)]) \
-        + failures(report)
+    parts = [machine(report), calibration(report), tokenizers(report), f"{speed(report)}\n{legend}", cost(report)]
+    return "\n\n".join(parts) + failures(report)
