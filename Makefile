@@ -60,6 +60,8 @@ ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod
 # The flags of the file being compiled, by its name.
 ISA = $(ISA_$(basename $(notdir $<)))
+# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/guarded.h).
+UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
 # ---- flavours -------------------------------------------------------------------------------------
 #
@@ -73,9 +75,11 @@ FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC
 CC_debug = $(CC)
 FLAGS_debug = -O1 -g
 CC_asan = $(CC)
-FLAGS_asan = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FLAGS_asan = -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+UNWATCHED_asan = $(UNWATCHED)
 CC_tsan = $(CC)
-FLAGS_tsan = -O1 -g -fsanitize=thread
+FLAGS_tsan = -O2 -g -fsanitize=thread
+UNWATCHED_tsan = $(UNWATCHED)
 CC_coverage = $(CC)
 FLAGS_coverage = -O0 -g --coverage
 CC_aarch64 = .tools/bin/aarch64-linux-gnu-gcc
@@ -109,7 +113,7 @@ TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
 build/$(1)/%.o: src/%.c Makefile
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(ISA) -c $$< -o $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(ISA) $$(UNWATCHED_$(1)) -c $$< -o $$@
 
 build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka
 	@mkdir -p $$(@D)

@@ -17,7 +17,7 @@
 
 static const char default_model[] = "models/wisp-default.gguf";
 
-enum { TEXTS = 40, SIZE = 384, MAX_BYTES = 4096 };
+enum { TEXTS = 20, SIZE = 384, MAX_BYTES = 4096 };
 
 struct fixture {
     wisp_text texts[TEXTS];
@@ -29,7 +29,7 @@ static void make_texts(struct fixture *f) {
     static const char *const words[] = {"river", "of",   "stones", "quietly", "Seven",
                                         "ünder", "the ", "crow-s", "日本",    "x1!"};
     for (size_t i = 0; i < TEXTS; i++) {
-        const size_t count = i * i / 3; /* 0 .. 507 words */
+        const size_t count = i * i * i / 20; /* 0 .. 342 words */
         size_t used = 0;
         for (size_t w = 0; w < count; w++)
             used += (size_t)snprintf(f->bytes[i] + used, MAX_BYTES - used, "%s ",
@@ -69,7 +69,7 @@ static float *embed_alone(const wisp_model *model, const struct fixture *f) {
 }
 
 static void check_same_bits(const wisp_model *model, const struct fixture *f) {
-    static const uint32_t threads[] = {1, 2, 3, 7};
+    static const uint32_t threads[] = {1, 2, 7};
     float *alone = embed_alone(model, f), *rows = calloc(TEXTS * SIZE, sizeof *rows);
     wisp_text reversed[TEXTS];
     for (size_t i = 0; i < TEXTS; i++)
@@ -180,8 +180,9 @@ static void statistics_count(void **state) {
     assert_int_equal(stats.texts, TEXTS);
     assert_int_equal(stats.tokens, tokens);
     assert_true(stats.truncated_texts > 0 && stats.truncated_texts < TEXTS);
-    for (size_t i = 0; i < WISP_STAGES; i++)
-        assert_true(stats.stage_seconds[i] > 0 && wisp_stage_name(i));
+    for (size_t i = 0; i < WISP_STAGES; i++) /* a dense model has no sparse layers */
+        assert_true((stats.stage_seconds[i] > 0) ==
+                    (strcmp(wisp_stage_name(i), "ffn_sparse") != 0));
     assert_null(wisp_stage_name(WISP_STAGES));
     assert_true(stats.workspace_bytes > 0);
     free(rows);
