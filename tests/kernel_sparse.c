@@ -127,6 +127,15 @@ static const uint8_t *packed_columns(const struct layer *l, int is_signed,
     return packed;
 }
 
+/* One token and the quads of a list. */
+static void up_listed(const struct kernels *set, const uint8_t *q, const int8_t *w,
+                      const uint16_t *list, size_t n, size_t k, int32_t *sums) {
+    for (size_t i = 0; i < n; i++) {
+        const struct quad_use use = {0, (uint32_t)i};
+        set->sparse->up(q, w + list[i] * QUAD * quad_row_bytes(k), &use, 1, k, sums);
+    }
+}
+
 static void check_up(const struct where *w, const struct layer *l, const struct stages *want) {
     const struct sparse_kernels *sparse = w->set->sparse;
     const bool is_signed = w->set->signed_activations != 0;
@@ -138,7 +147,7 @@ static void check_up(const struct where *w, const struct layer *l, const struct 
     const uint16_t *list = copied(SLOT_SCALE, l->list, l->n * sizeof *list);
     const int8_t *packed = packed_rows(l, l->parameters);
     int32_t *sums = place(SLOT_Y, QUAD * l->n * sizeof *sums);
-    sparse->up(row.q, packed, list, l->n, l->k, sums);
+    up_listed(w->set, row.q, packed, list, l->n, l->k, sums);
     expect_intact(w);
     for (size_t i = 0; i < QUAD * l->n; i++) {
         const float sum = l->parameters[list[i / QUAD]].sum[i % QUAD];
@@ -166,19 +175,27 @@ static void check_up(const struct where *w, const struct layer *l, const struct 
     free(plain);
 }
 
-/* Without a list, all quads in order. */
-static void check_up_of_all(const struct where *w, const struct layer *l,
-                            const struct stages *want) {
-    uint16_t *all = allocate(l->quads * sizeof *all);
-    int32_t *sums = allocate(2 * QUAD * l->quads * sizeof *sums), *listed = sums + QUAD * l->quads;
+/* Many tokens that want a quad: each has the sums it has alone. */
+static void check_up_of_many(const struct where *w, const struct layer *l) {
+    enum { MOST = 40 };
+    const size_t bytes = quad_row_bytes(l->k), n = rng_range(&kernel_rng, 1, MOST);
+    uint8_t *q = place_anywhere(SLOT_Q, n * bytes);
     const int8_t *packed = packed_rows(l, l->parameters);
-    for (size_t i = 0; i < l->quads; i++)
-        all[i] = (uint16_t)i;
-    w->set->sparse->up(want->row.q, packed, NULL, l->quads, l->k, sums);
-    w->set->sparse->up(want->row.q, packed, all, l->quads, l->k, listed);
-    expect_same_bits(w, "no list differs from all", sums, listed, QUAD * l->quads * sizeof *sums);
-    free(all);
-    free(sums);
+    struct quad_use uses[MOST];
+    int32_t *sums = place(SLOT_Y, QUAD * n * sizeof *sums);
+    for (size_t i = 0; i < n * bytes; i++)
+        q[i] = (uint8_t)rng_below(&kernel_rng, 256);
+    for (size_t i = 0; i < n; i++)
+        uses[i] = (struct quad_use){(uint32_t)rng_below(&kernel_rng, n), (uint32_t)(n - 1 - i)};
+    w->set->sparse->up(q, packed, uses, n, l->k, sums);
+    expect_intact(w);
+    for (size_t i = 0; i < n; i++) {
+        const struct quad_use alone = {uses[i].token, 0};
+        int32_t sum[QUAD];
+        w->set->sparse->up(q, packed, &alone, 1, l->k, sum);
+        expect_same_bits(w, "a token among many", sums + (size_t)QUAD * uses[i].place, sum,
+                         sizeof sum);
+    }
 }
 
 static void check_compact(const struct where *w, const struct layer *l, const struct stages *want) {
@@ -226,7 +243,7 @@ static struct stages scalar_stages(const struct layer *l) {
                        .down = allocate(columns * sizeof *s.down),
                        .y = allocate(l->size * sizeof *s.y)};
     sparse_scalar.quantise(l->x, l->by, l->k, &s.row);
-    sparse_scalar.up(s.row.q, packed_rows(l, l->parameters), l->list, l->n, l->k, s.sums);
+    up_listed(&kernels_scalar, s.row.q, packed_rows(l, l->parameters), l->list, l->n, l->k, s.sums);
     const uint8_t *packed = packed_columns(l, 0, l->parameters); /* sets the columns' scales */
     s.largest =
         sparse_scalar.activate(l->kind, s.sums, l->parameters, l->list, l->n, &s.row, s.values);
@@ -256,7 +273,7 @@ static void check_case(enum fill fill) {
         check_choice(&where, &l);
         check_row(&where, &l, &want);
         check_up(&where, &l, &want);
-        check_up_of_all(&where, &l, &want);
+        check_up_of_many(&where, &l);
         check_compact(&where, &l, &want);
         check_down(&where, &l, &want);
     }
@@ -293,7 +310,7 @@ void test_sparse_never_saturates(void **state) {
         memset(w, 0x81, sizeof w);
         memset(bytes, 127, sizeof bytes);
         memset(columns, is_signed ? 0x80 : 0xff, sizeof columns);
-        set->sparse->up(q, w, list, N, K, sums);
+        up_listed(set, q, w, list, N, K, sums);
         for (size_t i = 0; i < N * QUAD; i++)
             assert_int_equal(sums[i], (is_signed ? -128 : 255) * -127 * K);
         set->sparse->down(bytes, columns, list, N, K, sums);

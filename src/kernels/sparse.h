@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels of the sparse feed-forward layer, one table per instruction set.
  *
- * What is skipped or computed is a quad: four neurons that tend to be active together. For one
- * token and a list of quads, `up` multiplies the token's activations by the quads' rows and `down`
- * adds the quads' columns up. All sums of products are exact in 32-bit integers, so their order,
- * and with it what else is in the list with a value of 0, does not change a bit of the result.
+ * What is skipped or computed is a quad: four neurons that tend to be active together. `up`
+ * multiplies a quad's rows by the activations of the tokens that want it, so that they are loaded
+ * once for many; `down` adds up the columns of the quads that are active for one token. All sums of
+ * products are exact in 32-bit integers, so their order, and with it what else is in the list with
+ * a value of 0, does not change a bit of the result.
  *
  * Quads rather than neurons: four rows fill a vector of any width without a shuffle, and four
  * bytes are what one lane of a dot instruction takes. docs/sparse.md has the measurements. */
@@ -43,14 +44,19 @@ struct quantised_row {
     float scale, zero;
 };
 
+/* A token that wants a quad, and where its sums go. */
+struct quad_use {
+    uint32_t token, place;
+};
+
 struct sparse_kernels {
     /* x[c] * by[c] (by may be NULL: 1) for c < k, one scale for the row; as kernels.h's quantise.
      * Bytes past k are 0. */
     void (*quantise)(const float *x, const float *by, size_t k, struct quantised_row *row);
 
-    /* sums[4 i + j] = the sum over c of q[c] times the weight c of neuron j of quad quads[i], for
-     * i < n. `quads` may be NULL: 0 .. n-1. w as pack_quad_rows lays it out. */
-    void (*up)(const uint8_t *q, const int8_t *w, const uint16_t *quads, size_t n, size_t k,
+    /* For each use of one quad: sums[4 place + j] = the sum over c of q[token, c] times the weight
+     * c of neuron j, for c < k. q [tokens, quad_row_bytes(k)]; w as pack_quad_rows lays it out. */
+    void (*up)(const uint8_t *q, const int8_t *w, const struct quad_use *uses, size_t n, size_t k,
                int32_t *sums);
 
     /* y[4 i + j] = bias + (row.scale * scale) * (sum - row.zero * sum of weights), by the

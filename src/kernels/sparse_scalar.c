@@ -28,16 +28,16 @@ static void quantise(const float *x, const float *by, size_t k, struct quantised
     memset(row->q + k, 0, quad_row_bytes(k) - k);
 }
 
-static void up(const uint8_t *q, const int8_t *w, const uint16_t *quads, size_t n, size_t k,
+static void up(const uint8_t *q, const int8_t *w, const struct quad_use *uses, size_t n, size_t k,
                int32_t *sums) {
     const size_t row_bytes = quad_row_bytes(k);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < QUAD; j++) {
-            const int8_t *quad = w + quad_at(quads, i) * QUAD * row_bytes;
+            const uint8_t *row = q + uses[i].token * row_bytes;
             int32_t sum = 0;
             for (size_t c = 0; c < row_bytes; c++)
-                sum += q[c] * quad[(c / QUAD_CHUNK * QUAD + j) * QUAD_CHUNK + c % QUAD_CHUNK];
-            sums[QUAD * i + j] = sum;
+                sum += row[c] * w[(c / QUAD_CHUNK * QUAD + j) * QUAD_CHUNK + c % QUAD_CHUNK];
+            sums[QUAD * uses[i].place + j] = sum;
         }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sparse kernels (sparse.h), written once over the vector operations of an instruction set.
- * The including file has included rows_template.h and defined DOWN_VECTORS: how many vectors of
- * sums `down` holds in registers. */
+ * The including file has included rows_template.h and defined how much is held in registers:
+ * DOWN_VECTORS vectors of sums in `down`, the sums of UP_TOKENS tokens in `up`. */
 #include "kernels/sparse.h"
 
 enum {
@@ -65,42 +65,48 @@ MAYBE_UNUSED void sparse_quantise_signed(const float *x, const float *by, size_t
 
 /* ---- up ------------------------------------------------------------------------------------- */
 
-/* Chunks go by turns to two sets of sums, so that one dot product need not wait for another. */
-ALWAYS_INLINE void up_quad(const uint8_t *q, const int8_t *w, size_t chunks, int32_t *sums) {
-    vi even[QUAD_VECTORS], odd[QUAD_VECTORS];
+/* `uses` tokens at a time, so that weights are loaded, and where need be unpacked, once for all. */
+ALWAYS_INLINE void up_some(const uint8_t *q, const int8_t *w, const struct quad_use *use,
+                           size_t chunks, int32_t *sums, const int uses) {
+    vi sum[UP_TOKENS * QUAD_VECTORS];
+    const uint8_t *row[UP_TOKENS];
+    const unsigned char *bytes = (const unsigned char *)w;
     UNROLL
-    for (int v = 0; v < QUAD_VECTORS; v++)
-        even[v] = odd[v] = vi_set1(0);
-    size_t c = 0;
-    for (; c + 2 <= chunks; c += 2, w += 2 * QUAD * QUAD_CHUNK) {
-        const vi_activations x = vi_load_activations16(q + c * QUAD_CHUNK);
-        const vi_activations next = vi_load_activations16(q + (c + 1) * QUAD_CHUNK);
-        const unsigned char *bytes = (const unsigned char *)w;
-        UNROLL
-        for (int v = 0; v < QUAD_VECTORS; v++) {
-            even[v] = vi_dot(even[v], x, vi_load_weights(bytes + v * VF_LANES * 4));
-            odd[v] =
-                vi_dot(odd[v], next, vi_load_weights(bytes + (QUAD_VECTORS + v) * VF_LANES * 4));
-        }
-    }
-    if (c < chunks) {
-        const vi_activations x = vi_load_activations16(q + c * QUAD_CHUNK);
-        const unsigned char *bytes = (const unsigned char *)w;
+    for (int i = 0; i < uses * QUAD_VECTORS; i++)
+        sum[i] = vi_set1(0);
+    UNROLL
+    for (int i = 0; i < uses; i++)
+        row[i] = q + use[i].token * chunks * QUAD_CHUNK;
+    for (size_t c = 0; c < chunks; c++, bytes += QUAD * QUAD_CHUNK) {
+        vi_weights weights[QUAD_VECTORS];
+        vi_activations x = vi_load_activations16(row[0] + c * QUAD_CHUNK);
         UNROLL
         for (int v = 0; v < QUAD_VECTORS; v++)
-            even[v] = vi_dot(even[v], x, vi_load_weights(bytes + v * VF_LANES * 4));
+            weights[v] = vi_load_weights(bytes + v * VF_LANES * 4);
+        UNROLL
+        for (int i = 0; i < uses * QUAD_VECTORS; i++) {
+            if (i % QUAD_VECTORS == 0)
+                x = vi_load_activations16(row[i / QUAD_VECTORS] + c * QUAD_CHUNK);
+            sum[i] = vi_dot(sum[i], x, weights[i % QUAD_VECTORS]);
+        }
     }
     UNROLL
-    for (int v = 0; v < QUAD_VECTORS; v++)
-        even[v] = vi_add(even[v], odd[v]);
-    vi_store_quad(sums, even);
+    for (int i = 0; i < uses; i++)
+        vi_store_quad(sums + (size_t)QUAD * use[i].place, sum + i * QUAD_VECTORS);
 }
 
-static void sparse_up(const uint8_t *q, const int8_t *w, const uint16_t *quads, size_t n, size_t k,
-                      int32_t *sums) {
-    const size_t row_bytes = quad_row_bytes(k), chunks = row_bytes / QUAD_CHUNK;
-    for (size_t i = 0; i < n; i++)
-        up_quad(q, w + (quads ? quads[i] : i) * QUAD * row_bytes, chunks, sums + QUAD * i);
+static void sparse_up(const uint8_t *q, const int8_t *w, const struct quad_use *uses, size_t n,
+                      size_t k, int32_t *sums) {
+    const size_t chunks = quad_row_bytes(k) / QUAD_CHUNK;
+    size_t i = 0;
+    for (; i + UP_TOKENS <= n; i += UP_TOKENS)
+        up_some(q, w, uses + i, chunks, sums, UP_TOKENS);
+    for (; i + 4 <= n && UP_TOKENS > 4; i += 4)
+        up_some(q, w, uses + i, chunks, sums, UP_TOKENS < 4 ? UP_TOKENS : 4);
+    for (; i + 2 <= n && UP_TOKENS > 2; i += 2)
+        up_some(q, w, uses + i, chunks, sums, UP_TOKENS < 2 ? UP_TOKENS : 2);
+    for (; i < n; i++)
+        up_some(q, w, uses + i, chunks, sums, 1);
 }
 
 /* ---- from sums to contributions ------------------------------------------------------------- */

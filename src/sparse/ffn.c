@@ -1,17 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sparse/ffn.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/memory.h"
 
-/* What one token is worked on in. */
+enum {
+    /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both
+     * fit the second-level cache, and so each is read from beyond it once for so many tokens. */
+    TOKENS_AT_A_TIME = 256,
+    /* Tokens for which a quad's rows are read once; what they are as bytes fits the first-level
+     * cache. */
+    TILE = 32
+};
+
+/* What is left of a token for the second half of the layer. */
+struct active {
+    size_t n;      /* quads */
+    int32_t total; /* of their bytes */
+    float scale;
+};
+
+/* What tokens are worked on in. */
 struct scratch {
-    uint8_t *q, *hidden_q; /* x and the predictor's hidden values as bytes */
-    int32_t *sums;         /* [4 quads], then [hidden], padded to whole chunks */
+    struct quantised_row rows[TILE], inner[TILE]; /* x, and the predictor's hidden values */
+    uint8_t *q, *inner_q;                         /* [TILE, ...]: their bytes */
+    int32_t *sums;         /* [TILE, 4 quads], then [hidden], padded to whole chunks */
     float *values;         /* [4 quads] */
+    float *logits;         /* [4 quads] */
     float *hidden_values;  /* [rank] */
-    int8_t *bytes;         /* [4 quads] */
-    uint16_t *list;        /* [quads + QUAD_LIST_SLACK] */
+    uint16_t *tile_lists;  /* [TILE, quads + QUAD_LIST_SLACK] */
+    size_t n[TILE];        /* quads in them */
+    uint32_t *starts;      /* [quads + 1]: of each quad's uses */
+    struct quad_use *uses; /* [TILE, quads] */
+    struct active *active; /* [TOKENS_AT_A_TIME] */
+    int8_t *bytes;         /* [TOKENS_AT_A_TIME, 4 quads] */
+    uint16_t *lists;       /* [TOKENS_AT_A_TIME, quads] */
 };
 
 static size_t padded(size_t bytes) {
@@ -31,26 +56,42 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     unsigned char *at = start;
     const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
     const size_t sums = larger(neurons, quad_row_bytes(hidden));
-    const size_t sizes[] = {quad_row_bytes(hidden),
-                            quad_row_bytes(rank),
-                            sums * sizeof(int32_t),
+    const size_t sizes[] = {TILE * quad_row_bytes(hidden),
+                            TILE * quad_row_bytes(rank),
+                            TILE * sums * sizeof(int32_t),
+                            neurons * sizeof(float),
                             neurons * sizeof(float),
                             round_up(rank, QUAD) * sizeof(float),
-                            neurons,
-                            (quads + QUAD_LIST_SLACK) * sizeof(uint16_t)};
-    size_t offsets[sizeof sizes / sizeof *sizes], total = 0;
+                            TILE * (quads + QUAD_LIST_SLACK) * sizeof(uint16_t),
+                            (quads + 1) * sizeof(uint32_t),
+                            TILE * larger(quads, 1) * sizeof(struct quad_use),
+                            TOKENS_AT_A_TIME * sizeof(struct active),
+                            TOKENS_AT_A_TIME * QUAD * quads,
+                            TOKENS_AT_A_TIME * quads * sizeof(uint16_t)};
+    unsigned char *places[sizeof sizes / sizeof *sizes];
+    size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        offsets[i] = total;
+        places[i] = start ? at + total : NULL;
         total += padded(sizes[i]);
     }
-    if (start)
-        *s = (struct scratch){.q = at + offsets[0],
-                              .hidden_q = at + offsets[1],
-                              .sums = (int32_t *)(void *)(at + offsets[2]),
-                              .values = (float *)(void *)(at + offsets[3]),
-                              .hidden_values = (float *)(void *)(at + offsets[4]),
-                              .bytes = (int8_t *)(at + offsets[5]),
-                              .list = (uint16_t *)(void *)(at + offsets[6])};
+    if (!start)
+        return total;
+    s->q = places[0];
+    s->inner_q = places[1];
+    s->sums = (int32_t *)(void *)places[2];
+    s->values = (float *)(void *)places[3];
+    s->logits = (float *)(void *)places[4];
+    s->hidden_values = (float *)(void *)places[5];
+    s->tile_lists = (uint16_t *)(void *)places[6];
+    s->starts = (uint32_t *)(void *)places[7];
+    s->uses = (struct quad_use *)(void *)places[8];
+    s->active = (struct active *)(void *)places[9];
+    s->bytes = (int8_t *)places[10];
+    s->lists = (uint16_t *)(void *)places[11];
+    for (size_t t = 0; t < TILE; t++) {
+        s->rows[t].q = s->q + t * quad_row_bytes(hidden);
+        s->inner[t].q = s->inner_q + t * quad_row_bytes(rank);
+    }
     return total;
 }
 
@@ -58,49 +99,128 @@ size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank) {
     return lay_out(NULL, hidden, wide, rank, NULL);
 }
 
-/* All outputs of `rows` for one quantised row. */
+/* All of `rows` for n tokens: sums [n, 4 quads]. */
 static void apply_rows(const struct sparse_kernels *kernels, const struct quad_rows *rows,
-                       const struct quantised_row *row, int32_t *sums, float *y) {
-    kernels->up(row->q, rows->rows, NULL, rows->quads, rows->k, sums);
-    kernels->finish(sums, rows->parameters, NULL, rows->quads, row, y);
+                       const uint8_t *q, size_t n, struct scratch *s) {
+    const size_t quad_bytes = QUAD * quad_row_bytes(rows->k);
+    for (size_t t = 0; t < n; t++)
+        s->uses[t] = (struct quad_use){(uint32_t)t, (uint32_t)(t * rows->quads)};
+    for (size_t i = 0; i < rows->quads; i++)
+        kernels->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k, s->sums + QUAD * i);
 }
 
-/* The quads that the predictor chooses for a token. */
-static size_t predict(const struct sparse_ffn *ffn, const float *thresholds,
-                      const struct quantised_row *row, const struct scratch *s) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    struct quantised_row inner = {.q = s->hidden_q};
-    apply_rows(kernels, &ffn->p, row, s->sums, s->hidden_values);
-    kernels->quantise(s->hidden_values, NULL, ffn->rank, &inner);
-    apply_rows(kernels, &ffn->q, &inner, s->sums, s->values);
-    return kernels->choose(s->values, thresholds, ffn->up.quads, s->list);
+static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s, size_t token) {
+    return s->tile_lists + token * (ffn->up.quads + QUAD_LIST_SLACK);
 }
 
-static void apply_token(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
-                        float *y, const struct scratch *s, struct sparse_counts *counts) {
+/* The quads that the predictor chooses for each of n tokens. */
+static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
+                    struct scratch *s) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    struct quantised_row row = {.q = s->q};
-    kernels->quantise(x, ffn->by, ffn->hidden, &row);
-    const size_t n = thresholds ? predict(ffn, thresholds, &row, s) : ffn->up.quads;
-    const uint16_t *list = thresholds ? s->list : NULL;
-    kernels->up(row.q, ffn->up.rows, list, n, ffn->hidden, s->sums);
-    const float largest =
-        kernels->activate(ffn->activation, s->sums, ffn->up.parameters, list, n, &row, s->values);
-    int32_t total;
-    const size_t kept = kernels->compact(s->values, largest, list, n, s->list, s->bytes, &total);
-    kernels->down(s->bytes, ffn->columns, s->list, kept, ffn->hidden, s->sums);
-    kernels->add_base(s->sums, ffn->kernels->signed_activations ? 0 : 128 * total, largest / 127,
-                      ffn->base, ffn->hidden, y);
-    counts->computed += n;
-    counts->contributing += kept;
+    apply_rows(kernels, &ffn->p, s->q, n, s);
+    for (size_t t = 0; t < n; t++) {
+        kernels->finish(s->sums + QUAD * t * ffn->p.quads, ffn->p.parameters, NULL, ffn->p.quads,
+                        &s->rows[t], s->hidden_values);
+        kernels->quantise(s->hidden_values, NULL, ffn->rank, &s->inner[t]);
+    }
+    apply_rows(kernels, &ffn->q, s->inner_q, n, s);
+    for (size_t t = 0; t < n; t++) {
+        kernels->finish(s->sums + QUAD * t * ffn->q.quads, ffn->q.parameters, NULL, ffn->q.quads,
+                        &s->inner[t], s->logits);
+        s->n[t] = kernels->choose(s->logits, thresholds, ffn->up.quads, tile_list(ffn, s, t));
+    }
+}
+
+/* From lists of quads for each token to lists of tokens for each quad. A token's sums stand one
+ * after the other, in the order of its list. */
+static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
+    const size_t quads = ffn->up.quads;
+    uint32_t place = 0, total = 0;
+    memset(s->starts, 0, (quads + 1) * sizeof *s->starts);
+    for (size_t t = 0; t < n; t++) {
+        const uint16_t *list = tile_list(ffn, s, t);
+        for (size_t i = 0; i < s->n[t]; i++)
+            s->starts[list[i]]++;
+    }
+    for (size_t q = 0; q <= quads; q++) {
+        const uint32_t count = s->starts[q];
+        s->starts[q] = total;
+        total += count;
+    }
+    for (size_t t = 0; t < n; t++) {
+        const uint16_t *list = tile_list(ffn, s, t);
+        for (size_t i = 0; i < s->n[t]; i++)
+            s->uses[s->starts[list[i]]++] = (struct quad_use){(uint32_t)t, place++};
+    }
+}
+
+/* The sums of the chosen quads. */
+static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
+    const size_t quad_bytes = QUAD * quad_row_bytes(ffn->hidden);
+    uint32_t first = 0;
+    for (size_t q = 0; q < ffn->up.quads; q++) { /* starts[q] has become the end of q's uses */
+        ffn->kernels->sparse->up(s->q, ffn->up.rows + q * quad_bytes, s->uses + first,
+                                 s->starts[q] - first, ffn->hidden, s->sums);
+        first = s->starts[q];
+    }
+}
+
+/* The first half for n tokens, `at` the first of them: which quads are active, and their values as
+ * bytes. */
+static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                     size_t at, size_t n, struct scratch *s, struct sparse_counts *counts) {
+    const struct sparse_kernels *kernels = ffn->kernels->sparse;
+    const size_t quads = ffn->up.quads;
+    for (size_t t = 0; t < n; t++)
+        kernels->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
+    if (thresholds) {
+        predict(ffn, thresholds, n, s);
+        invert_lists(ffn, n, s);
+        apply_chosen(ffn, s);
+    } else {
+        apply_rows(kernels, &ffn->up, s->q, n, s);
+    }
+    const int32_t *sums = s->sums;
+    for (size_t t = 0; t < n; t++) {
+        struct active *active = &s->active[at + t];
+        const uint16_t *list = thresholds ? tile_list(ffn, s, t) : NULL;
+        const size_t chosen = thresholds ? s->n[t] : quads;
+        const float largest = kernels->activate(ffn->activation, sums, ffn->up.parameters, list,
+                                                chosen, &s->rows[t], s->values);
+        active->n = kernels->compact(s->values, largest, list, chosen, s->lists + (at + t) * quads,
+                                     s->bytes + (at + t) * QUAD * quads, &active->total);
+        active->scale = largest / 127;
+        counts->computed += chosen;
+        counts->contributing += active->n;
+        sums += QUAD * chosen;
+    }
+}
+
+static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct scratch *s,
+                       float *y) {
+    const struct sparse_kernels *kernels = ffn->kernels->sparse;
+    const size_t quads = ffn->up.quads;
+    const struct active *active = &s->active[token];
+    kernels->down(s->bytes + token * QUAD * quads, ffn->columns, s->lists + token * quads,
+                  active->n, ffn->hidden, s->sums);
+    kernels->add_base(s->sums, ffn->kernels->signed_activations ? 0 : 128 * active->total,
+                      active->scale, ffn->base, ffn->hidden, y);
 }
 
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts) {
-    struct scratch s = {0};
-    lay_out(scratch, ffn->hidden, ffn->wide, ffn->rank, &s);
-    for (size_t t = 0; t < tokens; t++)
-        apply_token(ffn, thresholds, x + t * ffn->hidden, y + t * ffn->hidden, &s, counts);
+    struct scratch s = {.q = NULL};
+    const size_t hidden = ffn->hidden;
+    lay_out(scratch, hidden, ffn->wide, ffn->rank, &s);
+    for (size_t first = 0; first < tokens; first += TOKENS_AT_A_TIME) {
+        const size_t left = tokens - first;
+        const size_t n = left < TOKENS_AT_A_TIME ? left : TOKENS_AT_A_TIME;
+        for (size_t t = 0; t < n; t += TILE)
+            apply_up(ffn, thresholds, x + (first + t) * hidden, t, n - t < TILE ? n - t : TILE, &s,
+                     counts);
+        for (size_t t = 0; t < n; t++)
+            apply_down(ffn, t, &s, y + (first + t) * hidden);
+    }
     counts->tokens += tokens;
 }
 
