@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/kernels.h"
-
-#include <math.h>
 #include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/weights.h"
 
 size_t packed_f32_floats(size_t n, size_t k, size_t panel) {
     return (n + panel - 1) / panel * panel * k;
@@ -39,22 +39,14 @@ size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
 /* One row's share of a block: `length` values from w, padded with zeros to a multiple of 4. */
 static void pack_block_row(const float *w, size_t length, size_t panel, size_t j,
                            unsigned char *block) {
-    float largest = 0;
-    for (size_t c = 0; c < length; c++)
-        largest = fmaxf(largest, fabsf(w[c]));
-    const float scale = largest / 127, inverse = largest > 0 ? 127 / largest : 0;
-    int8_t *values = (int8_t *)block + panel * 2 * sizeof(float);
-    int32_t sum = 0;
-    for (size_t c = 0; c < int8_row_bytes(length); c++) {
-        const float scaled = c < length ? w[c] * inverse : 0;
-        /* The comparison also sends NaN, which a malformed file may hold, to 0. */
-        const int8_t q = fabsf(scaled) <= 127.5f ? (int8_t)lrintf(scaled) : 0;
-        values[(c / 4 * panel + j) * 4 + c % 4] = q;
-        sum += q;
-    }
-    const float sum_f32 = (float)sum;
+    const float largest = largest_magnitude(w, length), scale = largest / 127;
+    unsigned char *values = block + panel * 2 * sizeof(float) + 4 * j;
+    int8_t q[INT8_BLOCK] = {0};
+    const float sum = (float)round_weights(w, length, inverse_scale(largest), q);
+    for (size_t c = 0; c < length; c += 4)
+        memcpy(values + c * panel, q + c, 4);
     memcpy(block + j * sizeof(float), &scale, sizeof scale);
-    memcpy(block + (panel + j) * sizeof(float), &sum_f32, sizeof sum_f32);
+    memcpy(block + (panel + j) * sizeof(float), &sum, sizeof sum);
 }
 
 void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
