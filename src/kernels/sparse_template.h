@@ -242,6 +242,8 @@ ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint1
         sum[v] = vi_set1(0);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *at = w + quads[i] * quad_bytes;
+        /* gcc would keep w + v * ... for each v in a register of its own, and run out of them. */
+        __asm__("" : "+r"(at));
         const vi_weights four = vi_broadcast_weights(bytes + QUAD * i);
         UNROLL
         for (int v = 0; v < vectors; v++)
