@@ -12,26 +12,30 @@ import { smallModel } from './support.mjs';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc');
 
-/** Megabytes resident, and of JavaScript objects, once garbage is gone. */
+/** Megabytes resident, and of JavaScript and what belongs to it, once garbage is gone. */
 async function memoryInUse() {
   for (let i = 0; i < 3; i++) {
     collectGarbage();
     await new Promise((done) => setTimeout(done, 20));
   }
-  const { rss, heapUsed } = process.memoryUsage();
-  return { resident: rss / 1e6, heap: heapUsed / 1e6 };
+  const { rss, heapUsed, external } = process.memoryUsage();
+  return { resident: rss / 1e6, owned: (heapUsed + external) / 1e6 };
 }
 
+/** @typedef {Awaited<ReturnType<typeof memoryInUse>>} Memory */
+
 /**
- * Threads and allocators make resident memory go up and down by some megabytes; what is lost in
- * each round shows in the heap, or as much more than that.
- * @param {{ resident: number, heap: number }} before
- * @param {{ resident: number, heap: number }} after
+ * What is lost in each round shows in what JavaScript owns, to the kilobyte. Resident memory goes up
+ * and down by tens of megabytes with threads that come and go (between 79 and 88 MB over 1,000
+ * rounds in a process of their own): there, only workers and models that stay would show.
+ * @param {Memory} before
+ * @param {Memory} after
+ * @param {number} most megabytes resident
  */
-function assertFlat(before, after) {
-  assert.ok(after.heap < before.heap + 1, `heap: ${before.heap} MB became ${after.heap} MB`);
+function assertFlat(before, after, most) {
+  assert.ok(after.owned < before.owned + 1, `${before.owned} MB became ${after.owned} MB`);
   assert.ok(
-    after.resident < before.resident + 40,
+    after.resident < before.resident + most,
     `resident: ${before.resident} MB became ${after.resident} MB`,
   );
 }
@@ -47,7 +51,7 @@ const countHandles = () => ({
 
 test('10,000 texts through 2 workers: flat after the 2,000th', async () => {
   const embedder = await Embedder.load(undefined, { workers: 2 });
-  let settled = { resident: 0, heap: 0 };
+  let settled = { resident: 0, owned: 0 };
   let settledBytes = 0;
   for (let done = 0; done < 10_000; done += 500) {
     if (done === 2000) {
@@ -61,7 +65,7 @@ test('10,000 texts through 2 workers: flat after the 2,000th', async () => {
   await embedder.close();
   assert.equal(texts, 10_000);
   assert.ok(memoryBytes < settledBytes + 2 * WORKSPACE, `${settledBytes} became ${memoryBytes}`);
-  assertFlat(settled, ended);
+  assertFlat(settled, ended, 40);
 });
 
 /**
@@ -86,7 +90,7 @@ for (const [times, source] of /** @type {const} */ ([
     const handles = countHandles();
     const before = await memoryInUse();
     await cycle((times * 3) / 4, source);
-    assertFlat(before, await memoryInUse());
+    assertFlat(before, await memoryInUse(), 100);
     assert.deepEqual(countHandles(), handles);
   });
 }
