@@ -208,7 +208,7 @@ static double mean_cosine(const float *a, const float *b) {
     double sum = 0;
     for (size_t i = 0; i < TEXTS; i++)
         sum += cosine(a + i * HIDDEN, b + i * HIDDEN, HIDDEN);
-    return sum / TEXTS;
+    return sum / (double)TEXTS;
 }
 
 /* Less sparsity comes nearer to the dense result, exact comes nearest, and the statistics say what

@@ -134,10 +134,12 @@ static bool sample_text(struct texts *t, wisp_text line) {
         t->n++;
     }
     char *copy = malloc(line.length + 1);
-    t->text[at] = (wisp_text){copy, copy ? line.length : 0};
-    if (copy)
-        memcpy(copy, line.bytes, line.length);
-    return copy != NULL;
+    t->text[at].bytes = copy;
+    t->text[at].length = copy ? line.length : 0;
+    if (!copy)
+        return false;
+    memcpy(copy, line.bytes, line.length);
+    return true;
 }
 
 static void release_texts(struct texts *t) {

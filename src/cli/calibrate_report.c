@@ -83,12 +83,12 @@ static void put_svg(struct document *d, const struct calibration_report *r) {
         const double values[] = {q->share, q->recall, q->precision, q->error};
         put(d, "<text x=\"8\" y=\"%zu\">layer %zu</text>\n", TOP + LAYER * l + 30, l);
         for (size_t i = 0; i < 4; i++) {
-            const double share = values[i] < 1 ? values[i] : 1;
+            const double share = values[i] < 1 ? values[i] : 1, width = share * (double)WIDTH;
             put(d,
                 "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
                 "x=\"%.1f\" y=\"%zu\">%.3f</text>\n",
-                LEFT, TOP + LAYER * l + (BAR + 1) * i, share * WIDTH, BAR, colours[i],
-                LEFT + share * WIDTH + 4, TOP + LAYER * l + (BAR + 1) * i + 10, values[i]);
+                LEFT, TOP + LAYER * l + (BAR + 1) * i, width, BAR, colours[i],
+                (double)LEFT + width + 4, TOP + LAYER * l + (BAR + 1) * i + 10, values[i]);
         }
     }
     put(d, "</svg>\n");

@@ -61,7 +61,7 @@ static bool is_held_out(size_t text) {
 /* Keeps about as many tokens as asked for, evenly over the texts. */
 static void choose_places(struct collection *c, size_t *tokens, size_t *held_out) {
     const size_t total = c->starts[c->texts];
-    const double fitted = (double)total * (HELD_OUT_EVERY - 1) / HELD_OUT_EVERY;
+    const double fitted = (double)(total * (HELD_OUT_EVERY - 1)) / (double)HELD_OUT_EVERY;
     const double share = (double)c->options->tokens / (fitted > 1 ? fitted : 1);
     *tokens = *held_out = 0;
     for (size_t i = 0; i < c->texts; i++)

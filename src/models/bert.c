@@ -70,11 +70,19 @@ bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longes
     return true;
 }
 
-static struct state take_state(const struct bert *model, struct workspace *space, size_t tokens,
-                               size_t longest) {
+static size_t longest_text(const struct bert_batch *batch) {
+    size_t longest = 0;
+    for (size_t i = 0; i < batch->texts; i++)
+        longest = larger(longest, batch->starts[i + 1] - batch->starts[i]);
+    return longest;
+}
+
+static struct state take_state(const struct bert *model, const struct bert_batch *batch,
+                               struct workspace *space) {
+    const size_t tokens = batch->starts[batch->texts], longest = longest_text(batch);
     const struct bert_config *c = &model->config;
     const size_t states = tokens * c->hidden_size * sizeof(float);
-    struct state s;
+    struct state s = {.trace = batch->trace, .layer = NO_LAYER};
     s.x = workspace_take(space, states);
     s.y = workspace_take(space, states);
     s.context = workspace_take(space, states);
@@ -83,13 +91,6 @@ static struct state take_state(const struct bert *model, struct workspace *space
     s.attention_scratch = workspace_take(
         space, attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads));
     return s;
-}
-
-static size_t longest_text(const struct bert_batch *batch) {
-    size_t longest = 0;
-    for (size_t i = 0; i < batch->texts; i++)
-        longest = larger(longest, batch->starts[i + 1] - batch->starts[i]);
-    return longest;
 }
 
 /* x = layer_norm(token embedding + position embedding + token type 0) */
@@ -192,9 +193,7 @@ void bert_forward(const struct bert *model, const struct bert_batch *batch, floa
                   struct workspace *space,
                   void (*hidden)(void *context, size_t layer, const float *states), void *context) {
     const size_t tokens = batch->starts[batch->texts], size = model->config.hidden_size;
-    struct state s = take_state(model, space, tokens, longest_text(batch));
-    s.trace = batch->trace;
-    s.layer = NO_LAYER;
+    struct state s = take_state(model, batch, space);
     embed_tokens(model, batch, s.x, s.y);
     spent(&s, STAGE_LOOK_UP);
     if (hidden)
