@@ -157,13 +157,13 @@ static void work(void *context, uint32_t member) {
     }
 }
 
-/* Shares the texts evenly, so that all workers have some. */
+/* Shares the texts evenly, so that all workers have some. One alone has nobody to wait for. */
 static void plan_batches(struct job *job, uint32_t *members) {
     const size_t workers = job->session->n_workers;
     size_t total = 0;
     for (size_t i = 0; i < job->n; i++)
         total += estimate_tokens(job, &job->texts[i]);
-    size_t share = total / (workers * BATCHES_PER_WORKER) + 1;
+    size_t share = workers > 1 ? total / (workers * BATCHES_PER_WORKER) + 1 : BATCH_MAX_TOKENS;
     if (share < BATCH_MIN_TOKENS)
         share = BATCH_MIN_TOKENS;
     job->batch_tokens = share < BATCH_MAX_TOKENS ? share : BATCH_MAX_TOKENS;
