@@ -277,6 +277,7 @@ typedef struct wisp_convert_options {
     const char *embedding_type; /* the token embedding, where it should differ; NULL: as `type` */
     const char *name;           /* general.name; NULL: keep */
     bool plain;                 /* take away what wisp_calibrate added */
+    float sparsity;             /* of a calibrated model, unless told otherwise; 0: keep */
     /* Called after each tensor; returning false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;

@@ -12,18 +12,20 @@ static const char help[] =
     "\n"
     "      --type TYPE            weights as f32, f16, q8_0 or q4_0 (default: as they are)\n"
     "      --embedding-type TYPE  the token embedding, where it should differ\n"
+    "      --sparsity SHARE       of a calibrated model, unless told otherwise\n"
     "      --plain                take away what wisp calibrate added\n"
     "      --name NAME            the model's name in the file\n"
     "  -h, --help                 this text\n"
     "\n"
     "Exit codes: as of wisp embed.\n";
 
-enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME, OPTION_PLAIN };
+enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME, OPTION_PLAIN, OPTION_SPARSITY_SHARE };
 
 static const struct option options[] = {
     {"type", required_argument, NULL, OPTION_TYPE},
     {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
     {"name", required_argument, NULL, OPTION_NAME},
+    {"sparsity", required_argument, NULL, OPTION_SPARSITY_SHARE},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -37,12 +39,15 @@ int command_convert(int argc, char **argv) {
     struct progress progress;
     wisp_convert_options o = {.progress = show_progress, .progress_context = &progress};
     wisp_error error;
+    double sparsity;
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_TYPE)
             o.type = optarg;
         else if (option == OPTION_EMBEDDING_TYPE)
             o.embedding_type = optarg;
+        else if (option == OPTION_SPARSITY_SHARE && parse_share("sparsity", optarg, &sparsity))
+            o.sparsity = (float)sparsity;
         else if (option == OPTION_PLAIN)
             o.plain = true;
         else if (option == OPTION_NAME)

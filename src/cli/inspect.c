@@ -5,6 +5,7 @@
 
 #include "base/sha256.h"
 #include "cli/cli.h"
+#include "cli/inspect_neurons.h"
 #include "cli/output.h"
 #include "engine/open_path.h"
 
@@ -14,15 +15,18 @@ static const char help[] =
     "Shows a model's metadata and tensors.\n"
     "\n"
     "      --format FORMAT    table (default) or json\n"
+    "      --neurons          instead a picture (SVG) of how often the neurons of a calibrated\n"
+    "                         model are active\n"
     "      --sha256           also the SHA-256 of each file that weights are in\n"
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: as of wisp embed.\n";
 
-enum { OPTION_FORMAT = 256, OPTION_SHA256, VALUE_BYTES = 1024, TABLE_VALUE = 72 };
+enum { OPTION_FORMAT = 256, OPTION_SHA256, OPTION_NEURONS, VALUE_BYTES = 1024, TABLE_VALUE = 72 };
 
 static const struct option options[] = {{"format", required_argument, NULL, OPTION_FORMAT},
                                         {"sha256", no_argument, NULL, OPTION_SHA256},
+                                        {"neurons", no_argument, NULL, OPTION_NEURONS},
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
@@ -152,11 +156,13 @@ static void print_json(const struct directory *dir, bool sha256) {
 int command_inspect(int argc, char **argv) {
     struct directory dir;
     wisp_error error;
-    bool json = false, sha256 = false;
-    int option;
+    bool json = false, sha256 = false, neurons = false;
+    int option, code = EXIT_GOOD;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_SHA256) {
             sha256 = true;
+        } else if (option == OPTION_NEURONS) {
+            neurons = true;
         } else if (option == OPTION_FORMAT) {
             json = strcmp(optarg, "json") == 0;
             if (!json && strcmp(optarg, "table") != 0)
@@ -174,10 +180,13 @@ int command_inspect(int argc, char **argv) {
     watch_signals(NULL);
     if (directory_open_path(&dir, argv[optind], &error) != WISP_OK)
         return complain_of(&error);
-    if (json)
+    if (neurons)
+        code = print_neurons(&dir);
+    else if (json)
         print_json(&dir, sha256);
     else
         print_table(&dir, sha256);
     directory_release(&dir);
-    return finish_stream(stdout);
+    const int closed = finish_stream(stdout);
+    return code == EXIT_GOOD ? closed : code;
 }

@@ -84,10 +84,27 @@ static wisp_status set_name(struct directory *dir, const char *name, wisp_error 
     return directory_put_text(dir, "general.name", wisp_text_of(copy), error);
 }
 
+static wisp_status set_sparsity(struct directory *dir, float sparsity, wisp_error *error) {
+    static const char key[] = "wisp.sparse.share";
+    if (!(sparsity > 0 && sparsity < 1))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
+                    (double)sparsity);
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, key) == 0) {
+            dir->metadata[i].type = VALUE_F32;
+            dir->metadata[i].as.f = 1 - (double)sparsity;
+            return WISP_OK;
+        }
+    return fail(error, WISP_ERROR_NOT_FOUND, dir->file, key,
+                "the model is not calibrated: wisp calibrate makes it so");
+}
+
 static wisp_status update_metadata(struct directory *dir, const wisp_convert_options *options,
                                    const struct block_format *type, wisp_error *error) {
     if (options->name)
         TRY(set_name(dir, options->name, error));
+    if (options->sparsity != 0)
+        TRY(set_sparsity(dir, options->sparsity, error));
     if (type)
         TRY(set_u32(dir, "general.file_type", file_type_of(type), error));
     if (type && type->elements > 1)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The curve of wall clock and quality against sparsity: for each sparsity what `wisp eval sts` says
+// of quality, and the time of passages in batches and of single sentences, natively (one thread)
+// and in WebAssembly, against the same model run dense. See README.md.
+//
+//   node bench/sparse/curve.mjs --model CALIBRATED.gguf --texts FILE --pairs STS-FILE [--out BASE]
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { pickBuild } from '../../js/builds.js';
+import { Engine } from '../../js/engine.js';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PROGRAM = `${ROOT}build/wisp`;
+const ROUNDS = 5;
+
+const { values: options } = parseArgs({
+  options: {
+    model: { type: 'string' },
+    texts: { type: 'string' },
+    pairs: { type: 'string' },
+    out: { type: 'string' },
+    sparsities: { type: 'string', default: '0.84,0.8,0.75,0.7,0.65,0.6,0.5' },
+  },
+});
+if (!options.model || !options.texts || !options.pairs) {
+  console.error('curve.mjs: give --model, --texts and --pairs (see README.md)');
+  process.exit(2);
+}
+const { model, texts: textsPath, pairs } = /** @type {Record<string, string>} */ (options);
+
+/** @param {string[]} args */
+const wisp = (args) => execFileSync(PROGRAM, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+
+const passages = readFileSync(textsPath, 'utf8').split('\n').filter(Boolean).slice(0, 100);
+const sentences = readFileSync(pairs, 'utf8')
+  .split('\n')
+  .filter(Boolean)
+  .slice(0, 100)
+  .map((line) => line.split('\t')[5]);
+
+/** The least of some times, in milliseconds: what others do on the machine only adds. */
+function least(/** @type {() => void} */ work) {
+  let best = Infinity;
+  work();
+  for (let i = 0; i < ROUNDS; i++) {
+    const start = performance.now();
+    work();
+    best = Math.min(best, performance.now() - start);
+  }
+  return best;
+}
+
+/** The forward pass of `texts` in the native program on one thread, by its own statistics. */
+function nativeTime(/** @type {string[]} */ texts, /** @type {string[]} */ args) {
+  let best = Infinity;
+  for (let i = 0; i < ROUNDS; i++) {
+    const run = execFileSync(
+      'sh',
+      ['-c', '"$0" embed -t 1 --format f32 --stats "$@" 2>&1 >/dev/null', PROGRAM, ...args],
+      { encoding: 'utf8', input: texts.join('\n') },
+    );
+    const stages = [...run.matchAll(/^\w+ +([\d.]+) s +[\d.]+ %$/gm)].map((m) => Number(m[1]));
+    best = Math.min(best, 1000 * stages.reduce((a, b) => a + b, 0));
+  }
+  return best;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'wisp-sparse-'));
+const build = pickBuild();
+
+/** @param {string} path */
+async function wasmTimes(path) {
+  const bytes = readFileSync(
+    fileURLToPath(new URL(`../../js/wisp-${build}.wasm`, import.meta.url)),
+  );
+  const engine = await Engine.open(await WebAssembly.compile(bytes), readFileSync(path));
+  const batch = least(() => engine.embed(passages));
+  const single = least(() => sentences.forEach((text) => engine.embed([text])));
+  const kernels = engine.info().kernels;
+  engine.close();
+  return { batch, single, kernels };
+}
+
+const plain = join(folder, 'plain.gguf');
+wisp(['convert', '--plain', model, plain]);
+const rows = [];
+for (const sparsity of [0, ...options.sparsities.split(',').map(Number)]) {
+  const file = sparsity ? join(folder, 'sparse.gguf') : plain;
+  if (sparsity) wisp(['convert', '--sparsity', String(sparsity), model, file]);
+  const args = ['-m', file, '--predictor', sparsity ? 'lowrank' : 'dense'];
+  const quality = JSON.parse(wisp(['eval', 'sts', '--json', ...args, pairs]));
+  const wasm = await wasmTimes(file);
+  rows.push({
+    sparsity,
+    spearman: quality.spearman,
+    cosine: quality.mean_cosine,
+    native: nativeTime(passages, args),
+    wasm: wasm.batch,
+    single: wasm.single,
+    kernels: wasm.kernels,
+  });
+  console.error(rows.at(-1));
+}
+rmSync(folder, { recursive: true });
+
+const [dense] = rows;
+/** @param {'native' | 'wasm' | 'single'} key */
+const gain = (/** @type {typeof dense} */ row, key) => dense[key] / row[key];
+const table = [
+  '| left out | Spearman | cosine to f32 | native, passages | wasm, passages | wasm, single sentences |',
+  '|---|---|---|---|---|---|',
+  ...rows.map((row) =>
+    [
+      '',
+      row.sparsity ? `${Math.round(100 * row.sparsity)} %` : 'dense',
+      row.spearman.toFixed(4),
+      row.cosine.toFixed(5),
+      .../** @type {const} */ (['native', 'wasm', 'single']).map(
+        (key) => `${row[key].toFixed(0)} ms, ${gain(row, key).toFixed(2)}x`,
+      ),
+      '',
+    ]
+      .join(' | ')
+      .trim(),
+  ),
+].join('\n');
+console.log(table);
+
+/** Gain (y) against cosine (x), a line for each place. */
+function picture() {
+  const [width, height, left, top] = [560, 320, 60, 30];
+  const worst = Math.min(...rows.map((row) => row.cosine));
+  const most = Math.max(2, ...rows.flatMap((row) => [gain(row, 'native'), gain(row, 'wasm')]));
+  const x = (/** @type {number} */ c) => left + ((c - worst) / (1 - worst)) * (width - left - 20);
+  const y = (/** @type {number} */ g) => height - 40 - ((g - 1) / (most - 1)) * (height - 40 - top);
+  const lines = /** @type {const} */ ([
+    ['native', '#4269d0', 'native, passages'],
+    ['wasm', '#efb118', 'WebAssembly, passages'],
+    ['single', '#3ca951', 'WebAssembly, single sentences'],
+  ]).map(([key, colour, name], i) => {
+    const points = rows.map((row) => `${x(row.cosine).toFixed(1)},${y(gain(row, key)).toFixed(1)}`);
+    return `<polyline fill="none" stroke="${colour}" stroke-width="2" points="${points.join(' ')}"/>
+<text x="${left + 10}" y="${top + 14 * i}" fill="${colour}">${name}</text>`;
+  });
+  const marks = [1, 1.25, 1.5, 1.75, 2]
+    .filter((g) => g <= most)
+    .map(
+      (g) => `<text x="8" y="${y(g) + 4}">${g}x</text>
+<line x1="${left}" x2="${width - 20}" y1="${y(g)}" y2="${y(g)}" stroke="#ddd"/>`,
+    );
+  const below = rows.map(
+    (row) =>
+      `<text x="${x(row.cosine)}" y="${height - 22}" text-anchor="middle">${
+        row.sparsity ? row.sparsity : '0'
+      }</text>`,
+  );
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="11">
+<rect width="100%" height="100%" fill="white"/>
+${[...marks, ...below, ...lines].join('\n')}
+<text x="${left}" y="${height - 6}">cosine to f32 from ${worst.toFixed(3)} to 1, sparsity below the line</text>
+</svg>
+`;
+}
+
+if (options.out) {
+  writeFileSync(`${options.out}.md`, `${table}\n`);
+  writeFileSync(`${options.out}.svg`, picture());
+}

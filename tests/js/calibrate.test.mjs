@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp calibrate as a user meets it: from text to a model that skips, and back.
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { DEFAULT_MODEL_PATH, wisp } from './support.mjs';
+
+const folder = mkdtempSync(join(tmpdir(), 'wisp-calibrate-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const subjects = ['A man', 'The old woman', 'Two children', 'My dog', 'Nobody', 'The train'];
+const acts = ['plays the guitar', 'is late again', 'runs across the field', 'sells fish'];
+const places = ['in the park', 'on Monday', 'near the river', 'without a word', 'in 1984'];
+const lines = subjects.flatMap((s) => acts.flatMap((a) => places.map((p) => `${s} ${a} ${p}.`)));
+
+describe('calibrate', () => {
+  const output = join(folder, 'sparse.gguf');
+  const base = join(folder, 'report');
+  let table = '';
+
+  before(() => {
+    const args = ['--data', '-', '-o', output, '--report', base, '--rank', '32'];
+    const run = wisp(['calibrate', DEFAULT_MODEL_PATH, ...args], lines.join('\n'));
+    assert.equal(run.code, 0, run.err);
+    table = run.out;
+  });
+
+  test('reports on every layer, and on held-out texts', () => {
+    assert.match(table, /^layer +computed +needed +recall +precision +output error\n/);
+    const report = JSON.parse(readFileSync(`${base}.json`, 'utf8'));
+    assert.equal(report.layers.length, 6);
+    assert.equal(report.held_out_texts, lines.length / 8);
+    for (const layer of report.layers) {
+      assert.ok(layer.computed > 0 && layer.computed < 1);
+      assert.ok(layer.recall > layer.computed, 'better than chance');
+    }
+    assert.ok(report.mean_cosine > 0.9 && report.mean_cosine < report.dense_mean_cosine);
+    assert.match(readFileSync(`${base}.svg`, 'utf8'), /^<svg[^]*layer 5[^]*<\/svg>\n$/);
+  });
+
+  test('embed skips neurons, as many as asked for', () => {
+    /** @param {string} sparsity */
+    const computed = (sparsity) => {
+      const args = ['--predictor', 'lowrank', '--sparsity', sparsity, '--stats'];
+      const { err } = wisp(['embed', '-m', output, ...args], lines.join('\n'));
+      const shares = [...err.matchAll(/([\d.]+) % of the neurons computed/g)];
+      assert.equal(shares.length, 6);
+      return shares.reduce((sum, [, share]) => sum + Number(share) / 600, 0);
+    };
+    assert.ok(Math.abs(computed('0.8') - 0.2) < 0.05);
+    assert.ok(Math.abs(computed('0.5') - 0.5) < 0.1);
+  });
+
+  test('inspect draws its neurons', () => {
+    const { out } = wisp(['inspect', '--neurons', output]);
+    assert.equal(out.match(/<rect x/g)?.length, 6 * 384);
+    assert.equal(wisp(['inspect', '--neurons', DEFAULT_MODEL_PATH]).code, 3);
+  });
+
+  test('convert sets another sparsity, and takes everything away again', () => {
+    const path = join(folder, 'other.gguf');
+    assert.equal(wisp(['convert', '--sparsity', '0.6', output, path]).code, 0);
+    assert.match(wisp(['inspect', path]).out, /wisp\.sparse\.share +0\.4\n/);
+    assert.equal(wisp(['convert', '--plain', output, path]).code, 0);
+    assert.deepEqual(readFileSync(path), readFileSync(DEFAULT_MODEL_PATH));
+    assert.equal(wisp(['convert', '--sparsity', '0.6', DEFAULT_MODEL_PATH, path]).code, 3);
+  });
+
+  test('explains wrong usage, and writes nothing then', () => {
+    const never = join(folder, 'never.gguf');
+    const data = join(folder, 'data.txt');
+    writeFileSync(data, 'one line\n');
+    assert.equal(wisp(['calibrate', DEFAULT_MODEL_PATH, '--data', data]).code, 2);
+    assert.equal(wisp(['calibrate', '--help']).code, 0);
+    const few = wisp(['calibrate', DEFAULT_MODEL_PATH, '--data', data, '-o', never]);
+    assert.equal(few.code, 2);
+    assert.match(few.err, /at least 64 are needed/);
+    assert.equal(wisp(['embed', '--predictor', 'lowrank', '--text', 'a']).code, 3);
+    assert.equal(wisp(['embed', '--predictor', 'wrong', '--text', 'a']).code, 2);
+    assert.equal(wisp(['embed', '--sparsity', '2', '--text', 'a']).code, 2);
+    assert.ok(!existsSync(never));
+  });
+});
