@@ -397,3 +397,7 @@ install: native
 
 .tools/stamp/%:
 	$(SETUP) $*
+	@touch $@
+
+.tools/stamp/node_modules: package.json package-lock.json
+.tools/stamp/python: tools/requirements.txt
