@@ -101,6 +101,8 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
     case OPTION_PREDICTOR:
         return take_predictor(arguments, value, code);
     case OPTION_SPARSITY:
+        if (arguments->predictor == WISP_PREDICTOR_AUTO)
+            arguments->predictor = WISP_PREDICTOR_LOWRANK;
         return parse_share("sparsity", value, &arguments->sparsity);
     default:
         return false; /* getopt has said what is wrong */
