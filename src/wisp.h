@@ -2,7 +2,7 @@
  *
  * wisp: a sparse transformer inference engine. This header is the whole public C API.
  *
- * A complete program (tests/test_header_example.c compiles and runs exactly these lines):
+ * A complete program (`make test-example` compiles and runs exactly these lines):
  *
  *     #include <stdio.h>
  *     #include <wisp.h>
