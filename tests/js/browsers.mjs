@@ -13,6 +13,7 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--host-resolver-rules=MAP insecure.test 127.0.0.1',
 ];
 
 /** How Chromium is launched. */

@@ -96,11 +96,19 @@ for (const name of ['chromium', 'firefox']) {
       ]);
     });
 
-    if (name !== 'chromium') return;
-
     describe('faults', () => {
       before(() => tab.open(servers.plain.origin + PAGE));
       for (const fault of Object.keys(cases)) test(fault, () => tab.call('runCase', fault));
+    });
+
+    if (name !== 'chromium') return;
+
+    test('a page that is no secure context', async () => {
+      await tab.open(servers.plain.origin.replace('127.0.0.1', 'insecure.test') + PAGE);
+      assert.equal(await tab.call('isSecure'), false);
+      const { results } = await tab.call('embedFromSources');
+      assert.ok(results.every((/** @type {string} */ rows) => rows === results[0]));
+      await tab.call('runCase', 'a worker throws at work');
     });
 
     // Chromium itself keeps 0.4 MB of each worker that was, up to some 600 of them, and then no more

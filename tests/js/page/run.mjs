@@ -68,6 +68,8 @@ export async function embedFromSources() {
   return { results, left: bytes.length };
 }
 
+export const isSecure = () => globalThis.isSecureContext;
+
 /** Codes of what cannot be loaded. */
 export async function failToLoad() {
   const codes = [];

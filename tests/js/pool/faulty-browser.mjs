@@ -10,8 +10,13 @@ const host = {
 };
 await failAtBoot(new URL(import.meta.url).searchParams.get('boot') ?? '', host);
 const receive = serveFaults(host);
-const lock = `faulty-${crypto.randomUUID()}`;
+const lock = scope.isSecureContext ? `faulty-${crypto.randomUUID()}` : undefined;
 const held = new Promise((resolve) => {
+  if (!lock) {
+    scope.postMessage({ hello: undefined });
+    resolve(undefined);
+    return;
+  }
   scope.navigator.locks.request(lock, () => {
     scope.postMessage({ hello: lock });
     resolve(undefined);
