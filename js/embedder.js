@@ -32,7 +32,7 @@ import { Pool } from './pool.js';
  * @property {AbortSignal} [signal] gives up loading
  * @property {(progress: LoadProgress) => void} [onProgress]
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] 'scalar', 'simd128' or 'relaxed'; the fastest unless given
+ * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
  * @property {number} [queueLimit] a call that makes more texts wait than this is refused as 'busy';
  *   no limit unless given
  * @property {string | URL | WebAssembly.Module} [wasm] another place of the module, or the module

@@ -30,7 +30,7 @@ import { STATUS_CODES, WispError } from './errors.js';
 /**
  * @typedef {object} EngineOptions
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] 'scalar', 'simd128' or 'relaxed'; the fastest unless given
+ * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
  */
 
 /**
