@@ -15,7 +15,7 @@ import { Engine } from '../../js/engine.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;
-const ROUNDS = 5;
+const ROUNDS = 7;
 
 const { values: options } = parseArgs({
   options: {
@@ -42,69 +42,60 @@ const sentences = readFileSync(pairs, 'utf8')
   .slice(0, 100)
   .map((line) => line.split('\t')[5]);
 
-/** The least of some times, in milliseconds: what others do on the machine only adds. */
-function least(/** @type {() => void} */ work) {
-  let best = Infinity;
+/** @param {() => void} work */
+function milliseconds(work) {
+  const start = performance.now();
   work();
-  for (let i = 0; i < ROUNDS; i++) {
-    const start = performance.now();
-    work();
-    best = Math.min(best, performance.now() - start);
-  }
-  return best;
+  return performance.now() - start;
 }
 
-/** The forward pass of `texts` in the native program on one thread, by its own statistics. */
-function nativeTime(/** @type {string[]} */ texts, /** @type {string[]} */ args) {
-  let best = Infinity;
-  for (let i = 0; i < ROUNDS; i++) {
-    const run = execFileSync(
-      'sh',
-      ['-c', '"$0" embed -t 1 --format f32 --stats "$@" 2>&1 >/dev/null', PROGRAM, ...args],
-      { encoding: 'utf8', input: texts.join('\n') },
-    );
-    const stages = [...run.matchAll(/^\w+ +([\d.]+) s +[\d.]+ %$/gm)].map((m) => Number(m[1]));
-    best = Math.min(best, 1000 * stages.reduce((a, b) => a + b, 0));
-  }
-  return best;
+/**
+ * The forward pass in the native program on one thread, by its own statistics.
+ * @param {string[]} args
+ */
+function nativeTime(args) {
+  const statistics = execFileSync(
+    'sh',
+    ['-c', '"$0" embed -t 1 --format f32 --stats "$@" 2>&1 >/dev/null', PROGRAM, ...args],
+    { encoding: 'utf8', input: passages.join('\n') },
+  );
+  const stages = [...statistics.matchAll(/^\w+ +([\d.]+) s +[\d.]+ %$/gm)];
+  return stages.reduce((sum, [, seconds]) => sum + 1000 * Number(seconds), 0);
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-sparse-'));
-const build = pickBuild();
+const module = await WebAssembly.compile(readFileSync(`${ROOT}js/wisp-${pickBuild()}.wasm`));
 
-/** @param {string} path */
-async function wasmTimes(path) {
-  const bytes = readFileSync(
-    fileURLToPath(new URL(`../../js/wisp-${build}.wasm`, import.meta.url)),
-  );
-  const engine = await Engine.open(await WebAssembly.compile(bytes), readFileSync(path));
-  const batch = least(() => engine.embed(passages));
-  const single = least(() => sentences.forEach((text) => engine.embed([text])));
-  const kernels = engine.info().kernels;
-  engine.close();
-  return { batch, single, kernels };
-}
-
-const plain = join(folder, 'plain.gguf');
-wisp(['convert', '--plain', model, plain]);
-const rows = [];
-for (const sparsity of [0, ...options.sparsities.split(',').map(Number)]) {
-  const file = sparsity ? join(folder, 'sparse.gguf') : plain;
-  if (sparsity) wisp(['convert', '--sparsity', String(sparsity), model, file]);
+/** @param {number} sparsity 0: dense */
+async function openRow(sparsity) {
+  const file = join(folder, `${sparsity}.gguf`);
+  const change = sparsity ? ['--sparsity', String(sparsity)] : ['--plain'];
+  wisp(['convert', ...change, model, file]);
   const args = ['-m', file, '--predictor', sparsity ? 'lowrank' : 'dense'];
   const quality = JSON.parse(wisp(['eval', 'sts', '--json', ...args, pairs]));
-  const wasm = await wasmTimes(file);
-  rows.push({
-    sparsity,
-    spearman: quality.spearman,
-    cosine: quality.mean_cosine,
-    native: nativeTime(passages, args),
-    wasm: wasm.batch,
-    single: wasm.single,
-    kernels: wasm.kernels,
-  });
-  console.error(rows.at(-1));
+  const engine = await Engine.open(module, readFileSync(file));
+  const { spearman, mean_cosine: cosine } = quality;
+  return { sparsity, args, engine, spearman, cosine, native: NaN, wasm: NaN, single: NaN };
 }
+
+const rows = [await openRow(0)];
+for (const sparsity of options.sparsities.split(',')) rows.push(await openRow(Number(sparsity)));
+
+// All take turns in each round, and the least time of each counts: what else the machine does
+// only adds.
+for (let round = 0; round < ROUNDS; round++)
+  for (const row of rows) {
+    const { engine, args } = row;
+    const times = {
+      native: nativeTime(args),
+      wasm: milliseconds(() => engine.embed(passages)),
+      single: milliseconds(() => sentences.forEach((text) => engine.embed([text]))),
+    };
+    for (const key of /** @type {const} */ (['native', 'wasm', 'single']))
+      row[key] = Math.min(times[key], round ? row[key] : Infinity);
+  }
+const kernels = rows[0].engine.info().kernels;
+for (const { engine } of rows) engine.close();
 rmSync(folder, { recursive: true });
 
 const [dense] = rows;
@@ -129,6 +120,7 @@ const table = [
   ),
 ].join('\n');
 console.log(table);
+console.log(`WebAssembly kernels: ${kernels}`);
 
 /** Gain (y) against cosine (x), a line for each place. */
 function picture() {
