@@ -13,6 +13,9 @@
  * together. */
 enum { BATCH_TEXTS = 64, BATCH_MIN_TOKENS = 64, BATCH_MAX_TOKENS = 256, BATCHES_PER_WORKER = 4 };
 
+/* Memory is reserved in steps of so many tokens. */
+enum { ROOM_STEP = 128 };
+
 /* English text has about 4.5 bytes to a token. */
 enum { BYTES_PER_TOKEN = 4, SPECIAL_TOKENS = 2 };
 
@@ -32,7 +35,8 @@ struct job {
 
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
     const size_t most = job->session->model->max_tokens;
-    const size_t tokens = (job->prompt.length + text->length) / BYTES_PER_TOKEN + SPECIAL_TOKENS;
+    const size_t bytes = job->prompt.length + text->length;
+    const size_t tokens = (bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN + SPECIAL_TOKENS;
     return tokens < most ? tokens : most;
 }
 
@@ -108,13 +112,20 @@ static bool write_row(const float *pooled, size_t dimensions, bool normalize, fl
     return isfinite(squares);
 }
 
+/* Tokens to have memory for: half as many again as were estimated, so that it does not have to grow
+ * bit by bit as batches come that are larger than all before them. */
+static size_t room_for(const struct job *job, size_t tokens) {
+    const size_t likely = job->batch_tokens + job->batch_tokens / 2;
+    return round_up(tokens > likely ? tokens : likely, ROOM_STEP);
+}
+
 static wisp_status forward_batch(const struct job *job, struct worker *worker, size_t first,
                                  struct bert_batch *batch, wisp_error *error) {
     const struct bert *bert = &job->session->model->bert;
     const size_t size = bert->config.hidden_size, tokens = batch->starts[batch->texts];
     const size_t row_bytes = round_up(batch->texts * size * sizeof(float), MEMORY_ALIGNMENT);
     size_t bytes;
-    if (!bert_workspace_bytes(bert, tokens, job->session->model->max_tokens, &bytes))
+    if (!bert_workspace_bytes(bert, room_for(job, tokens), job->session->model->max_tokens, &bytes))
         return fail_memory(error, UINT64_MAX);
     TRY(workspace_reserve(&worker->forward, row_bytes + bytes, error));
     float *pooled = workspace_take(&worker->forward, row_bytes);
