@@ -70,6 +70,11 @@ UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
 FLAVOURS := native asan tsan coverage aarch64 m32 debug fuzz
 
+# What is set up for those that bring their own compiler.
+COMPILER_aarch64 := .tools/stamp/aarch64
+COMPILER_m32 := .tools/stamp/m32
+COMPILER_fuzz := .tools/stamp/clang
+
 CC_native = $(CC)
 FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC
 CC_debug = $(CC)
@@ -110,17 +115,17 @@ CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
 SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o
 TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
 
-build/$(1)/%.o: src/%.c Makefile
+build/$(1)/%.o: src/%.c Makefile | $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(ISA) $$(UNWATCHED_$(1)) -c $$< -o $$@
 
-build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka
+build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) -isystem .tools/cmocka/include -c $$< -o $$@
 
-build/$(1)/cmocka.o: | .tools/stamp/cmocka
+build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) -w -DHAVE_CONFIG_H -I.tools/cmocka/src -I.tools/cmocka/include \
@@ -138,10 +143,6 @@ $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
 endef
 $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
-
-build/aarch64/%.o: | .tools/stamp/aarch64
-build/m32/%.o: | .tools/stamp/m32
-build/fuzz/%.o: | .tools/stamp/clang
 
 # ---- native ---------------------------------------------------------------------------------------
 
