@@ -311,7 +311,7 @@ aarch64: $(PORTED_aarch64)
 
 valgrind: build/debug/wisp build/debug/tests/test_models | .tools/stamp/valgrind
 	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full \
-	    build/debug/wisp embed --dimensions 4 --text 'one text' --text 'and another one'
+	    build/debug/wisp embed -m models/wisp-default.gguf --dimensions 4 --text 'one text' --text 'and another one'
 	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full build/debug/tests/test_models
 
 # A line for each source file: how much of it the C tests reach.
