@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "cli/calibrate_report.h"
 #include "cli/input.h"
 #include "cli/output.h"
@@ -113,20 +114,12 @@ struct texts {
     uint64_t random;
 };
 
-/* Splitmix64. */
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Each line that was seen so far is among the texts with the same chance (Vitter's algorithm R). */
 static bool sample_text(struct texts *t, wisp_text line) {
     size_t at = t->n;
     t->seen++;
     if (t->n == t->capacity) {
-        at = (size_t)(next_random(&t->random) % t->seen);
+        at = (size_t)(random_next(&t->random) % t->seen);
         if (at >= t->capacity)
             return true;
         free((void *)(uintptr_t)t->text[at].bytes);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 
 enum { BATCH_TOKENS = 256, LEAST_TOKENS = 64 };
 
@@ -48,10 +49,7 @@ static wisp_status tokenize_all(struct collection *c, const wisp_text *texts, wi
 
 /* A number from 0 to below 1 that depends on the seed and the token's place. */
 static double chance(uint64_t seed, uint64_t token) {
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + token;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+    return (double)(random_mix(seed * random_step + token) >> 11) * 0x1p-53;
 }
 
 static bool is_held_out(size_t text) {

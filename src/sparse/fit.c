@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "sparse/matrix.h"
 
 enum { STEPS = 600, BATCH = 512, SAMPLE = 1 << 16 };
@@ -23,16 +24,8 @@ struct fit {
     float mean_square; /* of the sizes */
 };
 
-/* Splitmix64. */
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 static size_t random_below(uint64_t *state, size_t n) {
-    return (size_t)((next_random(state) >> 32) * n >> 32);
+    return (size_t)((random_next(state) >> 32) * n >> 32);
 }
 
 static int by_size(const void *a, const void *b) {
