@@ -147,7 +147,9 @@ typedef struct wisp_model_info {
     const char *compute;      /* "f32" or "int8": what AUTO became */
     const char *kernels;      /* the kernel set in use */
     const char *predictor;    /* "dense", "exact" or "lowrank": what AUTO became */
-    const char *pooling;      /* "mean" or "cls" */
+    float sparsity;      /* the share of neurons that lowrank leaves out unless a session is told
+                            otherwise; 0 with the other predictors */
+    const char *pooling; /* "mean" or "cls" */
     uint32_t hidden_size;
     uint32_t intermediate_size;
     uint32_t layers;
@@ -180,6 +182,8 @@ typedef struct wisp_session wisp_session;
 typedef struct wisp_session_options {
     uint32_t threads; /* 0 means 1; results do not depend on it */
     bool trace;       /* remember when each stage began and ended, for wisp_session_write_trace */
+    bool recall;      /* count what wisp_layer_stats has of recall: all activations of sparse layers
+                         are then computed a second time, and the times include that */
 } wisp_session_options;
 
 /* `options` may be NULL. The model must stay open as long as the session. */
@@ -226,11 +230,16 @@ WISP_API wisp_status wisp_session_set_sparsity(wisp_session *session, float spar
 
 /* What one layer did since the session was opened, summed over threads. */
 typedef struct wisp_layer_stats {
-    uint64_t tokens;       /* 0 where the layer is dense: the rest is not counted then */
+    uint64_t tokens;
     uint64_t neurons;      /* tokens times the layer's neurons */
     uint64_t computed;     /* of these, neurons whose activation was computed */
     uint64_t contributing; /* of those, neurons that went into the sum, in groups of four */
     double seconds;        /* in the feed-forward layer, dense or sparse */
+    /* With options.recall and a predictor other than dense, else 0. Precision is found / compared,
+     * recall found / needed, by the definitions of wisp_calibrated_layer. */
+    uint64_t compared; /* neurons computed while recall was counted */
+    uint64_t needed;   /* in groups of four: not 0 with ReLU, among the largest fifth else */
+    uint64_t found;    /* of the needed, those that were computed */
 } wisp_layer_stats;
 
 /* Layer `layer` from 0; false past the last. */

@@ -51,7 +51,8 @@ struct model_arguments {
     wisp_predictor predictor;
     double sparsity; /* 0: what the model says */
     unsigned long threads;
-    bool trace; /* the session keeps what --trace writes */
+    bool trace;  /* the session keeps what --trace writes */
+    bool recall; /* and counts what --recall prints */
 };
 
 /* --model, --compute, --cpu and --threads, for getopt_long. */

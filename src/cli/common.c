@@ -150,7 +150,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                         .predictor = arguments->predictor};
     const wisp_session_options session_options = {
         .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
-        .trace = arguments->trace};
+        .trace = arguments->trace,
+        .recall = arguments->recall};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)

@@ -25,6 +25,8 @@ static const char help[] =
     "                         text itself (default: what the model says)\n"
     "      --dimensions N     keep the first N, normalised again\n" MODEL_HELP
     "      --stats            totals on stderr when done, and where the time went\n"
+    "      --recall           with sparse layers, --stats and how many of the neurons that matter\n"
+    "                         were computed; finding that out takes longer than dense layers\n"
     "      --trace FILE       write when each stage of each batch ran, as Chrome trace JSON for\n"
     "                         chrome://tracing or Perfetto\n"
     "  -h, --help             this text\n"
@@ -39,6 +41,7 @@ enum {
     OPTION_PROMPT,
     OPTION_DIMENSIONS,
     OPTION_STATS,
+    OPTION_RECALL,
     OPTION_TRACE
 };
 
@@ -76,6 +79,10 @@ static int take_option(struct arguments *a, int option, const char *value) {
     case OPTION_STATS:
         a->stats = true;
         return EXIT_GOOD;
+    case OPTION_RECALL:
+        a->stats = true;
+        a->model.recall = true;
+        return EXIT_GOOD;
     case OPTION_TRACE:
         a->trace = value;
         a->model.trace = true;
@@ -94,6 +101,7 @@ static const struct option options[] = {{"text", required_argument, NULL, OPTION
                                         {"prompt", required_argument, NULL, OPTION_PROMPT},
                                         {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
                                         {"stats", no_argument, NULL, OPTION_STATS},
+                                        {"recall", no_argument, NULL, OPTION_RECALL},
                                         {"trace", required_argument, NULL, OPTION_TRACE},
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
@@ -127,14 +135,22 @@ static void print_stages(const wisp_stats *stats) {
                 total > 0 ? 100 * stats->stage_seconds[i] / total : 0);
 }
 
+static double percentage(uint64_t part, uint64_t whole) {
+    return whole > 0 ? 100 * (double)part / (double)whole : 100;
+}
+
 static void print_layers(const wisp_session *session) {
     wisp_layer_stats s;
     for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
-        fprintf(stderr, "layer %u: feed forward %.3f s", l, s.seconds);
+        fprintf(stderr, "layer %u: %llu tokens, feed forward %.3f s", l,
+                (unsigned long long)s.tokens, s.seconds);
         if (s.tokens > 0)
             fprintf(stderr, ", %.1f %% of the neurons computed, %.1f %% contributed",
-                    100 * (double)s.computed / (double)s.neurons,
-                    100 * (double)s.contributing / (double)s.neurons);
+                    percentage(s.computed, s.neurons), percentage(s.contributing, s.neurons));
+        if (s.compared > 0)
+            fprintf(stderr, "; %.1f %% needed: recall %.1f %%, precision %.1f %%",
+                    percentage(s.needed, s.neurons), percentage(s.found, s.needed),
+                    percentage(s.found, s.compared));
         fputc('\n', stderr);
     }
 }

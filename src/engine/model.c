@@ -170,6 +170,10 @@ static uint64_t count_parameters(const struct directory *dir) {
     return total;
 }
 
+float model_default_sparsity(const wisp_model *model) {
+    return 1 - model->plan.share;
+}
+
 static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank"};
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
@@ -181,6 +185,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .compute = model->int8 ? "int8" : "f32",
         .kernels = model->bert.kernels->name,
         .predictor = predictor_names[model->predictor],
+        .sparsity = model->predictor == WISP_PREDICTOR_LOWRANK ? model_default_sparsity(model) : 0,
         .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,

@@ -18,6 +18,9 @@ struct wisp_model {
     double load_start, load_seconds;
 };
 
+/* The share of neurons that a calibrated model leaves out unless told otherwise. */
+float model_default_sparsity(const wisp_model *model);
+
 /* Loads the model that `dir` describes, taking the directory over in every case. `start` is when
  * opening it began. */
 wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,

@@ -5,23 +5,51 @@
 
 enum { MAX_THREADS = 1024 };
 
-/* Room for the counts of each worker and, where a predictor asks for them, thresholds. */
-static wisp_status open_sparse(wisp_session *session, wisp_error *error) {
-    const struct bert *bert = &session->model->bert;
-    const size_t layers = bert->config.layers;
+/* Room for the counts of each worker. */
+static wisp_status open_counts(wisp_session *session, wisp_error *error) {
+    const size_t layers = session->model->bert.config.layers;
     for (uint32_t i = 0; i < session->n_workers; i++) {
         struct worker *worker = &session->workers[i];
         worker->counts = calloc(layers, sizeof *worker->counts);
         if (!worker->counts)
             return fail_memory(error, layers * sizeof *worker->counts);
     }
+    return WISP_OK;
+}
+
+static struct recall *recalls_of(const wisp_session *session, size_t layer) {
+    return session->recalls + layer * session->n_workers;
+}
+
+static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
+    const struct bert *bert = &session->model->bert;
+    const size_t layers = bert->config.layers, n = layers * session->n_workers;
+    session->recalls = calloc(n + 1, sizeof *session->recalls); /* never of 0 bytes */
+    if (!session->recalls)
+        return fail_memory(error, n * sizeof *session->recalls);
+    for (size_t l = 0; l < layers; l++)
+        for (uint32_t i = 0; i < session->n_workers; i++) {
+            struct recall *recall = recalls_of(session, l) + i;
+            TRY(recall_open(&bert->layer[l].sparse, recall, error));
+            session->workers[i].counts[l].recall = recall;
+        }
+    return WISP_OK;
+}
+
+/* What sparse layers need: thresholds, where a predictor asks for them. */
+static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *error) {
+    const struct bert *bert = &session->model->bert;
+    const size_t layers = bert->config.layers;
+    TRY(open_counts(session, error));
+    if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
+        TRY(open_recalls(session, error));
     if (session->model->predictor != WISP_PREDICTOR_LOWRANK)
         return WISP_OK;
     const size_t quads = bert->layer[0].sparse.up.quads;
     session->thresholds = calloc(layers * quads, sizeof *session->thresholds);
     if (!session->thresholds)
         return fail_memory(error, layers * quads * sizeof *session->thresholds);
-    return wisp_session_set_sparsity(session, 1 - session->model->plan.share, error);
+    return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
 }
 
 wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
@@ -45,7 +73,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->n_workers = threads;
     for (uint32_t i = 0; i < threads; i++)
         made->workers[i].trace.keeps_spans = options && options->trace;
-    const wisp_status status = open_sparse(made, error);
+    const wisp_status status = open_sparse(made, options && options->recall, error);
     if (status == WISP_OK)
         *session = made;
     else
@@ -74,14 +102,25 @@ bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
     *stats = (wisp_layer_stats){0};
     if (layer >= config->layers)
         return false;
+    const bool dense = session->model->predictor == WISP_PREDICTOR_DENSE;
     for (uint32_t i = 0; i < session->n_workers; i++) {
-        const struct sparse_counts *counts = &session->workers[i].counts[layer];
-        stats->tokens += counts->tokens;
+        const struct worker *worker = &session->workers[i];
+        const struct sparse_counts *counts = &worker->counts[layer];
+        stats->tokens += dense ? worker->stats.tokens : counts->tokens;
         stats->computed += QUAD * counts->computed;
         stats->contributing += QUAD * counts->contributing;
         stats->seconds += counts->seconds;
     }
     stats->neurons = stats->tokens * config->intermediate_size;
+    if (dense)
+        stats->computed = stats->contributing = stats->neurons;
+    if (session->recalls) {
+        const struct recall_totals totals =
+            recall_sum(recalls_of(session, layer), session->n_workers);
+        stats->compared = stats->computed;
+        stats->needed = QUAD * totals.needed;
+        stats->found = QUAD * totals.found;
+    }
     return true;
 }
 
@@ -96,6 +135,10 @@ void wisp_session_close(wisp_session *session) {
         trace_release(&session->workers[i].trace);
         free(session->workers[i].counts);
     }
+    const size_t n = session->recalls ? session->model->bert.config.layers * session->n_workers : 0;
+    for (size_t i = 0; i < n; i++)
+        recall_release(&session->recalls[i]);
+    free(session->recalls);
     free(session->thresholds);
     free(session);
 }

@@ -6,6 +6,7 @@
 
 #include "base/pool.h"
 #include "engine/model.h"
+#include "sparse/ffn_recall.h"
 
 /* What one thread of a session works with. */
 struct worker {
@@ -21,7 +22,8 @@ struct wisp_session {
     const wisp_model *model;
     struct pool *team;
     atomic_bool cancelled;
-    float *thresholds; /* [layers, quads]; NULL where the predictor is not lowrank */
+    float *thresholds;      /* [layers, quads]; NULL where the predictor is not lowrank */
+    struct recall *recalls; /* [layers, n_workers]; NULL where recall is not counted */
     uint32_t n_workers;
     struct worker workers[];
 };

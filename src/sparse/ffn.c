@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "sparse/ffn_recall.h"
 
 enum {
     /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both
@@ -165,6 +166,20 @@ static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
     }
 }
 
+/* All activations of n tokens, to compare with what was chosen. */
+static void count_recall(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
+                         struct scratch *s, struct recall *recall) {
+    const struct sparse_kernels *kernels = ffn->kernels->sparse;
+    const size_t quads = ffn->up.quads;
+    apply_rows(kernels, &ffn->up, s->q, n, s);
+    for (size_t t = 0; t < n; t++) {
+        kernels->activate(ffn->activation, s->sums + QUAD * t * quads, ffn->up.parameters, NULL,
+                          quads, &s->rows[t], s->values);
+        recall_count(recall, s->values, thresholds ? tile_list(ffn, s, t) : NULL,
+                     thresholds ? s->n[t] : quads);
+    }
+}
+
 /* The first half for n tokens, `at` the first of them: which quads are active, and their values as
  * bytes. */
 static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
@@ -173,8 +188,11 @@ static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, cons
     const size_t quads = ffn->up.quads;
     for (size_t t = 0; t < n; t++)
         kernels->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
-    if (thresholds) {
+    if (thresholds)
         predict(ffn, thresholds, n, s);
+    if (counts->recall)
+        count_recall(ffn, thresholds, n, s, counts->recall);
+    if (thresholds) {
         invert_lists(ffn, n, s);
         apply_chosen(ffn, s);
     } else {

@@ -70,6 +70,7 @@ struct sparse_counts {
     uint64_t computed;     /* quads whose activations were */
     uint64_t contributing; /* quads of those that were not 0 */
     double seconds;
+    struct recall *recall; /* to be counted too, at the price of a dense first half; or NULL */
 };
 
 /* x [tokens, hidden] to y [tokens, hidden]. `thresholds` NULL: all quads are computed. */

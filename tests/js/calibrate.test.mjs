@@ -53,6 +53,22 @@ describe('calibrate', () => {
     assert.ok(Math.abs(computed('0.5') - 0.5) < 0.1);
   });
 
+  test('embed --recall compares the predictor with all activations', () => {
+    /** @param {string} predictor @returns {number[][]} needed, recall and precision by layer */
+    const recall = (predictor) => {
+      const args = ['-m', output, '--predictor', predictor, '--recall'];
+      const { err } = wisp(['embed', ...args], lines.join('\n'));
+      const found = err.matchAll(/; ([\d.]+) % needed: recall ([\d.]+) %, precision ([\d.]+) %$/gm);
+      return [...found].map((numbers) => numbers.slice(1).map(Number));
+    };
+    const [exact, lowrank] = [recall('exact'), recall('lowrank')];
+    assert.equal(exact.length, 6);
+    assert.ok(exact.every(([needed, found, precise]) => found === 100 && precise === needed));
+    assert.equal(lowrank.length, 6);
+    assert.ok(lowrank.every(([, found, precise]) => found > 50 && found < 100 && precise > 30));
+    assert.deepEqual(recall('dense'), []);
+  });
+
   test('inspect draws its neurons', () => {
     const { out } = wisp(['inspect', '--neurons', output]);
     assert.equal(out.match(/<rect x/g)?.length, 6 * 384);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How many of the quads that a token needs are chosen for it.
+ *
+ * Needed is a quad whose contribution is not 0 (ReLU), or is among the largest fifth of the layer's
+ * (GELU), as in calibration's report; its size is the root of the summed squares of (activation -
+ * center) times the length of W_down's column, as int8 has them. Which are the largest fifth is
+ * known at the end only, so sizes are counted in bins less than 1 % wide. */
+#ifndef WISP_SPARSE_FFN_RECALL_H
+#define WISP_SPARSE_FFN_RECALL_H
+
+#include "sparse/ffn.h"
+
+/* Of one layer, for one thread. */
+struct recall {
+    size_t quads;
+    bool relu;
+    float *lengths; /* [4 quads], of W_down's columns as int8 */
+    bool *chosen;   /* [quads]: what one token's list says */
+    uint64_t *bins; /* [RECALL_BINS, 2]: quads of each size, and those chosen; bin 0: size 0 */
+};
+
+/* In quads. */
+struct recall_totals {
+    uint64_t needed;
+    uint64_t found; /* needed and chosen */
+};
+
+/* Released with recall_release, also after an error. */
+wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wisp_error *error);
+
+void recall_release(struct recall *recall);
+
+/* One token's values [4 quads], as `activate` gives them for all quads, and the n quads chosen for
+ * it; `quads` NULL: all are. */
+void recall_count(struct recall *recall, const float *values, const uint16_t *quads, size_t n);
+
+/* Over the n threads' counts of one layer. */
+struct recall_totals recall_sum(const struct recall *recalls, size_t n);
+
+#endif
