@@ -198,6 +198,41 @@ static void check_up_of_many(const struct where *w, const struct layer *l) {
     }
 }
 
+/* The dense product of the same rows, with scales of 1 and without zeros, has the same sums. */
+static void check_dense_sums(const struct where *w, const struct layer *l) {
+    enum { MOST = 20 };
+    const size_t k = quad_row_bytes(l->k), n = QUAD * l->quads, panel = w->set->int8_panel;
+    const size_t m = rng_range(&kernel_rng, 1, MOST), blocks = int8_blocks(k);
+    const int8_t *rows = packed_rows(l, l->parameters);
+    float *whole = allocate(n * k * sizeof *whole);
+    void *panels = allocate(packed_int8_bytes(n, k, panel));
+    float *ones = new_floats(m * blocks, FILL_ZERO), *zeros = new_floats(m * blocks + n, FILL_ZERO);
+    uint8_t *q = place(SLOT_Q, m * k);
+    int32_t *sums = place(SLOT_Y, m * n * sizeof *sums);
+    for (size_t i = 0; i < m * k; i++)
+        q[i] = (uint8_t)rng_below(&kernel_rng, 256);
+    for (size_t i = 0; i < m * blocks; i++)
+        ones[i] = 1;
+    for (size_t i = 0; i < n * k; i++)
+        whole[i] = quad_weight(rows, l->k, i / k, i % k);
+    pack_int8_whole(whole, k, n, k, panel, panels);
+    float *y = (float *)(void *)sums;
+    w->set->gemm_int8((struct quantised_rows){q, ones, zeros}, panels, zeros, y, n, m, n, k);
+    w->set->sparse->to_integers(y, m * n, sums);
+    expect_intact(w);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < l->quads; j++) {
+            const struct quad_use use = {(uint32_t)i, 0};
+            int32_t sum[QUAD];
+            w->set->sparse->up(q, rows + j * QUAD * k, &use, 1, l->k, sum);
+            expect_same_bits(w, "the dense product", sums + i * n + QUAD * j, sum, sizeof sum);
+        }
+    free(whole);
+    free(panels);
+    free(ones);
+    free(zeros);
+}
+
 static void check_compact(const struct where *w, const struct layer *l, const struct stages *want) {
     const float *values = copied(SLOT_X, want->values, QUAD * l->n * sizeof(float));
     uint16_t *kept = copied(SLOT_SCALE, l->list, l->n * sizeof *kept);
@@ -274,6 +309,7 @@ static void check_case(enum fill fill) {
         check_row(&where, &l, &want);
         check_up(&where, &l, &want);
         check_up_of_many(&where, &l);
+        check_dense_sums(&where, &l);
         check_compact(&where, &l, &want);
         check_down(&where, &l, &want);
     }

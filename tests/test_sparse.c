@@ -313,6 +313,133 @@ static void a_layer_is_its_mask_applied(void **state) {
     }
 }
 
+/* With its first half by the dense product or quad by quad: the same bits. */
+static void exact_is_lowrank_with_all_quads(void **state) {
+    (void)state;
+    enum { N = 45 };
+    float x[N * HIDDEN], y[2][N * HIDDEN], thresholds[64];
+    for (size_t i = 0; i < N * HIDDEN; i++)
+        x[i] = sinf((float)i);
+    for (size_t i = 0; i < 64; i++)
+        thresholds[i] = -1e30f;
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        const char *kernels;
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
+            for (int exact = 0; exact < 2; exact++) {
+                const wisp_predictor predictor =
+                    exact ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_LOWRANK;
+                wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, kernels);
+                const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+                struct sparse_counts counts = {0};
+                void *scratch =
+                    memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+                assert_non_null(scratch);
+                assert_true(f->up.quads <= 64 && (f->up.panels != NULL) == (exact != 0));
+                sparse_ffn_apply(f, exact ? NULL : thresholds, x, N, y[exact], scratch, &counts);
+                assert_int_equal(counts.computed, N * f->up.quads);
+                memory_free(scratch);
+                wisp_model_close(model);
+                if (exact)
+                    assert_memory_equal(y[0], y[1], sizeof y[0]);
+            }
+    }
+}
+
+/* Rows whose sums could be rounded by the dense product, which adds them as floats, stay with the
+ * kernels that add integers. */
+static void large_sums_stay_integers(void **state) {
+    (void)state;
+    static const struct tiny_shape wide_input = {640, 8, 1, 4, 16, BLOCK_F32};
+    for (int large = 0; large < 2; large++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        gguf_make(&file, &wide_input);
+        struct gguf_tensor *up = gguf_tensor(&file, "blk.0.ffn_up.weight");
+        const float one = 1;
+        for (size_t c = 0; large && c < wide_input.hidden; c++)
+            memcpy(up->data.data + c * sizeof one, &one, sizeof one);
+        gguf_write_bytes(&file, &bytes);
+        write_file("large.gguf", bytes.data, bytes.size);
+        wisp_model *model =
+            open_with(temporary_path("large.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL);
+        const struct quad_rows *rows = &model->bert.layer[0].sparse.up;
+        assert_true((rows->rows != NULL) == (large != 0) && (rows->panels == NULL) == (large != 0));
+        wisp_model_close(model);
+        gguf_release(&file);
+        bytes_release(&bytes);
+    }
+}
+
+static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, uint64_t length,
+                       uint64_t rows) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, suffix);
+    assert_true(file->n_tensors < GGUF_MAX_TENSORS);
+    struct gguf_tensor *tensor = &file->tensors[file->n_tensors++];
+    float *values = calloc(length * rows, sizeof *values);
+    assert_non_null(values);
+    tiny_values(name, values, length * rows);
+    *tensor = (struct gguf_tensor){.name_length = strlen(name),
+                                   .n_dims = rows > 1 ? 2 : 1,
+                                   .dims = {length, rows},
+                                   .type = BLOCK_F32};
+    bytes_put(&tensor->name, name, strlen(name));
+    bytes_put(&tensor->data, values, length * rows * sizeof *values);
+    free(values);
+}
+
+/* A predictor may have a rank above the layer's own sizes. */
+static void predictors_may_be_large(void **state) {
+    (void)state;
+    enum { RANK = 700 };
+    static const float share = 0.5f;
+    const struct tiny_shape *shape = &tiny_shape_q8_0;
+    const size_t n = shape->layers * shape->wide;
+    int32_t *order = calloc(n, sizeof *order);
+    float x[HIDDEN], y[HIDDEN], thresholds[64] = {0};
+    struct gguf file;
+    struct bytes bytes = {0}, shares = {0};
+    struct sparse_counts counts = {0};
+    gguf_make(&file, shape);
+    for (uint32_t l = 0; l < shape->layers; l++) {
+        add_tensor(&file, l, "ffn_predictor_p.weight", shape->hidden, RANK);
+        add_tensor(&file, l, "ffn_predictor_p.bias", RANK, 1);
+        add_tensor(&file, l, "ffn_predictor_q.weight", RANK, shape->wide / QUAD);
+        add_tensor(&file, l, "ffn_predictor_q.bias", shape->wide / QUAD, 1);
+        add_tensor(&file, l, "ffn_thresholds", shape->wide / QUAD, 1);
+    }
+    assert_non_null(order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int32_t)(i % shape->wide);
+    gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    bytes_put_u32(&shares, 6); /* f32 */
+    bytes_put_u64(&shares, 1);
+    bytes_put(&shares, &share, sizeof share);
+    gguf_set(&file, "wisp.sparse.shares", 9, shares.data, shares.size);
+    gguf_settle(&file);
+    gguf_write_bytes(&file, &bytes);
+    write_file("large.gguf", bytes.data, bytes.size);
+    wisp_model *model =
+        open_with(temporary_path("large.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+    assert_non_null(scratch);
+    assert_int_equal(f->rank, RANK);
+    for (size_t c = 0; c < HIDDEN; c++)
+        x[c] = sinf((float)c);
+    sparse_ffn_apply(f, thresholds, x, 1, y, scratch, &counts);
+    assert_true(counts.computed > 0 && counts.computed < f->up.quads);
+    memory_free(scratch);
+    wisp_model_close(model);
+    gguf_release(&file);
+    bytes_release(&bytes);
+    bytes_release(&shares);
+    free(order);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 static bool stop_at_once(void *context) {
@@ -420,6 +547,9 @@ int main(void) {
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
         cmocka_unit_test(a_layer_is_its_mask_applied),
+        cmocka_unit_test(exact_is_lowrank_with_all_quads),
+        cmocka_unit_test(large_sums_stay_integers),
+        cmocka_unit_test(predictors_may_be_large),
         cmocka_unit_test(cancelling_leaves_no_file),
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(malformed_plans_are_refused),

@@ -28,6 +28,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         const bool wins = calibrated && model->plan.share <= kernels->sparse_most_share;
         model->predictor = model->int8 && wins ? WISP_PREDICTOR_LOWRANK : WISP_PREDICTOR_DENSE;
     }
+    model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
     if (options->compute == WISP_COMPUTE_F32)

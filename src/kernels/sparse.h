@@ -26,6 +26,12 @@ static inline size_t quad_row_bytes(size_t k) {
     return (k + QUAD_CHUNK - 1) & ~(size_t)(QUAD_CHUNK - 1);
 }
 
+/* Weight c of row i of rows packed by pack_quad_rows, one quad after the other. */
+static inline int8_t quad_weight(const int8_t *packed, size_t k, size_t i, size_t c) {
+    const int8_t *quad = packed + i / QUAD * QUAD * quad_row_bytes(k);
+    return quad[(c / QUAD_CHUNK * QUAD + i % QUAD) * QUAD_CHUNK + c % QUAD_CHUNK];
+}
+
 /* For each quad 5 times 4 floats, one for each neuron: what turns its sums into its contribution.
  */
 struct quad_parameters {
@@ -58,6 +64,10 @@ struct sparse_kernels {
      * c of neuron j, for c < k. q [tokens, quad_row_bytes(k)]; w as pack_quad_rows lays it out. */
     void (*up)(const uint8_t *q, const int8_t *w, const struct quad_use *uses, size_t n, size_t k,
                int32_t *sums);
+
+    /* n whole numbers of a magnitude of at most 2^24 from floats to integers, which may take their
+     * place. */
+    void (*to_integers)(const float *values, size_t n, int32_t *integers);
 
     /* y[4 i + j] = bias + (row.scale * scale) * (sum - row.zero * sum of weights), by the
      * parameters of the quads; `quads` may be NULL. */

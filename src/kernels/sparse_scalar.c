@@ -36,9 +36,14 @@ static void up(const uint8_t *q, const int8_t *w, const struct quad_use *uses, s
             const uint8_t *row = q + uses[i].token * row_bytes;
             int32_t sum = 0;
             for (size_t c = 0; c < row_bytes; c++)
-                sum += row[c] * w[(c / QUAD_CHUNK * QUAD + j) * QUAD_CHUNK + c % QUAD_CHUNK];
+                sum += row[c] * quad_weight(w, k, j, c);
             sums[QUAD * uses[i].place + j] = sum;
         }
+}
+
+static void to_integers(const float *values, size_t n, int32_t *integers) {
+    for (size_t i = 0; i < n; i++)
+        integers[i] = (int32_t)values[i];
 }
 
 static float finished(int32_t sum, const struct quad_parameters *p, size_t j,
@@ -117,6 +122,7 @@ static void add_base(const int32_t *sums, int32_t shift, float scale, const floa
 const struct sparse_kernels sparse_scalar = {
     .quantise = quantise,
     .up = up,
+    .to_integers = to_integers,
     .finish = finish,
     .choose = choose,
     .activate = activate,

@@ -109,6 +109,14 @@ static void sparse_up(const uint8_t *q, const int8_t *w, const struct quad_use *
         up_some(q, w, uses + i, chunks, sums, 1);
 }
 
+static void sparse_to_integers(const float *values, size_t n, int32_t *integers) {
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vi_store(integers + i, vi_round(vf_load(values + i)));
+    for (; i < n; i++)
+        integers[i] = (int32_t)values[i];
+}
+
 /* ---- from sums to contributions ------------------------------------------------------------- */
 
 /* One field of the parameters of the next QUADS_PER_VECTOR quads of a list; `left` of them are. */
@@ -284,6 +292,7 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
 #define SPARSE_KERNELS(quantiser)                                                                  \
     {.quantise = quantiser,                                                                        \
      .up = sparse_up,                                                                              \
+     .to_integers = sparse_to_integers,                                                            \
      .finish = sparse_finish,                                                                      \
      .choose = sparse_choose,                                                                      \
      .activate = sparse_activate,                                                                  \

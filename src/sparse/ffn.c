@@ -27,7 +27,8 @@ struct active {
 struct scratch {
     struct quantised_row rows[TILE], inner[TILE]; /* x, and the predictor's hidden values */
     uint8_t *q, *inner_q;                         /* [TILE, ...]: their bytes */
-    int32_t *sums;         /* [TILE, 4 quads], then [hidden], padded to whole chunks */
+    int32_t *sums;         /* [TILE, 4 quads or rank], then [hidden], padded to whole chunks */
+    float *ones, *zeros;   /* as many as the dense product wants for a tile */
     float *values;         /* [4 quads] */
     float *logits;         /* [4 quads] */
     float *hidden_values;  /* [rank] */
@@ -56,10 +57,13 @@ static size_t quads_of(size_t rows) {
 static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, struct scratch *s) {
     unsigned char *at = start;
     const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
-    const size_t sums = larger(neurons, quad_row_bytes(hidden));
+    const size_t sums = larger(larger(neurons, round_up(rank, QUAD)), quad_row_bytes(hidden));
+    const size_t constants = larger(sums, TILE * int8_blocks(larger(hidden, rank)));
     const size_t sizes[] = {TILE * quad_row_bytes(hidden),
                             TILE * quad_row_bytes(rank),
                             TILE * sums * sizeof(int32_t),
+                            constants * sizeof(float),
+                            constants * sizeof(float),
                             neurons * sizeof(float),
                             neurons * sizeof(float),
                             round_up(rank, QUAD) * sizeof(float),
@@ -80,18 +84,24 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     s->q = places[0];
     s->inner_q = places[1];
     s->sums = (int32_t *)(void *)places[2];
-    s->values = (float *)(void *)places[3];
-    s->logits = (float *)(void *)places[4];
-    s->hidden_values = (float *)(void *)places[5];
-    s->tile_lists = (uint16_t *)(void *)places[6];
-    s->starts = (uint32_t *)(void *)places[7];
-    s->uses = (struct quad_use *)(void *)places[8];
-    s->active = (struct active *)(void *)places[9];
-    s->bytes = (int8_t *)places[10];
-    s->lists = (uint16_t *)(void *)places[11];
+    s->ones = (float *)(void *)places[3];
+    s->zeros = (float *)(void *)places[4];
+    s->values = (float *)(void *)places[5];
+    s->logits = (float *)(void *)places[6];
+    s->hidden_values = (float *)(void *)places[7];
+    s->tile_lists = (uint16_t *)(void *)places[8];
+    s->starts = (uint32_t *)(void *)places[9];
+    s->uses = (struct quad_use *)(void *)places[10];
+    s->active = (struct active *)(void *)places[11];
+    s->bytes = (int8_t *)places[12];
+    s->lists = (uint16_t *)(void *)places[13];
     for (size_t t = 0; t < TILE; t++) {
         s->rows[t].q = s->q + t * quad_row_bytes(hidden);
         s->inner[t].q = s->inner_q + t * quad_row_bytes(rank);
+    }
+    for (size_t i = 0; i < constants; i++) {
+        s->ones[i] = 1;
+        s->zeros[i] = 0;
     }
     return total;
 }
@@ -100,14 +110,24 @@ size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank) {
     return lay_out(NULL, hidden, wide, rank, NULL);
 }
 
-/* All of `rows` for n tokens: sums [n, 4 quads]. */
-static void apply_rows(const struct sparse_kernels *kernels, const struct quad_rows *rows,
-                       const uint8_t *q, size_t n, struct scratch *s) {
-    const size_t quad_bytes = QUAD * quad_row_bytes(rows->k);
+/* All of `rows` for n tokens: sums [n, 4 quads]. The dense product adds sums of blocks as floats,
+ * which are whole numbers that floats hold: with scales of 1, zeros and biases of 0 it is exact. */
+static void apply_rows(const struct kernels *kernels, const struct quad_rows *rows, uint8_t *q,
+                       size_t n, struct scratch *s) {
+    const size_t quad_bytes = QUAD * quad_row_bytes(rows->k), outputs = QUAD * rows->quads;
+    if (rows->panels) {
+        const struct quantised_rows x = {.q = q, .scale = s->ones, .zero = s->zeros};
+        float *values = (float *)(void *)s->sums;
+        kernels->gemm_int8(x, rows->panels, s->zeros, values, outputs, n, outputs,
+                           quad_row_bytes(rows->k));
+        kernels->sparse->to_integers(values, n * outputs, s->sums);
+        return;
+    }
     for (size_t t = 0; t < n; t++)
         s->uses[t] = (struct quad_use){(uint32_t)t, (uint32_t)(t * rows->quads)};
     for (size_t i = 0; i < rows->quads; i++)
-        kernels->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k, s->sums + QUAD * i);
+        kernels->sparse->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k,
+                            s->sums + QUAD * i);
 }
 
 static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s, size_t token) {
@@ -118,13 +138,13 @@ static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s
 static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
                     struct scratch *s) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    apply_rows(kernels, &ffn->p, s->q, n, s);
+    apply_rows(ffn->kernels, &ffn->p, s->q, n, s);
     for (size_t t = 0; t < n; t++) {
         kernels->finish(s->sums + QUAD * t * ffn->p.quads, ffn->p.parameters, NULL, ffn->p.quads,
                         &s->rows[t], s->hidden_values);
         kernels->quantise(s->hidden_values, NULL, ffn->rank, &s->inner[t]);
     }
-    apply_rows(kernels, &ffn->q, s->inner_q, n, s);
+    apply_rows(ffn->kernels, &ffn->q, s->inner_q, n, s);
     for (size_t t = 0; t < n; t++) {
         kernels->finish(s->sums + QUAD * t * ffn->q.quads, ffn->q.parameters, NULL, ffn->q.quads,
                         &s->inner[t], s->logits);
@@ -196,7 +216,7 @@ static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, cons
         invert_lists(ffn, n, s);
         apply_chosen(ffn, s);
     } else {
-        apply_rows(kernels, &ffn->up, s->q, n, s);
+        apply_rows(ffn->kernels, &ffn->up, s->q, n, s);
     }
     const int32_t *sums = s->sums;
     for (size_t t = 0; t < n; t++) {

@@ -5,8 +5,8 @@
  *
  * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU). Which
  * quads are computed is said by a low-rank predictor, Q (P x + p) + q against a threshold for each
- * quad; without thresholds all are, and those whose contribution rounds to nothing are left out of
- * the second half. A token's result depends on nothing but the token: sums are exact integers.
+ * quad; a layer loaded as exact computes all, by the dense product, and leaves those whose
+ * contribution rounds to nothing out of the second half. A token's result depends on nothing but the token: sums are exact integers.
  * Sources: the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the rest. */
 #ifndef WISP_SPARSE_FFN_H
 #define WISP_SPARSE_FFN_H
@@ -15,10 +15,12 @@
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
 
-/* Rows that all see the same input, packed in fours. */
+/* Rows that all see the same input: packed in fours where tokens choose among them, or for the
+ * dense product, which gives the same sums faster, where each token takes them all. */
 struct quad_rows {
     size_t quads, k;
-    int8_t *rows;
+    int8_t *rows; /* or NULL */
+    void *panels; /* or NULL */
     struct quad_parameters *parameters; /* [quads] */
 };
 
@@ -45,6 +47,7 @@ struct sparse_plan {
     size_t levels;
     float shares[32]; /* [levels]: of quads computed, rising */
     float share;      /* unless told otherwise */
+    bool exact;       /* all quads are computed: no predictor is wanted */
 };
 
 /* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
@@ -52,7 +55,7 @@ struct sparse_plan {
 wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
                              struct sparse_plan *plan, wisp_error *error);
 
-/* Packs layer `index`. A model without a plan can only be run without thresholds. */
+/* Packs layer `index`, with its predictor unless the plan is exact or has no levels. */
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                             const struct sparse_plan *plan, size_t index, size_t hidden,
                             size_t wide, bool relu, const struct kernels *kernels,
@@ -73,7 +76,8 @@ struct sparse_counts {
     struct recall *recall; /* to be counted too, at the price of a dense first half; or NULL */
 };
 
-/* x [tokens, hidden] to y [tokens, hidden]. `thresholds` NULL: all quads are computed. */
+/* x [tokens, hidden] to y [tokens, hidden]. `thresholds` [quads]; NULL where the layer has no
+ * predictor: all quads are computed. */
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts);
 

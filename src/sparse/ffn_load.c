@@ -146,6 +146,44 @@ static wisp_status hold_rows(const struct loader *l, struct quad_rows *rows, siz
     return rows->parameters ? WISP_OK : WISP_ERROR_MEMORY;
 }
 
+/* Whether the sums of the rows' products with bytes, and parts of these sums, are whole numbers
+ * that a float holds. */
+static bool floats_hold_sums(const struct quad_rows *rows) {
+    enum { LARGEST_BYTE = 255, LARGEST_WHOLE = 1 << 24 };
+    const size_t row_bytes = quad_row_bytes(rows->k);
+    for (size_t i = 0; i < QUAD * rows->quads; i++) {
+        size_t sum = 0;
+        for (size_t c = 0; c < row_bytes; c++)
+            sum += (size_t)abs(quad_weight(rows->rows, rows->k, i, c));
+        if (sum > LARGEST_WHOLE / LARGEST_BYTE)
+            return false;
+    }
+    return true;
+}
+
+/* Packs rows, of which each token takes all, anew for the dense product, if that is as exact. */
+static wisp_status use_dense_product(const struct loader *l, struct quad_rows *rows) {
+    const size_t n = QUAD * rows->quads, k = quad_row_bytes(rows->k);
+    const size_t panel = l->ffn->kernels->int8_panel;
+    if (!floats_hold_sums(rows))
+        return WISP_OK;
+    float *w = memory_allocate(n * k * sizeof *w);
+    rows->panels = w ? hold(l, packed_int8_bytes(n, k, panel)) : NULL;
+    if (!rows->panels) {
+        memory_free(w);
+        return fail_memory(l->error, n * k * sizeof *w);
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < k; c++)
+            w[i * k + c] = quad_weight(rows->rows, rows->k, i, c);
+    pack_int8_whole(w, k, n, k, panel, rows->panels);
+    memory_free(w);
+    memory_free(rows->rows);
+    rows->rows = NULL;
+    l->ffn->bytes -= n * k;
+    return WISP_OK;
+}
+
 /* `w` [n, k] and `bias` [n] in their own order, padded with rows of 0. */
 static wisp_status pack_plain(const struct loader *l, const float *w, const float *bias, size_t n,
                               size_t k, struct quad_rows *rows) {
@@ -163,7 +201,7 @@ static wisp_status pack_plain(const struct loader *l, const float *w, const floa
     }
     memory_free(none);
     l->ffn->bytes -= k * sizeof *none;
-    return status;
+    return status == WISP_OK ? use_dense_product(l, rows) : status;
 }
 
 static void divide_columns(float *w, size_t rows, size_t k, const float *by) {
@@ -331,8 +369,10 @@ static wisp_status load_all(const struct loader *l, const struct sparse_plan *pl
         status = load_up(l, none);
     if (status == WISP_OK)
         status = load_down(l);
-    if (status == WISP_OK && plan->levels)
+    if (status == WISP_OK && plan->levels && !plan->exact)
         status = load_predictor(l, plan->levels);
+    else if (status == WISP_OK)
+        status = use_dense_product(l, &f->up);
     memory_free(none);
     return status;
 }
@@ -361,6 +401,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
 
 static void release_rows(struct quad_rows *rows) {
     memory_free(rows->rows);
+    memory_free(rows->panels);
     memory_free(rows->parameters);
 }
 
