@@ -145,6 +145,7 @@ void free_quantised(struct quantised_rows rows);
 
 /* kernel_gemm_f32.c */
 void test_pack_f32(void **state);
+void test_set_packing(void **state);
 void test_gemm_f32_small_shapes(void **state);
 void test_gemm_f32_every_k(void **state);
 void test_gemm_f32_random_shapes(void **state);

@@ -37,6 +37,35 @@ static void check_pack_f32(size_t n, size_t k, size_t panel) {
     free(wt);
 }
 
+/* What each set's own packing makes of rows and of columns is what pack_f32 makes of them. */
+static void check_set_packing(const struct kernels *set, size_t n, size_t k) {
+    const size_t floats = packed_f32_floats(n, k, set->f32_panel);
+    const size_t ld = k + rng_below(&kernel_rng, 4), ldt = n + rng_below(&kernel_rng, 4);
+    float *w = new_floats(n * k, FILL_SPECIAL), *wt = new_floats(n * k, FILL_SPECIAL);
+    float *want = allocate(floats * sizeof *want);
+    const struct where where = {GEMM_F32, set, 0, n, k, FILL_SPECIAL};
+    float *packed = place(SLOT_W, floats * sizeof *packed);
+    pack_f32(w, k, n, k, set->f32_panel, want);
+    set->pack_f32(place_rows(SLOT_X, w, n, k, ld), ld, n, k, packed);
+    expect_same_bits(&where, "rows packed otherwise", packed, want, floats * sizeof *want);
+    pack_f32_transposed(wt, n, n, k, set->f32_panel, want);
+    set->pack_f32_transposed(place_rows(SLOT_BIAS, wt, k, n, ldt), ldt, n, k, packed);
+    expect_same_bits(&where, "columns packed otherwise", packed, want, floats * sizeof *want);
+    expect_intact(&where);
+    free(w);
+    free(wt);
+    free(want);
+}
+
+void test_set_packing(void **state) {
+    (void)state;
+    for (size_t s = 0; kernels_at(s); s++)
+        for (size_t n = 1; n <= 70; n++) {
+            check_set_packing(kernels_at(s), n, rng_range(&kernel_rng, 1, 40));
+            check_set_packing(kernels_at(s), rng_range(&kernel_rng, 1, 150), n);
+        }
+}
+
 void test_pack_f32(void **state) {
     (void)state;
     static const size_t panels[] = {1, 4, 8, 16, 32, 64};

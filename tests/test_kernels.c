@@ -32,6 +32,7 @@ static int run_all(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_pack_f32),
+        cmocka_unit_test(test_set_packing),
         cmocka_unit_test(test_pack_int8),
         cmocka_unit_test(test_gemm_f32_small_shapes),
         cmocka_unit_test(test_gemm_f32_every_k),

@@ -11,8 +11,14 @@ enum { QUERY_ROWS = 32 };
 struct scratch {
     float *keys;   /* packed: an output for each token, head_size inputs */
     float *values; /* packed: an output for each of head_size, an input for each token */
-    float *scores; /* [QUERY_ROWS, tokens] */
+    float *scores; /* [QUERY_ROWS, score_columns(tokens)] */
 };
+
+/* A row of scores fills whole vectors: the end of one that is stored in part would else hold up
+ * loads from the beginning of the next. */
+static size_t score_columns(size_t tokens) {
+    return round_up(tokens, 16);
+}
 
 static size_t key_floats(const struct kernels *kernels, size_t tokens, size_t head_size) {
     return round_up(packed_f32_floats(tokens, head_size, kernels->f32_panel), 16);
@@ -24,23 +30,25 @@ static size_t value_floats(const struct kernels *kernels, size_t tokens, size_t 
 
 size_t attention_scratch_bytes(const struct kernels *kernels, size_t tokens, size_t head_size) {
     return (key_floats(kernels, tokens, head_size) + value_floats(kernels, tokens, head_size) +
-            round_up(QUERY_ROWS * tokens, 16)) *
+            QUERY_ROWS * score_columns(tokens)) *
            sizeof(float);
 }
 
 static void attend_head(const struct kernels *kernels, const struct attention_shape *shape,
                         const float *q, const float *k, const float *v, float *context,
                         size_t tokens, const struct scratch *s) {
-    const size_t size = shape->head_size, ld = shape->ld_qkv;
+    const size_t size = shape->head_size, ld = shape->ld_qkv, ld_scores = score_columns(tokens);
     const float scale = 1 / sqrtf((float)size);
-    pack_f32(k, ld, tokens, size, kernels->f32_panel, s->keys);
-    pack_f32_transposed(v, ld, size, tokens, kernels->f32_panel, s->values);
+    kernels->pack_f32(k, ld, tokens, size, s->keys);
+    kernels->pack_f32_transposed(v, ld, size, tokens, s->values);
     for (size_t first = 0; first < tokens; first += QUERY_ROWS) {
         const size_t rows = tokens - first < QUERY_ROWS ? tokens - first : QUERY_ROWS;
-        kernels->gemm_f32(q + first * ld, ld, s->keys, NULL, s->scores, tokens, rows, tokens, size);
-        kernels->softmax(s->scores, tokens, rows, tokens, scale);
-        kernels->gemm_f32(s->scores, tokens, s->values, NULL, context + first * shape->ld_context,
-                          shape->ld_context, rows, size, tokens);
+        kernels->gemm_f32(q + first * ld, ld, s->keys, NULL, s->scores, ld_scores, rows, tokens,
+                          size);
+        kernels->softmax(s->scores, ld_scores, rows, tokens, scale);
+        kernels->gemm_f32(s->scores, ld_scores, s->values, NULL,
+                          context + first * shape->ld_context, shape->ld_context, rows, size,
+                          tokens);
     }
 }
 

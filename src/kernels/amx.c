@@ -20,6 +20,8 @@ enum { DOWN_VECTORS = 24, UP_TOKENS = 8, SPARSE_MOST_PERCENT = 0 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/pack_template.h"
+
 #include "kernels/gemm_dot_template.h"
 
 enum {

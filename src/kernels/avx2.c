@@ -12,6 +12,8 @@ enum { DOWN_VECTORS = 12, UP_TOKENS = 2, SPARSE_MOST_PERCENT = 80 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/pack_template.h"
+
 #include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_avx2 = KERNELS_WITH_UNSIGNED("avx2");

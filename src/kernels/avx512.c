@@ -12,6 +12,8 @@ enum { DOWN_VECTORS = 24, UP_TOKENS = 8, SPARSE_MOST_PERCENT = 80 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/pack_template.h"
+
 #include "kernels/gemm_dot_template.h"
 
 const struct kernels kernels_avx512 = KERNELS_WITH_UNSIGNED("avx512");

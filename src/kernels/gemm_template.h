@@ -135,6 +135,8 @@ ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const float
      .f32_panel = F32_PANEL,                                                                       \
      .int8_panel = INT8_PANEL,                                                                     \
      .signed_activations = signed_values,                                                          \
+     .pack_f32 = pack_rows,                                                                        \
+     .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
      .quantise = quantiser,                                                                        \
      .gemm_int8 = int8_product,                                                                    \

@@ -45,6 +45,10 @@ struct kernels {
     size_t int8_panel;
     int signed_activations; /* q runs over -128..127 rather than 0..255 */
 
+    /* As the functions below, for panels of f32_panel. */
+    void (*pack_f32)(const float *w, size_t ldw, size_t n, size_t k, float *packed);
+    void (*pack_f32_transposed)(const float *wt, size_t ldw, size_t n, size_t k, float *packed);
+
     /* y[i, j] = bias[j] + sum over c of x[i, c] w[j, c], for i < m, j < n, c < k, in order of c.
      * x [m, ldx]; w packed by pack_f32 with f32_panel; bias [n] or NULL; y [m, ldy], of which n
      * columns are written. No alignment is asked for; y may not overlap the inputs. */

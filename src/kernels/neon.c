@@ -12,6 +12,8 @@ enum { DOWN_VECTORS = 24, UP_TOKENS = 4, SPARSE_MOST_PERCENT = 50 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/pack_template.h"
+
 #include "kernels/gemm_dot_template.h"
 
 const struct kernels kernels_neon = KERNELS_WITH_SIGNED("neon");

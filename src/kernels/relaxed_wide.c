@@ -14,6 +14,8 @@ enum { DOWN_VECTORS = 8, UP_TOKENS = 1, SPARSE_MOST_PERCENT = 80 };
 
 #include "kernels/gemm_template.h"
 
+#include "kernels/pack_template.h"
+
 #include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_relaxed_wide = KERNELS_WITH_UNSIGNED("relaxed-wide");

@@ -132,41 +132,41 @@ static float row_max(const float *x, size_t n) {
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES)
         largest = vf_max(largest, vf_load(x + i));
-    float result = vf_largest(largest);
-    for (; i < n; i++)
-        result = x[i] > result ? x[i] : result;
-    return result;
+    if (i < n)
+        largest = vf_max(largest, vf_first(vf_load_n(x + i, n - i), n - i, largest));
+    return vf_largest(largest);
 }
 
-/* Subtracts first: what is multiplied is then never above 0, however large the scores are. */
-static float row_exp_and_sum(float *x, size_t n, float largest, float scale) {
-    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(largest);
-    vf sum = vf_set1(0);
+/* 2^((x - top) by): subtracts first, so that what is multiplied is never above 0, however large the
+ * scores are. */
+ALWAYS_INLINE vf softmax_power(vf x, vf top, vf by) {
+    return exp2_of(vf_mul(vf_sub(x, top), by));
+}
+
+static void softmax_row(float *x, size_t n, float scale) {
+    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(row_max(x, n));
+    vf sum = vf_set1(0), tail = sum;
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf e = exp2_of(vf_mul(vf_sub(vf_load(x + i), top), by));
-        vf_store(x + i, e);
-        sum = vf_add(sum, e);
+        const vf power = softmax_power(vf_load(x + i), top, by);
+        vf_store(x + i, power);
+        sum = vf_add(sum, power);
     }
-    float total = vf_sum(sum);
-    if (i < n) {
-        vf_store_n(x + i, exp2_of(vf_mul(vf_sub(vf_load_n(x + i, n - i), top), by)), n - i);
-        for (; i < n; i++)
-            total += x[i];
+    const size_t whole = i;
+    if (whole < n) {
+        tail = softmax_power(vf_load_n(x + whole, n - whole), top, by);
+        sum = vf_add(sum, vf_first(tail, n - whole, vf_set1(0)));
     }
-    return total;
+    const vf inverse = vf_set1(1 / vf_sum(sum));
+    for (i = 0; i < whole; i += VF_LANES)
+        vf_store(x + i, vf_mul(vf_load(x + i), inverse));
+    if (whole < n)
+        vf_store_n(x + whole, vf_mul(tail, inverse), n - whole);
 }
 
 static void rows_softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
-    for (size_t row = 0; row < m; row++, x += ld) {
-        const float sum = row_exp_and_sum(x, n, row_max(x, n), scale);
-        const vf inverse = vf_set1(1 / sum);
-        size_t i = 0;
-        for (; i + VF_LANES <= n; i += VF_LANES)
-            vf_store(x + i, vf_mul(vf_load(x + i), inverse));
-        if (i < n)
-            vf_store_n(x + i, vf_mul(vf_load_n(x + i, n - i), inverse), n - i);
-    }
+    for (size_t row = 0; row < m; row++)
+        softmax_row(x + row * ld, n, scale);
 }
 
 /* ---- quantisation --------------------------------------------------------------------------- */

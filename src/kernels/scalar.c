@@ -132,10 +132,20 @@ static float dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
+static void pack(const float *w, size_t ldw, size_t n, size_t k, float *packed) {
+    pack_f32(w, ldw, n, k, PANEL, packed);
+}
+
+static void pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float *packed) {
+    pack_f32_transposed(wt, ldw, n, k, PANEL, packed);
+}
+
 const struct kernels kernels_scalar = {
     .name = "scalar",
     .f32_panel = PANEL,
     .int8_panel = PANEL,
+    .pack_f32 = pack,
+    .pack_f32_transposed = pack_transposed,
     .gemm_f32 = gemm_f32,
     .quantise = quantise,
     .gemm_int8 = gemm_int8,

@@ -73,6 +73,17 @@ ALWAYS_INLINE vf vf_abs(vf x) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
 }
 
+ALWAYS_INLINE vf vf_first(vf x, size_t n, vf rest) {
+    return _mm256_blendv_ps(rest, x, _mm256_castsi256_ps(first_lanes(n)));
+}
+
+ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
+    /* Unpacking works in halves. */
+    const __m256 even = _mm256_unpacklo_ps(a, b), odd = _mm256_unpackhi_ps(a, b);
+    *low = _mm256_permute2f128_ps(even, odd, 0x20);
+    *high = _mm256_permute2f128_ps(even, odd, 0x31);
+}
+
 ALWAYS_INLINE float vf_sum(vf x) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));

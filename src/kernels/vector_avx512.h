@@ -63,6 +63,17 @@ ALWAYS_INLINE vf vf_abs(vf x) {
     return _mm512_abs_ps(x);
 }
 
+ALWAYS_INLINE vf vf_first(vf x, size_t n, vf rest) {
+    return _mm512_mask_mov_ps(rest, first_lanes(n), x);
+}
+
+ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
+    const vi first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const vi last = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    *low = _mm512_permutex2var_ps(a, first, b);
+    *high = _mm512_permutex2var_ps(a, last, b);
+}
+
 ALWAYS_INLINE float vf_sum(vf x) {
     return _mm512_reduce_add_ps(x);
 }

@@ -22,15 +22,22 @@ ALWAYS_INLINE void vf_store(float *p, vf x) {
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
     if (n == VF_LANES)
         return vf_load(p);
-    float lanes[VF_LANES] = {0};
-    memcpy(lanes, p, n * sizeof *p);
-    return vf_load(lanes);
+    if (n == 1)
+        return vld1q_lane_f32(p, vdupq_n_f32(0), 0);
+    const float32x4_t two = vcombine_f32(vld1_f32(p), vdup_n_f32(0));
+    return n == 2 ? two : vld1q_lane_f32(p + 2, two, 2);
 }
 
 ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
-    float lanes[VF_LANES];
-    vf_store(lanes, x);
-    memcpy(p, lanes, n * sizeof *p);
+    if (n == VF_LANES)
+        vf_store(p, x);
+    else if (n == 1)
+        vst1q_lane_f32(p, x, 0);
+    else {
+        vst1_f32(p, vget_low_f32(x));
+        if (n == 3)
+            vst1q_lane_f32(p + 2, x, 2);
+    }
 }
 
 ALWAYS_INLINE vf vf_set1(float x) {
@@ -63,6 +70,16 @@ ALWAYS_INLINE vf vf_max(vf a, vf b) {
 
 ALWAYS_INLINE vf vf_abs(vf x) {
     return vabsq_f32(x);
+}
+
+ALWAYS_INLINE vf vf_first(vf x, size_t n, vf rest) {
+    static const int32_t lane[] = {0, 1, 2, 3};
+    return vbslq_f32(vcltq_s32(vld1q_s32(lane), vdupq_n_s32((int32_t)n)), x, rest);
+}
+
+ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
+    *low = vzip1q_f32(a, b);
+    *high = vzip2q_f32(a, b);
 }
 
 ALWAYS_INLINE float vf_sum(vf x) {

@@ -23,21 +23,22 @@ ALWAYS_INLINE void vf_store(float *p, vf x) {
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) {
     if (n == VF_LANES)
         return vf_load(p);
-    float lanes[VF_LANES] = {0};
-    for (size_t i = 0; i < n; i++)
-        lanes[i] = p[i];
-    return vf_load(lanes);
+    if (n == 1)
+        return wasm_v128_load32_zero(p);
+    const vf two = wasm_v128_load64_zero(p);
+    return n == 2 ? two : wasm_v128_load32_lane(p + 2, two, 2);
 }
 
 ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
-    if (n == VF_LANES) {
+    if (n == VF_LANES)
         vf_store(p, x);
-        return;
+    else if (n == 1)
+        wasm_v128_store32_lane(p, x, 0);
+    else {
+        wasm_v128_store64_lane(p, x, 0);
+        if (n == 3)
+            wasm_v128_store32_lane(p + 2, x, 2);
     }
-    float lanes[VF_LANES];
-    vf_store(lanes, x);
-    for (size_t i = 0; i < n; i++)
-        p[i] = lanes[i];
 }
 
 ALWAYS_INLINE vf vf_set1(float x) {
@@ -75,6 +76,16 @@ ALWAYS_INLINE vf vf_max(vf a, vf b) {
 
 ALWAYS_INLINE vf vf_abs(vf x) {
     return wasm_f32x4_abs(x);
+}
+
+ALWAYS_INLINE vf vf_first(vf x, size_t n, vf rest) {
+    const v128_t lane = wasm_i32x4_const(0, 1, 2, 3);
+    return wasm_v128_bitselect(x, rest, wasm_i32x4_lt(lane, wasm_i32x4_splat((int32_t)n)));
+}
+
+ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
+    *low = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5);
+    *high = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
 }
 
 ALWAYS_INLINE vf swap_pairs(vf x) {

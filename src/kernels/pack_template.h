@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Packing of f32 weights over the vector operations of an instruction set: what attention does to
+ * each text's keys and values. */
+
+/* Rows into columns by perfect shuffles: after each, what lay half the rows apart lies side by
+ * side. */
+ALWAYS_INLINE void transpose(vf *rows) {
+    UNROLL
+    for (int lanes = VF_LANES; lanes > 1; lanes /= 2) {
+        vf mixed[VF_LANES];
+        UNROLL
+        for (int i = 0; i < VF_LANES / 2; i++)
+            vf_zip(rows[i], rows[i + VF_LANES / 2], &mixed[2 * i], &mixed[2 * i + 1]);
+        UNROLL
+        for (int i = 0; i < VF_LANES; i++)
+            rows[i] = mixed[i];
+    }
+}
+
+/* `columns` columns of up to VF_LANES rows; the rows that are missing count as 0. */
+ALWAYS_INLINE void pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
+                               float *packed) {
+    vf square[VF_LANES];
+    UNROLL
+    for (int i = 0; i < VF_LANES; i++)
+        square[i] = (size_t)i < rows ? vf_load_n(w + (size_t)i * ldw, columns) : vf_set1(0);
+    transpose(square);
+    UNROLL
+    for (int i = 0; i < VF_LANES; i++)
+        if ((size_t)i < columns)
+            vf_store(packed + (size_t)i * F32_PANEL, square[i]);
+}
+
+static void pack_rows(const float *w, size_t ldw, size_t n, size_t k, float *packed) {
+    for (size_t first = 0; first < n; first += F32_PANEL, packed += F32_PANEL * k)
+        for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
+            const size_t row = first + v, rows = row < n ? n - row : 0;
+            const float *from = rows ? w + row * ldw : w;
+            size_t c = 0;
+            for (; c + VF_LANES <= k && rows >= VF_LANES; c += VF_LANES)
+                pack_square(from + c, ldw, VF_LANES, VF_LANES, packed + c * F32_PANEL + v);
+            for (; c < k; c += VF_LANES)
+                pack_square(from + c, ldw, rows, k - c < VF_LANES ? k - c : VF_LANES,
+                            packed + c * F32_PANEL + v);
+        }
+}
+
+static void pack_columns(const float *wt, size_t ldw, size_t n, size_t k, float *packed) {
+    for (size_t first = 0; first < n; first += F32_PANEL)
+        for (size_t c = 0; c < k; c++, packed += F32_PANEL) {
+            const float *from = wt + c * ldw + first;
+            UNROLL
+            for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
+                const size_t left = n - first > v ? n - first - v : 0;
+                vf_store(packed + v, left >= VF_LANES ? vf_load(from + v)
+                                     : left > 0       ? vf_load_n(from + v, left)
+                                                      : vf_set1(0));
+            }
+        }
+}
