@@ -7,45 +7,76 @@
 /* erf-exact GELU as max(x, 0) - h(|x|) with h(u) = u erfc(u / sqrt 2) / 2, which has left 1e-7 at
  * u = 5.5. Minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's iteration:
  * error 1.2e-7, and 4e-7 after rounding. */
-static inline vf gelu_of(vf x) {
-    static const float c[] = {
-        0.0081943804f,  -0.0605777502f, 0.1912619025f, -0.3086897731f, 0.1789810508f, 0.2605161667f,
-        -0.6286078691f, 0.4592227638f,  0.1525606960f, -0.5440987945f, 0.2695961893f, 0.2308407873f,
-        -0.2537053823f, -0.0364081189f, 0.0968958512f, -0.0008053257f, -0.0151767945f};
-    const vf u = vf_min(vf_abs(x), vf_set1(5.5f));
-    const vf t = vf_fma(u, vf_set1(1 / 2.75f), vf_set1(-1));
-    vf h = vf_set1(c[16]);
-    for (int i = 15; i >= 0; i--)
-        h = vf_fma(h, t, vf_set1(c[i]));
-    return vf_sub(vf_max(x, vf_set1(0)), h);
+enum { GELU_VECTORS = 2 };
+enum { GELU_DEGREE = 16, GELU_LIMIT = GELU_DEGREE + 1, GELU_SCALE, GELU_TERMS };
+static const float gelu_terms[GELU_TERMS] = {
+    0.0081943804f,  -0.0605777502f, 0.1912619025f,  -0.3086897731f, 0.1789810508f,
+    0.2605161667f,  -0.6286078691f, 0.4592227638f,  0.1525606960f,  -0.5440987945f,
+    0.2695961893f,  0.2308407873f,  -0.2537053823f, -0.0364081189f, 0.0968958512f,
+    -0.0008053257f, -0.0151767945f, 5.5f,           1 / 2.75f};
+
+/* `count` vectors at a time, which share the constants. */
+ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
+    vf t[GELU_VECTORS], h[GELU_VECTORS];
+    UNROLL
+    for (int v = 0; v < count; v++) {
+        const vf u = vf_min(vf_abs(x[v]), vf_set1(terms[GELU_LIMIT]));
+        t[v] = vf_fma(u, vf_set1(terms[GELU_SCALE]), vf_set1(-1));
+        h[v] = vf_set1(terms[GELU_DEGREE]);
+    }
+    UNROLL
+    for (int i = GELU_DEGREE - 1; i >= 0; i--) {
+        const vf term = vf_set1(terms[i]);
+        UNROLL
+        for (int v = 0; v < count; v++)
+            h[v] = vf_fma(h[v], t[v], term);
+    }
+    UNROLL
+    for (int v = 0; v < count; v++)
+        x[v] = vf_sub(vf_max(x[v], vf_set1(0)), h[v]);
 }
 
-/* Added to a number of magnitude below 2^22, it leaves the nearest whole number, ties to even, in
- * the low bits of the sum. */
-#define ROUNDER 12582912.0f
+/* 2^r for r in [-1/2, 1/2]: minimax polynomial of degree 5, fitted by Lawson's iteration. The
+ * rounder, added to a number of magnitude below 2^22, leaves the nearest whole number, ties to
+ * even, in the low bits of the sum. */
+enum { EXP2_DEGREE = 5, EXP2_LEAST = EXP2_DEGREE + 1, EXP2_ROUNDER, EXP2_TERMS };
+static const float exp2_terms[EXP2_TERMS] = {
+    1,    0.6931469440f, 0.2402212024f, 0.0555071309f, 0.0096755419f, 0.0013276472f,
+    -126, 12582912.0f};
 
 /* 2^x for x <= 0, relative error 2e-7; below -126 it is 2^-126, which is as good as 0. Splits x
- * into a whole number and a rest in [-1/2, 1/2], whose power is a minimax polynomial of degree 5,
- * fitted by Lawson's iteration. */
-static inline vf exp2_of(vf x) {
-    const vf clamped = vf_max(x, vf_set1(-126));
-    const vf whole = vf_add(clamped, vf_set1(ROUNDER));
-    const vf r = vf_sub(clamped, vf_sub(whole, vf_set1(ROUNDER)));
-    vf p = vf_set1(0.0013276472f);
-    p = vf_fma(p, r, vf_set1(0.0096755419f));
-    p = vf_fma(p, r, vf_set1(0.0555071309f));
-    p = vf_fma(p, r, vf_set1(0.2402212024f));
-    p = vf_fma(p, r, vf_set1(0.6931469440f));
-    p = vf_fma(p, r, vf_set1(1));
+ * into a whole number and a rest. */
+ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
+    const vf rounder = vf_set1(terms[EXP2_ROUNDER]);
+    const vf clamped = vf_max(x, vf_set1(terms[EXP2_LEAST]));
+    const vf whole = vf_add(clamped, rounder);
+    const vf r = vf_sub(clamped, vf_sub(whole, rounder));
+    vf p = vf_set1(terms[EXP2_DEGREE]);
+    UNROLL
+    for (int i = EXP2_DEGREE - 1; i >= 0; i--)
+        p = vf_fma(p, r, vf_set1(terms[i]));
     return vf_scale2(p, vi_bits(whole));
 }
 
 static void rows_gelu(float *x, size_t n) {
+    const float *terms = vf_table(gelu_terms);
     size_t i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES)
-        vf_store(x + i, gelu_of(vf_load(x + i)));
-    if (i < n)
-        vf_store_n(x + i, gelu_of(vf_load_n(x + i, n - i)), n - i);
+    for (; i + GELU_VECTORS * VF_LANES <= n; i += GELU_VECTORS * VF_LANES) {
+        vf some[GELU_VECTORS];
+        UNROLL
+        for (int v = 0; v < GELU_VECTORS; v++)
+            some[v] = vf_load(x + i + v * VF_LANES);
+        gelu_of(some, GELU_VECTORS, terms);
+        UNROLL
+        for (int v = 0; v < GELU_VECTORS; v++)
+            vf_store(x + i + v * VF_LANES, some[v]);
+    }
+    for (; i < n; i += VF_LANES) {
+        const size_t lanes = n - i < VF_LANES ? n - i : VF_LANES;
+        vf some = vf_load_n(x + i, lanes);
+        gelu_of(&some, 1, terms);
+        vf_store_n(x + i, some, lanes);
+    }
 }
 
 static void rows_relu(float *x, size_t n) {
@@ -139,22 +170,23 @@ static float row_max(const float *x, size_t n) {
 
 /* 2^((x - top) by): subtracts first, so that what is multiplied is never above 0, however large the
  * scores are. */
-ALWAYS_INLINE vf softmax_power(vf x, vf top, vf by) {
-    return exp2_of(vf_mul(vf_sub(x, top), by));
+ALWAYS_INLINE vf softmax_power(vf x, vf top, vf by, const float *terms) {
+    return exp2_of(vf_mul(vf_sub(x, top), by), terms);
 }
 
 static void softmax_row(float *x, size_t n, float scale) {
+    const float *terms = vf_table(exp2_terms);
     const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(row_max(x, n));
     vf sum = vf_set1(0), tail = sum;
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf power = softmax_power(vf_load(x + i), top, by);
+        const vf power = softmax_power(vf_load(x + i), top, by, terms);
         vf_store(x + i, power);
         sum = vf_add(sum, power);
     }
     const size_t whole = i;
     if (whole < n) {
-        tail = softmax_power(vf_load_n(x + whole, n - whole), top, by);
+        tail = softmax_power(vf_load_n(x + whole, n - whole), top, by, terms);
         sum = vf_add(sum, vf_first(tail, n - whole, vf_set1(0)));
     }
     const vf inverse = vf_set1(1 / vf_sum(sum));

@@ -188,7 +188,11 @@ ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_paramete
         const size_t left = n - i;
         quads_at(quads, i, left, at);
         const vf y = finished(sums + QUAD * i, parameters, at, left, row);
-        const vf active = kind == QUAD_RELU ? vf_max(y, vf_set1(0)) : gelu_of(y);
+        vf active = y;
+        if (kind == QUAD_RELU)
+            active = vf_max(y, vf_set1(0));
+        else
+            gelu_of(&active, 1, vf_table(gelu_terms));
         const vf value = vf_mul(vf_sub(active, QUAD_FIELD(center)), QUAD_FIELD(weight));
         store_values(values + QUAD * i, value, left);
         if (left >= QUADS_PER_VECTOR)

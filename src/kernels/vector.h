@@ -5,6 +5,7 @@
  *   vf_*_n          loads and stores of the first n lanes, 0 < n <= VF_LANES;
  *                   a load sets the rest to 0
  *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
+ *   vf_table        an array of constants, for vf_set1, as is fastest to load from
  *   vf_first(x,n,y) the first n lanes of x, then those of y
  *   vf_zip          a0 b0 a1 b1 ..., in two vectors
  *   vi_round        to the nearest whole number, ties to even
