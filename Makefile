@@ -49,12 +49,13 @@ HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/f
           $(addprefix src/sparse/, calibrate.c fit.c grouping.c matrix.c thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 
-KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx512.c src/kernels/amx.c
+KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx_vnni.c src/kernels/avx512.c src/kernels/amx.c
 KERNELS_aarch64 := src/kernels/neon.c
 KERNELS_i386 :=
 MACHINE := $(shell uname -m)
 
 ISA_avx2 = -mavx2 -mfma
+ISA_avx_vnni = -mavx2 -mfma -mavxvnni
 ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod

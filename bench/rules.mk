@@ -18,7 +18,6 @@ build/bench/calibrate: bench/runners/calibrate.c $(BENCH_PROTOCOL)
 
 PEAKS_x86_64 := avx2 avx_vnni avx512_vnni amx
 PEAKS_aarch64 := neon_dot
-ISA_avx_vnni = -mavx2 -mavxvnni
 ISA_avx512_vnni = -mavx512f -mavx512vnni
 ISA_neon_dot = -march=armv8.2-a+dotprod
 PEAK_OBJECTS := $(patsubst %,build/bench/peak/%.o,peak $(PEAKS_$(MACHINE)))

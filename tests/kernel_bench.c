@@ -92,7 +92,7 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     for (size_t s = 0; kernels_at(s); s++) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
         t.gemm = place_gemm(t.set, &p);
-        printf("%12.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -124,7 +124,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
         t.other = place_rows(SLOT_Y, x, m, n, n);
         t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
         t.rows = place_quantised(m, n);
-        printf("%12.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -138,7 +138,7 @@ void kernel_bench(void) {
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     printf("%-35s", "kernel        m      n      k");
     for (size_t s = 0; kernels_at(s); s++)
-        printf("%12s", kernels_at(s)->name);
+        printf("%14s", kernels_at(s)->name);
     printf("\n");
     for (int kernel = 0; kernel < 2; kernel++)
         for (size_t b = 0; b < 3; b++)

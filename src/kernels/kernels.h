@@ -93,6 +93,7 @@ struct kernels {
 extern const struct kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;
+extern const struct kernels kernels_avx_vnni;
 extern const struct kernels kernels_avx512;
 #if defined(__linux__)
 extern const struct kernels kernels_amx;

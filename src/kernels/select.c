@@ -45,6 +45,10 @@ static bool runs_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+static bool runs_avx_vnni(void) {
+    return runs_avx2() && __builtin_cpu_supports("avxvnni");
+}
+
 #elif defined(__aarch64__)
 
 #include <sys/auxv.h>
@@ -87,9 +91,8 @@ static const struct {
     bool (*runs)(void);
 } sets[] = {
 #if defined(__x86_64__)
-    {&kernels_amx, runs_amx},
-    {&kernels_avx512, runs_avx512},
-    {&kernels_avx2, runs_avx2},
+    {&kernels_amx, runs_amx},           {&kernels_avx512, runs_avx512},
+    {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
 #elif defined(__aarch64__)
     {&kernels_neon, runs_neon},
 #elif defined(__wasm_relaxed_simd__)
@@ -131,6 +134,8 @@ const char *wisp_cpu_features(void) {
         return AVX512 " amx-tile amx-int8";
     if (runs_avx512())
         return AVX512;
+    if (runs_avx_vnni())
+        return "avx2 fma avxvnni";
     return runs_avx2() ? "avx2 fma" : "";
 #elif defined(__aarch64__)
     return runs_neon() ? "neon dotprod" : "neon";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX2 and FMA. Without VNNI the byte product instruction saturates, so bytes are widened to 16
- * bits first: even and odd ones apart, which keeps each lane's four together. */
+ * AVX2 and FMA, with VECTOR_VNNI also AVX-VNNI. Without, the byte product instruction saturates, so
+ * bytes are widened to 16 bits first: even and odd ones apart, which keeps each lane's four
+ * together. */
 #include <immintrin.h>
 
 #include "kernels/vector.h"
@@ -9,13 +10,6 @@ typedef __m256 vf;
 typedef __m256i vi;
 
 enum { VF_LANES = 8 };
-
-typedef struct vi_pairs {
-    __m256i even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
-} vi_pairs;
-
-typedef vi_pairs vi_weights;
-typedef vi_pairs vi_activations;
 
 ALWAYS_INLINE vf vf_load(const float *p) {
     return _mm256_loadu_ps(p);
@@ -143,6 +137,52 @@ ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permutevar8x32_epi32(bytes, order));
 }
 
+/* ---- products of bytes ----------------------------------------------------------------------- */
+
+#ifdef VECTOR_VNNI
+
+typedef __m256i vi_weights;
+typedef __m256i vi_activations;
+
+ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+ALWAYS_INLINE __m256i repeat_4_bytes(const void *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
+    return repeat_4_bytes(p);
+}
+
+ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
+    return _mm256_dpbusd_avx_epi32(sum, x, w);
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    return repeat_4_bytes(p);
+}
+
+#else
+
+typedef struct vi_pairs {
+    __m256i even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
+} vi_pairs;
+
+typedef vi_pairs vi_weights;
+typedef vi_pairs vi_activations;
+
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
@@ -155,7 +195,29 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
 }
 
-/* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
+ALWAYS_INLINE vi_activations pairs_of_activations(__m256i bytes) {
+    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
+                            .odd = _mm256_srli_epi16(bytes, 8)};
+}
+
+ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
+    return pairs_of_activations(
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
+    return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    const __m256i bytes = _mm256_set1_epi32(four);
+    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
+                        .odd = _mm256_srai_epi16(bytes, 8)};
+}
+
+/* Bytes widened to 16 bits, in their order. */
 
 ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -186,6 +248,8 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
 }
 
+#endif
+
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
@@ -194,28 +258,6 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) {
 
 ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     _mm256_storeu_si256((__m256i *)(void *)p, x);
-}
-
-ALWAYS_INLINE vi_activations pairs_of_activations(__m256i bytes) {
-    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
-                            .odd = _mm256_srli_epi16(bytes, 8)};
-}
-
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return pairs_of_activations(
-        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)));
-}
-
-ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
-    return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
-}
-
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    const __m256i bytes = _mm256_set1_epi32(four);
-    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
-                        .odd = _mm256_srai_epi16(bytes, 8)};
 }
 
 ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * AVX2 with the dot product of bytes: CPUs that have it without AVX-512. */
+#define VECTOR_VNNI
+#include "kernels/vector_avx2.h"
+
+/* Of 16 registers, 12 hold sums. */
+enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+enum { DOWN_VECTORS = 12, UP_TOKENS = 2, SPARSE_MOST_PERCENT = 80 };
+
+#include "kernels/sparse_template.h"
+
+#include "kernels/gemm_template.h"
+
+#include "kernels/pack_template.h"
+
+#include "kernels/gemm_dot_template.h"
+
+const struct kernels kernels_avx_vnni = KERNELS_WITH_UNSIGNED("avx-vnni");
