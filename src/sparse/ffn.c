@@ -191,7 +191,7 @@ static void count_recall(const struct sparse_ffn *ffn, const float *thresholds, 
                          struct scratch *s, struct recall *recall) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t quads = ffn->up.quads;
-    apply_rows(kernels, &ffn->up, s->q, n, s);
+    apply_rows(ffn->kernels, &ffn->up, s->q, n, s);
     for (size_t t = 0; t < n; t++) {
         kernels->activate(ffn->activation, s->sums + QUAD * t * quads, ffn->up.parameters, NULL,
                           quads, &s->rows[t], s->values);
