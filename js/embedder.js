@@ -4,6 +4,7 @@ import { WispError, cancelled, throwIfAborted } from './errors.js';
 import { EmbedJob, TokenizeJob } from './job.js';
 import { startLocal } from './link-local.js';
 import { Pool } from './pool.js';
+import { checkSparse } from './sparse.js';
 
 /**
  * What a pool needs of where it runs.
@@ -33,6 +34,10 @@ import { Pool } from './pool.js';
  * @property {(progress: LoadProgress) => void} [onProgress]
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
  * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
+ * @property {import('./sparse.js').SparseOptions['predictor']} [predictor] which neurons are
+ *   computed; setSparse changes it
+ * @property {number} [sparsity] which share of the neurons a calibrated model leaves out
+ * @property {boolean} [recall] count the predictor's recall: see stats
  * @property {number} [queueLimit] a call that makes more texts wait than this is refused as 'busy';
  *   no limit unless given
  * @property {string | URL | WebAssembly.Module} [wasm] another place of the module, or the module
@@ -81,6 +86,9 @@ export async function load(platform, source, options = {}) {
     worker,
     compute,
     kernels,
+    predictor,
+    sparsity,
+    recall,
     startTimeout = START_MS,
   } = options;
   throwIfAborted(signal);
@@ -99,7 +107,12 @@ export async function load(platform, source, options = {}) {
     const pool = new Pool({
       size: counted.size,
       start: counted.workers === 0 ? startLocal : platform.startWorker(worker, startTimeout),
-      open: { type: 'open', module, model, options: { compute, kernels } },
+      open: {
+        type: 'open',
+        module,
+        model,
+        options: { compute, kernels, predictor, sparsity, recall },
+      },
       queueLimit: options.queueLimit ?? Infinity,
     });
     await openPool(pool, stop.signal, (loaded) =>
@@ -189,13 +202,15 @@ function countWorkers(platform, asked) {
 export class BaseEmbedder {
   #loaded;
   #pool;
-  #engine;
 
   /** @param {Loaded} loaded */
   constructor(loaded) {
     this.#loaded = loaded;
     this.#pool = loaded.pool;
-    this.#engine = /** @type {NonNullable<Pool['info']>} */ (loaded.pool.info);
+  }
+
+  get #engine() {
+    return /** @type {NonNullable<Pool['info']>} */ (this.#pool.info);
   }
 
   /** Values of one embedding. */
@@ -239,6 +254,18 @@ export class BaseEmbedder {
     return this.#pool.submit(new TokenizeJob(text, signal));
   }
 
+  /**
+   * Sets which neurons are computed, as loading with these options would have. Calls before this one
+   * run as they would have, calls after it by the new setting, and after all of those before. Resolves
+   * when it is in force; where it rejects nothing has changed.
+   * @param {import('./sparse.js').SparseOptions} [options]
+   * @returns {Promise<void>}
+   */
+  async setSparse({ predictor, sparsity } = {}) {
+    checkSparse({ predictor, sparsity });
+    return this.#pool.setSparse({ predictor, sparsity });
+  }
+
   /** What was loaded, how it runs, and why so. */
   info() {
     const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
@@ -253,7 +280,11 @@ export class BaseEmbedder {
     };
   }
 
-  /** Counts since loading, and what is going on now. */
+  /**
+   * Counts since loading, and what is going on now. With the option `recall` layers also count how
+   * many of the needed neurons are computed; with GELU each worker takes the largest fifth of its own
+   * texts for needed.
+   */
   stats() {
     return this.#pool.stats();
   }

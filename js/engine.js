@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { STATUS_CODES, WispError } from './errors.js';
+import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
 
 /**
  * The functions of wasm/exports.c.
@@ -10,7 +11,9 @@ import { STATUS_CODES, WispError } from './errors.js';
  *   release: (block: number) => void,
  *   engine_new: () => number,
  *   engine_free: (engine: number) => void,
- *   engine_open: (engine: number, size: number, compute: number, kernels: number) => number,
+ *   engine_open: (engine: number, size: number, compute: number, kernels: number,
+ *                 predictor: number, recall: boolean) => number,
+ *   engine_set_sparsity: (engine: number, sparsity: number) => number,
  *   engine_embed: (engine: number, texts: number, n: number, prompt: number,
  *                  dimensions: number, rows: number) => number,
  *   engine_tokenize: (engine: number, bytes: number, length: number, ids: number,
@@ -18,6 +21,7 @@ import { STATUS_CODES, WispError } from './errors.js';
  *   engine_error_message: (engine: number) => number,
  *   engine_error_field: (engine: number) => number,
  *   engine_stats: (engine: number, values: number) => void,
+ *   engine_layer: (engine: number, layer: number, values: number) => void,
  *   engine_numbers: (engine: number, values: number) => void,
  *   engine_text: (engine: number, index: number) => number,
  *   engine_prompt: (engine: number, name: number) => number,
@@ -28,10 +32,16 @@ import { STATUS_CODES, WispError } from './errors.js';
  */
 
 /**
- * @typedef {object} EngineOptions
+ * @typedef {object} OpenOptions
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
  * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
+ * @property {boolean} [recall] count how many of the needed neurons sparse layers compute, at the
+ *   price of computing all
  */
+
+/** @typedef {OpenOptions & import('./sparse.js').SparseOptions} EngineOptions */
+
+/** @typedef {ReturnType<Engine['info']>} EngineInfo */
 
 /**
  * @typedef {object} EmbedOptions
@@ -44,6 +54,21 @@ import { STATUS_CODES, WispError } from './errors.js';
  * Bytes of a model: whole in memory, or read on demand while the engine opens.
  * @typedef {Uint8Array | { size: number, read: (offset: number, into: Uint8Array) => void }}
  *   ModelBytes
+ */
+
+/**
+ * What one layer did. The share of active neurons is computed / neurons; with the option `recall`
+ * recall is found / needed, and precision found / compared.
+ * @typedef {object} LayerStats
+ * @property {number} tokens
+ * @property {number} seconds in the feed-forward layer
+ * @property {number} neurons tokens times the layer's neurons
+ * @property {number} computed neurons whose activation was
+ * @property {number} contributing of those, neurons that went into the sum, in groups of four
+ * @property {number} compared neurons computed in sparse layers while recall was counted
+ * @property {number} needed of all then, neurons that contribute: not 0 with ReLU, in groups of four,
+ *   among the largest fifth with GELU
+ * @property {number} found of the needed, those that were computed
  */
 
 /**
@@ -72,6 +97,9 @@ export class Engine {
   #engine = 0;
   /** @type {string[]} names of the stages of embedding */
   #stages = [];
+  /** @type {number | undefined} what was set, where it is not the model's */
+  #sparsity;
+  #layers = 0;
   /** @type {WispError | undefined} what ended the instance */
   #dead;
 
@@ -113,7 +141,8 @@ export class Engine {
    * @param {EngineOptions} options
    * @param {() => unknown} cause
    */
-  #open(size, { compute = 'auto', kernels }, cause) {
+  #open(size, { compute = 'auto', kernels, predictor, sparsity, recall = false }, cause) {
+    checkSparse({ predictor, sparsity });
     if (!(compute in COMPUTE)) {
       throw new WispError('argument', `compute: '${compute}' is not one of auto, f32, int8`, {
         field: 'compute',
@@ -126,9 +155,22 @@ export class Engine {
     });
     try {
       this.#withText(kernels, (name) =>
-        this.#check((wasm) => wasm.engine_open(this.#engine, size, COMPUTE[compute], name), cause),
+        this.#check(
+          (wasm) =>
+            wasm.engine_open(
+              this.#engine,
+              size,
+              COMPUTE[compute],
+              name,
+              PREDICTORS[wantedPredictor({ predictor, sparsity })],
+              recall,
+            ),
+          cause,
+        ),
       );
+      if (sparsity !== undefined) this.setSparsity(sparsity);
       this.#stages = this.#call((wasm) => this.#strings(wasm.stage_name));
+      this.#layers = this.#call(() => this.#numbers()[2]);
     } catch (error) {
       this.close();
       throw error;
@@ -157,15 +199,19 @@ export class Engine {
         maxTokens,
         parameters,
         residentBytes,
-      ] = this.#doubles(8, (at) => wasm.engine_numbers(this.#engine, at));
-      const [name, architecture, compute, kernels, pooling] = [0, 1, 2, 3, 4].map((index) =>
-        this.#string(wasm.engine_text(this.#engine, index)),
+        sparsity,
+      ] = this.#numbers();
+      const [name, architecture, compute, kernels, pooling, predictor] = [0, 1, 2, 3, 4, 5].map(
+        (index) => this.#string(wasm.engine_text(this.#engine, index)),
       );
       return {
         name,
         architecture,
         compute,
         kernels,
+        predictor,
+        /** The share of neurons that lowrank leaves out, 0 with the other predictors. */
+        sparsity: this.#sparsity ?? Number(sparsity.toPrecision(6)), // of a float
         pooling,
         hiddenSize,
         intermediateSize,
@@ -181,6 +227,11 @@ export class Engine {
     });
   }
 
+  /** What engine_numbers gives. */
+  #numbers() {
+    return this.#doubles(9, (at) => this.#alive().engine_numbers(this.#engine, at));
+  }
+
   /** Totals since the engine was opened. */
   stats() {
     return this.#call((wasm) => {
@@ -191,8 +242,33 @@ export class Engine {
       );
       /** Where the time went: 'tokenize', 'qkv', 'attention' and so on. @type {StageSeconds} */
       const stageSeconds = Object.fromEntries(names.map((name, i) => [name, seconds[i]]));
-      return { texts, tokens, truncatedTexts, workspaceBytes, stageSeconds };
+      const layers = Array.from({ length: this.#layers }, (_, layer) =>
+        this.#layerStats(wasm, layer),
+      );
+      return { texts, tokens, truncatedTexts, workspaceBytes, stageSeconds, layers };
     });
+  }
+
+  /**
+   * @param {Exports} wasm
+   * @param {number} layer
+   * @returns {LayerStats}
+   */
+  #layerStats(wasm, layer) {
+    const [tokens, seconds, neurons, computed, contributing, compared, needed, found] =
+      this.#doubles(8, (at) => wasm.engine_layer(this.#engine, layer, at));
+    return { tokens, seconds, neurons, computed, contributing, compared, needed, found };
+  }
+
+  /**
+   * Sets about which share of the neurons the predictor lowrank leaves out, as opening with it does.
+   * @param {number} [sparsity] what the model says unless given
+   */
+  setSparsity(sparsity) {
+    checkSparse({ sparsity });
+    const share = sparsity ?? this.#numbers()[8];
+    this.#check((wasm) => wasm.engine_set_sparsity(this.#engine, share));
+    this.#sparsity = sparsity;
   }
 
   /**

@@ -9,6 +9,7 @@ import { estimateTokens } from './tokens.js';
  * @typedef {object} Task
  * @property {Job} job
  * @property {Record<string, unknown>} request
+ * @property {import('./sparse.js').SparseOptions} [sparse] what the worker runs by when it is done
  * @property {(value: any) => void} done
  */
 
@@ -104,6 +105,57 @@ export class TokenizeJob extends Job {
       request: { type: 'tokenize', text: this.#text },
       done: (ids) => this.finish(ids),
     };
+  }
+}
+
+/** A change of what later jobs run by, tried by one worker. */
+export class ChangeJob extends Job {
+  #options;
+  #changed;
+  taken = false;
+
+  /**
+   * @param {import('./sparse.js').SparseOptions} options
+   * @param {(info: import('./engine.js').EngineInfo) => void} changed called first where it went
+   *   well
+   */
+  constructor(options, changed) {
+    super();
+    this.#options = options;
+    this.#changed = changed;
+  }
+
+  /** @returns {Task} */
+  take() {
+    this.taken = true;
+    return {
+      job: this,
+      request: { type: 'sparse', options: this.#options },
+      sparse: this.#options,
+      done: (info) => {
+        this.#changed(info);
+        this.finish(undefined);
+      },
+    };
+  }
+}
+
+/** A worker's way to what another has changed to. Where it does not get there it is of no use. */
+export class FollowJob extends ChangeJob {
+  #discard;
+
+  /**
+   * @param {import('./sparse.js').SparseOptions} options
+   * @param {(error: WispError) => void} discard
+   */
+  constructor(options, discard) {
+    super(options, () => {});
+    this.#discard = discard;
+  }
+
+  /** @param {WispError} error */
+  fail(error) {
+    this.#discard(error);
   }
 }
 

@@ -29,6 +29,8 @@ export class Member {
   usage;
   /** What its engine says of itself, once ready. */
   info;
+  /** @type {import('./sparse.js').SparseOptions} what its layers run by */
+  sparse;
   #id = 0;
   /** @type {Link | undefined} */
   #link;
@@ -37,17 +39,17 @@ export class Member {
 
   /**
    * @param {StartLink} start
-   * @param {object} open the request that makes it ready
+   * @param {Omit<import('./protocol.js').OpenRequest, 'id'>} open the request that makes it ready
+   * @param {import('./sparse.js').SparseOptions} sparse that is in the request
    * @param {{ idle: (member: Member) => void,
    *   end: (member: Member, error: WispError) => void }} on idle: it is ready for a task. end: it
    *   is gone; its task, if it had one, is still there
    */
-  constructor(start, open, { idle, end }) {
+  constructor(start, open, sparse, { idle, end }) {
+    this.sparse = sparse;
     this.#onIdle = idle;
     this.#onEnd = end;
-    this.info = /** @type {ReturnType<import('./engine.js').Engine['info']> | undefined} */ (
-      undefined
-    );
+    this.info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
     try {
       this.#link = start({
         reply: (reply) => this.#receive(reply),
@@ -128,6 +130,7 @@ export class Member {
       this.ready = true;
       this.info = value;
     }
+    if (task?.sparse) this.sparse = task.sparse;
     this.#becomeIdle();
     if (task && !task.job.settled) complete(task, value);
     this.#onIdle(this);

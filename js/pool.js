@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+import { Backlog } from './backlog.js';
 import { WispError } from './errors.js';
+import { ChangeJob, FollowJob } from './job.js';
 import { Member } from './member.js';
-import { Queue } from './queue.js';
+import { addTotals, noTotals } from './usage.js';
 
 /**
  * How long a worker may go on with a task that nobody waits for any more, before it is taken for
  * stuck and replaced. A chunk takes some tens of milliseconds.
  */
 const STUCK_MS = 10_000;
-
-/** What of a worker's usage adds up over workers that come and go. */
-const TOTALS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
 
 /**
  * Workers with one model, and the jobs they do.
@@ -19,13 +18,18 @@ const TOTALS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
  * come of it: a new worker is started only for a task that was lost with its worker, or for a job
  * that was submitted when workers were missing. One that never gets ready is not replaced; when
  * none is left, the waiting jobs fail with its cause.
+ *
+ * A change of sparse layers is tried by one worker when all earlier jobs are taken. Where it works, each
+ * other follows before its next task; where not, nothing has changed.
  */
 export class Pool {
   #size;
   #start;
   #open;
+  /** What layers run by for the next task. */
+  #sparse;
   #queueLimit;
-  #queue = new Queue();
+  #backlog = new Backlog();
   /** @type {Set<Member>} */
   #members = new Set();
   /** @type {Set<import('./job.js').Job>} jobs whose promises are pending */
@@ -40,7 +44,7 @@ export class Pool {
   #totals = noTotals();
   #lost = 0;
   /** What the engines say of themselves. */
-  info = /** @type {ReturnType<import('./engine.js').Engine['info']> | undefined} */ (undefined);
+  info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
 
   /**
    * @param {object} how
@@ -53,6 +57,8 @@ export class Pool {
     this.#size = size;
     this.#start = start;
     this.#open = open;
+    const { predictor, sparsity } = open.options;
+    this.#sparse = /** @type {import('./sparse.js').SparseOptions} */ ({ predictor, sparsity });
     this.#queueLimit = queueLimit;
   }
 
@@ -90,11 +96,25 @@ export class Pool {
     if (!job.settled) {
       this.#pending.add(job);
       job.onSettled = () => this.#forget(job);
-      this.#queue.add(job);
+      this.#backlog.add(job);
       this.#fill();
       this.#pump();
     }
     return job.promise;
+  }
+
+  /**
+   * Changes what jobs submitted from now on run by.
+   * @param {import('./sparse.js').SparseOptions} options
+   * @returns {Promise<void>}
+   */
+  setSparse(options) {
+    return this.submit(
+      new ChangeJob(options, (info) => {
+        this.#sparse = options;
+        this.info = info;
+      }),
+    );
   }
 
   /** Waits for the jobs there are, then ends the workers. */
@@ -128,14 +148,14 @@ export class Pool {
       workers: this.#members.size,
       busyWorkers,
       lostWorkers: this.#lost,
-      waitingTexts: this.#queue.texts,
+      waitingTexts: this.#backlog.texts,
     };
   }
 
   /** @param {import('./job.js').Job} job */
   #refusal(job) {
     if (this.#queueLimit === Infinity) return undefined;
-    const waiting = this.#queue.texts;
+    const waiting = this.#backlog.texts;
     if (waiting + job.waiting <= this.#queueLimit) return undefined;
     return new WispError(
       'busy',
@@ -165,7 +185,7 @@ export class Pool {
   /** @param {import('./job.js').Job} job */
   #forget(job) {
     this.#pending.delete(job);
-    this.#queue.remove(job);
+    this.#backlog.remove(job);
     this.#watchForStuck(job);
     if (this.#pending.size === 0) this.#drained();
   }
@@ -191,8 +211,10 @@ export class Pool {
   }
 
   #startMember() {
+    const sparse = this.#sparse;
+    const open = { ...this.#open, options: { ...this.#open.options, ...sparse } };
     this.#members.add(
-      new Member(this.#start, this.#open, {
+      new Member(this.#start, open, sparse, {
         idle: (member) => {
           this.info ??= member.info;
           this.#opened?.();
@@ -206,11 +228,18 @@ export class Pool {
   /** Gives tasks to the workers that have none. */
   #pump() {
     for (const member of this.#members) {
-      while (member.ready && !member.task && !this.#queue.empty) {
-        const task = this.#queue.next(this.#size);
-        if (task) member.run(task);
+      while (member.ready && !member.task && !member.ended) {
+        const task = this.#nextTask(member);
+        if (!task) break;
+        member.run(task);
       }
     }
+  }
+
+  /** @param {Member} member */
+  #nextTask(member) {
+    if (member.sparse === this.#sparse) return this.#backlog.next(this.#size);
+    return new FollowJob(this.#sparse, (error) => member.discard(error)).take();
   }
 
   /** @param {Member} member */
@@ -231,27 +260,5 @@ export class Pool {
     if (this.#closed && this.#pending.size === 0) return;
     if (member.task) this.#startMember();
     else if (this.#members.size === 0) this.#failPending(error);
-  }
-}
-
-/**
- * @typedef {Record<typeof TOTALS[number], number> &
- *   { stageSeconds: import('./engine.js').StageSeconds }} Totals
- */
-
-/** @returns {Totals} */
-function noTotals() {
-  return { texts: 0, tokens: 0, truncatedTexts: 0, stageSeconds: {} };
-}
-
-/**
- * @param {Totals} totals
- * @param {Totals | undefined} more
- */
-function addTotals(totals, more) {
-  if (!more) return;
-  for (const name of TOTALS) totals[name] += more[name];
-  for (const [stage, seconds] of Object.entries(more.stageSeconds)) {
-    totals.stageSeconds[stage] = (totals.stageSeconds[stage] ?? 0) + seconds;
   }
 }

@@ -12,19 +12,21 @@ import { WispError } from './errors.js';
 /**
  * @typedef {{ id: number, type: 'open', module: WebAssembly.Module, model: SharedModel,
  *   options: import('./engine.js').EngineOptions }} OpenRequest
+ * @typedef {{ id: number, type: 'sparse', options: import('./sparse.js').SparseOptions }}
+ *   SparseRequest
  * @typedef {{ id: number, type: 'embed', texts: string[],
  *   options: import('./engine.js').EmbedOptions }} EmbedRequest
  * @typedef {{ id: number, type: 'tokenize', text: string }} TokenizeRequest
- * @typedef {OpenRequest | EmbedRequest | TokenizeRequest} Request
+ * @typedef {OpenRequest | SparseRequest | EmbedRequest | TokenizeRequest} Request
  */
 
 /**
- * Totals of one worker's engine since it was opened, and the memory it holds.
- * @typedef {ReturnType<import('./engine.js').Engine['stats']> & { memoryBytes: number }} Usage
+ * Totals of one worker since it was opened, and the memory it holds.
+ * @typedef {import('./usage.js').Totals & { memoryBytes: number }} Usage
  */
 
 /**
- * `value`: EngineInfo, Float32Array of rows or Int32Array of ids, as the request has it.
+ * `value`: EngineInfo for open and sparse, Float32Array of rows or Int32Array of ids, as the request has it.
  * @typedef {{ id: number, type: 'done', value: any, usage: Usage }} Done
  * @typedef {{ id: number, type: 'failed', error: PackedError, fatal: boolean }} Failed
  * @typedef {Done | Failed} Reply

@@ -3,6 +3,8 @@
 import { Engine } from './engine.js';
 import { WispError } from './errors.js';
 import { packError } from './protocol.js';
+import { wantedPredictor } from './sparse.js';
+import { addTotals, noTotals } from './usage.js';
 
 /**
  * @param {(reply: import('./protocol.js').Reply, transfer: Transferable[]) => void} post
@@ -11,14 +13,44 @@ import { packError } from './protocol.js';
 export function serve(post) {
   /** @type {Engine | undefined} */
   let engine;
+  /** @type {Omit<import('./protocol.js').OpenRequest, 'id' | 'type'>} what the engine came from */
+  let origin;
+  /** Of the engines before. */
+  const totals = noTotals();
+
+  /** @param {typeof origin} from */
+  async function open(from) {
+    const { module, model, options } = from;
+    const opened = await Engine.open(module, await bytesOf(model), options);
+    if (engine) {
+      addTotals(totals, engine.stats());
+      engine.close();
+    }
+    engine = opened;
+    origin = from;
+  }
+
+  /**
+   * A predictor packs weights its own way: for another one the model is opened again, from bytes
+   * that are there for new workers anyway.
+   * @param {Engine} current
+   * @param {import('./sparse.js').SparseOptions} sparse
+   */
+  async function change(current, sparse) {
+    const { predictor } = current.info();
+    const { sparsity } = sparse;
+    const from = { ...origin, options: { ...origin.options, ...sparse } };
+    if (wantedPredictor(sparse) !== predictor) return open(from);
+    if (predictor === 'lowrank' || sparsity !== undefined) current.setSparsity(sparsity);
+    origin = from;
+  }
 
   /** @param {import('./protocol.js').Request} request */
   async function answer(request) {
-    if (request.type === 'open') {
-      engine = await Engine.open(request.module, await bytesOf(request.model), request.options);
-      return engine.info();
-    }
+    if (request.type === 'open') await open(request);
     if (!engine) throw new WispError('closed', 'the worker has no model');
+    if (request.type === 'sparse') await change(engine, request.options);
+    if (request.type === 'open' || request.type === 'sparse') return engine.info();
     return request.type === 'embed'
       ? engine.embed(request.texts, request.options)
       : engine.tokenize(request.text);
@@ -29,7 +61,8 @@ export function serve(post) {
     try {
       const value = await answer(request);
       const { memoryBytes } = /** @type {Engine} */ (engine);
-      const usage = { .../** @type {Engine} */ (engine).stats(), memoryBytes };
+      const usage = { ...structuredClone(totals), memoryBytes };
+      addTotals(usage, /** @type {Engine} */ (engine).stats());
       post({ id, type: 'done', value, usage }, ArrayBuffer.isView(value) ? [value.buffer] : []);
     } catch (error) {
       post({ id, type: 'failed', error: packError(error), fatal: isFatal(error) }, []);

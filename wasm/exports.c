@@ -45,14 +45,23 @@ EXPORT("engine_free") void engine_free(struct engine *engine) {
 
 /* Opens a model of `size` bytes, read through the host. `kernels` may be NULL. A wisp_status. */
 EXPORT("engine_open")
-wisp_status engine_open(struct engine *engine, double size, int compute, const char *kernels) {
+wisp_status engine_open(struct engine *engine, double size, int compute, const char *kernels,
+                        int predictor, int recall) {
     const wisp_source source = {.size = (uint64_t)size, .read = read_from_host, .name = "model"};
-    const wisp_model_options options = {.compute = (wisp_compute)compute, .kernels = kernels};
+    const wisp_model_options options = {.compute = (wisp_compute)compute,
+                                        .kernels = kernels,
+                                        .predictor = (wisp_predictor)predictor};
+    const wisp_session_options session_options = {.recall = recall != 0};
     const wisp_status status =
         wisp_model_open_source(&source, &options, &engine->model, &engine->error);
-    return status == WISP_OK
-               ? wisp_session_open(engine->model, NULL, &engine->session, &engine->error)
-               : status;
+    return status == WISP_OK ? wisp_session_open(engine->model, &session_options, &engine->session,
+                                                 &engine->error)
+                             : status;
+}
+
+EXPORT("engine_set_sparsity")
+wisp_status engine_set_sparsity(struct engine *engine, double sparsity) {
+    return wisp_session_set_sparsity(engine->session, (float)sparsity, &engine->error);
 }
 
 /* `texts` are n pairs of a pointer and a length. `prompt` may be NULL; dimensions 0 means all. */
@@ -92,14 +101,29 @@ void engine_stats(const struct engine *engine, double values[4 + WISP_STAGES]) {
     memcpy(values + 4, stats.stage_seconds, sizeof stats.stage_seconds);
 }
 
+/* tokens, seconds, neurons, computed, contributing, compared, needed, found */
+EXPORT("engine_layer")
+void engine_layer(const struct engine *engine, uint32_t layer, double values[8]) {
+    wisp_layer_stats stats;
+    wisp_session_get_layer_stats(engine->session, layer, &stats);
+    values[0] = (double)stats.tokens;
+    values[1] = stats.seconds;
+    values[2] = (double)stats.neurons;
+    values[3] = (double)stats.computed;
+    values[4] = (double)stats.contributing;
+    values[5] = (double)stats.compared;
+    values[6] = (double)stats.needed;
+    values[7] = (double)stats.found;
+}
+
 /* The stage's name; NULL past the last. */
 EXPORT("stage_name") const char *stage_name(size_t stage) {
     return wisp_stage_name(stage);
 }
 
 /* hidden_size, intermediate_size, layers, heads, vocabulary_size, max_tokens, parameters,
- * resident_bytes */
-EXPORT("engine_numbers") void engine_numbers(const struct engine *engine, double values[8]) {
+ * resident_bytes, sparsity */
+EXPORT("engine_numbers") void engine_numbers(const struct engine *engine, double values[9]) {
     wisp_model_info info;
     wisp_model_get_info(engine->model, &info);
     values[0] = info.hidden_size;
@@ -110,14 +134,15 @@ EXPORT("engine_numbers") void engine_numbers(const struct engine *engine, double
     values[5] = info.max_tokens;
     values[6] = (double)info.parameters;
     values[7] = (double)info.resident_bytes;
+    values[8] = (double)info.sparsity;
 }
 
-/* name, architecture, compute, kernels, pooling, in this order; NULL past the last. */
+/* name, architecture, compute, kernels, pooling, predictor, in this order; NULL past the last. */
 EXPORT("engine_text") const char *engine_text(const struct engine *engine, size_t index) {
     wisp_model_info info;
     wisp_model_get_info(engine->model, &info);
-    const char *const texts[] = {info.name, info.architecture, info.compute, info.kernels,
-                                 info.pooling};
+    const char *const texts[] = {info.name,    info.architecture, info.compute,
+                                 info.kernels, info.pooling,      info.predictor};
     return index < sizeof texts / sizeof *texts ? texts[index] : NULL;
 }
 

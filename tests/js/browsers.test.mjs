@@ -5,12 +5,12 @@ import { after, before, describe, test } from 'node:test';
 import { serve } from '../../tools/serve.mjs';
 import { launch } from './browsers.mjs';
 import { cases } from './pool/cases.mjs';
-import { floatsOf, noShared, noTool, readShared, smallModel } from './support.mjs';
+import { floatsOf, noShared, noTool, readShared, smallCalibratedModel } from './support.mjs';
 
 const SIZE = 384;
 const PAGE = '/tests/js/page/blank.html';
 
-smallModel();
+smallCalibratedModel();
 
 /** Golden rows by kernel set: what two browsers compute by the same one is the same. */
 const byKernels = /** @type {Map<string, Float32Array>} */ (new Map());

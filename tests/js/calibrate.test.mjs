@@ -5,6 +5,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pickBuild } from '../../js/builds.js';
+import { Engine } from '../../js/engine.js';
+import { Embedder } from '../../js/node.js';
+import { compileBuild } from '../../js/platform-node.js';
 import { DEFAULT_MODEL_PATH, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-calibrate-'));
@@ -67,6 +71,23 @@ describe('calibrate', () => {
     assert.equal(lowrank.length, 6);
     assert.ok(lowrank.every(([, found, precise]) => found > 50 && found < 100 && precise > 30));
     assert.deepEqual(recall('dense'), []);
+  });
+
+  test('the package skips the same in 4 workers as in one instance', async () => {
+    const bytes = new Uint8Array(readFileSync(output));
+    for (const sparsity of [0.8, 0.5]) {
+      const engine = await Engine.open(await compileBuild(pickBuild()), bytes, { sparsity });
+      const expected = engine.embed(lines);
+      const { layers } = engine.stats();
+      engine.close();
+      const embedder = await Embedder.load(output, { workers: 4, sparsity: 0.3 });
+      await embedder.setSparse({ sparsity });
+      assert.deepEqual(new Float32Array((await embedder.embed(lines)).buffer), expected);
+      embedder.stats().layers.forEach((layer, i) => {
+        assert.deepEqual({ ...layer, seconds: 0 }, { ...layers[i], seconds: 0 });
+      });
+      await embedder.close();
+    }
   });
 
   test('inspect draws its neurons', () => {

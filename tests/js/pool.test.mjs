@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { Embedder } from '../../js/node.js';
 import { cases } from './pool/cases.mjs';
-import { smallModel } from './support.mjs';
+import { smallCalibratedModel, smallModel } from './support.mjs';
 
 const FAULTY = new URL('./pool/faulty-node.mjs', import.meta.url);
 
@@ -24,6 +24,7 @@ describe('faults', { concurrency: 4 }, () => {
     env = {
       Embedder,
       model: await openAsBlob(smallModel()),
+      calibrated: await openAsBlob(smallCalibratedModel()),
       makeWorker,
       killWorker: (worker) => void worker.terminate(),
       failMessage: (worker) => worker.emit('messageerror', new Error('of the test')),

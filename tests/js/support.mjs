@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { shortTexts } from './pool/texts.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const PROGRAM = process.env.WISP_PROGRAM ?? `${ROOT}build/wisp`;
@@ -81,6 +82,17 @@ export function smallModel() {
   if (!existsSync(path)) {
     mkdirSync(dirname(path), { recursive: true });
     const { code, err } = wisp(['convert', `${ROOT}tests/data/models/cls12`, path]);
+    if (code !== 0) throw new Error(err);
+  }
+  return path;
+}
+
+/** The same, calibrated. */
+export function smallCalibratedModel() {
+  const path = `${ROOT}build/test-models/cls12-calibrated.gguf`;
+  if (!existsSync(path)) {
+    const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6'];
+    const { code, err } = wisp(['calibrate', smallModel(), ...args], shortTexts(256, 0).join('\n'));
     if (code !== 0) throw new Error(err);
   }
   return path;

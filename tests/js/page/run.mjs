@@ -8,6 +8,7 @@ import { shortTexts } from '../pool/texts.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';
+const CALIBRATED = '/build/test-models/cls12-calibrated.gguf';
 
 /** @param {string} url */
 const fetchBytes = async (url) => new Uint8Array(await (await fetch(url)).arrayBuffer());
@@ -86,6 +87,7 @@ export async function runCase(name) {
   await cases[name]({
     Embedder: /** @type {any} */ (Embedder),
     model: await (await fetch(SMALL)).blob(),
+    calibrated: await (await fetch(CALIBRATED)).blob(),
     makeWorker(query = '') {
       const url = new URL(FAULTY);
       url.search = query;

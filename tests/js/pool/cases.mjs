@@ -2,104 +2,10 @@
 // What a pool promises when things go wrong, for Node and for pages: each case gets what it needs
 // in an Env and throws where a promise is broken.
 
-/**
- * @typedef {object} Env
- * @property {typeof import('../../../js/node.js').Embedder} Embedder
- * @property {any} model a small one
- * @property {(query?: string) => any} makeWorker one that does wrong when it is told to
- * @property {(worker: any) => void} killWorker from outside
- * @property {(worker: any) => void} failMessage as if one could not be read
- * @property {string} missingScript address of a script that is not there
- */
+import { check, factory, inTime, pause, rejects, withEmbedder, works } from './checks.mjs';
+import { sparseCases } from './sparse-cases.mjs';
 
-/** Longest time in which a promise must be settled. */
-const BOUND_MS = 15_000;
-
-/** @param {unknown} condition @param {string} message */
-function check(condition, message) {
-  if (!condition) throw new Error(message);
-}
-
-/** @param {number} ms */
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-
-/**
- * @template T
- * @param {Promise<T>} promise
- * @returns {Promise<T>}
- */
-function inTime(promise) {
-  /** @type {any} */
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('a promise was not settled')), BOUND_MS);
-  });
-  return /** @type {Promise<T>} */ (Promise.race([promise, late])).finally(() =>
-    clearTimeout(timer),
-  );
-}
-
-/**
- * @param {Promise<unknown>} promise
- * @param {string} code
- * @param {RegExp} [message]
- */
-async function rejects(promise, code, message = /./) {
-  const error = /** @type {any} */ (
-    await inTime(promise).then(
-      () => new Error('it was fulfilled'),
-      (reason) => reason,
-    )
-  );
-  check(
-    error.name === 'WispError' && error.code === code && message.test(error.message),
-    `expected '${code}' ${message}, got ${error.code}: ${error.message}`,
-  );
-  return error;
-}
-
-/**
- * Workers that go wrong, and how many have been started.
- * @param {Env} env
- */
-function factory(env) {
-  const made = /** @type {any[]} */ ([]);
-  return {
-    made,
-    /** @type {(n: number) => string} query of the n-th worker's address */
-    queryOf: () => '',
-    make() {
-      const worker = env.makeWorker(this.queryOf(made.length));
-      made.push(worker);
-      return worker;
-    },
-  };
-}
-
-/**
- * Runs `body` with an embedder of workers that go wrong when told to.
- * @param {Env} env
- * @param {any} options
- * @param {(embedder: import('../../../js/node.js').Embedder,
- *   workers: ReturnType<typeof factory>) => Promise<void>} body
- */
-async function withEmbedder(env, options, body) {
-  const workers = factory(env);
-  const embedder = await inTime(
-    env.Embedder.load(env.model, { workers: 1, worker: () => workers.make(), ...options }),
-  );
-  try {
-    await body(embedder, workers);
-  } finally {
-    await inTime(embedder.destroy());
-  }
-}
-
-/** @param {import('../../../js/node.js').Embedder} embedder */
-async function works(embedder) {
-  const rows = await inTime(embedder.embed(['a', 'b', 'c']));
-  check(rows.count === 3 && rows.row(2).some((value) => value !== 0), 'the pool is not usable');
-}
+/** @typedef {import('./checks.mjs').Env} Env */
 
 /**
  * A fault in a call's worker: the call fails, others do not, the worker is replaced once.
@@ -137,6 +43,8 @@ function bootFails(query, options) {
 
 /** @type {Record<string, (env: Env) => Promise<void>>} */
 export const cases = {
+  ...sparseCases,
+
   'a worker throws at work': lost('FAULT throw', 'worker', /thrown at work/),
   'a worker throws in a later task': lost('FAULT later', 'worker', /thrown later/),
   'the module traps': lost('FAULT trap', 'trap', /unreachable/),

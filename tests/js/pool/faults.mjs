@@ -16,6 +16,8 @@ const TRAP = new Uint8Array([
 /** @type {any} the exports of the engine's instance */
 let exports;
 let trapNext = false;
+/** @type {string | undefined} what happens instead of the next change of sparse layers */
+let nextChange;
 
 /**
  * @typedef {object} Host what differs between Node and browsers
@@ -35,9 +37,21 @@ export function serveFaults(host) {
   watchInstances();
   const receive = serve(host.post);
   return (/** @type {any} */ request) => {
+    if (request.type === 'sparse' && nextChange) return failChange(request, host);
     const fault = /^FAULT (\w+) ?(.*)/.exec(request.type === 'embed' ? request.texts[0] : '');
     return fault ? FAULTS[fault[1]]({ request, host, receive, rest: fault[2] }) : receive(request);
   };
+}
+
+/**
+ * @param {any} request
+ * @param {Host} host
+ */
+function failChange({ id }, host) {
+  if (nextChange === 'exit') host.exit();
+  const error = { code: 'memory', message: 'out of memory', field: '' };
+  if (nextChange === 'refuse') host.post({ id, type: 'failed', error, fatal: false });
+  nextChange = undefined;
 }
 
 /** Lets engine_embed trap when it is to, and keeps the exports at hand. */
@@ -115,6 +129,10 @@ const FAULTS = {
   },
   slow({ request, receive, rest }) {
     work(Number(rest));
+    return receive(request);
+  },
+  sparse({ request, receive, rest }) {
+    nextChange = rest;
     return receive(request);
   },
   forever() {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WispError } from './errors.js';
+
+/**
+ * Which neurons of the feed-forward layers are computed for a token.
+ * @typedef {object} SparseOptions
+ * @property {'auto' | 'dense' | 'exact' | 'lowrank'} [predictor] dense: all. exact: the first half
+ *   of all, the second of those that are not 0. lowrank: those that a calibrated model's predictor
+ *   chooses. auto: lowrank where sparsity is given, or where the model is calibrated, computes in
+ *   int8, and that is faster here; else dense
+ * @property {number} [sparsity] with lowrank, about which share of the neurons is left out: from 0 to
+ *   below 1, what the model has no thresholds for becoming the nearest it has. What the model says
+ *   unless given
+ */
+
+/** What each is to the module. */
+export const PREDICTORS = { auto: 0, dense: 1, exact: 2, lowrank: 3 };
+
+/**
+ * The kinds of values; what the model allows is for the engine to say.
+ * @param {SparseOptions} options
+ */
+export function checkSparse({ predictor = 'auto', sparsity = 0 }) {
+  if (!Object.hasOwn(PREDICTORS, predictor)) {
+    const choices = Object.keys(PREDICTORS).join(', ');
+    throw new WispError('argument', `predictor: '${String(predictor)}' is not one of ${choices}`, {
+      field: 'predictor',
+    });
+  }
+  if (typeof sparsity !== 'number') {
+    throw new WispError('argument', `sparsity: of type ${typeof sparsity}, not a number`, {
+      field: 'sparsity',
+    });
+  }
+}
+
+/**
+ * The predictor that is asked for: a sparsity asks for lowrank.
+ * @param {SparseOptions} options
+ */
+export function wantedPredictor({ predictor = 'auto', sparsity }) {
+  return predictor === 'auto' && sparsity !== undefined ? 'lowrank' : predictor;
+}

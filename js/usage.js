@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Totals of engines, which add up over workers, and over engines that come and go.
+
+/** @typedef {ReturnType<import('./engine.js').Engine['stats']>} EngineStats */
+
+const COUNTS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
+
+/** @typedef {Omit<EngineStats, 'workspaceBytes'>} Totals */
+
+/** @returns {Totals} */
+export function noTotals() {
+  return { texts: 0, tokens: 0, truncatedTexts: 0, stageSeconds: {}, layers: [] };
+}
+
+/**
+ * @param {Totals} totals
+ * @param {Totals | undefined} more
+ */
+export function addTotals(totals, more) {
+  if (!more) return;
+  for (const name of COUNTS) totals[name] += more[name];
+  addNumbers(totals.stageSeconds, more.stageSeconds);
+  more.layers.forEach((layer, i) => addNumbers((totals.layers[i] ??= noLayer()), layer));
+}
+
+/** @returns {import('./engine.js').LayerStats} */
+function noLayer() {
+  return {
+    tokens: 0,
+    seconds: 0,
+    neurons: 0,
+    computed: 0,
+    contributing: 0,
+    compared: 0,
+    needed: 0,
+    found: 0,
+  };
+}
+
+/**
+ * @param {Record<string, number>} sums
+ * @param {Record<string, number>} more
+ */
+function addNumbers(sums, more) {
+  for (const [name, value] of Object.entries(more)) sums[name] = (sums[name] ?? 0) + value;
+}
