@@ -249,8 +249,8 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-c test-wasm test-js test-oracle test-example
-test: test-c test-example test-wasm test-js test-oracle
+.PHONY: test test-c test-wasm test-js test-oracle test-train test-example
+test: test-c test-example test-wasm test-js test-oracle test-train
 
 # One shell per flavour: runs each test program and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
@@ -275,6 +275,11 @@ test-js: build/wisp wasm | .tools/stamp/node_modules
 test-oracle: build/native/tests/oracle/tokenize_driver | .tools/stamp/python
 	.tools/bin/python tools/generate_unicode.py --check --download
 	.tools/bin/python tests/oracle/tokenizer.py $<
+
+# tools/train_relu.py on a tiny model, and its result in wisp and transformers.
+test-train: build/wisp
+	$(Q)$(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent")
+	$(if $(CI),,test ! -x .tools/bin/python-torch ||) .tools/bin/python-torch tests/oracle/train_relu.py $<
 
 build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
 	$(SAY) LINK $@

@@ -53,6 +53,9 @@ COMPONENTS = {
         "scripting", 1, (*programs("python"), ".tools/python/bin/python"), ("tools/requirements.txt",),
         "Python with the packages of tools/requirements.txt",
         "apt install python3-venv, or look at the pip message above"),
+    "torch": Component(
+        "pytorch", 1, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
+        "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),

@@ -1,0 +1,51 @@
+"""PyTorch and transformers, for the tests of tools/train_relu.py.
+
+PyPI's PyTorch brings CUDA with it: 5 GB. Debian's is for CPUs, and its testing suite has a transformers that fits it,
+so they are taken from there with their own Python and C library, which a private loader starts.
+"""
+
+from .apt import fetch_debs
+from .prefix import LIBRARIES, unpack
+from .workspace import (BIN, SetupError, building, run, step, system_program, wrap_system_program,
+                        write_wrapper)
+
+PROGRAM = "python-torch"
+PACKAGES = ["python3-torch", "python3-transformers"]
+PROBE = "import safetensors.torch, torch, transformers; print(torch.__version__, transformers.__version__)"
+
+# Left out: GPUs of AMD, pictures, what starts and installs systems, and what only PyTorch's own tests use.
+NOT_USED = (r"python3-(torchvision|networkx|hypothesis)|libtorch-test|libamdhip.*|libamd-comgr.*|libllvm.*|"
+            r"systemd.*|libsystemd.*|git|git-man|openssl|perl.*|dpkg.*|passwd|tzdata|debconf.*")
+
+# Other Pythons' packages are kept out; BLAS, LAPACK and gloo have folders of their own.
+RUN_PRIVATE = f"""\
+here="$tools/torch"
+libraries="$here/{LIBRARIES}"
+set -- "$here"/usr/bin/python3.[0-9]* "$@"
+python=$1
+shift
+PYTHONHOME="$here/usr" PYTHONPATH="$here/usr/lib/python3/dist-packages" PYTHONNOUSERSITE=1 \\
+    exec "$libraries"/ld-linux-*.so.* --library-path "$libraries:$libraries/blas:$libraries/lapack:$here/usr/lib" \\
+    --argv0 "$self" "$python" "$@"
+"""
+
+
+def use_system():
+    """Makes the wrapper run the system's Python if that has the packages."""
+    python = system_program("python3")
+    try:
+        run([python, "-c", PROBE])
+    except SetupError:
+        return False
+    wrap_system_program(PROGRAM, python)
+    return True
+
+
+def install_torch():
+    if use_system():
+        return
+    with building("torch") as folder:
+        unpack(fetch_debs("forky", PACKAGES, NOT_USED), folder)
+    write_wrapper(PROGRAM, RUN_PRIVATE)
+    with step("importing PyTorch and transformers") as details:
+        details.append(run([BIN / PROGRAM, "-c", PROBE]).strip())

@@ -1,0 +1,68 @@
+"""What of the student is compared with the teacher, and what sparsity costs."""
+
+import math
+
+import torch
+from torch.nn import functional
+
+EPSILON = 1e-12
+SIMILARITY_WEIGHT = 8.0
+
+
+class Watched:
+    """A model with hooks that keep, for each layer, what goes into its feed-forward part and what comes out of its
+    activation, as [tokens, width] without padding."""
+
+    def __init__(self, model, pooling):
+        self.model, self.pooling = model, pooling
+        self.layers = model.encoder.layer
+        for i, layer in enumerate(self.layers):
+            layer.intermediate.register_forward_hook(lambda _, given, made, i=i: self.keep(i, given[0], made))
+
+    def keep(self, i, given, made):
+        self.inputs[i], self.activations[i] = given[self.mask], made[self.mask]
+
+    def run(self, ids, mask):
+        """(normalised embeddings [texts, hidden], hidden states after each layer [tokens, hidden])"""
+        self.mask, self.inputs, self.activations = mask, {}, {}
+        made = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+        rows, weights = made.last_hidden_state.float(), mask[..., None].float()
+        pooled = rows[:, 0] if self.pooling == "cls" else (rows * weights).sum(1) / weights.sum(1)
+        return functional.normalize(pooled, dim=-1), [state[mask] for state in made.hidden_states[1:]]
+
+
+def relative_error(mine, wanted):
+    """Squared error in shares of the wanted values' squares."""
+    mine, wanted = mine.float(), wanted.float()
+    return (mine - wanted).square().sum() / (wanted.square().sum() + EPSILON)
+
+
+def penalty_of(layer, activations):
+    """What activations contribute to the layer's output, summed over neurons, on average over tokens."""
+    norms = layer.output.dense.weight.norm(dim=0)
+    return (activations.float().abs() @ norms).mean() / math.sqrt(len(norms))
+
+
+def layer_errors(teacher, student, ids, mask):
+    """Each feed-forward layer alone on the teacher's inputs: (error, activations of each layer)."""
+    with torch.no_grad():
+        teacher.run(ids, mask)
+    error, activations = 0.0, []
+    for i, layer in enumerate(student.layers):
+        with torch.no_grad():
+            wanted = teacher.layers[i].output.dense(teacher.activations[i])
+        activations.append(layer.intermediate.intermediate_act_fn(layer.intermediate.dense(teacher.inputs[i])))
+        error = error + relative_error(layer.output.dense(activations[-1]), wanted)
+    return error, activations
+
+
+def whole_errors(teacher, student, ids, mask):
+    """The whole model: states after every second layer and the last, embeddings, and how alike the texts are."""
+    with torch.no_grad():
+        wanted, wanted_states = teacher.run(ids, mask)
+    mine, states = student.run(ids, mask)
+    last = len(states) - 1
+    error = sum(relative_error(states[i], wanted_states[i]) for i in range(last + 1) if i % 2 == 1 or i == last)
+    error = error + SIMILARITY_WEIGHT * (1 - (mine * wanted).sum(-1).mean())
+    error = error + SIMILARITY_WEIGHT * (mine @ mine.T - wanted @ wanted.T).square().mean()
+    return error, [student.activations[i] for i in range(len(states))]

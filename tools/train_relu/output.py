@@ -1,0 +1,104 @@
+"""Writing: whatever appears is whole and on the disk."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+
+import safetensors.torch
+import torch
+
+from .folder import EXIT_FAILED, EXIT_USAGE, Refusal
+
+# Beside the weights and config.json, what makes a sentence encoder. A model card would describe the teacher.
+COPIED = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json", "added_tokens.json",
+          "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
+
+
+def flush_to_disk(path):
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def appearing(path):
+    """Gives a temporary path; what the body makes there becomes `path`, or is gone if the body fails."""
+    temporary = path.with_name(path.name + ".tmp")
+    remove(temporary)
+    try:
+        yield temporary
+        for made in [*temporary.rglob("*"), temporary]:
+            flush_to_disk(made)
+        os.replace(temporary, path)
+        flush_to_disk(path.parent)
+    except OSError as error:
+        raise Refusal(EXIT_FAILED, f"{path}: {error.strerror}") from error
+    finally:
+        remove(temporary)
+
+
+def write_folder(out, folder, config, pooling_path, model, dtype):
+    """The student in a folder like the teacher's."""
+    with appearing(out) as temporary:
+        temporary.mkdir()
+        for name in [*COPIED, *([f"{pooling_path}/config.json"] if pooling_path else [])]:
+            if (folder / name).exists():
+                (temporary / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(folder / name, temporary / name)
+        config = {**config, "hidden_act": "relu", "architectures": ["BertModel"], "dtype": dtype}
+        config.pop("torch_dtype", None)  # what dtype was called before
+        (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        weights = {name: tensor.to("cpu", getattr(torch, dtype)).contiguous()
+                   for name, tensor in model.state_dict().items()}
+        (temporary / "model.safetensors").write_bytes(safetensors.torch.save(weights, metadata={"format": "pt"}))
+
+
+# ---- checkpoints -----------------------------------------------------------------------------------------------------
+
+def settings_of(options, folder, lines, wide_lines):
+    """All that the result depends on, by the names that the user knows it by."""
+    settings = {f"--{name.replace('_', '-')}": getattr(options, name) for name in (
+        "seed", "batch", "held_out", "layer_steps", "layer_rate", "steps", "rate", "wide_steps", "wide_rate", "density",
+        "penalty", "bf16")}
+    digest = hashlib.sha256()
+    for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
+        digest.update(file.read_bytes())
+    settings["TEACHER"] = digest.hexdigest()[:16]
+    for name, texts in (("TEXT", lines), ("--wide-text", wide_lines)):
+        settings[name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+    return settings
+
+
+def save_checkpoint(file, settings, training):
+    made = io.BytesIO()
+    torch.save({"settings": settings, **training.state()}, made)
+    with appearing(file) as temporary:
+        temporary.write_bytes(made.getbuffer())
+
+
+def resume(file, settings, training):
+    """Goes on from a checkpoint that was made with the same settings."""
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+        then = state["settings"]
+    except FileNotFoundError as error:
+        raise Refusal(EXIT_FAILED, f"{file}: no such file: there is nothing to resume") from error
+    except Exception as error:  # a library's own, of many types
+        raise Refusal(EXIT_FAILED, f"{file}: no checkpoint of this program") from error
+    for name, value in settings.items():
+        if then.get(name) != value:
+            raise Refusal(EXIT_USAGE, f"{file}: {name}: was {then.get(name)} when this began, is {value} now")
+    training.restore(state)
+    print(f"resuming after step {training.step}", flush=True)

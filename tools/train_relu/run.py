@@ -1,0 +1,54 @@
+"""One run, from the arguments to the folder."""
+
+import torch
+from transformers.utils import logging
+
+from .folder import EXIT_USAGE, Refusal, load_bert, read_config, read_pooling
+from .losses import Watched
+from .output import remove, resume, save_checkpoint, settings_of, write_folder
+from .text import Texts, Tokenizer, read_lines
+from .training import Training, train
+
+
+def check_places(options, checkpoint):
+    """Before any work is done: may the results be written where they are to be?"""
+    if options.out.exists():
+        raise Refusal(EXIT_USAGE, f"{options.out}: exists already")
+    if not options.out.parent.is_dir():
+        raise Refusal(EXIT_USAGE, f"{options.out.parent}: no such folder")
+    if checkpoint.exists() and not options.resume:
+        raise Refusal(EXIT_USAGE, f"{checkpoint}: exists already: --resume goes on from it")
+
+
+def set_up(options):
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise Refusal(EXIT_USAGE, "--device cuda: PyTorch finds no such device")
+    options.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def run(options):
+    """Returns whether it ran to the end."""
+    folder, out = options.teacher, options.out
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    check_places(options, checkpoint)
+    config, (pooling, pooling_path) = read_config(folder), read_pooling(folder)
+    lines, wide_lines = read_lines(options.text), read_lines(options.wide_text)
+    set_up(options)
+    texts = Texts(Tokenizer(folder, config), lines, wide_lines, options)
+    teacher, student = (Watched(load_bert(folder, activation).to(options.device), pooling)
+                        for activation in ("gelu", "relu"))
+    training = Training(teacher, student, texts, options)
+    settings = settings_of(options, folder, lines, wide_lines)
+    if options.resume:
+        resume(checkpoint, settings, training)
+    if not train(training, lambda: save_checkpoint(checkpoint, settings, training)):
+        print(f"stopped after step {training.step}; the same command with --resume goes on", flush=True)
+        return False
+    write_folder(out, folder, config, pooling_path, student.model, options.dtype)
+    remove(checkpoint)
+    print(f"wrote {out}", flush=True)
+    return True

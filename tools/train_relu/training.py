@@ -1,0 +1,166 @@
+"""The student's training: its stages, its state, and what it says of itself."""
+
+import math
+import signal
+import time
+
+import torch
+
+from .folder import EXIT_FAILED, Refusal
+from .losses import EPSILON, layer_errors, penalty_of, whole_errors
+
+STEER_EVERY, STEER_BY = 4, 1.01
+LAST_RATE = 0.05  # the learning rate falls to this share of itself, along a cosine
+
+
+class Stage:
+    """`steps` steps from step `start` on."""
+
+    def __init__(self, name, errors, batches, start, steps, rate, parameters):
+        self.name, self.errors, self.batches = name, errors, batches
+        self.start, self.end, self.rate = start, start + steps, rate
+        self.optimizer = torch.optim.AdamW(parameters, lr=rate)
+
+    def set_rate(self, step):
+        done = (step - self.start) / (self.end - self.start)
+        share = LAST_RATE + (1 - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * done))
+        self.optimizer.param_groups[0]["lr"] = self.rate * share
+
+
+class Training:
+    """The student and everything that a checkpoint holds."""
+
+    def __init__(self, teacher, student, texts, options):
+        self.teacher, self.student, self.texts, self.options = teacher, student, texts, options
+        self.stages = self.make_stages()
+        self.total = self.stages[-1].end
+        self.step = 0
+        self.weights = torch.zeros(len(student.layers))  # of the penalties, by layer
+        self.active = torch.zeros(len(student.layers))   # sums of shares of active neurons, since the last steering
+
+    def make_stages(self):
+        model, options, texts = self.student.model, self.options, self.texts
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_("word_embeddings" not in name and not name.startswith("pooler."))
+        whole = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        alone = [parameter for layer in self.student.layers for part in (layer.intermediate, layer.output.dense)
+                 for parameter in part.parameters()]
+        stages, start = [], 0
+        for name, errors, batches, steps, rate, parameters in (
+                ("layers", layer_errors, texts.plain, options.layer_steps, options.layer_rate, alone),
+                ("whole", whole_errors, texts.plain, options.steps, options.rate, whole),
+                ("wide", whole_errors, texts.wide, options.wide_steps, options.wide_rate, whole)):
+            stages.append(Stage(name, errors, batches, start, steps, rate, parameters))
+            start += steps
+        return stages
+
+    def stage(self):
+        """That of the next step; the last at the end."""
+        return next((stage for stage in self.stages if self.step < stage.end), self.stages[-1])
+
+    def state(self):
+        stage = self.stage()
+        moments = stage.optimizer.state_dict() if stage.start < self.step < stage.end else None
+        return {"step": self.step, "student": self.student.model.state_dict(), "optimizer": moments,
+                "weights": self.weights, "active": self.active}
+
+    def restore(self, state):
+        self.step, self.weights, self.active = state["step"], state["weights"], state["active"]
+        self.student.model.load_state_dict(state["student"])
+        if state["optimizer"] is not None:
+            self.stage().optimizer.load_state_dict(state["optimizer"])
+
+    def advance(self):
+        """One step. Returns (error, penalty)."""
+        stage, device = self.stage(), self.options.device
+        ids, mask = (part.to(device) for part in stage.batches[self.step - stage.start])
+        with torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
+            error, activations = stage.errors(self.teacher, self.student, ids, mask)
+        penalties = torch.stack([penalty_of(*pair) for pair in zip(self.student.layers, activations)])
+        if self.step == 0:
+            self.weights = self.options.penalty / (penalties.detach().cpu() + EPSILON)
+        penalty = (self.weights.to(device) * penalties).sum()
+        loss = error + penalty
+        if not torch.isfinite(loss):
+            raise Refusal(EXIT_FAILED, f"step {self.step + 1}: the loss is {float(loss.detach())}: "
+                                       "a lower learning rate may help")
+        stage.set_rate(self.step)
+        stage.optimizer.zero_grad()
+        loss.backward()
+        stage.optimizer.step()
+        self.step += 1
+        self.steer(activations)
+        return float(error.detach()), float(penalty.detach())
+
+    def steer(self, activations):
+        """Weighs a layer's penalty more while too many of its neurons are active, else less."""
+        self.active += torch.stack([(a > 0).float().mean() for a in activations]).cpu()
+        if self.step % STEER_EVERY == 0:
+            too_many = self.active / STEER_EVERY > self.options.density
+            self.weights = torch.where(too_many, self.weights * STEER_BY, self.weights / STEER_BY)
+            self.active.zero_()
+
+    def judge(self):
+        """(share of non-zero activations, mean cosine to the teacher) on the held-out lines"""
+        cosines, nonzero, count = [], 0, 0
+        with torch.no_grad():
+            for batch in self.texts.held_out:
+                ids, mask = (part.to(self.options.device) for part in batch)
+                cosines.append((self.teacher.run(ids, mask)[0] * self.student.run(ids, mask)[0]).sum(-1))
+                nonzero += sum(int((a != 0).sum()) for a in self.student.activations.values())
+                count += sum(a.numel() for a in self.student.activations.values())
+        return nonzero / count, float(torch.cat(cosines).mean())
+
+
+class Report:
+    """Prints how it goes."""
+
+    def __init__(self, training):
+        self.training, self.losses, self.since = training, [], time.monotonic()
+
+    def add(self, losses):
+        self.losses.append(losses)
+
+    def line(self, stage):
+        text = f"{stage} {self.training.step}/{self.training.total}: "
+        if self.losses:
+            error, penalty = (sum(column) / len(self.losses) for column in zip(*self.losses))
+            speed = len(self.losses) / (time.monotonic() - self.since)
+            text += f"loss {error + penalty:.4f} (error {error:.4f}, penalty {penalty:.4f}), {speed:.1f} steps/s; "
+        nonzero, cosine = self.training.judge()
+        print(f"{text}held out: {100 * nonzero:.2f} % non-zero, cosine {cosine:.5f}", flush=True)
+        self.losses, self.since = [], time.monotonic()
+
+
+class Stopping:
+    """While it lasts, Ctrl-C is remembered rather than obeyed, so that a step ends; the second is obeyed."""
+
+    def __enter__(self):
+        self.asked = False
+        self.previous = {number: signal.signal(number, self.ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def ask(self, *_):
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *_):
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
+
+
+def train(training, save):
+    """Runs to the end or to Ctrl-C, saving every so often and then. Returns whether it is the end."""
+    options, report = training.options, Report(training)
+    with Stopping() as stopping:
+        report.line("start")
+        while training.step < training.total and not stopping.asked:
+            stage = training.stage()
+            report.add(training.advance())
+            if training.step == stage.end or training.step % options.report == 0:
+                report.line(stage.name)
+            if training.step % options.save == 0:
+                save()
+        save()
+    return training.step == training.total
