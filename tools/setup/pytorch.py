@@ -11,7 +11,11 @@ from .workspace import (BIN, SetupError, building, run, step, system_program, wr
 
 PROGRAM = "python-torch"
 PACKAGES = ["python3-torch", "python3-transformers"]
-PROBE = "import safetensors.torch, torch, transformers; print(torch.__version__, transformers.__version__)"
+PROBE = """\
+import sys, safetensors.torch, tokenizers, torch, transformers
+assert sys.version_info >= (3, 11) and int(transformers.__version__.split(".")[0]) >= 5
+print(torch.__version__, transformers.__version__)
+"""
 
 # Left out: GPUs of AMD, pictures, what starts and installs systems, and what only PyTorch's own tests use.
 NOT_USED = (r"python3-(torchvision|networkx|hypothesis)|libtorch-test|libamdhip.*|libamd-comgr.*|libllvm.*|"
@@ -33,6 +37,8 @@ PYTHONHOME="$here/usr" PYTHONPATH="$here/usr/lib/python3/dist-packages" PYTHONNO
 def use_system():
     """Makes the wrapper run the system's Python if that has the packages."""
     python = system_program("python3")
+    if not python:
+        return False
     try:
         run([python, "-c", PROBE])
     except SetupError:
