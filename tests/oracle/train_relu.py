@@ -274,8 +274,13 @@ class TrainRelu(unittest.TestCase):
         self.refuse(2, "1.5 is not between 0 and 1", *given, self.folder / "refused", "--density", "1.5")
         self.refuse(2, "--wide-steps and --wide-text", *given, self.folder / "refused", "--wide-steps", "5")
         self.refuse(2, "are all 0", *given, self.folder / "refused", "--steps", "0", "--layer-steps", "0")
+        self.refuse(2, "exists already", *given, ".", *SMALL)
         self.refuse(1, "refused.checkpoint: no such file: there is nothing", *given, self.folder / "refused", *SMALL,
                     "--resume")
+
+    def test_refuses_checkpoint(self):
+        (self.folder / "torn.checkpoint").write_bytes(b"PK not a checkpoint")
+        self.refuse(1, "torn.checkpoint: no checkpoint of this program", *self.arguments(self.folder / "torn"), "--resume")
 
     def test_loss_that_is_not_finite(self):
         self.refuse(1, "step [0-9]+: the loss is nan", *self.arguments(self.folder / "refused"), "--layer-rate", "1e30")

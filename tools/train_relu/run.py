@@ -10,14 +10,17 @@ from .text import Texts, Tokenizer, read_lines
 from .training import Training, train
 
 
-def check_places(options, checkpoint):
-    """Before any work is done: may the results be written where they are to be?"""
-    if options.out.exists():
-        raise Refusal(EXIT_USAGE, f"{options.out}: exists already")
-    if not options.out.parent.is_dir():
-        raise Refusal(EXIT_USAGE, f"{options.out.parent}: no such folder")
+def checkpoint_of(options):
+    """The checkpoint's path, if the results may be written where they are to be: to know before any work is done."""
+    out = options.out
+    if out.exists():
+        raise Refusal(EXIT_USAGE, f"{out}: exists already")
+    if not out.parent.is_dir():
+        raise Refusal(EXIT_USAGE, f"{out.parent}: no such folder")
+    checkpoint = out.with_name(out.name + ".checkpoint")
     if checkpoint.exists() and not options.resume:
         raise Refusal(EXIT_USAGE, f"{checkpoint}: exists already: --resume goes on from it")
+    return checkpoint
 
 
 def set_up(options):
@@ -32,9 +35,7 @@ def set_up(options):
 
 def run(options):
     """Returns whether it ran to the end."""
-    folder, out = options.teacher, options.out
-    checkpoint = out.with_name(out.name + ".checkpoint")
-    check_places(options, checkpoint)
+    folder, checkpoint = options.teacher, checkpoint_of(options)
     config, (pooling, pooling_path) = read_config(folder), read_pooling(folder)
     lines, wide_lines = read_lines(options.text), read_lines(options.wide_text)
     set_up(options)
@@ -48,7 +49,7 @@ def run(options):
     if not train(training, lambda: save_checkpoint(checkpoint, settings, training)):
         print(f"stopped after step {training.step}; the same command with --resume goes on", flush=True)
         return False
-    write_folder(out, folder, config, pooling_path, student.model, options.dtype)
+    write_folder(options.out, folder, config, pooling_path, student.model, options.dtype)
     remove(checkpoint)
-    print(f"wrote {out}", flush=True)
+    print(f"wrote {options.out}", flush=True)
     return True
