@@ -46,7 +46,8 @@ HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/f
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
           src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \
           src/engine/write_calibrated.c src/engine/trace_write.c \
-          $(addprefix src/sparse/, calibrate.c fit.c grouping.c matrix.c thresholds.c)
+          $(addprefix src/sparse/, calibrate.c compensation.c fit.c grouping.c layer.c matrix.c \
+            thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 
 KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx_vnni.c src/kernels/avx512.c src/kernels/amx.c

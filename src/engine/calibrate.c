@@ -12,6 +12,7 @@
 #include "engine/collect.h"
 #include "engine/open_path.h"
 #include "engine/write_calibrated.h"
+#include "sparse/compensation.h"
 
 enum { DEFAULT_RANK = 64, DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
@@ -24,6 +25,9 @@ struct calibration {
     struct layer_sample *samples; /* [layers] */
     struct layer_fit *fits;       /* [layers] */
     size_t layers;
+    float price; /* of a quad, at the share that is computed by default */
+    const char *stage;
+    wisp_status (*work)(struct calibration *c, size_t l, wisp_error *error); /* for each layer */
     atomic_size_t next, done;
     atomic_bool failed;
     wisp_error error; /* of the layer that failed first */
@@ -72,26 +76,35 @@ static void release_sample(struct layer_sample *s) {
     *s = (struct layer_sample){0};
 }
 
-static void fit_layers(void *context, uint32_t member) {
+static wisp_status fit_layer(struct calibration *c, size_t l, wisp_error *error) {
+    return layer_fit(&c->samples[l], c->options->rank, 1 - c->options->sparsity,
+                     c->options->seed + l, &c->fits[l], error);
+}
+
+static void take_layers(void *context, uint32_t member) {
     struct calibration *c = context;
-    const float wanted = 1 - c->options->sparsity;
     size_t l;
     while (!atomic_load(&c->failed) && (l = atomic_fetch_add(&c->next, 1)) < c->layers) {
         wisp_error error;
-        const wisp_status status = layer_fit(&c->samples[l], c->options->rank, wanted,
-                                             c->options->seed + l, &c->fits[l], &error);
-        if (status != WISP_OK && !atomic_exchange(&c->failed, true))
+        if (c->work(c, l, &error) != WISP_OK && !atomic_exchange(&c->failed, true))
             c->error = error;
         const size_t done = atomic_fetch_add(&c->done, 1) + 1;
         if (member == 0)
-            show(c->options, "layers", done, c->layers);
+            show(c->options, c->stage, done, c->layers);
     }
 }
 
-static wisp_status fit_all(struct calibration *c, wisp_error *error) {
+static wisp_status each_layer(struct calibration *c, const char *stage,
+                              wisp_status (*work)(struct calibration *c, size_t l,
+                                                  wisp_error *error),
+                              wisp_error *error) {
     const uint32_t threads = pool_size(c->team);
-    show(c->options, "layers", 0, c->layers);
-    pool_run(c->team, threads < c->layers ? threads : (uint32_t)c->layers, fit_layers, c);
+    c->stage = stage;
+    c->work = work;
+    atomic_store(&c->next, 0);
+    atomic_store(&c->done, 0);
+    show(c->options, stage, 0, c->layers);
+    pool_run(c->team, threads < c->layers ? threads : (uint32_t)c->layers, take_layers, c);
     if (!atomic_load(&c->failed))
         return WISP_OK;
     if (error)
@@ -112,8 +125,7 @@ static struct gains *all_gains(const struct calibration *c) {
     return gains;
 }
 
-static wisp_status share_out(const struct calibration *c, struct calibrated *result,
-                             wisp_error *error) {
+static wisp_status share_out(struct calibration *c, struct calibrated *result, wisp_error *error) {
     const size_t quads = c->fits[0].gains.quads;
     struct gains *gains = all_gains(c);
     result->thresholds = malloc(c->layers * CALIBRATED_LEVELS * quads * sizeof(float));
@@ -127,36 +139,47 @@ static wisp_status share_out(const struct calibration *c, struct calibrated *res
             gains_thresholds(&gains[l], price,
                              result->thresholds + (l * CALIBRATED_LEVELS + i) * quads);
     }
+    c->price = gains_price(gains, c->layers, 1 - c->options->sparsity);
     free(gains);
     return WISP_OK;
 }
 
-static wisp_status report_layers(const struct calibration *c, wisp_error *error) {
-    const size_t quads = c->fits[0].gains.quads;
-    struct gains *gains = all_gains(c);
-    float *thresholds = malloc(quads * sizeof *thresholds);
-    wisp_status status =
-        gains && thresholds ? WISP_OK : fail_memory(error, quads * sizeof *thresholds);
-    const float price =
-        status == WISP_OK ? gains_price(gains, c->layers, 1 - c->options->sparsity) : 0;
-    for (size_t l = 0; l < c->layers && status == WISP_OK; l++) {
-        struct layer_quality q;
-        gains_thresholds(&gains[l], price, thresholds);
-        status = layer_measure(&c->samples[l], &c->fits[l], thresholds, &q, error);
-        const wisp_calibrated_layer layer = {.share = q.share,
-                                             .needed = q.needed,
-                                             .recall = q.recall,
-                                             .precision = q.precision,
-                                             .error = q.error,
-                                             .frequency = c->fits[l].frequency,
-                                             .magnitude = c->fits[l].magnitude,
-                                             .neurons = c->samples[l].wide};
-        if (status == WISP_OK)
-            c->options->layer(c->options->context, (uint32_t)l, &layer);
-    }
-    free(gains);
+/* The thresholds of a layer at the default share; NULL without memory. */
+static float *default_thresholds(const struct calibration *c, size_t l) {
+    const struct gains *gains = &c->fits[l].gains;
+    float *thresholds = malloc(gains->quads * sizeof *thresholds);
+    if (thresholds)
+        gains_thresholds(gains, c->price, thresholds);
+    return thresholds;
+}
+
+static wisp_status compensate_layer(struct calibration *c, size_t l, wisp_error *error) {
+    float *thresholds = default_thresholds(c, l);
+    const wisp_status status =
+        thresholds ? compensation_fit(&c->samples[l], thresholds, c->price, &c->fits[l], error)
+                   : fail_memory(error, c->fits[l].gains.quads * sizeof *thresholds);
     free(thresholds);
     return status;
+}
+
+static wisp_status report_layer(const struct calibration *c, size_t l, wisp_error *error) {
+    struct layer_quality q;
+    float *thresholds = default_thresholds(c, l);
+    const wisp_status status =
+        thresholds ? layer_measure(&c->samples[l], &c->fits[l], thresholds, &q, error)
+                   : fail_memory(error, c->fits[l].gains.quads * sizeof *thresholds);
+    free(thresholds);
+    TRY(status);
+    const wisp_calibrated_layer layer = {.share = q.share,
+                                         .needed = q.needed,
+                                         .recall = q.recall,
+                                         .precision = q.precision,
+                                         .error = q.error,
+                                         .frequency = c->fits[l].frequency,
+                                         .magnitude = c->fits[l].magnitude,
+                                         .neurons = c->samples[l].wide};
+    c->options->layer(c->options->context, (uint32_t)l, &layer);
+    return WISP_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -172,12 +195,14 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
     TRY(collect_inputs(c->model, c->team, c->options, texts, n, c->samples, error));
     for (size_t l = 0; l < c->layers; l++)
         TRY(open_sample(c, l, &c->samples[l], error));
-    TRY(fit_all(c, error));
-    if (is_cancelled(c->options))
-        return fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
+    TRY(each_layer(c, "layers", fit_layer, error));
     wisp_status status = share_out(c, &result, error);
-    if (status == WISP_OK && c->options->layer)
-        status = report_layers(c, error);
+    if (status == WISP_OK)
+        status = each_layer(c, "compensation", compensate_layer, error);
+    if (status == WISP_OK && is_cancelled(c->options))
+        status = fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
+    for (size_t l = 0; l < c->layers && c->options->layer && status == WISP_OK; l++)
+        status = report_layer(c, l, error);
     if (status == WISP_OK)
         status = write_calibrated(input, output, &result, error);
     free(result.thresholds);

@@ -18,7 +18,9 @@ static const char *const suffixes[] = {"ffn_predictor_p.weight",
                                        "ffn_thresholds",
                                        "ffn_factors",
                                        "ffn_center",
-                                       "ffn_frequency"};
+                                       "ffn_frequency",
+                                       "ffn_compensation.weight",
+                                       "ffn_compensation.bias"};
 
 bool is_calibration_tensor(const char *name) {
     const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
@@ -55,8 +57,8 @@ struct adder {
 /* More than all of it takes: as floats. */
 static size_t added_bytes(const struct calibrated *c) {
     const struct predictor *p = &c->fits[0].predictor;
-    const size_t floats = p->rank * (p->hidden + p->quads + 1) +
-                          (CALIBRATED_LEVELS + 1) * p->quads + p->hidden + 2 * c->fits[0].wide;
+    const size_t floats = p->rank * (2 * p->hidden + p->quads + 1) +
+                          (CALIBRATED_LEVELS + 1) * p->quads + 2 * p->hidden + 2 * c->fits[0].wide;
     return c->layers * floats * sizeof(float);
 }
 
@@ -125,7 +127,12 @@ static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t
     TRY(add_tensor(a, l, suffixes[5], fit->factors, 1, p->hidden, false));
     if (!c->relu)
         TRY(add_tensor(a, l, suffixes[6], fit->center, 1, fit->wide, false));
-    return add_tensor(a, l, suffixes[7], fit->frequency, 1, fit->wide, false);
+    TRY(add_tensor(a, l, suffixes[7], fit->frequency, 1, fit->wide, false));
+    if (!fit->compensation)
+        return WISP_OK;
+    TRY(add_transposed(a, l, suffixes[8], fit->compensation, p->hidden, p->rank));
+    return add_tensor(a, l, suffixes[9], fit->compensation + p->rank * p->hidden, 1, p->hidden,
+                      false);
 }
 
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {

@@ -96,7 +96,7 @@ struct sparse_kernels {
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *quads, size_t n,
                  size_t size, int32_t *sums);
 
-    /* y[c] = base[c] + scale * (sums[c] - shift) for c < size. */
+    /* y[c] = base[c] + scale * (sums[c] - shift) for c < size; base may be y. */
     void (*add_base)(const int32_t *sums, int32_t shift, float scale, const float *base,
                      size_t size, float *y);
 };

@@ -16,22 +16,6 @@ static bool float_bytes(uint64_t rows, uint64_t row_length, size_t *bytes) {
            checked_multiply(total, sizeof(float), &total) && checked_size(total, bytes);
 }
 
-wisp_status load_floats(const struct directory *dir, const char *name, size_t rows,
-                        size_t row_length, float **values, wisp_error *error) {
-    const struct tensor *tensor;
-    TRY(directory_require_tensor(dir, name, row_length, rows, &tensor, error));
-    size_t bytes;
-    if (!float_bytes(rows, row_length, &bytes))
-        return fail_memory(error, UINT64_MAX);
-    *values = memory_allocate(bytes);
-    void *stored = memory_allocate((size_t)tensor->bytes); /* no type that is read is wider */
-    wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
-    if (status == WISP_OK)
-        status = directory_floats(dir, tensor, 0, rows, stored, *values, error);
-    memory_free(stored);
-    return status;
-}
-
 /* The weights that are stacked, and room for one panel of their rows. */
 struct stack {
     const struct directory *dir;

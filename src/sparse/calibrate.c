@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/sparse.h"
+#include "sparse/compensation.h"
 #include "sparse/grouping.h"
 #include "sparse/matrix.h"
 
@@ -19,20 +20,6 @@ static const double skipped_share = 0.8; /* of GELU's neurons, whose mean is the
 
 static size_t quads_of(const struct layer_sample *s) {
     return (s->wide + QUAD - 1) / QUAD;
-}
-
-/* a [n, wide] = activation(x W_up^T + b) */
-static wisp_status activations(const struct layer_sample *s, const float *x, size_t n, float *a,
-                               wisp_error *error) {
-    if (!matrix_multiply_transposed(s->kernels, x, s->up, a, n, s->wide, s->hidden))
-        return fail_memory(error, s->wide * s->hidden * sizeof(float));
-    for (size_t i = 0; i < n; i++)
-        s->kernels->add(a + i * s->wide, s->up_bias, s->wide);
-    if (s->relu)
-        s->kernels->relu(a, n * s->wide);
-    else
-        s->kernels->gelu(a, n * s->wide);
-    return WISP_OK;
 }
 
 /* The lengths of W_down's columns. */
@@ -137,7 +124,7 @@ static wisp_status study_neurons(const struct layer_sample *s, const float *leng
     for (size_t i = 0; i < n && status == WISP_OK; i++)
         memcpy(x + i * s->hidden, s->x + i * s->tokens / n * s->hidden, s->hidden * sizeof *x);
     if (status == WISP_OK)
-        status = activations(s, x, n, a, error);
+        status = layer_activations(s, x, n, a, error);
     if (status == WISP_OK)
         status = find_centers(s, a, n, lengths, fit->center, error);
     if (status == WISP_OK && !s->relu)
@@ -163,7 +150,7 @@ static wisp_status quad_sizes(const struct layer_sample *s, const struct layer_f
     wisp_status status = a ? WISP_OK : fail_memory(error, PART * s->wide * sizeof *a);
     for (size_t first = 0; first < n && status == WISP_OK; first += PART) {
         const size_t rows = n - first < PART ? n - first : PART;
-        status = activations(s, x + first * s->hidden, rows, a, error);
+        status = layer_activations(s, x + first * s->hidden, rows, a, error);
         if (status != WISP_OK)
             break;
         contributions(s, lengths, fit->center, rows, a);
@@ -181,31 +168,22 @@ static wisp_status quad_sizes(const struct layer_sample *s, const struct layer_f
     return status;
 }
 
-/* y [n, hidden] = W_down a + b */
-static wisp_status outputs(const struct layer_sample *s, const float *a, size_t n, float *y,
-                           wisp_error *error) {
-    if (!matrix_multiply_transposed(s->kernels, a, s->down, y, n, s->hidden, s->wide))
-        return fail_memory(error, s->hidden * s->wide * sizeof(float));
-    for (size_t i = 0; i < n; i++)
-        s->kernels->add(y + i * s->hidden, s->down_bias, s->hidden);
-    return WISP_OK;
-}
-
 /* The mean over tokens of the squared deviation of x + y from its mean over the token: what the
  * norm that follows divides by. */
 static wisp_status output_variance(const struct layer_sample *s, double *variance,
                                    wisp_error *error) {
     const size_t n = s->tokens < PART ? s->tokens : PART;
     float *a = malloc(n * s->wide * sizeof *a), *y = malloc(n * s->hidden * sizeof *y);
-    wisp_status status =
-        a && y ? activations(s, s->x, n, a, error) : fail_memory(error, n * s->wide * sizeof *a);
+    wisp_status status = a && y ? layer_activations(s, s->x, n, a, error)
+                                : fail_memory(error, n * s->wide * sizeof *a);
     if (status == WISP_OK)
-        status = outputs(s, a, n, y, error);
+        status = layer_outputs(s, a, n, y, error);
     *variance = 1e-30;
     for (size_t t = 0; t < n && status == WISP_OK; t++) {
         double sum = 0, squares = 0;
         for (size_t c = 0; c < s->hidden; c++) {
-            const double value = (double)y[t * s->hidden + c] + (double)s->x[t * s->hidden + c];
+            const double value = (double)y[t * s->hidden + c] + (double)s->down_bias[c] +
+                                 (double)s->x[t * s->hidden + c];
             sum += value;
             squares += value * value;
         }
@@ -223,8 +201,8 @@ static wisp_status fit_predictor(const struct layer_sample *s, const float *leng
                                  wisp_error *error) {
     const size_t quads = quads_of(s), n = s->tokens * quads;
     float *sizes = malloc(n * sizeof *sizes), *logits = malloc(n * sizeof *logits);
-    double variance = 1;
-    wisp_status status = sizes && logits ? WISP_OK : fail_memory(error, n * sizeof *sizes);
+    float *h = malloc(s->tokens * rank * sizeof *h);
+    wisp_status status = sizes && logits && h ? WISP_OK : fail_memory(error, n * sizeof *sizes);
     if (status == WISP_OK)
         status = quad_sizes(s, fit, lengths, s->x, s->tokens, sizes, error);
     if (status == WISP_OK)
@@ -241,15 +219,16 @@ static wisp_status fit_predictor(const struct layer_sample *s, const float *leng
                                                   .context = s->context},
                                &fit->predictor, error);
     if (status == WISP_OK)
-        status = predictor_apply(s->kernels, &fit->predictor, s->x, s->tokens, logits, error);
+        status = predictor_apply(s->kernels, &fit->predictor, s->x, s->tokens, h, logits, error);
     if (status == WISP_OK)
-        status = output_variance(s, &variance, error);
+        status = output_variance(s, &fit->variance, error);
     for (size_t i = 0; i < n && status == WISP_OK; i++)
-        sizes[i] *= sizes[i] / (float)variance;
+        sizes[i] *= sizes[i] / (float)fit->variance;
     if (status == WISP_OK)
         status = gains_fit(logits, sizes, s->tokens, quads, &fit->gains, error);
     free(sizes);
     free(logits);
+    free(h);
     return status;
 }
 
@@ -287,6 +266,7 @@ void layer_fit_release(struct layer_fit *fit) {
     free(fit->magnitude);
     predictor_release(&fit->predictor);
     gains_release(&fit->gains);
+    free(fit->compensation);
     *fit = (struct layer_fit){0};
 }
 
@@ -294,8 +274,8 @@ void layer_fit_release(struct layer_fit *fit) {
 
 /* What one measurement works in. */
 struct measure {
-    float *lengths, *sizes, *logits; /* [wide], [n, quads], [n, quads] */
-    float *a, *y, *sparse_y;         /* [PART, wide], [PART, hidden] twice */
+    float *lengths, *sizes, *h, *logits; /* [wide], [n, quads], [n, rank], [n, quads] */
+    float *a, *y, *errors;               /* [PART, wide], [PART, hidden] twice */
 };
 
 /* Counts quads, with `limit` the size above which one is needed. */
@@ -315,29 +295,20 @@ static void count_quads(const struct measure *m, const float *thresholds, size_t
     q->precision = computed > 0 ? both / computed : 1;
 }
 
-static void skip_neurons(const struct layer_sample *s, const struct layer_fit *fit,
-                         const float *logits, const float *thresholds, float *a) {
-    for (size_t j = 0; j < s->wide; j++)
-        if (!(logits[j / QUAD] > thresholds[j / QUAD]))
-            a[fit->order[j]] = fit->center[fit->order[j]];
-}
-
 /* Squared differences of the sparse output from the dense, and of the dense from its mean. */
 static wisp_status output_error(const struct layer_sample *s, const struct layer_fit *fit,
                                 const float *thresholds, const struct measure *m, double *relative,
                                 wisp_error *error) {
     double off = 0, squares = 0, sum = 0;
-    const size_t quads = quads_of(s);
     for (size_t first = 0; first < s->held_out_tokens; first += PART) {
         const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
-        TRY(activations(s, s->held_out + first * s->hidden, n, m->a, error));
-        TRY(outputs(s, m->a, n, m->y, error));
-        for (size_t t = 0; t < n; t++)
-            skip_neurons(s, fit, m->logits + (first + t) * quads, thresholds, m->a + t * s->wide);
-        TRY(outputs(s, m->a, n, m->sparse_y, error));
+        const float *x = s->held_out + first * s->hidden;
+        TRY(layer_activations(s, x, n, m->a, error));
+        TRY(layer_outputs(s, m->a, n, m->y, error));
+        TRY(layer_errors(s, fit, thresholds, x, n, m->errors, error));
         for (size_t i = 0; i < n * s->hidden; i++) {
-            const double y = (double)m->y[i], difference = (double)m->sparse_y[i] - y;
-            off += difference * difference;
+            const double y = (double)m->y[i] + (double)s->down_bias[i % s->hidden];
+            off += (double)m->errors[i] * (double)m->errors[i];
             squares += y * y;
             sum += y;
         }
@@ -354,7 +325,7 @@ static wisp_status measure_all(const struct layer_sample *s, const struct layer_
     float limit = 0;
     column_lengths(s, m->lengths);
     TRY(quad_sizes(s, fit, m->lengths, s->held_out, n, m->sizes, error));
-    TRY(predictor_apply(s->kernels, &fit->predictor, s->held_out, n, m->logits, error));
+    TRY(predictor_apply(s->kernels, &fit->predictor, s->held_out, n, m->h, m->logits, error));
     if (!s->relu) {
         float *sorted = malloc(n * quads * sizeof *sorted);
         if (!sorted)
@@ -374,21 +345,23 @@ wisp_status layer_measure(const struct layer_sample *s, const struct layer_fit *
     const size_t n = s->held_out_tokens * quads_of(s);
     struct measure m = {.lengths = calloc(s->wide, sizeof(float)),
                         .sizes = calloc(n + 1, sizeof(float)),
+                        .h = calloc(s->held_out_tokens * fit->predictor.rank + 1, sizeof(float)),
                         .logits = calloc(n + 1, sizeof(float)),
                         .a = malloc(PART * s->wide * sizeof(float)),
                         .y = malloc(PART * s->hidden * sizeof(float)),
-                        .sparse_y = malloc(PART * s->hidden * sizeof(float))};
+                        .errors = malloc(PART * s->hidden * sizeof(float))};
     *quality = (struct layer_quality){0};
-    wisp_status status = m.lengths && m.sizes && m.logits && m.a && m.y && m.sparse_y
+    wisp_status status = m.lengths && m.sizes && m.h && m.logits && m.a && m.y && m.errors
                              ? WISP_OK
                              : fail_memory(error, n * sizeof(float));
     if (status == WISP_OK && s->held_out_tokens > 0)
         status = measure_all(s, fit, thresholds, &m, quality, error);
     free(m.lengths);
     free(m.sizes);
+    free(m.h);
     free(m.logits);
     free(m.a);
     free(m.y);
-    free(m.sparse_y);
+    free(m.errors);
     return status;
 }

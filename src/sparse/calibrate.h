@@ -4,21 +4,8 @@
 #define WISP_SPARSE_CALIBRATE_H
 
 #include "sparse/fit.h"
+#include "sparse/layer.h"
 #include "sparse/thresholds.h"
-
-/* A layer's weights and what went into it. */
-struct layer_sample {
-    const struct kernels *kernels;
-    size_t hidden, wide;
-    bool relu;                              /* else GELU */
-    float *up, *up_bias, *down, *down_bias; /* [wide, hidden], [wide], [hidden, wide], [hidden] */
-    float *x;                               /* [tokens, hidden] */
-    size_t tokens;
-    float *held_out; /* [held_out_tokens, hidden]: not fitted to */
-    size_t held_out_tokens;
-    bool (*stopped)(void *context); /* asked now and then, on any thread; may be NULL */
-    void *context;
-};
 
 struct layer_fit {
     size_t wide;
@@ -29,7 +16,9 @@ struct layer_fit {
                          ReLU, among the largest fifth of contributions with GELU */
     float *magnitude; /* [wide]: the mean size of its contribution */
     struct predictor predictor;
-    struct gains gains; /* losses in units of the variance of what the layer's output is added to */
+    double variance;     /* of what the layer's output is added to, about each token's mean */
+    struct gains gains;  /* losses in units of the variance */
+    float *compensation; /* [rank + 1, hidden]: B, transposed, and b (compensation.h); or NULL */
 };
 
 /* What thresholds do to tokens that were not fitted to. */
@@ -41,8 +30,9 @@ struct layer_quality {
     double error;     /* of the layer's output, relative to its variance */
 };
 
-/* Everything but thresholds, which are shared out among all layers. `wanted` is the share of quads
- * that the predictor is trained to find. Released with layer_fit_release. */
+/* Everything but thresholds, which are shared out among all layers, and what depends on them.
+ * `wanted` is the share of quads that the predictor is trained to find. Released with
+ * layer_fit_release. */
 wisp_status layer_fit(const struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error);
 

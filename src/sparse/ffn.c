@@ -32,6 +32,7 @@ struct scratch {
     float *values;         /* [4 quads] */
     float *logits;         /* [4 quads] */
     float *hidden_values;  /* [rank] */
+    float *compensation;   /* [hidden] */
     uint16_t *tile_lists;  /* [TILE, quads + QUAD_LIST_SLACK] */
     size_t n[TILE];        /* quads in them */
     uint32_t *starts;      /* [quads + 1]: of each quad's uses */
@@ -67,6 +68,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
                             neurons * sizeof(float),
                             neurons * sizeof(float),
                             round_up(rank, QUAD) * sizeof(float),
+                            round_up(hidden, QUAD) * sizeof(float),
                             TILE * (quads + QUAD_LIST_SLACK) * sizeof(uint16_t),
                             (quads + 1) * sizeof(uint32_t),
                             TILE * larger(quads, 1) * sizeof(struct quad_use),
@@ -89,12 +91,13 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     s->values = (float *)(void *)places[5];
     s->logits = (float *)(void *)places[6];
     s->hidden_values = (float *)(void *)places[7];
-    s->tile_lists = (uint16_t *)(void *)places[8];
-    s->starts = (uint32_t *)(void *)places[9];
-    s->uses = (struct quad_use *)(void *)places[10];
-    s->active = (struct active *)(void *)places[11];
-    s->bytes = (int8_t *)places[12];
-    s->lists = (uint16_t *)(void *)places[13];
+    s->compensation = (float *)(void *)places[8];
+    s->tile_lists = (uint16_t *)(void *)places[9];
+    s->starts = (uint32_t *)(void *)places[10];
+    s->uses = (struct quad_use *)(void *)places[11];
+    s->active = (struct active *)(void *)places[12];
+    s->bytes = (int8_t *)places[13];
+    s->lists = (uint16_t *)(void *)places[14];
     for (size_t t = 0; t < TILE; t++) {
         s->rows[t].q = s->q + t * quad_row_bytes(hidden);
         s->inner[t].q = s->inner_q + t * quad_row_bytes(rank);
@@ -152,6 +155,20 @@ static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_
     }
 }
 
+/* y [n, hidden]: what is added to each token's output besides the sum over its computed quads. */
+static void compensate(const struct sparse_ffn *ffn, size_t n, struct scratch *s, float *y) {
+    const struct quad_rows *rows = &ffn->compensation;
+    apply_rows(ffn->kernels, rows, s->inner_q, n, s);
+    for (size_t t = 0; t < n; t++) {
+        const float scale = sparse_ffn_scale(s->n[t], ffn->up.quads);
+        float *to = y + t * ffn->hidden;
+        ffn->kernels->sparse->finish(s->sums + QUAD * t * rows->quads, rows->parameters, NULL,
+                                     rows->quads, &s->inner[t], s->compensation);
+        for (size_t c = 0; c < ffn->hidden; c++)
+            to[c] = ffn->base[c] + scale * s->compensation[c];
+    }
+}
+
 /* From lists of quads for each token to lists of tokens for each quad. A token's sums stand one
  * after the other, in the order of its list. */
 static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
@@ -201,15 +218,18 @@ static void count_recall(const struct sparse_ffn *ffn, const float *thresholds, 
 }
 
 /* The first half for n tokens, `at` the first of them: which quads are active, and their values as
- * bytes. */
+ * bytes; and y as `compensate` has it, where there is a compensation. */
 static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
-                     size_t at, size_t n, struct scratch *s, struct sparse_counts *counts) {
+                     size_t at, size_t n, struct scratch *s, float *y,
+                     struct sparse_counts *counts) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t quads = ffn->up.quads;
     for (size_t t = 0; t < n; t++)
         kernels->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
     if (thresholds)
         predict(ffn, thresholds, n, s);
+    if (thresholds && ffn->compensation.quads)
+        compensate(ffn, n, s, y);
     if (counts->recall)
         count_recall(ffn, thresholds, n, s, counts->recall);
     if (thresholds) {
@@ -234,15 +254,16 @@ static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, cons
     }
 }
 
+/* The second half for one token; base may be y. */
 static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct scratch *s,
-                       float *y) {
+                       const float *base, float *y) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t quads = ffn->up.quads;
     const struct active *active = &s->active[token];
     kernels->down(s->bytes + token * QUAD * quads, ffn->columns, s->lists + token * quads,
                   active->n, ffn->hidden, s->sums);
     kernels->add_base(s->sums, ffn->kernels->signed_activations ? 0 : 128 * active->total,
-                      active->scale, ffn->base, ffn->hidden, y);
+                      active->scale, base, ffn->hidden, y);
 }
 
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
@@ -255,9 +276,11 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
         const size_t n = left < TOKENS_AT_A_TIME ? left : TOKENS_AT_A_TIME;
         for (size_t t = 0; t < n; t += TILE)
             apply_up(ffn, thresholds, x + (first + t) * hidden, t, n - t < TILE ? n - t : TILE, &s,
-                     counts);
-        for (size_t t = 0; t < n; t++)
-            apply_down(ffn, t, &s, y + (first + t) * hidden);
+                     y + (first + t) * hidden, counts);
+        for (size_t t = 0; t < n; t++) {
+            float *to = y + (first + t) * hidden;
+            apply_down(ffn, t, &s, thresholds && ffn->compensation.quads ? to : ffn->base, to);
+        }
     }
     counts->tokens += tokens;
 }

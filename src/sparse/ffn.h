@@ -6,8 +6,9 @@
  * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU). Which
  * quads are computed is said by a low-rank predictor, Q (P x + p) + q against a threshold for each
  * quad; a layer loaded as exact computes all, by the dense product, and leaves those whose
- * contribution rounds to nothing out of the second half. A token's result depends on nothing but the token: sums are exact integers.
- * Sources: the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the rest. */
+ * contribution rounds to nothing out of the second half. A token's result depends on nothing but
+ * the token: sums are exact integers. Sources: the predictor's shape from Liu et al., Deja Vu
+ * (2023); docs/sparse.md has the rest. */
 #ifndef WISP_SPARSE_FFN_H
 #define WISP_SPARSE_FFN_H
 
@@ -19,8 +20,8 @@
  * dense product, which gives the same sums faster, where each token takes them all. */
 struct quad_rows {
     size_t quads, k;
-    int8_t *rows; /* or NULL */
-    void *panels; /* or NULL */
+    int8_t *rows;                       /* or NULL */
+    void *panels;                       /* or NULL */
     struct quad_parameters *parameters; /* [quads] */
 };
 
@@ -35,6 +36,7 @@ struct sparse_ffn {
     /* The predictor; rank is 0 where there is none. */
     size_t rank;
     struct quad_rows p, q;
+    struct quad_rows compensation; /* B and b; without rows where there is none */
     size_t levels;
     float *thresholds; /* [levels, quads], for shares of computed quads that rise */
     size_t bytes;      /* held by all of it */
@@ -67,6 +69,13 @@ void sparse_ffn_release(struct sparse_ffn *ffn);
  * calibration texts; between the levels in the file by proportion. */
 void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_plan *plan,
                            float share, float *thresholds);
+
+/* Where a layer has a compensation, scale (B (P x + p) + b) is added to y: what is lost by skipping
+ * as far as that can be told from the predictor's hidden values. */
+static inline float sparse_ffn_scale(size_t computed, size_t quads) {
+    const float skipped = (float)(quads - computed) / (float)quads;
+    return skipped * skipped;
+}
 
 struct sparse_counts {
     uint64_t tokens;

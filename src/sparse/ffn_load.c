@@ -339,6 +339,21 @@ static wisp_status load_predictor(const struct loader *l, size_t levels) {
     return status;
 }
 
+static wisp_status load_compensation(const struct loader *l) {
+    struct sparse_ffn *f = l->ffn;
+    float *w = NULL, *bias = NULL;
+    if (!has(l, "ffn_compensation.weight"))
+        return WISP_OK;
+    wisp_status status = read_floats(l, "ffn_compensation.weight", f->hidden, f->rank, &w);
+    if (status == WISP_OK)
+        status = read_floats(l, "ffn_compensation.bias", 1, f->hidden, &bias);
+    if (status == WISP_OK)
+        status = pack_plain(l, w, bias, f->hidden, f->rank, &f->compensation);
+    memory_free(w);
+    memory_free(bias);
+    return status;
+}
+
 /* The factors by which x is multiplied; 1 where the model has none. */
 static wisp_status load_factors(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
@@ -358,6 +373,11 @@ static wisp_status load_factors(const struct loader *l) {
     return WISP_OK;
 }
 
+static wisp_status load_sparse_parts(const struct loader *l, size_t levels) {
+    TRY(load_predictor(l, levels));
+    return load_compensation(l);
+}
+
 static wisp_status load_all(const struct loader *l, const struct sparse_plan *plan) {
     struct sparse_ffn *f = l->ffn;
     float *none = memory_allocate(f->hidden * sizeof *none);
@@ -370,7 +390,7 @@ static wisp_status load_all(const struct loader *l, const struct sparse_plan *pl
     if (status == WISP_OK)
         status = load_down(l);
     if (status == WISP_OK && plan->levels && !plan->exact)
-        status = load_predictor(l, plan->levels);
+        status = load_sparse_parts(l, plan->levels);
     else if (status == WISP_OK)
         status = use_dense_product(l, &f->up);
     memory_free(none);
@@ -409,6 +429,7 @@ void sparse_ffn_release(struct sparse_ffn *ffn) {
     release_rows(&ffn->up);
     release_rows(&ffn->p);
     release_rows(&ffn->q);
+    release_rows(&ffn->compensation);
     memory_free(ffn->columns);
     memory_free(ffn->by);
     memory_free(ffn->base);

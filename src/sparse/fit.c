@@ -324,16 +324,15 @@ wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wis
 }
 
 wisp_status predictor_apply(const struct kernels *kernels, const struct predictor *to,
-                            const float *x, size_t tokens, float *logits, wisp_error *error) {
-    float *h = malloc(tokens * to->rank * sizeof *h);
-    bool good = h && matrix_multiply(kernels, x, to->p, h, tokens, to->rank, to->hidden);
+                            const float *x, size_t tokens, float *h, float *logits,
+                            wisp_error *error) {
+    bool good = matrix_multiply(kernels, x, to->p, h, tokens, to->rank, to->hidden);
     for (size_t i = 0; i < tokens * to->rank && good; i++)
         h[i] += to->p_bias[i % to->rank];
     good = good && matrix_multiply(kernels, h, to->q, logits, tokens, to->quads, to->rank);
     for (size_t i = 0; i < tokens * to->quads && good; i++)
         logits[i] += to->q_bias[i % to->quads];
-    free(h);
-    return good ? WISP_OK : fail_memory(error, tokens * to->rank * sizeof *h);
+    return good ? WISP_OK : fail_memory(error, (to->hidden + to->quads) * to->rank * sizeof *h);
 }
 
 void predictor_release(struct predictor *predictor) {

@@ -30,9 +30,10 @@ struct fit_task {
  * The result is released with predictor_release. */
 wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
-/* logits [tokens, quads] of x [tokens, hidden]. */
+/* h = P x + p [tokens, rank] and logits [tokens, quads] of x [tokens, hidden]. */
 wisp_status predictor_apply(const struct kernels *kernels, const struct predictor *to,
-                            const float *x, size_t tokens, float *logits, wisp_error *error);
+                            const float *x, size_t tokens, float *h, float *logits,
+                            wisp_error *error);
 
 void predictor_release(struct predictor *predictor);
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One feed-forward layer as calibration sees it: its weights, what went into it on real text, and
+ * what it makes of that in f32. */
+#ifndef WISP_SPARSE_LAYER_H
+#define WISP_SPARSE_LAYER_H
+
+#include "base/status.h"
+#include "kernels/kernels.h"
+
+/* A layer's weights and what went into it. */
+struct layer_sample {
+    const struct kernels *kernels;
+    size_t hidden, wide;
+    bool relu;                              /* else GELU */
+    float *up, *up_bias, *down, *down_bias; /* [wide, hidden], [wide], [hidden, wide], [hidden] */
+    float *x;                               /* [tokens, hidden] */
+    size_t tokens;
+    float *held_out; /* [held_out_tokens, hidden]: not fitted to */
+    size_t held_out_tokens;
+    bool (*stopped)(void *context); /* asked now and then, on any thread; may be NULL */
+    void *context;
+};
+
+/* a [n, wide] = activation(x W_up^T + b) */
+wisp_status layer_activations(const struct layer_sample *sample, const float *x, size_t n, float *a,
+                              wisp_error *error);
+
+/* y [n, hidden] = a W_down^T, without the bias. */
+wisp_status layer_outputs(const struct layer_sample *sample, const float *a, size_t n, float *y,
+                          wisp_error *error);
+
+#endif

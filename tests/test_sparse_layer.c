@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One sparse layer: what it computes against double precision, and its compensation. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "engine/model.h"
+#include "golden.h"
+#include "opening.h"
+#include "rng.h"
+#include "sparse/compensation.h"
+#include "sparse_models.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static double activation(bool relu, double x) {
+    if (relu)
+        return x > 0 ? x : 0;
+    return 0.5 * x * (1 + erf(x / sqrt(2)));
+}
+
+/* y of one token in double precision, quads skipped where `computed` is false. */
+static void reference_layer(const wisp_model *model, const bool *computed, const float *x,
+                            double *y) {
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    const bool relu = model->bert.config.relu;
+    float *up = layer_floats(model, "blk.0.ffn_up.weight", f->wide, f->hidden);
+    float *up_bias = layer_floats(model, "blk.0.ffn_up.bias", 1, f->wide);
+    float *down = layer_floats(model, "blk.0.ffn_down.weight", f->hidden, f->wide);
+    float *down_bias = layer_floats(model, "blk.0.ffn_down.bias", 1, f->hidden);
+    float *center = relu ? NULL : layer_floats(model, "blk.0.ffn_center", 1, f->wide);
+    for (size_t c = 0; c < f->hidden; c++)
+        y[c] = (double)down_bias[c];
+    for (size_t place = 0; place < f->wide; place++) {
+        const size_t j = (size_t)model->plan.order[place];
+        double sum = (double)up_bias[j], value = center ? (double)center[j] : 0;
+        for (size_t c = 0; c < f->hidden; c++)
+            sum += (double)up[j * f->hidden + c] * (double)x[c];
+        if (computed[place / QUAD])
+            value = activation(relu, sum);
+        for (size_t c = 0; c < f->hidden; c++)
+            y[c] += value * (double)down[c * f->wide + j];
+    }
+    memory_free(up);
+    memory_free(up_bias);
+    memory_free(down);
+    memory_free(down_bias);
+    memory_free(center);
+}
+
+/* Thresholds that force a choice of quads on the layer: what it gives is what double precision
+ * gives for that choice, but for int8. */
+static void a_layer_is_its_mask_applied(void **state) {
+    (void)state;
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        const char *kernels;
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
+            wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, kernels);
+            const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+            void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+            bool computed[64];
+            float thresholds[64], x[HIDDEN], y[HIDDEN];
+            double wanted[HIDDEN], off = 0, squares = 0;
+            assert_non_null(scratch);
+            assert_true(f->up.quads <= 64 && f->hidden == HIDDEN);
+            for (size_t round = 0; round < 20; round++) {
+                struct sparse_counts counts = {0};
+                size_t n = 0;
+                for (size_t i = 0; i < f->up.quads; i++) {
+                    computed[i] = (i * (round + 3) + round) % 5 < 2;
+                    thresholds[i] = computed[i] ? -1e30f : 1e30f;
+                    n += computed[i];
+                }
+                for (size_t c = 0; c < HIDDEN; c++)
+                    x[c] = sinf((float)(c * 7 + round * 13));
+                sparse_ffn_apply(f, thresholds, x, 1, y, scratch, &counts);
+                reference_layer(model, computed, x, wanted);
+                assert_int_equal(counts.computed, n);
+                for (size_t c = 0; c < HIDDEN; c++) {
+                    off += ((double)y[c] - wanted[c]) * ((double)y[c] - wanted[c]);
+                    squares += wanted[c] * wanted[c];
+                }
+            }
+            print_message("%s %s: relative error %.2g\n", activations[a], kernels,
+                          sqrt(off / squares));
+            assert_true(sqrt(off / squares) < 0.01);
+            memory_free(scratch);
+            wisp_model_close(model);
+        }
+    }
+}
+
+/* With its first half by the dense product or quad by quad: the same bits. */
+static void exact_is_lowrank_with_all_quads(void **state) {
+    (void)state;
+    enum { N = 45 };
+    float x[N * HIDDEN], y[2][N * HIDDEN], thresholds[64];
+    for (size_t i = 0; i < N * HIDDEN; i++)
+        x[i] = sinf((float)i);
+    for (size_t i = 0; i < 64; i++)
+        thresholds[i] = -1e30f;
+    for (size_t a = 0; a < 2; a++) {
+        char path[256];
+        const char *kernels;
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
+            for (int exact = 0; exact < 2; exact++) {
+                const wisp_predictor predictor =
+                    exact ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_LOWRANK;
+                wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, kernels);
+                const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+                struct sparse_counts counts = {0};
+                void *scratch =
+                    memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+                assert_non_null(scratch);
+                assert_true(f->up.quads <= 64 && (f->up.panels != NULL) == (exact != 0));
+                sparse_ffn_apply(f, exact ? NULL : thresholds, x, N, y[exact], scratch, &counts);
+                assert_int_equal(counts.computed, N * f->up.quads);
+                memory_free(scratch);
+                wisp_model_close(model);
+                if (exact)
+                    assert_memory_equal(y[0], y[1], sizeof y[0]);
+            }
+    }
+}
+
+/* Rows whose sums could be rounded by the dense product, which adds them as floats, stay with the
+ * kernels that add integers. */
+static void large_sums_stay_integers(void **state) {
+    (void)state;
+    static const struct tiny_shape wide_input = {640, 8, 1, 4, 16, BLOCK_F32};
+    for (int large = 0; large < 2; large++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        gguf_make(&file, &wide_input);
+        struct gguf_tensor *up = gguf_tensor(&file, "blk.0.ffn_up.weight");
+        const float one = 1;
+        for (size_t c = 0; large && c < wide_input.hidden; c++)
+            memcpy(up->data.data + c * sizeof one, &one, sizeof one);
+        gguf_write_bytes(&file, &bytes);
+        write_file("large.gguf", bytes.data, bytes.size);
+        wisp_model *model =
+            open_with(temporary_path("large.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL);
+        const struct quad_rows *rows = &model->bert.layer[0].sparse.up;
+        assert_true((rows->rows != NULL) == (large != 0) && (rows->panels == NULL) == (large != 0));
+        wisp_model_close(model);
+        gguf_release(&file);
+        bytes_release(&bytes);
+    }
+}
+
+static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, uint64_t length,
+                       uint64_t rows) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, suffix);
+    assert_true(file->n_tensors < GGUF_MAX_TENSORS);
+    struct gguf_tensor *tensor = &file->tensors[file->n_tensors++];
+    float *values = calloc(length * rows, sizeof *values);
+    assert_non_null(values);
+    tiny_values(name, values, length * rows);
+    *tensor = (struct gguf_tensor){.name_length = strlen(name),
+                                   .n_dims = rows > 1 ? 2 : 1,
+                                   .dims = {length, rows},
+                                   .type = BLOCK_F32};
+    bytes_put(&tensor->name, name, strlen(name));
+    bytes_put(&tensor->data, values, length * rows * sizeof *values);
+    free(values);
+}
+
+/* A tiny model with a predictor of arbitrary weights, and a compensation where that is asked for.
+ */
+static wisp_model *open_predicting(uint64_t rank, bool compensated, const char *kernels) {
+    static const float share = 0.5f;
+    const struct tiny_shape *shape = &tiny_shape_q8_0;
+    const size_t n = shape->layers * shape->wide;
+    int32_t *order = calloc(n, sizeof *order);
+    struct gguf file;
+    struct bytes bytes = {0}, shares = {0};
+    gguf_make(&file, shape);
+    for (uint32_t l = 0; l < shape->layers; l++) {
+        add_tensor(&file, l, "ffn_predictor_p.weight", shape->hidden, rank);
+        add_tensor(&file, l, "ffn_predictor_p.bias", rank, 1);
+        add_tensor(&file, l, "ffn_predictor_q.weight", rank, shape->wide / QUAD);
+        add_tensor(&file, l, "ffn_predictor_q.bias", shape->wide / QUAD, 1);
+        add_tensor(&file, l, "ffn_thresholds", shape->wide / QUAD, 1);
+        if (compensated) {
+            add_tensor(&file, l, "ffn_compensation.weight", rank, shape->hidden);
+            add_tensor(&file, l, "ffn_compensation.bias", shape->hidden, 1);
+        }
+    }
+    assert_non_null(order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int32_t)(i % shape->wide);
+    gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    bytes_put_u32(&shares, 6); /* f32 */
+    bytes_put_u64(&shares, 1);
+    bytes_put(&shares, &share, sizeof share);
+    gguf_set(&file, "wisp.sparse.shares", 9, shares.data, shares.size);
+    gguf_settle(&file);
+    gguf_write_bytes(&file, &bytes);
+    write_file("predicting.gguf", bytes.data, bytes.size);
+    gguf_release(&file);
+    bytes_release(&bytes);
+    bytes_release(&shares);
+    free(order);
+    return open_with(temporary_path("predicting.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK,
+                     kernels);
+}
+
+/* The model's first layer, with the thresholds of its only level; quads computed. */
+static uint64_t apply_first(const wisp_model *model, const float *x, size_t n, float *y) {
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+    struct sparse_counts counts = {0};
+    assert_non_null(scratch);
+    sparse_ffn_apply(f, f->thresholds, x, n, y, scratch, &counts);
+    memory_free(scratch);
+    return counts.computed;
+}
+
+/* A predictor may have a rank above the layer's own sizes. */
+static void predictors_may_be_large(void **state) {
+    (void)state;
+    enum { RANK = 700 };
+    float x[HIDDEN], y[HIDDEN];
+    wisp_model *model = open_predicting(RANK, true, NULL);
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    assert_int_equal(f->rank, RANK);
+    for (size_t c = 0; c < HIDDEN; c++)
+        x[c] = sinf((float)c);
+    const uint64_t computed = apply_first(model, x, 1, y);
+    assert_true(computed > 0 && computed < f->up.quads);
+    wisp_model_close(model);
+}
+
+/* ---- compensation --------------------------------------------------------------------------- */
+
+enum { MANY = 45, RANK = 8 };
+
+/* Adds scale (B (P x + p) + b) to y, in double precision. */
+static void add_compensation(const wisp_model *model, const float *x, size_t computed, double *y) {
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    float *p = layer_floats(model, "blk.0.ffn_predictor_p.weight", RANK, HIDDEN);
+    float *p_bias = layer_floats(model, "blk.0.ffn_predictor_p.bias", 1, RANK);
+    float *b = layer_floats(model, "blk.0.ffn_compensation.weight", HIDDEN, RANK);
+    float *b_bias = layer_floats(model, "blk.0.ffn_compensation.bias", 1, HIDDEN);
+    const double skipped = 1 - (double)computed / (double)f->up.quads;
+    for (size_t c = 0; c < HIDDEN; c++) {
+        double sum = (double)b_bias[c];
+        for (size_t r = 0; r < RANK; r++) {
+            double h = (double)p_bias[r];
+            for (size_t i = 0; i < HIDDEN; i++)
+                h += (double)p[r * HIDDEN + i] * (double)x[i];
+            sum += (double)b[c * RANK + r] * h;
+        }
+        y[c] += skipped * skipped * sum;
+    }
+    memory_free(p);
+    memory_free(p_bias);
+    memory_free(b);
+    memory_free(b_bias);
+}
+
+/* With a compensation a layer gives what it gives without it and the compensation; to the bit the
+ * same for a token alone and among others. */
+static void layers_add_their_compensation(void **state) {
+    (void)state;
+    const char *kernels;
+    float x[MANY * HIDDEN], plain[HIDDEN], y[HIDDEN], together[MANY * HIDDEN];
+    for (size_t i = 0; i < MANY * HIDDEN; i++)
+        x[i] = sinf((float)i * 1.7f);
+    for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
+        double wanted[HIDDEN], off = 0, squares = 0;
+        wisp_model *without = open_predicting(RANK, false, kernels);
+        wisp_model *with = open_predicting(RANK, true, kernels);
+        apply_first(with, x, MANY, together);
+        for (size_t t = 0; t < MANY; t++) {
+            const uint64_t computed = apply_first(without, x + t * HIDDEN, 1, plain);
+            assert_int_equal(apply_first(with, x + t * HIDDEN, 1, y), computed);
+            assert_memory_equal(y, together + t * HIDDEN, sizeof y);
+            for (size_t c = 0; c < HIDDEN; c++)
+                wanted[c] = (double)plain[c];
+            add_compensation(with, x + t * HIDDEN, (size_t)computed, wanted);
+            for (size_t c = 0; c < HIDDEN; c++) {
+                off += ((double)y[c] - wanted[c]) * ((double)y[c] - wanted[c]);
+                squares += (wanted[c] - (double)plain[c]) * (wanted[c] - (double)plain[c]);
+            }
+        }
+        print_message("%s: relative error %.2g\n", kernels, sqrt(off / squares));
+        assert_true(squares > 0 && sqrt(off / squares) < 0.01);
+        wisp_model_close(without);
+        wisp_model_close(with);
+    }
+}
+
+enum { FIT_HIDDEN = 16, FIT_WIDE = 64, FIT_TOKENS = 2048, FIT_HELD_OUT = 512 };
+
+static float *random_floats(struct rng *rng, size_t n, float scale) {
+    float *values = malloc(n * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < n; i++)
+        values[i] = scale * rng_between(rng, -1, 1);
+    return values;
+}
+
+static double held_out_error(const struct layer_sample *s, const struct layer_fit *fit,
+                             const float *thresholds) {
+    float errors[FIT_HELD_OUT * FIT_HIDDEN];
+    double sum = 0;
+    wisp_error error;
+    assert_int_equal(
+        layer_errors(s, fit, thresholds, s->held_out, s->held_out_tokens, errors, &error), WISP_OK);
+    for (size_t i = 0; i < FIT_HELD_OUT * FIT_HIDDEN; i++)
+        sum += (double)errors[i] * (double)errors[i];
+    return sum;
+}
+
+/* A layer whose activations are nearly linear in x loses by skipping what can be told from x. It
+ * keeps its compensation where quads are dear, and not where they are cheap. */
+static void compensation_is_kept_where_it_pays(void **state) {
+    (void)state;
+    struct rng rng = {7};
+    struct layer_sample s = {.kernels = kernels_at(0),
+                             .hidden = FIT_HIDDEN,
+                             .wide = FIT_WIDE,
+                             .up = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
+                             .up_bias = random_floats(&rng, FIT_WIDE, 0.1f),
+                             .down = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
+                             .down_bias = random_floats(&rng, FIT_HIDDEN, 0.1f),
+                             .x = random_floats(&rng, FIT_TOKENS * FIT_HIDDEN, 1),
+                             .tokens = FIT_TOKENS,
+                             .held_out = random_floats(&rng, FIT_HELD_OUT * FIT_HIDDEN, 1),
+                             .held_out_tokens = FIT_HELD_OUT};
+    struct layer_fit fit;
+    float thresholds[FIT_WIDE / QUAD];
+    wisp_error error;
+    for (size_t j = 0; j < FIT_WIDE; j++)
+        s.up_bias[j] += 1;
+    assert_int_equal(layer_fit(&s, RANK, 0.3f, 1, &fit, &error), WISP_OK);
+    const float price = gains_price(&fit.gains, 1, 0.3f);
+    gains_thresholds(&fit.gains, price, thresholds);
+    const double before = held_out_error(&s, &fit, thresholds);
+    assert_int_equal(compensation_fit(&s, thresholds, 1e6f * price, &fit, &error), WISP_OK);
+    assert_null(fit.compensation);
+    assert_int_equal(compensation_fit(&s, thresholds, price, &fit, &error), WISP_OK);
+    assert_non_null(fit.compensation);
+    const double after = held_out_error(&s, &fit, thresholds);
+    print_message("%.0f %% of the error is left\n", 100 * after / before);
+    assert_true(after < 0.7 * before);
+    layer_fit_release(&fit);
+    free(s.up);
+    free(s.up_bias);
+    free(s.down);
+    free(s.down_bias);
+    free(s.x);
+    free(s.held_out);
+}
+
+static int clean_up(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_is_its_mask_applied),
+        cmocka_unit_test(exact_is_lowrank_with_all_quads),
+        cmocka_unit_test(large_sums_stay_integers),
+        cmocka_unit_test(predictors_may_be_large),
+        cmocka_unit_test(layers_add_their_compensation),
+        cmocka_unit_test(compensation_is_kept_where_it_pays),
+    };
+    return cmocka_run_group_tests_name("sparse layers", tests, NULL, clean_up);
+}
