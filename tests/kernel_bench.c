@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "kernel_case.h"
+#include "kernels/sparse.h"
 
 #define LEAST_SECONDS 0.03
 
@@ -14,6 +15,8 @@ static double seconds(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
+
+struct sparse_bench;
 
 /* One call to be timed, and how much it does. */
 struct timed {
@@ -24,6 +27,8 @@ struct timed {
     const float *source; /* of x */
     float *x, *other, *bias;
     struct quantised_rows rows;
+    void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
+    const struct sparse_bench *sparse;
 };
 
 static void call_once(const struct timed *t) {
@@ -50,9 +55,19 @@ static void call_once(const struct timed *t) {
     case ADD:
         t->set->add(t->x, t->other, t->m * t->n);
         break;
+    case SPARSE:
+        t->half(t->sparse);
+        break;
     default:
         t->x[0] += 1e-9f * t->set->dot(t->x, t->other, t->m * t->n);
     }
+}
+
+static void *random_bytes(size_t n) {
+    uint8_t *bytes = allocate(n);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)rng_below(&kernel_rng, 256);
+    return bytes;
 }
 
 static double time_of_calls(const struct timed *t, int calls) {
@@ -102,6 +117,102 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     free(bias);
 }
 
+/* ---- sparse layers -------------------------------------------------------------------------- */
+
+enum { SPARSE_TOKENS = 32 }; /* a tile of src/sparse/ffn.c */
+
+/* Both halves of a sparse layer, quads chosen by chance. */
+struct sparse_bench {
+    const struct kernels *set;
+    size_t quads, k, chosen; /* quads of each token, of which there are SPARSE_TOKENS */
+    uint8_t *q, *columns;    /* of x, of W_down */
+    int8_t *rows, *bytes;    /* of W_up, of the activations */
+    int32_t *sums;
+    uint16_t *lists; /* [SPARSE_TOKENS, chosen] */
+    size_t *starts;  /* [quads + 1]: of each quad's uses */
+    struct quad_use *uses;
+};
+
+/* Each token's list, and which tokens use a quad. */
+static void choose_quads(struct sparse_bench *b) {
+    uint32_t place = 0;
+    bool *is_chosen = allocate(SPARSE_TOKENS * b->quads * sizeof *is_chosen);
+    for (size_t t = 0; t < SPARSE_TOKENS; t++) {
+        size_t wanted = b->chosen;
+        for (size_t i = 0; i < b->quads; i++) {
+            const bool is_taken = rng_below(&kernel_rng, b->quads - i) < wanted;
+            is_chosen[t * b->quads + i] = is_taken;
+            if (is_taken)
+                b->lists[t * b->chosen + b->chosen - wanted--] = (uint16_t)i;
+        }
+    }
+    for (size_t i = 0; i < b->quads; i++) {
+        b->starts[i] = place;
+        for (uint32_t t = 0; t < SPARSE_TOKENS; t++)
+            if (is_chosen[t * b->quads + i]) {
+                b->uses[place] = (struct quad_use){t, place};
+                place++;
+            }
+    }
+    b->starts[b->quads] = place;
+    free(is_chosen);
+}
+
+static void sparse_up(const struct sparse_bench *b) {
+    const size_t bytes = QUAD * quad_row_bytes(b->k);
+    for (size_t i = 0; i < b->quads; i++)
+        b->set->sparse->up(b->q, b->rows + i * bytes, b->uses + b->starts[i],
+                           b->starts[i + 1] - b->starts[i], b->k, b->sums);
+}
+
+static void sparse_down(const struct sparse_bench *b) {
+    for (size_t t = 0; t < SPARSE_TOKENS; t++)
+        b->set->sparse->down(b->bytes + t * b->chosen * QUAD, b->columns, b->lists + t * b->chosen,
+                             b->chosen, b->k, b->sums);
+}
+
+static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b), size_t quads,
+                        size_t k, size_t percent) {
+    struct sparse_bench b = {.quads = quads, .k = k, .chosen = quads * percent / 100};
+    const size_t uses = SPARSE_TOKENS * b.chosen, weights = quads * QUAD * quad_row_bytes(k);
+    b.q = random_bytes(SPARSE_TOKENS * quad_row_bytes(k));
+    b.columns = random_bytes(weights);
+    b.rows = random_bytes(weights);
+    b.bytes = random_bytes(uses * QUAD);
+    b.sums = allocate((uses * QUAD + k) * sizeof *b.sums);
+    b.lists = allocate(uses * sizeof *b.lists);
+    b.starts = allocate((quads + 1) * sizeof *b.starts);
+    b.uses = allocate(uses * sizeof *b.uses);
+    choose_quads(&b);
+    printf("%-11s %2zu %% of %4zu x %4zu  GMAC/s", name, percent, QUAD * quads, k);
+    for (size_t s = 0; kernels_at(s); s++) {
+        b.set = kernels_at(s);
+        const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
+        printf("%12.1f", (double)uses * QUAD * (double)k * 1e-9 / time_of(&t));
+        fflush(stdout);
+    }
+    printf("\n");
+    free(b.q);
+    free(b.columns);
+    free(b.rows);
+    free(b.bytes);
+    free(b.sums);
+    free(b.lists);
+    free(b.starts);
+    free(b.uses);
+}
+
+/* The dense product of as many tokens at the same shape first, then shares of it. */
+static void time_sparse_layers(size_t hidden, size_t wide) {
+    static const size_t percents[] = {10, 20, 40, 80};
+    time_gemm(GEMM_INT8, SPARSE_TOKENS, wide, hidden);
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
+        time_sparse("sparse up", sparse_up, wide / QUAD, hidden, percents[i]);
+    time_gemm(GEMM_INT8, SPARSE_TOKENS, hidden, wide);
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
+        time_sparse("sparse down", sparse_down, wide / QUAD, hidden, percents[i]);
+}
+
 /* Bytes that a call reads and writes for each value it is given. */
 static double bytes_per_value(enum kernel kernel) {
     switch (kernel) {
@@ -146,6 +257,7 @@ void kernel_bench(void) {
                 time_gemm(kernel ? GEMM_INT8 : GEMM_F32, batches[b], layers[l][0], layers[l][1]);
     for (size_t l = 0; l < 4; l++)
         time_gemm(GEMM_INT8, 128, base[l][0], base[l][1]);
+    time_sparse_layers(384, 1536);
     time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
     time_gemm(GEMM_F32, 128, 32, 128);
     time_rows(QUANTISE, 128, 384);

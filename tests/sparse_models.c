@@ -65,7 +65,7 @@ void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t n, floa
 float *layer_floats(const wisp_model *model, const char *name, size_t rows, size_t length) {
     float *values;
     wisp_error error;
-    if (load_floats(&model->dir, name, rows, length, &values, &error) != WISP_OK)
+    if (directory_load_floats(&model->dir, name, rows, length, &values, &error) != WISP_OK)
         fail_msg("%s", error.message);
     return values;
 }

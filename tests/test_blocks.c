@@ -69,7 +69,7 @@ static int open_goldens(void **state) {
     return 0;
 }
 
-static void load_floats(const unsigned char *bytes, size_t n, float *values) {
+static void directory_load_floats(const unsigned char *bytes, size_t n, float *values) {
     for (size_t i = 0; i < n; i++)
         values[i] = float_of_bits(load_u32(bytes + 4 * i));
 }
@@ -212,7 +212,7 @@ static void test_quantise_f16(void **state) {
     const struct golden *g = find_golden("quantise", "F16");
     const size_t n = g->given_bytes / sizeof(float);
     float values[CAPACITY / sizeof(float)];
-    load_floats(g->given, n, values);
+    directory_load_floats(g->given, n, values);
     const unsigned char *halves = pack(block_format_by_name("F16"), values, n);
     for (size_t i = 0; i < n; i++) {
         const unsigned got = load_u16(halves + 2 * i), want = load_u16(g->result + 2 * i);
@@ -228,7 +228,7 @@ static void test_quantise_f32(void **state) {
     const struct golden *g = find_golden("quantise", "F16");
     float values[CAPACITY / sizeof(float)];
     const size_t n = g->given_bytes / sizeof(float);
-    load_floats(g->given, n, values);
+    directory_load_floats(g->given, n, values);
     assert_memory_equal(pack(block_format_by_name("F32"), values, n), values, g->given_bytes);
 }
 
@@ -261,7 +261,7 @@ static void test_quantise_q8_0(void **state) {
     const struct golden *g = find_golden("quantise", "Q8_0");
     const size_t n = g->given_bytes / sizeof(float);
     float values[CAPACITY / sizeof(float)];
-    load_floats(g->given, n, values);
+    directory_load_floats(g->given, n, values);
     const unsigned char *blocks = pack(block_format_by_name("Q8_0"), values, n);
     for (size_t i = 0; i < n; i += 32) {
         const unsigned char *block = blocks + i / 32 * 34, *want = g->result + i / 32 * 34;
@@ -318,7 +318,7 @@ static void test_plain_q4_0_is_what_gguf_does(void **state) {
     const struct golden *g = find_golden("quantise", "Q4_0");
     const size_t n = g->given_bytes / sizeof(float);
     float values[CAPACITY / sizeof(float)];
-    load_floats(g->given, n, values);
+    directory_load_floats(g->given, n, values);
     for (size_t i = 0; i < n; i += 32) {
         unsigned char block[18];
         plain_q4_0(values + i, block);

@@ -30,6 +30,13 @@ static inline bool checked_size(uint64_t value, size_t *result) {
     return *result == value;
 }
 
+/* The bytes of rows x row_length floats. */
+static inline bool checked_floats(uint64_t rows, uint64_t row_length, size_t *bytes) {
+    uint64_t total;
+    return checked_multiply(rows, row_length, &total) &&
+           checked_multiply(total, sizeof(float), &total) && checked_size(total, bytes);
+}
+
 /* For sizes whose factors are already bounded by the program itself. */
 static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;

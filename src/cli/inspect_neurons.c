@@ -52,7 +52,7 @@ static wisp_status print_picture(const struct directory *dir, const struct bert_
         char name[64];
         float *frequency = NULL;
         snprintf(name, sizeof name, "blk.%zu.ffn_frequency", l);
-        TRY(load_floats(dir, name, 1, wide, &frequency, error));
+        TRY(directory_load_floats(dir, name, 1, wide, &frequency, error));
         print_layer(frequency, plan->order + l * wide, wide, l);
         memory_free(frequency);
     }

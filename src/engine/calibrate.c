@@ -48,7 +48,7 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *s
                                 size_t row_length, float **values, wisp_error *error) {
     char name[64];
     snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
-    return load_floats(&model->dir, name, rows, row_length, values, error);
+    return directory_load_floats(&model->dir, name, rows, row_length, values, error);
 }
 
 static wisp_status open_sample(const struct calibration *c, size_t l, struct layer_sample *s,

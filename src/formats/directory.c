@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "base/memory.h"
 
 void directory_release(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
@@ -221,4 +222,20 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
                 "rows %llu to %llu hold a value that is not finite", (unsigned long long)first,
                 (unsigned long long)(first + rows - 1));
+}
+
+wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,
+                                  size_t row_length, float **values, wisp_error *error) {
+    const struct tensor *tensor;
+    TRY(directory_require_tensor(dir, name, row_length, rows, &tensor, error));
+    size_t bytes;
+    if (!checked_floats(rows, row_length, &bytes))
+        return fail_memory(error, UINT64_MAX);
+    *values = memory_allocate(bytes);
+    void *stored = memory_allocate((size_t)tensor->bytes); /* no type that is read is wider */
+    wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
+    if (status == WISP_OK)
+        status = directory_floats(dir, tensor, 0, rows, stored, *values, error);
+    memory_free(stored);
+    return status;
 }

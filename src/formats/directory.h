@@ -147,4 +147,8 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error);
 
+/* A tensor of rows x row_length values as floats, in memory of its own (memory_free). */
+wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,
+                                  size_t row_length, float **values, wisp_error *error);
+
 #endif

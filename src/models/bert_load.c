@@ -94,9 +94,9 @@ static wisp_status load_norm(const struct loader *l, const char *name, struct no
     const size_t size = l->model->config.hidden_size;
     char full[NAME_BYTES];
     snprintf(full, sizeof full, "%s.weight", name);
-    TRY(load_floats(l->dir, full, 1, size, &norm->weight, l->error));
+    TRY(directory_load_floats(l->dir, full, 1, size, &norm->weight, l->error));
     snprintf(full, sizeof full, "%s.bias", name);
-    TRY(load_floats(l->dir, full, 1, size, &norm->bias, l->error));
+    TRY(directory_load_floats(l->dir, full, 1, size, &norm->bias, l->error));
     l->model->resident_bytes += 2 * size * sizeof(float);
     return WISP_OK;
 }
@@ -170,11 +170,11 @@ static wisp_status load_positions(const struct loader *l) {
     const struct bert_config *c = &l->model->config;
     const size_t size = c->hidden_size;
     float *types = NULL;
-    TRY(load_floats(l->dir, "position_embd.weight", c->max_positions, size,
-                    &l->model->position_embedding, l->error));
+    TRY(directory_load_floats(l->dir, "position_embd.weight", c->max_positions, size,
+                              &l->model->position_embedding, l->error));
     l->model->resident_bytes += c->max_positions * size * sizeof(float);
     const wisp_status status =
-        load_floats(l->dir, "token_types.weight", c->token_types, size, &types, l->error);
+        directory_load_floats(l->dir, "token_types.weight", c->token_types, size, &types, l->error);
     for (size_t p = 0; p < c->max_positions && status == WISP_OK; p++)
         l->kernels->add(l->model->position_embedding + p * size, types, size);
     memory_free(types);

@@ -9,13 +9,6 @@
 
 enum { NAME_BYTES = 128 };
 
-/* The bytes of rows x row_length floats; false where they cannot be addressed. */
-static bool float_bytes(uint64_t rows, uint64_t row_length, size_t *bytes) {
-    uint64_t total;
-    return checked_multiply(rows, row_length, &total) &&
-           checked_multiply(total, sizeof(float), &total) && checked_size(total, bytes);
-}
-
 /* The weights that are stacked, and room for one panel of their rows. */
 struct stack {
     const struct directory *dir;
@@ -65,7 +58,7 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     const size_t panel = stack->panel, n = layer->n, k = layer->k;
     size_t row_bytes = 0, most;
     /* More than either way of packing takes. */
-    if (!float_bytes((uint64_t)n + panel, (uint64_t)k + 3, &most))
+    if (!checked_floats((uint64_t)n + panel, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
     for (size_t i = 0; i < layer->n / stack->n; i++)
         if (stack->parts[i]->row_bytes > row_bytes)
@@ -93,7 +86,7 @@ static wisp_status load_bias(struct linear *layer, const struct directory *dir,
         char name[NAME_BYTES];
         float *part = NULL;
         snprintf(name, sizeof name, "%s.bias", names[i]);
-        const wisp_status status = load_floats(dir, name, 1, n, &part, error);
+        const wisp_status status = directory_load_floats(dir, name, 1, n, &part, error);
         if (status == WISP_OK)
             memcpy(layer->bias + i * n, part, n * sizeof *part);
         memory_free(part);

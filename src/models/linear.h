@@ -32,8 +32,4 @@ void linear_apply(const struct linear *layer, const float *x, size_t m, float *y
 /* Room for m rows of k quantised inputs, rounded up to the workspace's alignment. */
 size_t linear_scratch_bytes(size_t m, size_t k);
 
-/* A tensor of rows x row_length values as floats, in memory of its own (memory_free). */
-wisp_status load_floats(const struct directory *dir, const char *name, size_t rows,
-                        size_t row_length, float **values, wisp_error *error);
-
 #endif

@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "models/linear.h"
 #include "sparse/ffn.h"
 
 enum {
@@ -108,7 +107,7 @@ static wisp_status read_floats(const struct loader *l, const char *suffix, size_
                                size_t row_length, float **values) {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "blk.%zu.%s", l->index, suffix);
-    return load_floats(l->dir, name, rows, row_length, values, l->error);
+    return directory_load_floats(l->dir, name, rows, row_length, values, l->error);
 }
 
 static bool has(const struct loader *l, const char *suffix) {

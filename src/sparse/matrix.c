@@ -8,26 +8,29 @@
 
 enum { PART = 1024, ITERATIONS = 60 };
 
-bool matrix_multiply(const struct kernels *kernels, const float *x, const float *w, float *y,
-                     size_t m, size_t n, size_t k) {
+/* How w is packed: as [n, ld] or, transposed, as [k, ld]. */
+typedef void pack_weights(const float *w, size_t ld, size_t n, size_t k, size_t panel,
+                          float *packed);
+
+static bool multiply(const struct kernels *kernels, const float *x, const float *w, size_t ld,
+                     pack_weights *pack, float *y, size_t m, size_t n, size_t k) {
     float *packed = memory_allocate(packed_f32_floats(n, k, kernels->f32_panel) * sizeof *packed);
     if (!packed)
         return false;
-    pack_f32_transposed(w, n, n, k, kernels->f32_panel, packed);
+    pack(w, ld, n, k, kernels->f32_panel, packed);
     kernels->gemm_f32(x, k, packed, NULL, y, n, m, n, k);
     memory_free(packed);
     return true;
 }
 
+bool matrix_multiply(const struct kernels *kernels, const float *x, const float *w, float *y,
+                     size_t m, size_t n, size_t k) {
+    return multiply(kernels, x, w, n, pack_f32_transposed, y, m, n, k);
+}
+
 bool matrix_multiply_transposed(const struct kernels *kernels, const float *x, const float *w,
                                 float *y, size_t m, size_t n, size_t k) {
-    float *packed = memory_allocate(packed_f32_floats(n, k, kernels->f32_panel) * sizeof *packed);
-    if (!packed)
-        return false;
-    pack_f32(w, k, n, k, kernels->f32_panel, packed);
-    kernels->gemm_f32(x, k, packed, NULL, y, n, m, n, k);
-    memory_free(packed);
-    return true;
+    return multiply(kernels, x, w, k, pack_f32, y, m, n, k);
 }
 
 static void transpose(const float *x, size_t rows, size_t columns, float *out) {
