@@ -184,7 +184,7 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     b.starts = allocate((quads + 1) * sizeof *b.starts);
     b.uses = allocate(uses * sizeof *b.uses);
     choose_quads(&b);
-    printf("%-11s %2zu %% of %4zu x %4zu  GMAC/s", name, percent, QUAD * quads, k);
+    printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, QUAD * quads, k);
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
