@@ -41,6 +41,25 @@ build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | 
 	done
 	$(Q).tools/bin/emcc -O1 -sENVIRONMENT=node $(@D)/peak-$*.o $(@D)/wasm-$*.o -o $@
 
+# ---- instructions of the Arm kernels --------------------------------------------------------------
+
+# The library as it is released, for aarch64; the flavour of that name is for tests.
+CC_arm = $(CC_aarch64)
+FLAGS_arm = $(FLAGS_native)
+MACHINE_arm := aarch64
+COMPILER_arm := $(COMPILER_aarch64)
+$(eval $(call flavour,arm))
+
+build/bench/counts: bench/counts/calls.c $(LIB_arm)
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(CC_arm) $(COMMON) $(FLAGS_arm) -static $(filter %.c %.o,$^) $(LDLIBS) -o $@
+
+# Under an emulator, so on any machine: JSON, then a table.
+.PHONY: bench-neon-counts
+bench-neon-counts: build/bench/counts
+	@python3 bench/counts/neon.py $<
+
 BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native \
                   build/bench/peak/simd128.cjs build/bench/peak/relaxed.cjs \
                   build/native/tests/test_kernels build/wasm/simd128/tests/test_kernels.cjs \

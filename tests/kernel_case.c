@@ -11,7 +11,7 @@
 
 #include "base/half.h"
 
-enum { SLOT_CAPACITY = 4 << 20, MAX_SETS = 4 };
+enum { SLOT_CAPACITY = 4 << 20, MAX_SETS = 5 };
 
 struct rng kernel_rng;
 

@@ -134,7 +134,8 @@ struct exact {
 struct exact new_exact(size_t m, size_t n);
 void free_exact(struct exact exact);
 
-/* Every set: near enough, nothing written elsewhere, and the same bits in any other batch. */
+/* Every set: near enough, nothing written elsewhere, the same bits in any other batch, and those of
+ * a set that differs in speed alone. */
 void check_product(const struct product *product, const struct exact *exact, enum fill kind);
 
 /* m rows of k: of values that are not set. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products over the vector operations of an instruction set (vector_*.h). The including
  * file has defined, for f32 and for int8, how many rows and vectors of outputs a tile holds in
- * registers: F32_ROWS x F32_VECTORS and INT8_ROWS x INT8_VECTORS. It then includes one of the two
- * ways to an int8 product: gemm_dot_template.h or gemm_wide_template.h.
+ * registers: F32_ROWS x F32_VECTORS and INT8_ROWS x INT8_VECTORS. It then includes one of the three
+ * ways to an int8 product: gemm_dot_template.h, gemm_matrix_template.h or gemm_wide_template.h.
  *
  * A tile's sums are one array, and each loop over it is a single one with constant bounds: nested
  * loops, or two indices, are more than gcc turns into registers. Tiles with fewer rows, for what is

@@ -103,6 +103,7 @@ bool amx_permitted(void);
 #endif
 #elif defined(__aarch64__)
 extern const struct kernels kernels_neon;
+extern const struct kernels kernels_neon_i8mm;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;

@@ -58,6 +58,11 @@ static bool runs_neon(void) {
     return (getauxval(AT_HWCAP) & dot_product) != 0;
 }
 
+static bool runs_neon_i8mm(void) {
+    const unsigned long matrix_multiply = 1ul << 13; /* HWCAP2_I8MM */
+    return runs_neon() && (getauxval(AT_HWCAP2) & matrix_multiply) != 0;
+}
+
 #elif defined(__wasm_relaxed_simd__)
 
 #include <wasm_simd128.h>
@@ -94,6 +99,7 @@ static const struct {
     {&kernels_amx, runs_amx},           {&kernels_avx512, runs_avx512},
     {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
 #elif defined(__aarch64__)
+    {&kernels_neon_i8mm, runs_neon_i8mm},
     {&kernels_neon, runs_neon},
 #elif defined(__wasm_relaxed_simd__)
     {&kernels_relaxed_unsigned, runs_relaxed_unsigned},
@@ -138,6 +144,8 @@ const char *wisp_cpu_features(void) {
         return "avx2 fma avxvnni";
     return runs_avx2() ? "avx2 fma" : "";
 #elif defined(__aarch64__)
+    if (runs_neon_i8mm())
+        return "neon dotprod i8mm";
     return runs_neon() ? "neon dotprod" : "neon";
 #elif defined(__wasm_relaxed_simd__)
     if (runs_relaxed_unsigned())

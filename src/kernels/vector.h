@@ -16,6 +16,13 @@
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
  *
+ * Sets that multiply two rows of 8 bytes by two others have in addition:
+ *
+ *   vi_load_activation_pair  8 bytes of each of two rows
+ *   vi_load_weight_pairs     8 bytes of each of 4 outputs, as two vectors of two
+ *   vi_dot_pairs(s,x,w)      s + the dot products of x's first row with both of w, then the
+ * second's vi_first_row(a,b)        the first row's sums of a, then of b; vi_second_row alike
+ *
  * Sets that have no such dot product have these instead, on 16-bit numbers:
  *
  *   vi_widen_weights    2 VF_LANES signed bytes; vi_widen_row: n unsigned ones, to memory

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The int8 product in tiles of INT8_ROWS x INT8_VECTORS, over the including file's int8_dots. */
+
+/* One block, `groups` groups of 4 long: the integer dot products, then what they add to y. */
+ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigned char *block,
+                              size_t groups, const int rows, const int vectors) {
+    /* Memory: gcc keeps an array in registers only if small loops are all that touch it. */
+    vi dots[INT8_ROWS * INT8_VECTORS];
+    const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
+    const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
+    int8_dots(t->q + b * INT8_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
+    for (int i = 0; i < rows; i++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            int8_collect(t, b, scales, dots[i * vectors + v], i, v,
+                         lanes_of(v, vectors, t->columns));
+    }
+}
+
+ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
+    const unsigned char *block = t->w;
+    for (size_t b = 0; b < t->blocks; b++) {
+        const size_t left = t->row_bytes - b * INT8_BLOCK;
+        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        int8_block(t, b, block, length / 4, rows, vectors);
+        block += INT8_PANEL * (2 * sizeof(float) + length);
+    }
+}
+
+ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
+    while (m > 0) {
+        const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        if (step == INT8_ROWS)
+            int8_tile(&t, INT8_ROWS, vectors);
+        else if (step == 4)
+            int8_tile(&t, INT8_ROWS < 4 ? INT8_ROWS : 4, vectors);
+        else if (step == 2)
+            int8_tile(&t, 2, vectors);
+        else
+            int8_tile(&t, 1, vectors);
+        t.q += step * t.row_bytes;
+        t.scale += step * t.blocks;
+        t.zero += step * t.blocks;
+        t.y += step * t.ldy;
+        m -= step;
+    }
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    struct int8_tile t = {.q = x.q,
+                          .row_bytes = int8_row_bytes(k),
+                          .scale = x.scale,
+                          .zero = x.zero,
+                          .blocks = int8_blocks(k),
+                          .w = w,
+                          .ldy = ldy,
+                          .columns = VF_LANES};
+    const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, k, INT8_PANEL);
+    size_t j = 0;
+    for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
+        t.bias = bias + j;
+        t.y = y + j;
+        int8_strip(t, m, INT8_VECTORS);
+    }
+    for (; j < n; j += VF_LANES, t.vector++) {
+        t.bias = bias + j;
+        t.y = y + j;
+        t.columns = n - j < VF_LANES ? n - j : VF_LANES;
+        int8_strip(t, m, 1);
+    }
+}

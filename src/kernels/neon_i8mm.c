@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The NEON set with the int8 product on matrix multiply instructions: the same weights, exact sums
+ * and operations on them, and so the same bits. */
+#include "kernels/vector_i8mm.h"
+
+/* Of 32 registers, 24 and 16 hold sums; with more of the latter, gcc keeps some in memory. */
+enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 8, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+enum { DOWN_VECTORS = 24, UP_TOKENS = 4, SPARSE_MOST_PERCENT = 50 };
+
+#include "kernels/sparse_template.h"
+
+#include "kernels/gemm_template.h"
+
+#include "kernels/pack_template.h"
+
+#include "kernels/gemm_matrix_template.h"
+
+const struct kernels kernels_neon_i8mm = KERNELS_WITH_SIGNED("neon-i8mm");
