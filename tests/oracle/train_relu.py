@@ -280,7 +280,8 @@ class TrainRelu(unittest.TestCase):
 
     def test_refuses_checkpoint(self):
         (self.folder / "torn.checkpoint").write_bytes(b"PK not a checkpoint")
-        self.refuse(1, "torn.checkpoint: no checkpoint of this program", *self.arguments(self.folder / "torn"), "--resume")
+        self.refuse(1, "torn.checkpoint: no checkpoint of this program", *self.arguments(self.folder / "torn"),
+                    "--resume")
 
     def test_loss_that_is_not_finite(self):
         self.refuse(1, "step [0-9]+: the loss is nan", *self.arguments(self.folder / "refused"), "--layer-rate", "1e30")
