@@ -25,7 +25,7 @@ struct timed {
     size_t m, n, k;
     struct gemm_call gemm;
     const float *source; /* of x */
-    float *x, *other, *bias;
+    float *x, *other, *bias, *packed;
     struct quantised_rows rows;
     void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
     const struct sparse_bench *sparse;
@@ -57,6 +57,9 @@ static void call_once(const struct timed *t) {
         break;
     case SPARSE:
         t->half(t->sparse);
+        break;
+    case PACK:
+        t->set->pack_f32(t->x, t->n, t->m, t->n, t->packed);
         break;
     default:
         t->x[0] += 1e-9f * t->set->dot(t->x, t->other, t->m * t->n);
@@ -188,7 +191,7 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%12.1f", (double)uses * QUAD * (double)k * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)uses * QUAD * (double)k * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -235,6 +238,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
         t.other = place_rows(SLOT_Y, x, m, n, n);
         t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
         t.rows = place_quantised(m, n);
+        t.packed = place(SLOT_W, packed_f32_floats(m, n, t.set->f32_panel) * sizeof(float));
         printf("%14.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
@@ -244,7 +248,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
 }
 
 void kernel_bench(void) {
-    static const size_t batches[] = {16, 128, 256};
+    static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     printf("%-35s", "kernel        m      n      k");
@@ -252,7 +256,7 @@ void kernel_bench(void) {
         printf("%14s", kernels_at(s)->name);
     printf("\n");
     for (int kernel = 0; kernel < 2; kernel++)
-        for (size_t b = 0; b < 3; b++)
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)
                 time_gemm(kernel ? GEMM_INT8 : GEMM_F32, batches[b], layers[l][0], layers[l][1]);
     for (size_t l = 0; l < 4; l++)
@@ -268,4 +272,5 @@ void kernel_bench(void) {
     time_rows(SOFTMAX, 128, 128);
     time_rows(ADD, 128, 384);
     time_rows(DOT, 1, 384);
+    time_rows(PACK, 128, 32); /* the keys of a head */
 }

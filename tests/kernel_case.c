@@ -165,10 +165,18 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
 
 const char *kernel_name(enum kernel kernel) {
     static const char *const names[KERNELS] = {
-        [GEMM_F32] = "gemm_f32",     [QUANTISE] = "quantise", [GEMM_INT8] = "gemm_int8",
-        [LAYER_NORM] = "layer_norm", [GELU] = "gelu",         [RELU] = "relu",
-        [SOFTMAX] = "softmax",       [ADD] = "add",           [DOT] = "dot",
-        [ATTENTION] = "attention",   [SPARSE] = "sparse",
+        [GEMM_F32] = "gemm_f32",
+        [QUANTISE] = "quantise",
+        [GEMM_INT8] = "gemm_int8",
+        [LAYER_NORM] = "layer_norm",
+        [GELU] = "gelu",
+        [RELU] = "relu",
+        [SOFTMAX] = "softmax",
+        [ADD] = "add",
+        [DOT] = "dot",
+        [PACK] = "pack",
+        [ATTENTION] = "attention",
+        [SPARSE] = "sparse",
     };
     return names[kernel];
 }

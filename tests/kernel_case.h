@@ -91,6 +91,7 @@ enum kernel {
     SOFTMAX,
     ADD,
     DOT,
+    PACK,      /* pack_f32 */
     ATTENTION, /* several of them together */
     SPARSE,    /* those of sparse.h */
     KERNELS

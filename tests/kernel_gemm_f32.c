@@ -43,7 +43,7 @@ static void check_set_packing(const struct kernels *set, size_t n, size_t k) {
     const size_t ld = k + rng_below(&kernel_rng, 4), ldt = n + rng_below(&kernel_rng, 4);
     float *w = new_floats(n * k, FILL_SPECIAL), *wt = new_floats(n * k, FILL_SPECIAL);
     float *want = allocate(floats * sizeof *want);
-    const struct where where = {GEMM_F32, set, 0, n, k, FILL_SPECIAL};
+    const struct where where = {PACK, set, 0, n, k, FILL_SPECIAL};
     float *packed = place(SLOT_W, floats * sizeof *packed);
     pack_f32(w, k, n, k, set->f32_panel, want);
     set->pack_f32(place_rows(SLOT_X, w, n, k, ld), ld, n, k, packed);
