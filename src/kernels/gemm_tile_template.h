@@ -9,6 +9,7 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
     int8_dots(t->q + b * INT8_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
+    KEEP_LOOP
     for (int i = 0; i < rows; i++) {
         UNROLL
         for (int v = 0; v < vectors; v++)

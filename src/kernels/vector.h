@@ -51,10 +51,14 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MAYBE_UNUSED __attribute__((unused)) static
 
+/* KEEP_LOOP is for loops that touch an array of another loop: unrolled, gcc would move that array
+ * to memory, and clang writes more code for nothing. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define KEEP_LOOP _Pragma("clang loop unroll(disable)")
 #else
 #define UNROLL _Pragma("GCC unroll 64")
+#define KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
 
 #endif
