@@ -17,9 +17,9 @@ build/bench/calibrate: bench/runners/calibrate.c $(BENCH_PROTOCOL)
 # ---- peaks of single instructions -----------------------------------------------------------------
 
 PEAKS_x86_64 := avx2 avx_vnni avx512_vnni amx
-PEAKS_aarch64 := neon_dot
+PEAKS_aarch64 := neon_dot neon_i8mm
 ISA_avx512_vnni = -mavx512f -mavx512vnni
-ISA_neon_dot = -march=armv8.2-a+dotprod
+ISA_neon_dot = $(ISA_neon)
 PEAK_OBJECTS := $(patsubst %,build/bench/peak/%.o,peak $(PEAKS_$(MACHINE)))
 
 build/bench/peak/%.o: bench/peak/%.c bench/peak/peak.h

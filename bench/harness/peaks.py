@@ -20,8 +20,8 @@ PLACES = {
 
 # The instruction that a kernel set multiplies bytes with.
 INSTRUCTION_OF = {"amx": "amx", "avx512": "avx512_vnni", "avx-vnni": "avx_vnni", "avx2": "avx2_madd",
-                  "neon": "neon_dot", "relaxed": "wasm_relaxed", "relaxed-signed": "wasm_relaxed",
-                  "relaxed-wide": "wasm_i16", "simd128": "wasm_i16"}
+                  "neon-i8mm": "neon_i8mm", "neon": "neon_dot", "relaxed": "wasm_relaxed",
+                  "relaxed-signed": "wasm_relaxed", "relaxed-wide": "wasm_i16", "simd128": "wasm_i16"}
 
 
 def output_of(command):

@@ -38,6 +38,18 @@ static bool runs_amx(void) {
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
 }
 
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+static bool runs_neon_dot(void) {
+    return (getauxval(AT_HWCAP) & 1ul << 20) != 0; /* HWCAP_ASIMDDP */
+}
+
+static bool runs_neon_i8mm(void) {
+    return (getauxval(AT_HWCAP2) & 1ul << 13) != 0; /* HWCAP2_I8MM */
+}
+
 #else
 
 static bool runs_always(void) {
@@ -58,7 +70,8 @@ static const struct {
     {"avx2_maddubs", peak_avx2_maddubs, runs_avx2},
     {"avx2_madd", peak_avx2_madd, runs_avx2},
 #elif defined(__aarch64__)
-    {"neon_dot", peak_neon_dot, runs_always},
+    {"neon_i8mm", peak_neon_i8mm, runs_neon_i8mm},
+    {"neon_dot", peak_neon_dot, runs_neon_dot},
 #elif defined(__wasm__)
 #if defined(__wasm_relaxed_simd__)
     {"wasm_relaxed", peak_wasm_relaxed, runs_always},

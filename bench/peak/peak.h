@@ -16,6 +16,7 @@ probe peak_avx_vnni;     /* vpdpbusd on 256 bits, in its VEX form */
 probe peak_avx512_vnni;  /* vpdpbusd on 512 bits */
 probe peak_amx;          /* tdpbusd on tiles of 16 rows of 64 bytes */
 probe peak_neon_dot;     /* sdot */
+probe peak_neon_i8mm;    /* smmla: two rows of 8 bytes by two others */
 probe peak_wasm_i16;     /* i32x4.dot_i16x8_s, then added */
 probe peak_wasm_relaxed; /* i32x4.relaxed_dot_i8x16_i7x16_add_s */
 
