@@ -319,7 +319,8 @@ typedef struct wisp_calibrate_options {
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1; the file does not depend on it */
     void *context;    /* handed to the functions below, which may all be NULL */
-    /* Called on the calling thread: `done` of `total` "texts" or "layers". */
+    /* Called on the calling thread: `done` of `total` "texts", "layers" or, of layers again,
+     * "compensation". */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread; true ends the work with WISP_ERROR_CANCELLED. */
     bool (*cancelled)(void *context);

@@ -191,7 +191,7 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%14.1f", (double)uses * QUAD * (double)k * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)(uses * QUAD * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");

@@ -23,6 +23,7 @@ static void close_work(struct work *w) {
     free(w->logits);
     free(w->a);
     free(w->undone);
+    *w = (struct work){0};
 }
 
 static wisp_status open_work(const struct layer_sample *s, const struct predictor *p,
@@ -119,8 +120,7 @@ static wisp_status sum_products(const struct layer_sample *s, const struct layer
     }
     free(part);
     free(errors);
-    if (w.h)
-        close_work(&w);
+    close_work(&w);
     return status;
 }
 
