@@ -11,7 +11,7 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
  *   release: (block: number) => void,
  *   engine_new: () => number,
  *   engine_free: (engine: number) => void,
- *   engine_open: (engine: number, size: number, compute: number, kernels: number,
+ *   engine_open: (engine: number, size: number, lasting: boolean, compute: number, kernels: number,
  *                 predictor: number, recall: boolean) => number,
  *   engine_set_sparsity: (engine: number, sparsity: number) => number,
  *   engine_embed: (engine: number, texts: number, n: number, prompt: number,
@@ -51,9 +51,14 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
  */
 
 /**
- * Bytes of a model: whole in memory, or read on demand while the engine opens.
- * @typedef {Uint8Array | { size: number, read: (offset: number, into: Uint8Array) => void }}
- *   ModelBytes
+ * Bytes of a model: whole in memory, or read on demand while the engine opens, and with `lasting`
+ * for as long as it is open. Tokens' embeddings are then read as texts need them, rather than held
+ * in the engine's memory. Bytes that are shared are lasting: somebody else holds them anyway.
+ * @typedef {object} ModelReader
+ * @property {number} size
+ * @property {(offset: number, into: Uint8Array) => void} read
+ * @property {boolean} [lasting]
+ * @typedef {Uint8Array | ModelReader} ModelBytes
  */
 
 /**
@@ -100,6 +105,8 @@ export class Engine {
   /** @type {number | undefined} what was set, where it is not the model's */
   #sparsity;
   #layers = 0;
+  /** @type {unknown} what reading the model threw in this call */
+  #readError;
   /** @type {WispError | undefined} what ended the instance */
   #dead;
 
@@ -111,19 +118,20 @@ export class Engine {
    */
   static async open(module, model, options = {}) {
     const engine = new Engine();
-    const source = model instanceof Uint8Array ? memorySource(model) : model;
-    /** @type {unknown} */
-    let readError;
+    /** @type {ModelReader | undefined} */
+    let source = model instanceof Uint8Array ? memorySource(model) : model;
+    const { size, lasting = false } = source;
     const imports = {
       wisp: {
         seconds: () => performance.now() / 1000,
         /** @param {number} offset @param {number} buffer @param {number} length */
         read(offset, buffer, length) {
           try {
+            if (!source) throw new Error('the model was read after it was opened');
             source.read(offset, engine.#bytes(buffer >>> 0, length));
             return 0;
           } catch (error) {
-            readError = error;
+            engine.#readError = error;
             return 1;
           }
         },
@@ -132,16 +140,17 @@ export class Engine {
     };
     const instance = await WebAssembly.instantiate(module, imports);
     engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
-    engine.#open(source.size, options, () => readError);
+    engine.#open(size, lasting, options);
+    if (!lasting) source = undefined; // the import would hold its bytes
     return engine;
   }
 
   /**
    * @param {number} size
+   * @param {boolean} lasting
    * @param {EngineOptions} options
-   * @param {() => unknown} cause
    */
-  #open(size, { compute = 'auto', kernels, predictor, sparsity, recall = false }, cause) {
+  #open(size, lasting, { compute = 'auto', kernels, predictor, sparsity, recall = false }) {
     checkSparse({ predictor, sparsity });
     if (!(compute in COMPUTE)) {
       throw new WispError('argument', `compute: '${compute}' is not one of auto, f32, int8`, {
@@ -155,17 +164,16 @@ export class Engine {
     });
     try {
       this.#withText(kernels, (name) =>
-        this.#check(
-          (wasm) =>
-            wasm.engine_open(
-              this.#engine,
-              size,
-              COMPUTE[compute],
-              name,
-              PREDICTORS[wantedPredictor({ predictor, sparsity })],
-              recall,
-            ),
-          cause,
+        this.#check((wasm) =>
+          wasm.engine_open(
+            this.#engine,
+            size,
+            lasting,
+            COMPUTE[compute],
+            name,
+            PREDICTORS[wantedPredictor({ predictor, sparsity })],
+            recall,
+          ),
         ),
       );
       if (sparsity !== undefined) this.setSparsity(sparsity);
@@ -410,9 +418,9 @@ export class Engine {
   /**
    * Runs a function that returns a wisp_status and throws where it is not 0.
    * @param {(wasm: Exports) => number} body
-   * @param {() => unknown} [cause]
    */
-  #check(body, cause) {
+  #check(body) {
+    this.#readError = undefined;
     const status = this.#call(body);
     if (status === 0) return;
     const wasm = this.#alive();
@@ -420,7 +428,7 @@ export class Engine {
     throw new WispError(
       code === undefined || code === 'ok' ? 'trap' : code,
       this.#string(wasm.engine_error_message(this.#engine)),
-      { field: this.#string(wasm.engine_error_field(this.#engine)), cause: cause?.() },
+      { field: this.#string(wasm.engine_error_field(this.#engine)), cause: this.#readError },
     );
   }
 
@@ -501,11 +509,12 @@ function outOfMemory(bytes) {
 
 /**
  * @param {Uint8Array} bytes
- * @returns {{ size: number, read: (offset: number, into: Uint8Array) => void }}
+ * @returns {ModelReader}
  */
 function memorySource(bytes) {
   return {
     size: bytes.length,
+    lasting: typeof SharedArrayBuffer === 'function' && bytes.buffer instanceof SharedArrayBuffer,
     read: (offset, into) => into.set(bytes.subarray(offset, offset + into.length)),
   };
 }

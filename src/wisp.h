@@ -89,7 +89,9 @@ WISP_API const char *wisp_status_name(wisp_status status);
 
 /* Where the bytes of a GGUF model come from. `read` copies bytes [offset, offset + length) into
  * `buffer` and returns 0, or anything else on failure; the library never asks beyond `size`. It is
- * called only while wisp_model_open_source runs, by the calling thread. When `data` is set, the
+ * called while wisp_model_open_source runs, by the calling thread. With `lasting` it is also called
+ * as long as the model is open, by any thread that embeds: tokens' embeddings, which may be half of
+ * a small model, are then read as texts need them and not held in memory. When `data` is set, the
  * `size` bytes there are used in place, `read` is not called, and they must outlive the model.
  * `name` (may be NULL) is what errors call the source. `close` (may be NULL) is called once, with
  * `context`, when the model is closed or could not be opened. */
@@ -100,6 +102,7 @@ typedef struct wisp_source {
     void (*close)(void *context);
     void *context;
     const char *name;
+    bool lasting;
 } wisp_source;
 
 /* ---- models --------------------------------------------------------------------------------- */

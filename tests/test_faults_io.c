@@ -51,11 +51,13 @@ static void make_file(struct bytes *out, const struct tiny_shape *shape) {
     gguf_release(&file);
 }
 
-static void every_read_fails(void **state) {
+/* Returns how many reads opening and embedding take. */
+static uint64_t fail_every_read(const struct tiny_shape *shape, bool lasting) {
     struct source source = {0};
     struct opening opening;
-    make_file(&source.file, *state);
+    make_file(&source.file, shape);
     const wisp_source given = {.size = source.file.size,
+                               .lasting = lasting,
                                .read = read_or_fail,
                                .close = close_source,
                                .context = &source,
@@ -73,6 +75,13 @@ static void every_read_fails(void **state) {
     } while (source.fails_at++, opening.status != WISP_OK);
     assert_true(source.fails_at > 20);
     bytes_release(&source.file);
+    return source.reads;
+}
+
+static void every_read_fails(void **state) {
+    const uint64_t reads = fail_every_read(*state, false);
+    /* One read of the token embedding becomes one for each token of the text. */
+    assert_true(fail_every_read(*state, true) > reads);
 }
 
 static void no_way_to_read(void **state) {

@@ -166,7 +166,8 @@ static void check_states(const struct bert *bert, const char *file, const int32_
     size_t bytes;
     assert_true(bert_workspace_bytes(bert, n, n, &bytes));
     assert_int_equal(workspace_reserve(&space, bytes, &error), WISP_OK);
-    bert_forward(bert, &batch, row, &space, compare_states, &expected);
+    assert_int_equal(bert_forward(bert, &batch, row, &space, compare_states, &expected, &error),
+                     WISP_OK);
     workspace_release(&space);
     free(npy);
     print_message("%s: worst difference %.2g\n", file, expected.worst);

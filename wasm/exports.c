@@ -8,8 +8,8 @@
 
 #define EXPORT(name) __attribute__((export_name(name)))
 
-/* Copies bytes [offset, offset + length) of the model that is being opened to `buffer`; 0 on
- * success. Offsets are doubles because JavaScript's numbers are. */
+/* Copies bytes [offset, offset + length) of the model to `buffer`; 0 on success. Offsets are
+ * doubles because JavaScript's numbers are. */
 __attribute__((import_module("wisp"), import_name("read"))) int
 host_read(double offset, void *buffer, size_t length);
 
@@ -43,11 +43,13 @@ EXPORT("engine_free") void engine_free(struct engine *engine) {
     free(engine);
 }
 
-/* Opens a model of `size` bytes, read through the host. `kernels` may be NULL. A wisp_status. */
+/* Opens a model of `size` bytes, read through the host; `lasting` if it can be read later too.
+ * `kernels` may be NULL. A wisp_status. */
 EXPORT("engine_open")
-wisp_status engine_open(struct engine *engine, double size, int compute, const char *kernels,
-                        int predictor, int recall) {
-    const wisp_source source = {.size = (uint64_t)size, .read = read_from_host, .name = "model"};
+wisp_status engine_open(struct engine *engine, double size, int lasting, int compute,
+                        const char *kernels, int predictor, int recall) {
+    const wisp_source source = {
+        .size = (uint64_t)size, .read = read_from_host, .name = "model", .lasting = lasting != 0};
     const wisp_model_options options = {.compute = (wisp_compute)compute,
                                         .kernels = kernels,
                                         .predictor = (wisp_predictor)predictor};

@@ -126,7 +126,7 @@ static wisp_status run_texts(struct collection *c, size_t first, size_t end,
                                          .starts = starts,
                                          .observe = keep_inputs,
                                          .observer = &observed};
-        bert_forward(bert, &batch, rows, space, NULL, NULL);
+        status = bert_forward(bert, &batch, rows, space, NULL, NULL, error);
     }
     free(starts);
     free(rows);

@@ -131,7 +131,7 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
     float *pooled = workspace_take(&worker->forward, row_bytes);
     batch->thresholds = job->session->thresholds;
     batch->counts = worker->counts;
-    bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL);
+    TRY(bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL, error));
     const bool normalize = bert->config.normalize || job->dimensions < size;
     for (size_t i = 0; i < batch->texts; i++)
         if (!write_row(pooled + i * size, job->dimensions, normalize,

@@ -93,22 +93,33 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     return s;
 }
 
-/* x = layer_norm(token embedding + position embedding + token type 0) */
-static void embed_tokens(const struct bert *model, const struct bert_batch *batch, float *x,
-                         float *positions) {
-    const size_t size = model->config.hidden_size;
+/* The stored embedding of a token; `buffer` has room for it. */
+static wisp_status token_row(const struct bert *model, int32_t id, void *buffer, const void **row,
+                             wisp_error *error) {
     const struct tensor *table = model->token_embedding;
+    if (!model->token_rows)
+        return directory_rows(model->dir, table, (uint64_t)id, 1, buffer, row, error);
+    *row = (const unsigned char *)model->token_rows + (size_t)id * (size_t)table->row_bytes;
+    return WISP_OK;
+}
+
+/* x = layer_norm(token embedding + position embedding + token type 0) */
+static wisp_status embed_tokens(const struct bert *model, const struct bert_batch *batch,
+                                const struct state *s, wisp_error *error) {
+    const size_t size = model->config.hidden_size;
+    float *positions = s->y;
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
-            const unsigned char *row = (const unsigned char *)model->token_rows +
-                                       (size_t)batch->ids[t] * (size_t)table->row_bytes;
-            table->format->dequantise(row, size, x + t * size);
+            const void *row;
+            TRY(token_row(model, batch->ids[t], s->wide, &row, error));
+            model->token_embedding->format->dequantise(row, size, s->x + t * size);
             memcpy(positions + t * size, model->position_embedding + (t - batch->starts[i]) * size,
                    size * sizeof(float));
         }
-    model->kernels->layer_norm(x, positions, model->embedding_norm.weight,
+    model->kernels->layer_norm(s->x, positions, model->embedding_norm.weight,
                                model->embedding_norm.bias, model->config.layer_norm_epsilon,
                                batch->starts[batch->texts], size);
+    return WISP_OK;
 }
 
 /* y = W_o attention(W_qkv x) */
@@ -189,12 +200,13 @@ static void pool(const struct bert *model, const float *x, size_t tokens, size_t
     }
 }
 
-void bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
-                  struct workspace *space,
-                  void (*hidden)(void *context, size_t layer, const float *states), void *context) {
+wisp_status bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
+                         struct workspace *space,
+                         void (*hidden)(void *context, size_t layer, const float *states),
+                         void *context, wisp_error *error) {
     const size_t tokens = batch->starts[batch->texts], size = model->config.hidden_size;
     struct state s = take_state(model, batch, space);
-    embed_tokens(model, batch, s.x, s.y);
+    TRY(embed_tokens(model, batch, &s, error));
     spent(&s, STAGE_LOOK_UP);
     if (hidden)
         hidden(context, 0, s.x);
@@ -213,4 +225,5 @@ void bert_forward(const struct bert *model, const struct bert_batch *batch, floa
              batch->skipped ? batch->skipped[i] : 0, rows + i * size);
     s.layer = NO_LAYER;
     spent(&s, STAGE_POOL);
+    return WISP_OK;
 }

@@ -34,10 +34,11 @@ struct bert_layer {
 };
 
 struct bert {
+    const struct directory *dir;
     struct bert_config config;
     const struct kernels *kernels;
     const struct tensor *token_embedding; /* [vocabulary_size, hidden_size], as in the file */
-    const void *token_rows;               /* its bytes */
+    const void *token_rows;               /* its bytes; NULL: read from `dir` as needed */
     void *owned_token_rows;               /* the same where they are a copy, else NULL */
     float *position_embedding; /* [max_positions, hidden_size], with token type 0 added */
     struct norm embedding_norm;
@@ -78,10 +79,12 @@ void bert_release(struct bert *model);
  * where it cannot be addressed. */
 bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes);
 
-/* Embeds the batch: rows [texts, hidden_size]. `hidden`, where it is not NULL, is called with the
+/* Embeds the batch: rows [texts, hidden_size]. Fails only where tokens' rows have to be read and
+ * cannot be. `hidden`, where it is not NULL, is called with the
  * hidden states [tokens, hidden_size] after the embeddings (layer 0) and after each layer. */
-void bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
-                  struct workspace *space,
-                  void (*hidden)(void *context, size_t layer, const float *states), void *context);
+wisp_status bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
+                         struct workspace *space,
+                         void (*hidden)(void *context, size_t layer, const float *states),
+                         void *context, wisp_error *error);
 
 #endif

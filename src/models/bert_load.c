@@ -154,7 +154,10 @@ static wisp_status load_token_embedding(const struct loader *l) {
     TRY(directory_require_tensor(l->dir, "token_embd.weight", model->config.hidden_size,
                                  model->config.vocabulary_size, &table, l->error));
     model->token_embedding = table;
-    if (!l->dir->sources[table->source].data) {
+    const wisp_source *source = &l->dir->sources[table->source];
+    if (source->lasting && !source->data)
+        return WISP_OK;
+    if (!source->data) {
         size_t bytes;
         if (!checked_size(table->bytes, &bytes) ||
             !(model->owned_token_rows = memory_allocate(bytes)))
@@ -198,7 +201,7 @@ static wisp_status load_all(const struct loader *l) {
 wisp_status bert_load(struct bert *model, const struct directory *dir,
                       const struct kernels *kernels, bool int8, const struct sparse_plan *plan,
                       wisp_error *error) {
-    *model = (struct bert){.kernels = kernels, .sparse = plan != NULL};
+    *model = (struct bert){.dir = dir, .kernels = kernels, .sparse = plan != NULL};
     const struct loader l = {
         .model = model, .dir = dir, .kernels = kernels, .int8 = int8, .plan = plan, .error = error};
     const wisp_status status = load_all(&l);

@@ -179,6 +179,33 @@ for (const name of builds) {
       });
     });
 
+    test('a source that lasts is read as tokens need it: same bits, less memory', async () => {
+      const bytes = await readBytes(DEFAULT_MODEL_PATH);
+      const held = await Engine.open(module, bytes);
+      const cause = new Error('the cable was cut');
+      let cut = false;
+      const asked = await Engine.open(module, {
+        size: bytes.length,
+        lasting: true,
+        read(offset, into) {
+          if (cut) throw cause;
+          into.set(bytes.subarray(offset, offset + into.length));
+        },
+      });
+      const texts = ['the same bits', 'wherever they come from'];
+      assert.deepEqual(asked.embed(texts), held.embed(texts));
+      assert.ok(asked.memoryBytes < held.memoryBytes - 4e6);
+      cut = true;
+      assert.throws(
+        () => asked.embed(texts),
+        (/** @type {WispError} */ error) => error.code === 'io' && error.cause === cause,
+      );
+      cut = false;
+      assert.deepEqual(asked.embed(texts), held.embed(texts));
+      held.close();
+      asked.close();
+    });
+
     test('memory that cannot grow is a typed error', async () => {
       const source = { size: 2 ** 40, read: readHugeHeader };
       await assert.rejects(Engine.open(module, source), (/** @type {WispError} */ error) => {
