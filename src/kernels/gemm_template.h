@@ -105,8 +105,10 @@ struct int8_tile {
     const float *scale; /* [rows, blocks] */
     const float *zero;
     size_t blocks;
-    const unsigned char *w; /* the panel, from its first block */
-    size_t vector;          /* the first wanted one in the panel */
+    const unsigned char *w;    /* the panel, from its first block */
+    const unsigned char *next; /* the next one, to be fetched meanwhile; NULL after the last */
+    size_t fetched;            /* bytes of it for each tile */
+    size_t vector;             /* the first wanted one in the panel */
     const float *bias;
     float *y;
     size_t ldy;

@@ -28,9 +28,17 @@ ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const in
     }
 }
 
+/* A layer's weights come from beyond the second-level cache once for each batch. */
+ALWAYS_INLINE void fetch_ahead(struct int8_tile *t) {
+    for (size_t i = 0; i < t->fetched; i += CACHE_LINE)
+        __builtin_prefetch(t->next + i, 0, 2);
+    t->next += t->fetched;
+}
+
 ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
     while (m > 0) {
         const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        fetch_ahead(&t);
         if (step == INT8_ROWS)
             int8_tile(&t, INT8_ROWS, vectors);
         else if (step == 4)
@@ -59,11 +67,15 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
                           .columns = VF_LANES};
     const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, k, INT8_PANEL);
     size_t j = 0;
+    const size_t tiles = (m + INT8_ROWS - 1) / INT8_ROWS;
     for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
+        t.next = t.w + panel_bytes;
+        t.fetched = j + 2 * INT8_PANEL <= n ? panel_bytes / tiles : 0;
         t.bias = bias + j;
         t.y = y + j;
         int8_strip(t, m, INT8_VECTORS);
     }
+    t.fetched = 0;
     for (; j < n; j += VF_LANES, t.vector++) {
         t.bias = bias + j;
         t.y = y + j;

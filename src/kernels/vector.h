@@ -48,6 +48,8 @@
 
 #include "kernels/kernels.h"
 
+enum { CACHE_LINE = 64 }; /* or less than it is */
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MAYBE_UNUSED __attribute__((unused)) static
 
