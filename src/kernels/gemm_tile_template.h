@@ -28,7 +28,8 @@ ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const in
     }
 }
 
-/* A layer's weights come from beyond the second-level cache once for each batch. */
+/* A layer's weights come from beyond the second-level cache once for each batch. For few rows there
+ * is no time to fetch them ahead in. */
 ALWAYS_INLINE void fetch_ahead(struct int8_tile *t) {
     for (size_t i = 0; i < t->fetched; i += CACHE_LINE)
         __builtin_prefetch(t->next + i, 0, 2);
@@ -70,7 +71,7 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
     const size_t tiles = (m + INT8_ROWS - 1) / INT8_ROWS;
     for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {
         t.next = t.w + panel_bytes;
-        t.fetched = j + 2 * INT8_PANEL <= n ? panel_bytes / tiles : 0;
+        t.fetched = tiles >= 4 && j + 2 * INT8_PANEL <= n ? panel_bytes / tiles : 0;
         t.bias = bias + j;
         t.y = y + j;
         int8_strip(t, m, INT8_VECTORS);
