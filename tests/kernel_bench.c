@@ -66,8 +66,9 @@ static void call_once(const struct timed *t) {
     }
 }
 
+/* Aligned as the engine's memory is. */
 static void *random_bytes(size_t n) {
-    uint8_t *bytes = allocate(n);
+    uint8_t *bytes = aligned_alloc(64, (n + 63) / 64 * 64);
     for (size_t i = 0; i < n; i++)
         bytes[i] = (uint8_t)rng_below(&kernel_rng, 256);
     return bytes;

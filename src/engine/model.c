@@ -19,22 +19,29 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* What AUTO becomes. exact and lowrank exist in int8 alone. */
-static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
-                                    const struct kernels *kernels, wisp_error *error) {
+/* What AUTO becomes: the fastest that loses no more than int8 does, or what the file was calibrated
+ * for. */
+static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels,
+                                     bool relu) {
     const bool calibrated = model->plan.levels > 0;
+    if (model->int8 && calibrated && model->plan.share <= kernels->sparse_most_share)
+        return WISP_PREDICTOR_LOWRANK;
+    return model->int8 && relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
+}
+
+/* exact and lowrank exist in int8 alone. */
+static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
+                                    const struct kernels *kernels, bool relu, wisp_error *error) {
     model->predictor = options->predictor;
-    if (options->predictor == WISP_PREDICTOR_AUTO) {
-        const bool wins = calibrated && model->plan.share <= kernels->sparse_most_share;
-        model->predictor = model->int8 && wins ? WISP_PREDICTOR_LOWRANK : WISP_PREDICTOR_DENSE;
-    }
+    if (options->predictor == WISP_PREDICTOR_AUTO)
+        model->predictor = best_predictor(model, kernels, relu);
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
     if (options->compute == WISP_COMPUTE_F32)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");
-    if (model->predictor == WISP_PREDICTOR_LOWRANK && !calibrated)
+    if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.sparse.shares",
                     "the model has no predictor: wisp calibrate makes one");
     model->int8 = true;
@@ -47,7 +54,7 @@ static wisp_status load_bert(wisp_model *model, const wisp_model_options *option
     TRY(bert_read_config(&model->dir, &config, error));
     TRY(sparse_read_plan(&model->dir, config.layers, config.intermediate_size, &model->plan,
                          error));
-    TRY(choose_predictor(model, options, kernels, error));
+    TRY(choose_predictor(model, options, kernels, config.relu, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
     return bert_load(&model->bert, &model->dir, kernels, model->int8, sparse ? &model->plan : NULL,
                      error);

@@ -149,4 +149,5 @@ ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const float
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
      .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
-     .sparse_most_share = (float)SPARSE_MOST_PERCENT / 100}
+     .sparse_most_share = (float)SPARSE_MOST_PERCENT / 100,                                        \
+     .exact_wins = EXACT_WINS}

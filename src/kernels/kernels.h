@@ -88,6 +88,7 @@ struct kernels {
     const struct sparse_kernels *sparse; /* sparse.h */
     float sparse_most_share; /* of quads computed, above which dense layers are faster: measured,
                                 docs/sparse.md */
+    bool exact_wins; /* whether ReLU layers are faster where they skip the zeros: measured too */
 };
 
 extern const struct kernels kernels_scalar;

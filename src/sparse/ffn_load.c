@@ -166,16 +166,19 @@ static wisp_status use_dense_product(const struct loader *l, struct quad_rows *r
     const size_t panel = l->ffn->kernels->int8_panel;
     if (!floats_hold_sums(rows))
         return WISP_OK;
-    float *w = memory_allocate(n * k * sizeof *w);
-    rows->panels = w ? hold(l, packed_int8_bytes(n, k, panel)) : NULL;
-    if (!rows->panels) {
+    float *w = memory_allocate(panel * k * sizeof *w);
+    unsigned char *packed = rows->panels = w ? hold(l, packed_int8_bytes(n, k, panel)) : NULL;
+    if (!packed) {
         memory_free(w);
-        return fail_memory(l->error, n * k * sizeof *w);
+        return fail_memory(l->error, panel * k * sizeof *w);
     }
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < k; c++)
-            w[i * k + c] = quad_weight(rows->rows, rows->k, i, c);
-    pack_int8_whole(w, k, n, k, panel, rows->panels);
+    for (size_t first = 0; first < n; first += panel) {
+        const size_t here = n - first < panel ? n - first : panel;
+        for (size_t i = 0; i < here * k; i++)
+            w[i] = quad_weight(rows->rows, rows->k, first + i / k, i % k);
+        pack_int8_whole(w, k, here, k, panel, packed);
+        packed += packed_int8_bytes(panel, k, panel);
+    }
     memory_free(w);
     memory_free(rows->rows);
     rows->rows = NULL;
@@ -203,95 +206,141 @@ static wisp_status pack_plain(const struct loader *l, const float *w, const floa
     return status == WISP_OK ? use_dense_product(l, rows) : status;
 }
 
-static void divide_columns(float *w, size_t rows, size_t k, const float *by) {
-    for (size_t i = 0; i < rows; i++)
+/* The rows of W_up that make quad i, as floats [4, hidden], each value divided by the factor of its
+ * column; those past the last are 0. */
+static wisp_status read_quad(const struct loader *l, const struct tensor *up, size_t i,
+                             void *stored, float *four) {
+    const size_t k = l->ffn->hidden;
+    memset(four, 0, QUAD * k * sizeof *four);
+    for (size_t j = 0; j < QUAD; j++, four += k) {
+        const size_t neuron = neuron_at(l, QUAD * i + j);
+        if (neuron == SIZE_MAX)
+            continue;
+        TRY(directory_floats(l->dir, up, neuron, 1, stored, four, l->error));
         for (size_t c = 0; c < k; c++)
-            w[i * k + c] /= by[c];
+            four[c] /= l->ffn->by[c];
+    }
+    return WISP_OK;
 }
 
-static void pack_up(const struct loader *l, const float *w, const float *bias, const float *none) {
+/* Quad by quad: all of W_up as floats would be four times what is kept of it. */
+static wisp_status pack_up(const struct loader *l, const struct tensor *tensor, const float *bias,
+                           void *stored, float *four) {
     struct quad_rows *up = &l->ffn->up;
+    const float *rows[QUAD];
+    for (size_t j = 0; j < QUAD; j++)
+        rows[j] = four + j * up->k;
     for (size_t i = 0; i < up->quads; i++) {
-        const float *four[QUAD];
+        TRY(read_quad(l, tensor, i, stored, four));
         for (size_t j = 0; j < QUAD; j++) {
             const size_t neuron = neuron_at(l, QUAD * i + j);
-            four[j] = neuron == SIZE_MAX ? none : w + neuron * up->k;
             up->parameters[i].bias[j] = neuron == SIZE_MAX ? 0 : bias[neuron];
         }
-        pack_quad_rows(four, up->k, up->rows + i * QUAD * quad_row_bytes(up->k),
+        pack_quad_rows(rows, up->k, up->rows + i * QUAD * quad_row_bytes(up->k),
                        &up->parameters[i]);
     }
+    return WISP_OK;
 }
 
-static wisp_status load_up(const struct loader *l, const float *none) {
+static wisp_status load_up(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    float *w = NULL, *bias = NULL;
-    wisp_status status = hold_rows(l, &f->up, (f->wide + QUAD - 1) / QUAD, f->hidden);
-    if (status == WISP_OK)
-        status = read_floats(l, "ffn_up.weight", f->wide, f->hidden, &w);
+    const struct tensor *tensor;
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%zu.ffn_up.weight", l->index);
+    TRY(directory_require_tensor(l->dir, name, f->hidden, f->wide, &tensor, l->error));
+    TRY(hold_rows(l, &f->up, (f->wide + QUAD - 1) / QUAD, f->hidden));
+    float *bias = NULL, *four = memory_allocate(QUAD * f->hidden * sizeof *four);
+    void *stored = memory_allocate((size_t)tensor->row_bytes);
+    wisp_status status =
+        four && stored ? WISP_OK : fail_memory(l->error, QUAD * f->hidden * sizeof *four);
     if (status == WISP_OK)
         status = read_floats(l, "ffn_up.bias", 1, f->wide, &bias);
-    if (status == WISP_OK) {
-        divide_columns(w, f->wide, f->hidden, f->by);
-        pack_up(l, w, bias, none);
-    }
-    memory_free(w);
+    if (status == WISP_OK)
+        status = pack_up(l, tensor, bias, stored, four);
     memory_free(bias);
+    memory_free(four);
+    memory_free(stored);
     return status;
 }
 
-/* w [hidden, wide], transposed into quads; center [wide] or NULL. */
-static void pack_down(const struct loader *l, const float *w, const float *center, float *columns) {
+/* What W_down is read in. All of it as floats would be four times what is kept, so quads are packed
+ * band by band, for each of which all rows are read. */
+enum { BAND_QUADS = 96 };
+
+struct down_load {
+    const struct tensor *tensor;
+    void *stored;   /* a row */
+    float *row;     /* [wide] */
+    float *columns; /* [4 BAND_QUADS, hidden]: those of the band's neurons */
+    float *center;  /* [wide], or NULL */
+};
+
+/* Row c of W_down into the columns of the band that starts at quad `first`. */
+static wisp_status read_down_row(const struct loader *l, const struct down_load *d, size_t c,
+                                 size_t first) {
+    const size_t hidden = l->ffn->hidden;
+    TRY(directory_floats(l->dir, d->tensor, c, 1, d->stored, d->row, l->error));
+    for (size_t i = 0; i < QUAD * BAND_QUADS; i++) {
+        const size_t neuron = neuron_at(l, QUAD * first + i);
+        d->columns[i * hidden + c] = neuron == SIZE_MAX ? 0 : d->row[neuron];
+    }
+    if (first > 0 || !d->center)
+        return WISP_OK;
+    /* base += W_down center, once */
+    double sum = (double)l->ffn->base[c];
+    for (size_t j = 0; j < l->ffn->wide; j++)
+        sum += (double)d->row[j] * (double)d->center[j];
+    l->ffn->base[c] = (float)sum;
+    return WISP_OK;
+}
+
+static wisp_status pack_band(const struct loader *l, const struct down_load *d, size_t first) {
     struct sparse_ffn *f = l->ffn;
     const size_t hidden = f->hidden, bytes = QUAD * quad_row_bytes(hidden);
-    for (size_t i = 0; i < f->up.quads; i++) {
+    for (size_t c = 0; c < hidden; c++)
+        TRY(read_down_row(l, d, c, first));
+    for (size_t i = first; i < f->up.quads && i < first + BAND_QUADS; i++) {
         const float *four[QUAD];
         for (size_t j = 0; j < QUAD; j++) {
             const size_t neuron = neuron_at(l, QUAD * i + j);
-            float *column = columns + j * hidden;
-            for (size_t c = 0; c < hidden; c++)
-                column[c] = neuron == SIZE_MAX ? 0 : w[c * f->wide + neuron];
-            four[j] = column;
-            f->up.parameters[i].center[j] = neuron == SIZE_MAX || !center ? 0 : center[neuron];
+            four[j] = d->columns + (QUAD * (i - first) + j) * hidden;
+            f->up.parameters[i].center[j] =
+                neuron == SIZE_MAX || !d->center ? 0 : d->center[neuron];
         }
         pack_quad_columns(four, hidden, f->kernels->signed_activations, f->columns + i * bytes,
                           &f->up.parameters[i]);
     }
+    return WISP_OK;
 }
 
-/* base += W_down center */
-static void fold_centers(const struct sparse_ffn *f, const float *w, const float *center) {
-    for (size_t c = 0; c < f->hidden; c++) {
-        double sum = (double)f->base[c];
-        for (size_t j = 0; j < f->wide; j++)
-            sum += (double)w[c * f->wide + j] * (double)center[j];
-        f->base[c] = (float)sum;
-    }
+static wisp_status pack_down(const struct loader *l, struct down_load *d) {
+    struct sparse_ffn *f = l->ffn;
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%zu.ffn_down.weight", l->index);
+    TRY(directory_require_tensor(l->dir, name, f->wide, f->hidden, &d->tensor, l->error));
+    TRY(read_floats(l, "ffn_down.bias", 1, f->hidden, &f->base));
+    f->bytes += f->hidden * sizeof *f->base;
+    if (has(l, "ffn_center"))
+        TRY(read_floats(l, "ffn_center", 1, f->wide, &d->center));
+    const size_t band = QUAD * BAND_QUADS * f->hidden * sizeof *d->columns;
+    d->stored = memory_allocate((size_t)d->tensor->row_bytes);
+    d->row = memory_allocate(f->wide * sizeof *d->row);
+    d->columns = memory_allocate(band);
+    f->columns = hold(l, f->up.quads * QUAD * quad_row_bytes(f->hidden));
+    if (!d->stored || !d->row || !d->columns || !f->columns)
+        return fail_memory(l->error, band);
+    for (size_t first = 0; first < f->up.quads; first += BAND_QUADS)
+        TRY(pack_band(l, d, first));
+    return WISP_OK;
 }
 
 static wisp_status load_down(const struct loader *l) {
-    struct sparse_ffn *f = l->ffn;
-    float *w = NULL, *center = NULL, *columns = memory_allocate(QUAD * f->hidden * sizeof *columns);
-    wisp_status status =
-        columns ? WISP_OK : fail_memory(l->error, QUAD * f->hidden * sizeof *columns);
-    f->columns = hold(l, f->up.quads * QUAD * quad_row_bytes(f->hidden));
-    if (status == WISP_OK && !f->columns)
-        status = WISP_ERROR_MEMORY;
-    if (status == WISP_OK)
-        status = read_floats(l, "ffn_down.weight", f->hidden, f->wide, &w);
-    if (status == WISP_OK)
-        status = read_floats(l, "ffn_down.bias", 1, f->hidden, &f->base);
-    if (status == WISP_OK && has(l, "ffn_center"))
-        status = read_floats(l, "ffn_center", 1, f->wide, &center);
-    if (status == WISP_OK) {
-        f->bytes += f->hidden * sizeof *f->base;
-        pack_down(l, w, center, columns);
-        if (center)
-            fold_centers(f, w, center);
-    }
-    memory_free(columns);
-    memory_free(w);
-    memory_free(center);
+    struct down_load d = {0};
+    const wisp_status status = pack_down(l, &d);
+    memory_free(d.stored);
+    memory_free(d.row);
+    memory_free(d.columns);
+    memory_free(d.center);
     return status;
 }
 
@@ -307,6 +356,12 @@ static wisp_status find_rank(const struct loader *l) {
                     (unsigned long long)tensor->rows, MOST_RANK);
     l->ffn->rank = (size_t)tensor->rows;
     return WISP_OK;
+}
+
+static void divide_columns(float *w, size_t rows, size_t k, const float *by) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < k; c++)
+            w[i * k + c] /= by[c];
 }
 
 static wisp_status load_predictor(const struct loader *l, size_t levels) {
@@ -378,22 +433,13 @@ static wisp_status load_sparse_parts(const struct loader *l, size_t levels) {
 }
 
 static wisp_status load_all(const struct loader *l, const struct sparse_plan *plan) {
-    struct sparse_ffn *f = l->ffn;
-    float *none = memory_allocate(f->hidden * sizeof *none);
-    if (!none)
-        return fail_memory(l->error, f->hidden * sizeof *none);
-    memset(none, 0, f->hidden * sizeof *none);
-    wisp_status status = load_factors(l);
-    if (status == WISP_OK)
-        status = load_up(l, none);
-    if (status == WISP_OK)
-        status = load_down(l);
-    if (status == WISP_OK && plan->levels && !plan->exact)
-        status = load_sparse_parts(l, plan->levels);
-    else if (status == WISP_OK)
-        status = use_dense_product(l, &f->up);
-    memory_free(none);
-    return status;
+    const bool predicts = plan->levels && !plan->exact;
+    TRY(load_factors(l));
+    TRY(load_up(l));
+    if (!predicts)
+        TRY(use_dense_product(l, &l->ffn->up));
+    TRY(load_down(l));
+    return predicts ? load_sparse_parts(l, plan->levels) : WISP_OK;
 }
 
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
