@@ -145,15 +145,24 @@ static wisp_status hold_rows(const struct loader *l, struct quad_rows *rows, siz
     return rows->parameters ? WISP_OK : WISP_ERROR_MEMORY;
 }
 
+/* Row i [quad_row_bytes(k)] as it is packed. */
+static void quad_row_floats(const struct quad_rows *rows, size_t i, float *row) {
+    const int8_t *quad = rows->rows + i / QUAD * QUAD * quad_row_bytes(rows->k);
+    const int8_t *chunk = quad + i % QUAD * QUAD_CHUNK;
+    for (size_t c = 0; c < quad_row_bytes(rows->k); c += QUAD_CHUNK, chunk += QUAD * QUAD_CHUNK)
+        for (size_t j = 0; j < QUAD_CHUNK; j++)
+            row[c + j] = chunk[j];
+}
+
 /* Whether the sums of the rows' products with bytes, and parts of these sums, are whole numbers
  * that a float holds. */
-static bool floats_hold_sums(const struct quad_rows *rows) {
+static bool floats_hold_sums(const struct quad_rows *rows, float *row) {
     enum { LARGEST_BYTE = 255, LARGEST_WHOLE = 1 << 24 };
-    const size_t row_bytes = quad_row_bytes(rows->k);
     for (size_t i = 0; i < QUAD * rows->quads; i++) {
-        size_t sum = 0;
-        for (size_t c = 0; c < row_bytes; c++)
-            sum += (size_t)abs(quad_weight(rows->rows, rows->k, i, c));
+        float sum = 0; /* exact up to the limit and well past it */
+        quad_row_floats(rows, i, row);
+        for (size_t c = 0; c < quad_row_bytes(rows->k); c++)
+            sum += fabsf(row[c]);
         if (sum > LARGEST_WHOLE / LARGEST_BYTE)
             return false;
     }
@@ -164,9 +173,11 @@ static bool floats_hold_sums(const struct quad_rows *rows) {
 static wisp_status use_dense_product(const struct loader *l, struct quad_rows *rows) {
     const size_t n = QUAD * rows->quads, k = quad_row_bytes(rows->k);
     const size_t panel = l->ffn->kernels->int8_panel;
-    if (!floats_hold_sums(rows))
-        return WISP_OK;
     float *w = memory_allocate(panel * k * sizeof *w);
+    if (w && !floats_hold_sums(rows, w)) {
+        memory_free(w);
+        return WISP_OK;
+    }
     unsigned char *packed = rows->panels = w ? hold(l, packed_int8_bytes(n, k, panel)) : NULL;
     if (!packed) {
         memory_free(w);
@@ -174,8 +185,8 @@ static wisp_status use_dense_product(const struct loader *l, struct quad_rows *r
     }
     for (size_t first = 0; first < n; first += panel) {
         const size_t here = n - first < panel ? n - first : panel;
-        for (size_t i = 0; i < here * k; i++)
-            w[i] = quad_weight(rows->rows, rows->k, first + i / k, i % k);
+        for (size_t i = 0; i < here; i++)
+            quad_row_floats(rows, first + i, w + i * k);
         pack_int8_whole(w, k, here, k, panel, packed);
         packed += packed_int8_bytes(panel, k, panel);
     }
@@ -265,7 +276,7 @@ static wisp_status load_up(const struct loader *l) {
 
 /* What W_down is read in. All of it as floats would be four times what is kept, so quads are packed
  * band by band, for each of which all rows are read. */
-enum { BAND_QUADS = 96 };
+enum { BAND_QUADS = 192 };
 
 struct down_load {
     const struct tensor *tensor;
