@@ -66,20 +66,25 @@ function nativeTime(args) {
 const folder = mkdtempSync(join(tmpdir(), 'wisp-sparse-'));
 const module = await WebAssembly.compile(readFileSync(`${ROOT}js/wisp-${pickBuild()}.wasm`));
 
-/** @param {number} sparsity 0: dense */
-async function openRow(sparsity) {
-  const file = join(folder, `${sparsity}.gguf`);
-  const change = sparsity ? ['--sparsity', String(sparsity)] : ['--plain'];
+/**
+ * @param {'dense' | 'exact' | 'lowrank'} predictor
+ * @param {number} [sparsity] of lowrank
+ */
+async function openRow(predictor, sparsity) {
+  const name = sparsity === undefined ? predictor : `${Math.round(100 * sparsity)} %`;
+  const file = join(folder, `${predictor}-${sparsity ?? ''}.gguf`);
+  const change = sparsity === undefined ? [] : ['--sparsity', String(sparsity)];
   wisp(['convert', ...change, model, file]);
-  const args = ['-m', file, '--predictor', sparsity ? 'lowrank' : 'dense'];
+  const args = ['-m', file, '--predictor', predictor];
   const quality = JSON.parse(wisp(['eval', 'sts', '--json', ...args, pairs]));
-  const engine = await Engine.open(module, readFileSync(file));
+  const engine = await Engine.open(module, readFileSync(file), { predictor });
   const { spearman, mean_cosine: cosine } = quality;
-  return { sparsity, args, engine, spearman, cosine, native: NaN, wasm: NaN, single: NaN };
+  return { name, sparsity, args, engine, spearman, cosine, native: NaN, wasm: NaN, single: NaN };
 }
 
-const rows = [await openRow(0)];
-for (const sparsity of options.sparsities.split(',')) rows.push(await openRow(Number(sparsity)));
+const rows = [await openRow('dense'), await openRow('exact')];
+for (const sparsity of options.sparsities.split(','))
+  rows.push(await openRow('lowrank', Number(sparsity)));
 
 // All take turns in each round, and the least time of each counts: what else the machine does
 // only adds.
@@ -107,7 +112,7 @@ const table = [
   ...rows.map((row) =>
     [
       '',
-      row.sparsity ? `${Math.round(100 * row.sparsity)} %` : 'dense',
+      row.name,
       row.spearman.toFixed(4),
       row.cosine.toFixed(5),
       .../** @type {const} */ (['native', 'wasm', 'single']).map(
@@ -125,7 +130,8 @@ console.log(`WebAssembly kernels: ${kernels}`);
 /** Gain (y) against cosine (x), a line for each place. */
 function picture() {
   const [width, height, left, top] = [560, 320, 60, 30];
-  const worst = Math.min(...rows.map((row) => row.cosine));
+  const byCosine = [...rows].sort((a, b) => a.cosine - b.cosine);
+  const worst = byCosine[0].cosine;
   const most = Math.max(2, ...rows.flatMap((row) => [gain(row, 'native'), gain(row, 'wasm')]));
   const x = (/** @type {number} */ c) => left + ((c - worst) / (1 - worst)) * (width - left - 20);
   const y = (/** @type {number} */ g) => height - 40 - ((g - 1) / (most - 1)) * (height - 40 - top);
@@ -134,7 +140,9 @@ function picture() {
     ['wasm', '#efb118', 'WebAssembly, passages'],
     ['single', '#3ca951', 'WebAssembly, single sentences'],
   ]).map(([key, colour, name], i) => {
-    const points = rows.map((row) => `${x(row.cosine).toFixed(1)},${y(gain(row, key)).toFixed(1)}`);
+    const points = byCosine.map(
+      (row) => `${x(row.cosine).toFixed(1)},${y(gain(row, key)).toFixed(1)}`,
+    );
     return `<polyline fill="none" stroke="${colour}" stroke-width="2" points="${points.join(' ')}"/>
 <text x="${left + 10}" y="${top + 14 * i}" fill="${colour}">${name}</text>`;
   });
@@ -147,7 +155,7 @@ function picture() {
   const below = rows.map(
     (row) =>
       `<text x="${x(row.cosine)}" y="${height - 22}" text-anchor="middle">${
-        row.sparsity ? row.sparsity : '0'
+        row.sparsity ?? (row === dense ? '0' : '')
       }</text>`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="11">

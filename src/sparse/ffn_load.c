@@ -157,13 +157,13 @@ static void quad_row_floats(const struct quad_rows *rows, size_t i, float *row) 
 /* Whether the sums of the rows' products with bytes, and parts of these sums, are whole numbers
  * that a float holds. */
 static bool floats_hold_sums(const struct quad_rows *rows, float *row) {
-    enum { LARGEST_BYTE = 255, LARGEST_WHOLE = 1 << 24 };
+    const float most = 0x1p24f / 255;
     for (size_t i = 0; i < QUAD * rows->quads; i++) {
         float sum = 0; /* exact up to the limit and well past it */
         quad_row_floats(rows, i, row);
         for (size_t c = 0; c < quad_row_bytes(rows->k); c++)
             sum += fabsf(row[c]);
-        if (sum > LARGEST_WHOLE / LARGEST_BYTE)
+        if (sum > most)
             return false;
     }
     return true;
