@@ -251,6 +251,30 @@ static void cancelling_leaves_no_file(void **state) {
     assert_int_not_equal(access(output, F_OK), 0);
 }
 
+static void expect_auto(const char *path, wisp_compute compute, const char *kernels,
+                        const char *predictor) {
+    wisp_model *model = open_with(path, compute, WISP_PREDICTOR_AUTO, kernels);
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.predictor, predictor);
+    wisp_model_close(model);
+}
+
+/* exact is as good as dense for ReLU in int8, and taken where it is faster; never else. */
+static void auto_is_exact_where_nothing_is_lost(void **state) {
+    (void)state;
+    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
+        const char *path = tiny_model("auto.gguf", activations[a]);
+        const bool relu = strcmp(activations[a], "relu") == 0;
+        for (size_t s = 0; kernels_at(s); s++) {
+            const struct kernels *set = kernels_at(s);
+            expect_auto(path, WISP_COMPUTE_INT8, set->name,
+                        relu && set->exact_wins ? "exact" : "dense");
+            expect_auto(path, WISP_COMPUTE_F32, set->name, "dense");
+        }
+    }
+}
+
 static void what_cannot_be_done_is_said(void **state) {
     (void)state;
     char path[256];
@@ -338,6 +362,7 @@ int main(void) {
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
         cmocka_unit_test(cancelling_leaves_no_file),
+        cmocka_unit_test(auto_is_exact_where_nothing_is_lost),
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(malformed_plans_are_refused),
     };
