@@ -115,18 +115,33 @@ struct int8_tile {
     size_t columns; /* of the last vector that exist */
 };
 
-/* y += scale_x scale_w (dot - zero * sum_w) for one output vector of one row. The dot and the
- * product are whole numbers below 2^24, so the difference is exact in f32. y starts as the bias and
- * collects the blocks in memory. */
-ALWAYS_INLINE void int8_collect(const struct int8_tile *t, size_t b, const float *scales, vi dot,
-                                const int row, const int v, const size_t lanes) {
+/* What turns a row's dot products of one block into numbers: loaded once for all vectors, as the
+ * compiler must assume that storing to y changes it. */
+struct int8_row {
+    vf scale, minus_zero;
+    float *y;
+    const float *before; /* what is added to */
+};
+
+ALWAYS_INLINE struct int8_row int8_row_of(const struct int8_tile *t, size_t b, const int row) {
     const size_t i = (size_t)row * t->blocks + b;
-    float *y = t->y + (size_t)row * t->ldy + v * VF_LANES;
-    const float *before = b == 0 ? t->bias + v * VF_LANES : y;
+    float *y = t->y + (size_t)row * t->ldy;
+    return (struct int8_row){.scale = vf_set1(t->scale[i]),
+                             .minus_zero = vf_set1(-t->zero[i]),
+                             .y = y,
+                             .before = b == 0 ? t->bias : y};
+}
+
+/* y += scale_x scale_w (dot - zero * sum_w) for one output vector of a row. The dot and the product
+ * are whole numbers below 2^24, so the difference is exact in f32. y starts as the bias and
+ * collects the blocks in memory. */
+ALWAYS_INLINE void int8_collect(const struct int8_row *r, const float *scales, vi dot, const int v,
+                                const size_t lanes) {
     const vf weight_sum = vf_load(scales + INT8_PANEL + v * VF_LANES);
-    const vf centred = vf_fma(vf_set1(-t->zero[i]), weight_sum, vf_of_vi(dot));
-    const vf scale = vf_mul(vf_set1(t->scale[i]), vf_load(scales + v * VF_LANES));
-    vf_store_n(y, vf_fma(centred, scale, vf_load_n(before, lanes)), lanes);
+    const vf centred = vf_fma(r->minus_zero, weight_sum, vf_of_vi(dot));
+    const vf scale = vf_mul(r->scale, vf_load(scales + v * VF_LANES));
+    const vf before = vf_load_n(r->before + v * VF_LANES, lanes);
+    vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
 /* The table's initialiser for a set whose dot instruction takes activations of the given kind. */

@@ -11,10 +11,10 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     int8_dots(t->q + b * INT8_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
     KEEP_LOOP
     for (int i = 0; i < rows; i++) {
+        const struct int8_row row = int8_row_of(t, b, i);
         UNROLL
         for (int v = 0; v < vectors; v++)
-            int8_collect(t, b, scales, dots[i * vectors + v], i, v,
-                         lanes_of(v, vectors, t->columns));
+            int8_collect(&row, scales, dots[i * vectors + v], v, lanes_of(v, vectors, t->columns));
     }
 }
 

@@ -30,8 +30,11 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     UNROLL
     for (int i = 0; i < 2 * rows; i++)
         dots[i] = sum[i];
-    for (int i = 0; i < rows; i++)
-        int8_collect(t, b, scales, vi_join(dots[2 * i], dots[2 * i + 1]), i, 0, t->columns);
+    KEEP_LOOP
+    for (int i = 0; i < rows; i++) {
+        const struct int8_row row = int8_row_of(t, b, i);
+        int8_collect(&row, scales, vi_join(dots[2 * i], dots[2 * i + 1]), 0, t->columns);
+    }
 }
 
 /* `rows` rows against all n outputs, block after block. */
