@@ -260,17 +260,29 @@ static void expect_auto(const char *path, wisp_compute compute, const char *kern
     wisp_model_close(model);
 }
 
-/* exact is as good as dense for ReLU in int8, and taken where it is faster; never else. */
-static void auto_is_exact_where_nothing_is_lost(void **state) {
+/* Only what calibration evened out is quantised by row without being asked to. */
+static void auto_follows_calibration(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
-        const char *path = tiny_model("auto.gguf", activations[a]);
+        char plain[256], dense[256], few[256];
         const bool relu = strcmp(activations[a], "relu") == 0;
+        const wisp_convert_options nearly_all = {.sparsity = 0.001f};
+        wisp_error error;
+        snprintf(plain, sizeof plain, "%s", tiny_model("auto.gguf", activations[a]));
+        snprintf(few, sizeof few, "%s", temporary_path("few.gguf"));
+        snprintf(dense, sizeof dense, "%s", temporary_path("nearly-all.gguf"));
+        calibrate_or_fail(plain, few, 1);
+        assert_int_equal(wisp_convert(few, dense, &nearly_all, &error), WISP_OK);
         for (size_t s = 0; kernels_at(s); s++) {
             const struct kernels *set = kernels_at(s);
-            expect_auto(path, WISP_COMPUTE_INT8, set->name,
+            expect_auto(plain, WISP_COMPUTE_INT8, set->name, "dense");
+            expect_auto(few, WISP_COMPUTE_F32, set->name, "dense");
+            expect_auto(few, WISP_COMPUTE_INT8, set->name,
+                        set->sparse_most_share >= 0.3f ? "lowrank"
+                        : relu && set->exact_wins      ? "exact"
+                                                       : "dense");
+            expect_auto(dense, WISP_COMPUTE_INT8, set->name,
                         relu && set->exact_wins ? "exact" : "dense");
-            expect_auto(path, WISP_COMPUTE_F32, set->name, "dense");
         }
     }
 }
@@ -362,7 +374,7 @@ int main(void) {
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
         cmocka_unit_test(cancelling_leaves_no_file),
-        cmocka_unit_test(auto_is_exact_where_nothing_is_lost),
+        cmocka_unit_test(auto_follows_calibration),
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(malformed_plans_are_refused),
     };

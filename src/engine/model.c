@@ -19,14 +19,15 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* What AUTO becomes: the fastest that loses no more than int8 does, or what the file was calibrated
- * for. */
+/* What AUTO becomes: what the file was calibrated for. exact quantises by row, for which
+ * calibration evens out the channels: without, it is less exact than dense (docs/sparse.md). */
 static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels,
                                      bool relu) {
-    const bool calibrated = model->plan.levels > 0;
-    if (model->int8 && calibrated && model->plan.share <= kernels->sparse_most_share)
+    if (!model->int8 || model->plan.levels == 0)
+        return WISP_PREDICTOR_DENSE;
+    if (model->plan.share <= kernels->sparse_most_share)
         return WISP_PREDICTOR_LOWRANK;
-    return model->int8 && relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
+    return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }
 
 /* exact and lowrank exist in int8 alone. */
