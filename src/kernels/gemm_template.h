@@ -106,8 +106,8 @@ struct int8_tile {
     const float *zero;
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
-    const unsigned char *next; /* the next one, to be fetched meanwhile; NULL after the last */
-    size_t fetched;            /* bytes of it for each tile */
+    const unsigned char *next; /* the next one, to be fetched meanwhile */
+    size_t fetched;            /* bytes of it for each tile; 0 after the last */
     size_t vector;             /* the first wanted one in the panel */
     const float *bias;
     float *y;

@@ -5,7 +5,6 @@
  *   vf_*_n          loads and stores of the first n lanes, 0 < n <= VF_LANES;
  *                   a load sets the rest to 0
  *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
- *   vf_table        an array of constants, for vf_set1, as is fastest to load from
  *   vf_first(x,n,y) the first n lanes of x, then those of y
  *   vf_zip          a0 b0 a1 b1 ..., in two vectors
  *   vi_round        to the nearest whole number, ties to even
@@ -62,5 +61,15 @@ enum { CACHE_LINE = 64 }; /* or less than it is */
 #define UNROLL _Pragma("GCC unroll 64")
 #define KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
+
+/* An array of constants, for vf_set1, as is fastest to load from. In WebAssembly those that the
+ * compiler sees become v128.const, for which V8 emits four instructions at each use: hidden from
+ * it, they are loaded. */
+ALWAYS_INLINE const float *vf_table(const float *constants) {
+#ifdef __wasm__
+    __asm__("" : "+r"(constants));
+#endif
+    return constants;
+}
 
 #endif

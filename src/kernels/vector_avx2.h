@@ -39,10 +39,6 @@ ALWAYS_INLINE vf vf_set1(float x) {
     return _mm256_set1_ps(x);
 }
 
-ALWAYS_INLINE const float *vf_table(const float *constants) {
-    return constants;
-}
-
 ALWAYS_INLINE vf vf_add(vf a, vf b) {
     return _mm256_add_ps(a, b);
 }
@@ -139,6 +135,12 @@ ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
 
 /* ---- products of bytes ----------------------------------------------------------------------- */
 
+ALWAYS_INLINE __m256i repeat_4_bytes(const void *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
 #ifdef VECTOR_VNNI
 
 typedef __m256i vi_weights;
@@ -146,12 +148,6 @@ typedef __m256i vi_activations;
 
 ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
-
-ALWAYS_INLINE __m256i repeat_4_bytes(const void *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    return _mm256_set1_epi32(four);
 }
 
 ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
@@ -210,9 +206,7 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 }
 
 ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    const __m256i bytes = _mm256_set1_epi32(four);
+    const __m256i bytes = repeat_4_bytes(p);
     return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
                         .odd = _mm256_srai_epi16(bytes, 8)};
 }

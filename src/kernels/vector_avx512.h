@@ -35,10 +35,6 @@ ALWAYS_INLINE vf vf_set1(float x) {
     return _mm512_set1_ps(x);
 }
 
-ALWAYS_INLINE const float *vf_table(const float *constants) {
-    return constants;
-}
-
 ALWAYS_INLINE vf vf_add(vf a, vf b) {
     return _mm512_add_ps(a, b);
 }

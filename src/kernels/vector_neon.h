@@ -44,10 +44,6 @@ ALWAYS_INLINE vf vf_set1(float x) {
     return vdupq_n_f32(x);
 }
 
-ALWAYS_INLINE const float *vf_table(const float *constants) {
-    return constants;
-}
-
 ALWAYS_INLINE vf vf_add(vf a, vf b) {
     return vaddq_f32(a, b);
 }

@@ -45,13 +45,6 @@ ALWAYS_INLINE vf vf_set1(float x) {
     return wasm_f32x4_splat(x);
 }
 
-/* Constants that the compiler sees become v128.const, for which V8 emits four instructions at each
- * use: hidden from it, they are loaded. */
-ALWAYS_INLINE const float *vf_table(const float *constants) {
-    __asm__("" : "+r"(constants));
-    return constants;
-}
-
 ALWAYS_INLINE vf vf_add(vf a, vf b) {
     return wasm_f32x4_add(a, b);
 }
