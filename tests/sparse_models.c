@@ -69,3 +69,9 @@ float *layer_floats(const wisp_model *model, const char *name, size_t rows, size
         fail_msg("%s", error.message);
     return values;
 }
+
+int remove_models(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}

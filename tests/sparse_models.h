@@ -27,6 +27,9 @@ wisp_model *open_with(const char *path, wisp_compute compute, wisp_predictor pre
 
 void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t n, float *rows);
 
+/* Teardown of a group of tests: removes the files. */
+int remove_models(void **state);
+
 /* A tensor's values, to be freed with memory_free. */
 float *layer_floats(const wisp_model *model, const char *name, size_t rows, size_t length);
 

@@ -358,12 +358,6 @@ static void malformed_plans_are_refused(void **state) {
     free(order);
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(systems_are_solved),
@@ -378,5 +372,5 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(malformed_plans_are_refused),
     };
-    return cmocka_run_group_tests_name("sparse", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("sparse", tests, NULL, remove_models);
 }

@@ -366,12 +366,6 @@ static void compensation_is_kept_where_it_pays(void **state) {
     free(s.held_out);
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_its_mask_applied),
@@ -381,5 +375,5 @@ int main(void) {
         cmocka_unit_test(layers_add_their_compensation),
         cmocka_unit_test(compensation_is_kept_where_it_pays),
     };
-    return cmocka_run_group_tests_name("sparse layers", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("sparse layers", tests, NULL, remove_models);
 }

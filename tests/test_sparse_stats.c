@@ -196,17 +196,11 @@ static void layers_are_counted(void **state) {
     }
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recall_counts_what_is_needed),
         cmocka_unit_test(recall_is_what_calibration_reports),
         cmocka_unit_test(layers_are_counted),
     };
-    return cmocka_run_group_tests_name("statistics of sparse layers", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("statistics of sparse layers", tests, NULL, remove_models);
 }
