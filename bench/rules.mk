@@ -22,7 +22,7 @@ ISA_avx512_vnni = -mavx512f -mavx512vnni
 ISA_neon_dot = $(ISA_neon)
 PEAK_OBJECTS := $(patsubst %,build/bench/peak/%.o,peak $(PEAKS_$(MACHINE)))
 
-build/bench/peak/%.o: bench/peak/%.c bench/peak/peak.h
+build/bench/peak/%.o: bench/peak/%.c $(wildcard bench/peak/*.h)
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	$(Q)$(BENCH_CC) $(ISA) -c $< -o $@
