@@ -37,8 +37,8 @@ SETUP = python3 tools/setup.py
 
 # What runs anywhere, and what needs a file system and threads.
 PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
-            $(wildcard src/quant/*.c src/models/*.c src/sparse/ffn*.c src/attention/*.c \
-              src/text/*.c) \
+            $(wildcard src/quant/*.c src/models/*.c src/layers/*.c src/sparse/ffn*.c \
+              src/attention/*.c src/text/*.c) \
             $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \
             $(addprefix src/kernels/, scalar.c pack.c weights.c select.c sparse_scalar.c sparse_pack.c)

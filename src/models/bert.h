@@ -5,7 +5,7 @@
 #define WISP_MODELS_BERT_H
 
 #include "base/trace.h"
-#include "models/linear.h"
+#include "layers/linear.h"
 #include "sparse/ffn.h"
 
 enum bert_pooling { BERT_POOL_MEAN = 1, BERT_POOL_CLS = 2 };

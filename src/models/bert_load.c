@@ -110,7 +110,9 @@ static wisp_status load_linear(const struct loader *l, size_t index, const char 
         snprintf(full[i], sizeof full[i], "blk.%zu.%s", index, names[i]);
         full_names[i] = full[i];
     }
-    TRY(linear_load(layer, l->dir, full_names, parts, n, k, l->kernels, l->int8, l->error));
+    const struct linear_source source = {
+        .dir = l->dir, .names = full_names, .parts = parts, .n = n, .k = k};
+    TRY(linear_load(layer, &source, l->kernels, l->int8, l->error));
     l->model->resident_bytes += layer->bytes;
     return WISP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "models/linear.h"
+#include "layers/linear.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,25 +11,35 @@ enum { NAME_BYTES = 128 };
 
 /* The weights that are stacked, and room for one panel of their rows. */
 struct stack {
-    const struct directory *dir;
+    const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
-    size_t n; /* rows of each part */
-    size_t k;
     size_t panel;
     void *stored;
     float *values; /* [panel, k] */
 };
 
+/* How many of the stack's rows from `first` on, at most `rows`, stand one after the other in the
+ * file, at *row of their part. */
+static size_t find_rows(const struct linear_source *source, size_t first, size_t rows,
+                        size_t *row) {
+    const size_t place = first % source->n, left = source->n - place;
+    *row = source->order ? (size_t)source->order[place] : place;
+    if (source->order)
+        return 1;
+    return rows < left ? rows : left;
+}
+
 /* Rows [first, first + rows) of the stack into stack->values; they may lie in two parts. */
 static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
                                      wisp_error *error) {
+    const struct linear_source *source = stack->source;
     float *values = stack->values;
     while (rows > 0) {
-        const size_t row = first % stack->n, left = stack->n - row;
-        const size_t here = rows < left ? rows : left;
-        TRY(directory_floats(stack->dir, stack->parts[first / stack->n], row, here, stack->stored,
+        size_t row;
+        const size_t here = find_rows(source, first, rows, &row);
+        TRY(directory_floats(source->dir, stack->parts[first / source->n], row, here, stack->stored,
                              values, error));
-        values += here * stack->k;
+        values += here * source->k;
         first += here;
         rows -= here;
     }
@@ -60,7 +70,7 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     /* More than either way of packing takes. */
     if (!checked_floats((uint64_t)n + panel, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
-    for (size_t i = 0; i < layer->n / stack->n; i++)
+    for (size_t i = 0; i < stack->source->parts; i++)
         if (stack->parts[i]->row_bytes > row_bytes)
             row_bytes = (size_t)stack->parts[i]->row_bytes;
     layer->bytes = layer->int8 ? packed_int8_bytes(n, k, panel)
@@ -76,38 +86,40 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     return status;
 }
 
-static wisp_status load_bias(struct linear *layer, const struct directory *dir,
-                             const char *const names[], size_t n, wisp_error *error) {
+static wisp_status load_bias(struct linear *layer, const struct linear_source *source,
+                             wisp_error *error) {
+    const size_t n = source->n;
     layer->bias = memory_allocate(layer->n * sizeof(float));
     if (!layer->bias)
         return fail_memory(error, layer->n * sizeof(float));
     layer->bytes += layer->n * sizeof(float);
-    for (size_t i = 0; i < layer->n / n; i++) {
+    for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
         float *part = NULL;
-        snprintf(name, sizeof name, "%s.bias", names[i]);
-        const wisp_status status = directory_load_floats(dir, name, 1, n, &part, error);
-        if (status == WISP_OK)
-            memcpy(layer->bias + i * n, part, n * sizeof *part);
+        snprintf(name, sizeof name, "%s.bias", source->names[i]);
+        const wisp_status status = directory_load_floats(source->dir, name, 1, n, &part, error);
+        for (size_t j = 0; j < n && status == WISP_OK; j++)
+            layer->bias[i * n + j] = part[source->order ? (size_t)source->order[j] : j];
         memory_free(part);
         TRY(status);
     }
     return WISP_OK;
 }
 
-wisp_status linear_load(struct linear *layer, const struct directory *dir,
-                        const char *const names[], size_t parts, size_t n, size_t k,
+wisp_status linear_load(struct linear *layer, const struct linear_source *source,
                         const struct kernels *kernels, bool int8, wisp_error *error) {
-    struct stack stack = {.dir = dir, .n = n, .k = k};
+    struct stack stack = {.source = source};
     stack.panel = int8 ? kernels->int8_panel : kernels->f32_panel;
-    *layer = (struct linear){.kernels = kernels, .n = n * parts, .k = k, .int8 = int8};
-    for (size_t i = 0; i < parts; i++) {
+    *layer = (struct linear){
+        .kernels = kernels, .n = source->n * source->parts, .k = source->k, .int8 = int8};
+    for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
-        snprintf(name, sizeof name, "%s.weight", names[i]);
-        TRY(directory_require_tensor(dir, name, k, n, &stack.parts[i], error));
+        snprintf(name, sizeof name, "%s.weight", source->names[i]);
+        TRY(directory_require_tensor(source->dir, name, source->k, source->n, &stack.parts[i],
+                                     error));
     }
     TRY(load_weights(layer, &stack, error));
-    return load_bias(layer, dir, names, n, error);
+    return load_bias(layer, source, error);
 }
 
 void linear_release(struct linear *layer) {

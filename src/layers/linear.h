@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A dense layer y = x W^T + b, its weights packed for the kernel set and the compute mode. */
-#ifndef WISP_MODELS_LINEAR_H
-#define WISP_MODELS_LINEAR_H
+#ifndef WISP_LAYERS_LINEAR_H
+#define WISP_LAYERS_LINEAR_H
 
 #include "base/arena.h"
 #include "formats/directory.h"
@@ -18,10 +18,15 @@ struct linear {
     size_t bytes;  /* held by both */
 };
 
-/* Reads `parts` layers with the same k inputs and stacks their outputs, n of each: names are
- * tensor names without ".weight" and ".bias", both of which must be there. */
-wisp_status linear_load(struct linear *layer, const struct directory *dir,
-                        const char *const names[], size_t parts, size_t n, size_t k,
+/* `parts` layers in a file with the same k inputs, n outputs each, which are stacked. */
+struct linear_source {
+    const struct directory *dir;
+    const char *const *names; /* [parts], without ".weight" and ".bias": both must be there */
+    size_t parts, n, k;
+    const int32_t *order; /* [n]: output i of a part is row order[i] of its tensor; NULL: row i */
+};
+
+wisp_status linear_load(struct linear *layer, const struct linear_source *source,
                         const struct kernels *kernels, bool int8, wisp_error *error);
 
 void linear_release(struct linear *layer);
