@@ -49,6 +49,9 @@ static void call_once(const struct timed *t) {
     case RELU:
         t->set->relu(t->x, t->m * t->n);
         break;
+    case SILU_MUL:
+        t->set->silu_mul(t->x, t->other, t->m * t->n);
+        break;
     case SOFTMAX:
         t->set->softmax(t->x, t->n, t->m, t->n, 1);
         break;
@@ -223,6 +226,7 @@ static double bytes_per_value(enum kernel kernel) {
     case QUANTISE:
         return 5;
     case LAYER_NORM:
+    case SILU_MUL:
     case ADD:
         return 12;
     default:
@@ -270,6 +274,7 @@ void kernel_bench(void) {
     time_rows(LAYER_NORM, 128, 384);
     time_rows(GELU, 128, 1536);
     time_rows(RELU, 128, 1536);
+    time_rows(SILU_MUL, 128, 1536);
     time_rows(SOFTMAX, 128, 128);
     time_rows(ADD, 128, 384);
     time_rows(DOT, 1, 384);

@@ -171,6 +171,7 @@ const char *kernel_name(enum kernel kernel) {
         [LAYER_NORM] = "layer_norm",
         [GELU] = "gelu",
         [RELU] = "relu",
+        [SILU_MUL] = "silu_mul",
         [SOFTMAX] = "softmax",
         [ADD] = "add",
         [DOT] = "dot",

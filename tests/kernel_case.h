@@ -88,6 +88,7 @@ enum kernel {
     LAYER_NORM,
     GELU,
     RELU,
+    SILU_MUL,
     SOFTMAX,
     ADD,
     DOT,
@@ -166,6 +167,7 @@ void test_gemm_int8_special_values(void **state);
 /* kernel_rows.c */
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
+void test_silu_mul(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_softmax(void **state);

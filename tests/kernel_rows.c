@@ -18,6 +18,8 @@ static void call_elementwise(const struct where *where, float *x, const float *o
         where->set->gelu(x, where->n);
     else if (where->kernel == RELU)
         where->set->relu(x, where->n);
+    else if (where->kernel == SILU_MUL)
+        where->set->silu_mul(x, other, where->n);
     else
         where->set->add(x, other, where->n);
 }
@@ -396,6 +398,46 @@ void test_softmax_exponential(void **state) {
     }
 }
 
+/* ---- silu_mul ------------------------------------------------------------------------------- */
+
+/* Four roundings, and the error of e^-|gate| in as far as it counts. Where that is taken for
+ * 2^-126, what is left is as good as 0. */
+static void check_silu_mul(const float *gate, const float *up, size_t n, enum fill kind) {
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct where where = {SILU_MUL, kernels_at(s), 1, n, 0, kind};
+        float *y = run_elementwise(&where, gate, up);
+        for (size_t i = 0; i < n; i++) {
+            const double g = (double)gate[i], u = (double)up[i];
+            const double want = g / (1 + exp(-g)) * u, rest = 1 / (1 + exp(g));
+            const double relative = 4 * ROUNDING + (EXP_ERROR + exponent_error(g)) * rest;
+            if (g >= -87)
+                expect_near(&where, 0, i, y[i], want,
+                            fabs(want) * relative + 2 * (double)FLT_TRUE_MIN);
+            else
+                assert_true(fabs((double)y[i]) <= fabs(g * u) * 0x1p-125);
+        }
+        free(y);
+    }
+}
+
+void test_silu_mul(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 70; n++) {
+            float *gate = new_floats(n, (enum fill)kind), *up = new_floats(n, FILL_UNIFORM);
+            check_silu_mul(gate, up, n, (enum fill)kind);
+            free(gate);
+            free(up);
+        }
+    enum { SWEEP = 4000 };
+    float *gate = new_floats(SWEEP, FILL_UNIFORM), *up = new_floats(SWEEP, FILL_WIDE);
+    for (size_t i = 0; i < SWEEP; i++)
+        gate[i] *= i % 2 ? 100 : 10;
+    check_silu_mul(gate, up, SWEEP, FILL_UNIFORM);
+    free(gate);
+    free(up);
+}
+
 /* ---- quantise ------------------------------------------------------------------------------- */
 
 /* The rule of kernels.h, of one block: `length` values, their q, and what is behind them. */
@@ -509,8 +551,8 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     run_quantise(&c.where, x, 0);
     c.where.kernel = DOT;
     set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
-    for (int kernel = 0; kernel < 3; kernel++) {
-        static const enum kernel kernels[] = {GELU, RELU, ADD};
+    for (int kernel = 0; kernel < 4; kernel++) {
+        static const enum kernel kernels[] = {GELU, RELU, SILU_MUL, ADD};
         c.where.kernel = kernels[kernel];
         float *here = place_rows(SLOT_X, x, 1, n, n);
         call_elementwise(&c.where, here, place_rows(SLOT_W, other, 1, n, n));

@@ -160,6 +160,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const float *scales, v
      .layer_norm = rows_layer_norm,                                                                \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \
+     .silu_mul = rows_silu_mul,                                                                    \
      .softmax = rows_softmax,                                                                      \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \

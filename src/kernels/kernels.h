@@ -76,6 +76,9 @@ struct kernels {
 
     void (*relu)(float *x, size_t n);
 
+    /* gate = gate / (1 + e^-gate) * up over n values, within 1e-6 |gate up| of the exact value. */
+    void (*silu_mul)(float *gate, const float *up, size_t n);
+
     /* Each of m rows of x [m, ld]: softmax(scale * x) over its first n values, in place. */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale);
 

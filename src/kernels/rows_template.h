@@ -58,6 +58,14 @@ ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
     return vf_scale2(p, vi_bits(whole));
 }
 
+/* x / (1 + e^-x), by way of e^-|x|, which cannot overflow; the relative error is that of exp2_of
+ * and, for the rounding of x log2 e, 1.2e-7 |x|. */
+ALWAYS_INLINE vf silu_of(vf x, const float *terms) {
+    const vf zero = vf_set1(0), power = exp2_of(vf_mul(vf_abs(x), vf_set1(-1.44269504f)), terms);
+    const vf numerator = vf_fma(vf_min(x, zero), power, vf_max(x, zero));
+    return vf_div(numerator, vf_add(vf_set1(1), power));
+}
+
 static void rows_gelu(float *x, size_t n) {
     const float *terms = vf_table(gelu_terms);
     size_t i = 0;
@@ -85,6 +93,17 @@ static void rows_relu(float *x, size_t n) {
         vf_store(x + i, vf_max(vf_load(x + i), vf_set1(0)));
     if (i < n)
         vf_store_n(x + i, vf_max(vf_load_n(x + i, n - i), vf_set1(0)), n - i);
+}
+
+static void rows_silu_mul(float *gate, const float *up, size_t n) {
+    const float *terms = vf_table(exp2_terms);
+    size_t i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        vf_store(gate + i, vf_mul(silu_of(vf_load(gate + i), terms), vf_load(up + i)));
+    if (i < n) {
+        const vf silu = silu_of(vf_load_n(gate + i, n - i), terms);
+        vf_store_n(gate + i, vf_mul(silu, vf_load_n(up + i, n - i)), n - i);
+    }
 }
 
 static void rows_add(float *y, const float *x, size_t n) {

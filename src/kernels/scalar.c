@@ -106,6 +106,11 @@ static void relu(float *x, size_t n) {
         x[i] = x[i] > 0 ? x[i] : 0;
 }
 
+static void silu_mul(float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        gate[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+}
+
 static void softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
     for (size_t i = 0; i < m; i++, x += ld) {
         float largest = x[0], sum = 0;
@@ -152,6 +157,7 @@ const struct kernels kernels_scalar = {
     .layer_norm = layer_norm,
     .gelu = gelu,
     .relu = relu,
+    .silu_mul = silu_mul,
     .softmax = softmax,
     .add = add,
     .dot = dot,

@@ -51,6 +51,10 @@ ALWAYS_INLINE vf vf_mul(vf a, vf b) {
     return _mm256_mul_ps(a, b);
 }
 
+ALWAYS_INLINE vf vf_div(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+
 ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return _mm256_fmadd_ps(a, b, c);
 }

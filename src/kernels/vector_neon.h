@@ -56,6 +56,10 @@ ALWAYS_INLINE vf vf_mul(vf a, vf b) {
     return vmulq_f32(a, b);
 }
 
+ALWAYS_INLINE vf vf_div(vf a, vf b) {
+    return vdivq_f32(a, b);
+}
+
 ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }

@@ -57,6 +57,10 @@ ALWAYS_INLINE vf vf_mul(vf a, vf b) {
     return wasm_f32x4_mul(a, b);
 }
 
+ALWAYS_INLINE vf vf_div(vf a, vf b) {
+    return wasm_f32x4_div(a, b);
+}
+
 ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
 #ifdef VECTOR_RELAXED
     return wasm_f32x4_relaxed_madd(a, b, c);
