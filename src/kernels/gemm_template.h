@@ -132,14 +132,28 @@ ALWAYS_INLINE struct int8_row int8_row_of(const struct int8_tile *t, size_t b, c
                              .before = b == 0 ? t->bias : y};
 }
 
-/* y += scale_x scale_w (dot - zero * sum_w) for one output vector of a row. The dot and the product
+/* A block's scales and sums of weights for a tile's outputs: loaded once for all rows, likewise. */
+struct int8_weights {
+    vf scale[INT8_VECTORS], sum[INT8_VECTORS];
+};
+
+ALWAYS_INLINE struct int8_weights int8_weights_of(const float *scales, const int vectors) {
+    struct int8_weights w;
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+        w.scale[v] = vf_load(scales + v * VF_LANES);
+        w.sum[v] = vf_load(scales + INT8_PANEL + v * VF_LANES);
+    }
+    return w;
+}
+
+/* y += scale_x scale_w (dot - zero * sum_w) for output vector v of a row. The dot and the product
  * are whole numbers below 2^24, so the difference is exact in f32. y starts as the bias and
  * collects the blocks in memory. */
-ALWAYS_INLINE void int8_collect(const struct int8_row *r, const float *scales, vi dot, const int v,
-                                const size_t lanes) {
-    const vf weight_sum = vf_load(scales + INT8_PANEL + v * VF_LANES);
-    const vf centred = vf_fma(r->minus_zero, weight_sum, vf_of_vi(dot));
-    const vf scale = vf_mul(r->scale, vf_load(scales + v * VF_LANES));
+ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weights *w, vi dot,
+                                const int v, const size_t lanes) {
+    const vf centred = vf_fma(r->minus_zero, w->sum[v], vf_of_vi(dot));
+    const vf scale = vf_mul(r->scale, w->scale[v]);
     const vf before = vf_load_n(r->before + v * VF_LANES, lanes);
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }

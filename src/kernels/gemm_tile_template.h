@@ -9,12 +9,14 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
     int8_dots(t->q + b * INT8_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
-    KEEP_LOOP
+    const struct int8_weights weights = int8_weights_of(scales, vectors);
+    UNROLL_IN_CLANG
     for (int i = 0; i < rows; i++) {
         const struct int8_row row = int8_row_of(t, b, i);
         UNROLL
         for (int v = 0; v < vectors; v++)
-            int8_collect(&row, scales, dots[i * vectors + v], v, lanes_of(v, vectors, t->columns));
+            int8_collect(&row, &weights, dots[i * vectors + v], v,
+                         lanes_of(v, vectors, t->columns));
     }
 }
 
@@ -32,7 +34,7 @@ ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const in
  * is no time to fetch them ahead in. */
 ALWAYS_INLINE void fetch_ahead(struct int8_tile *t) {
     for (size_t i = 0; i < t->fetched; i += CACHE_LINE)
-        __builtin_prefetch(t->next + i, 0, 2);
+        prefetch(t->next + i);
     t->next += t->fetched;
 }
 

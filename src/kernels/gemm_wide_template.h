@@ -30,10 +30,11 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     UNROLL
     for (int i = 0; i < 2 * rows; i++)
         dots[i] = sum[i];
-    KEEP_LOOP
+    const struct int8_weights weights = int8_weights_of(scales, 1);
+    UNROLL_IN_CLANG
     for (int i = 0; i < rows; i++) {
         const struct int8_row row = int8_row_of(t, b, i);
-        int8_collect(&row, scales, vi_join(dots[2 * i], dots[2 * i + 1]), 0, t->columns);
+        int8_collect(&row, &weights, vi_join(dots[2 * i], dots[2 * i + 1]), 0, t->columns);
     }
 }
 

@@ -52,15 +52,25 @@ enum { CACHE_LINE = 64 }; /* or less than it is */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MAYBE_UNUSED __attribute__((unused)) static
 
-/* KEEP_LOOP is for loops that touch an array of another loop: unrolled, gcc would move that array
- * to memory, and clang writes more code for nothing. */
+/* UNROLL_IN_CLANG is for loops that touch an array of another loop: unrolled, clang keeps that
+ * array in registers, where gcc would lose the registers of both. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
-#define KEEP_LOOP _Pragma("clang loop unroll(disable)")
+#define UNROLL_IN_CLANG UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 64")
-#define KEEP_LOOP _Pragma("GCC unroll 1")
+#define UNROLL_IN_CLANG _Pragma("GCC unroll 1")
 #endif
+
+/* Into the second-level cache. WebAssembly has no instruction for it, but a load whose result
+ * nobody waits for does the same. */
+ALWAYS_INLINE void prefetch(const unsigned char *p) {
+#ifdef __wasm__
+    (void)*(const volatile unsigned char *)p;
+#else
+    __builtin_prefetch(p, 0, 2);
+#endif
+}
 
 /* An array of constants, for vf_set1, as is fastest to load from. In WebAssembly those that the
  * compiler sees become v128.const, for which V8 emits four instructions at each use: hidden from
