@@ -19,9 +19,10 @@ enum { CASES = 400 };
 struct layer {
     size_t quads, k, size;
     enum quad_activation kind;
-    float *x, *by, *weights, *columns, *base;
+    float *x, *by, *weights, *column_floats, *scales, *base;
     struct quad_parameters *parameters;
-    size_t n; /* quads in the list */
+    struct quad_columns columns; /* without weights */
+    size_t n;                    /* quads in the list */
     uint16_t *list;
     float *logits, *thresholds; /* [quads] */
 };
@@ -34,13 +35,14 @@ static struct layer new_layer(enum fill fill) {
     l.x = new_floats(l.k, fill);
     l.by = new_floats(l.k, FILL_UNIFORM);
     l.weights = new_floats(l.quads * QUAD * l.k, FILL_UNIFORM);
-    l.columns = new_floats(l.quads * QUAD * l.size, FILL_UNIFORM);
+    l.column_floats = new_floats(l.quads * QUAD * l.size, FILL_UNIFORM);
+    l.scales = new_floats(l.size, FILL_UNIFORM);
+    l.columns.scale = new_floats(l.quads * QUAD, FILL_UNIFORM);
+    l.columns.center = new_floats(l.quads * QUAD, rng_coin(&kernel_rng) ? FILL_ZERO : FILL_UNIFORM);
     l.base = new_floats(l.size, FILL_UNIFORM);
     l.parameters = allocate(l.quads * sizeof *l.parameters);
-    for (size_t i = 0; i < l.quads; i++) {
+    for (size_t i = 0; i < l.quads; i++)
         fill_floats(l.parameters[i].bias, QUAD, FILL_UNIFORM);
-        fill_floats(l.parameters[i].center, QUAD, rng_coin(&kernel_rng) ? FILL_ZERO : FILL_UNIFORM);
-    }
     l.logits = new_floats(l.quads, FILL_UNIFORM);
     l.thresholds = new_floats(l.quads, rng_coin(&kernel_rng) ? FILL_UNIFORM : FILL_EQUAL);
     l.list = allocate((l.quads + QUAD_LIST_SLACK) * sizeof *l.list);
@@ -52,7 +54,10 @@ static void free_layer(struct layer *l) {
     free(l->x);
     free(l->by);
     free(l->weights);
-    free(l->columns);
+    free(l->column_floats);
+    free(l->scales);
+    free(l->columns.scale);
+    free(l->columns.center);
     free(l->base);
     free(l->parameters);
     free(l->logits);
@@ -114,15 +119,16 @@ static const int8_t *packed_rows(const struct layer *l, struct quad_parameters *
     return packed;
 }
 
-static const uint8_t *packed_columns(const struct layer *l, int is_signed,
-                                     struct quad_parameters *parameters) {
+/* The columns of all quads; their scales go to l->columns. */
+static const uint8_t *packed_columns(const struct layer *l, int is_signed) {
     const size_t bytes = QUAD * quad_row_bytes(l->size);
     uint8_t *packed = place_anywhere(SLOT_W, l->quads * bytes);
     for (size_t i = 0; i < l->quads; i++) {
         const float *columns[QUAD];
         for (size_t j = 0; j < QUAD; j++)
-            columns[j] = l->columns + (QUAD * i + j) * l->size;
-        pack_quad_columns(columns, l->size, is_signed, packed + i * bytes, &parameters[i]);
+            columns[j] = l->column_floats + (QUAD * i + j) * l->size;
+        pack_quad_columns(columns, l->size, is_signed, packed + i * bytes,
+                          l->columns.scale + QUAD * i);
     }
     return packed;
 }
@@ -134,6 +140,13 @@ static void up_listed(const struct kernels *set, const uint8_t *q, const int8_t 
         const struct quad_use use = {0, (uint32_t)i};
         set->sparse->up(q, w + list[i] * QUAD * quad_row_bytes(k), &use, 1, k, sums);
     }
+}
+
+/* The same scales and centers in guarded buffers. */
+static struct quad_columns placed_columns(const struct layer *l) {
+    const size_t bytes = l->quads * QUAD * sizeof(float);
+    return (struct quad_columns){.scale = copied(SLOT_W, l->columns.scale, bytes),
+                                 .center = copied(SLOT_ZERO, l->columns.center, bytes)};
 }
 
 static void check_up(const struct where *w, const struct layer *l, const struct stages *want) {
@@ -156,7 +169,9 @@ static void check_up(const struct where *w, const struct layer *l, const struct 
     const struct quad_parameters *parameters =
         copied(SLOT_X, l->parameters, l->quads * sizeof *parameters);
     float *values = place(SLOT_BIAS, QUAD * l->n * sizeof *values);
-    const float largest = sparse->activate(l->kind, sums, parameters, list, l->n, &row, values);
+    const struct quad_columns columns = placed_columns(l);
+    const float largest =
+        sparse->activate(l->kind, sums, parameters, &columns, list, l->n, &row, values);
     float seen = 0;
     for (size_t i = 0; i < QUAD * l->n; i++) {
         const double scale = 1 + fabs((double)row.scale) * (double)l->k * 255;
@@ -233,6 +248,24 @@ static void check_dense_sums(const struct where *w, const struct layer *l) {
     free(zeros);
 }
 
+static void check_contributions(const struct where *w, const struct layer *l) {
+    const size_t n = rng_below(&kernel_rng, QUAD * l->quads + 1);
+    float *from = new_floats(n, w->fill), *wanted = allocate((n + 1) * sizeof *wanted), seen = 0;
+    const float *y = copied(SLOT_X, from, n * sizeof *y);
+    float *values = place(SLOT_Y, n * sizeof *values);
+    const float *scales = copied(SLOT_BIAS, l->columns.scale, n * sizeof *scales);
+    const float largest = w->set->sparse->contribute(l->kind, y, scales, n, values);
+    expect_intact(w);
+    sparse_scalar.contribute(l->kind, from, l->columns.scale, n, wanted);
+    for (size_t i = 0; i < n; i++) {
+        expect_near(w, i, 0, values[i], (double)wanted[i], (1 + fabs((double)from[i])) * 1e-6);
+        seen = fmaxf(seen, fabsf(values[i]));
+    }
+    expect_near(w, 0, 0, largest, (double)seen, 0);
+    free(from);
+    free(wanted);
+}
+
 static void check_compact(const struct where *w, const struct layer *l, const struct stages *want) {
     const float *values = copied(SLOT_X, want->values, QUAD * l->n * sizeof(float));
     uint16_t *kept = copied(SLOT_SCALE, l->list, l->n * sizeof *kept);
@@ -250,7 +283,7 @@ static void check_compact(const struct where *w, const struct layer *l, const st
 static void check_down(const struct where *w, const struct layer *l, const struct stages *want) {
     const struct sparse_kernels *sparse = w->set->sparse;
     const size_t columns = quad_row_bytes(l->size);
-    const uint8_t *packed = packed_columns(l, w->set->signed_activations, l->parameters);
+    const uint8_t *packed = packed_columns(l, w->set->signed_activations);
     const int8_t *bytes = copied(SLOT_Q, want->bytes, QUAD * want->kept_n);
     const uint16_t *kept = copied(SLOT_SCALE, want->kept, want->kept_n * sizeof *kept);
     const int32_t shift = w->set->signed_activations ? 0 : 128 * want->total;
@@ -261,7 +294,8 @@ static void check_down(const struct where *w, const struct layer *l, const struc
         assert_int_equal(sums[c] - shift, want->down[c]);
     const float *base = copied(SLOT_X, l->base, l->size * sizeof(float));
     float *y = place(SLOT_BIAS, l->size * sizeof *y);
-    sparse->add_base(sums, shift, want->largest / 127, base, l->size, y);
+    const float *scales = copied(SLOT_SCALE, l->scales, l->size * sizeof(float));
+    sparse->add_base(sums, shift, want->largest / 127, scales, base, l->size, y);
     expect_intact(w);
     for (size_t c = 0; c < l->size; c++)
         expect_near(w, c, 0, y[c], (double)want->y[c],
@@ -279,12 +313,13 @@ static struct stages scalar_stages(const struct layer *l) {
                        .y = allocate(l->size * sizeof *s.y)};
     sparse_scalar.quantise(l->x, l->by, l->k, &s.row);
     up_listed(&kernels_scalar, s.row.q, packed_rows(l, l->parameters), l->list, l->n, l->k, s.sums);
-    const uint8_t *packed = packed_columns(l, 0, l->parameters); /* sets the columns' scales */
-    s.largest =
-        sparse_scalar.activate(l->kind, s.sums, l->parameters, l->list, l->n, &s.row, s.values);
+    const uint8_t *packed = packed_columns(l, 0); /* sets the columns' scales */
+    s.largest = sparse_scalar.activate(l->kind, s.sums, l->parameters, &l->columns, l->list, l->n,
+                                       &s.row, s.values);
     s.kept_n = sparse_scalar.compact(s.values, s.largest, l->list, l->n, s.kept, s.bytes, &s.total);
     sparse_scalar.down(s.bytes, packed, s.kept, s.kept_n, l->size, s.down);
-    sparse_scalar.add_base(s.down, 128 * s.total, s.largest / 127, l->base, l->size, s.y);
+    sparse_scalar.add_base(s.down, 128 * s.total, s.largest / 127, l->scales, l->base, l->size,
+                           s.y);
     for (size_t c = 0; c < columns; c++)
         s.down[c] -= 128 * s.total;
     return s;
@@ -310,6 +345,7 @@ static void check_case(enum fill fill) {
         check_up(&where, &l, &want);
         check_up_of_many(&where, &l);
         check_dense_sums(&where, &l);
+        check_contributions(&where, &l);
         check_compact(&where, &l, &want);
         check_down(&where, &l, &want);
     }
@@ -371,11 +407,12 @@ void test_pack_quads(void **state) {
     assert_true(p.scale[0] == 2.0f / 127 && p.scale[1] == 0 && p.scale[2] == 1);
     assert_true(p.sum[0] == -31 && p.sum[1] == 0 && p.sum[2] == 1 && p.sum[3] == -127);
     for (int is_signed = 0; is_signed < 2; is_signed++) {
-        pack_quad_columns(rows, 3, is_signed, columns, &p);
+        float scales[QUAD];
+        pack_quad_columns(rows, 3, is_signed, columns, scales);
         for (size_t j = 0; j < QUAD; j++)
             for (size_t i = 0; i < QUAD_CHUNK; i++)
                 assert_int_equal(columns[i * QUAD + j],
                                  ((i < 3 ? expected[j][i] : 0) + (is_signed ? 0 : 128)) & 0xff);
-        assert_true(p.weight[0] == 2.0f / 127 && p.weight[2] == 1);
+        assert_true(scales[0] == 2.0f / 127 && scales[2] == 1);
     }
 }

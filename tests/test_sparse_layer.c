@@ -25,7 +25,12 @@ static double activation(bool relu, double x) {
     return 0.5 * x * (1 + erf(x / sqrt(2)));
 }
 
-/* y of one token in double precision, quads skipped where `computed` is false. */
+/* The neuron of layer 0 at a place of its quads. */
+static size_t neuron_at(const wisp_model *model, size_t place) {
+    return model->plan.order ? (size_t)model->plan.order[place] : place;
+}
+
+/* y of one token in double precision, quads skipped where `computed` (NULL: none) is false. */
 static void reference_layer(const wisp_model *model, const bool *computed, const float *x,
                             double *y) {
     const struct sparse_ffn *f = &model->bert.layer[0].sparse;
@@ -34,15 +39,15 @@ static void reference_layer(const wisp_model *model, const bool *computed, const
     float *up_bias = layer_floats(model, "blk.0.ffn_up.bias", 1, f->wide);
     float *down = layer_floats(model, "blk.0.ffn_down.weight", f->hidden, f->wide);
     float *down_bias = layer_floats(model, "blk.0.ffn_down.bias", 1, f->hidden);
-    float *center = relu ? NULL : layer_floats(model, "blk.0.ffn_center", 1, f->wide);
+    float *center = relu || !computed ? NULL : layer_floats(model, "blk.0.ffn_center", 1, f->wide);
     for (size_t c = 0; c < f->hidden; c++)
         y[c] = (double)down_bias[c];
     for (size_t place = 0; place < f->wide; place++) {
-        const size_t j = (size_t)model->plan.order[place];
+        const size_t j = neuron_at(model, place);
         double sum = (double)up_bias[j], value = center ? (double)center[j] : 0;
         for (size_t c = 0; c < f->hidden; c++)
             sum += (double)up[j * f->hidden + c] * (double)x[c];
-        if (computed[place / QUAD])
+        if (!computed || computed[place / QUAD])
             value = activation(relu, sum);
         for (size_t c = 0; c < f->hidden; c++)
             y[c] += value * (double)down[c * f->wide + j];
@@ -71,11 +76,11 @@ static void a_layer_is_its_mask_applied(void **state) {
             float thresholds[64], x[HIDDEN], y[HIDDEN];
             double wanted[HIDDEN], off = 0, squares = 0;
             assert_non_null(scratch);
-            assert_true(f->up.quads <= 64 && f->hidden == HIDDEN);
+            assert_true(f->quads <= 64 && f->hidden == HIDDEN);
             for (size_t round = 0; round < 20; round++) {
                 struct sparse_counts counts = {0};
                 size_t n = 0;
-                for (size_t i = 0; i < f->up.quads; i++) {
+                for (size_t i = 0; i < f->quads; i++) {
                     computed[i] = (i * (round + 3) + round) % 5 < 2;
                     thresholds[i] = computed[i] ? -1e30f : 1e30f;
                     n += computed[i];
@@ -99,63 +104,72 @@ static void a_layer_is_its_mask_applied(void **state) {
     }
 }
 
-/* With its first half by the dense product or quad by quad: the same bits. */
-static void exact_is_lowrank_with_all_quads(void **state) {
-    (void)state;
-    enum { N = 45 };
-    float x[N * HIDDEN], y[2][N * HIDDEN], thresholds[64];
-    for (size_t i = 0; i < N * HIDDEN; i++)
-        x[i] = sinf((float)i);
-    for (size_t i = 0; i < 64; i++)
-        thresholds[i] = -1e30f;
-    for (size_t a = 0; a < 2; a++) {
-        char path[256];
-        const char *kernels;
-        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
-        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
-        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
-            for (int exact = 0; exact < 2; exact++) {
-                const wisp_predictor predictor =
-                    exact ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_LOWRANK;
-                wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, kernels);
-                const struct sparse_ffn *f = &model->bert.layer[0].sparse;
-                struct sparse_counts counts = {0};
-                void *scratch =
-                    memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
-                assert_non_null(scratch);
-                assert_true(f->up.quads <= 64 && (f->up.panels != NULL) == (exact != 0));
-                sparse_ffn_apply(f, exact ? NULL : thresholds, x, N, y[exact], scratch, &counts);
-                assert_int_equal(counts.computed, N * f->up.quads);
-                memory_free(scratch);
-                wisp_model_close(model);
-                if (exact)
-                    assert_memory_equal(y[0], y[1], sizeof y[0]);
-            }
-    }
+enum { MANY = 45 };
+
+/* The first half is the dense layer's, bit by bit, in the order of the quads. */
+static void expect_dense_first_half(const wisp_model *exact, const char *path,
+                                    const char *kernels) {
+    wisp_model *dense = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, kernels);
+    const struct linear *wanted = &dense->bert.layer[0].up;
+    const struct linear *got = &exact->bert.layer[0].sparse.all;
+    float x[HIDDEN], *y = malloc(2 * wanted->n * sizeof *y);
+    void *scratch = memory_allocate(linear_scratch_bytes(1, HIDDEN));
+    assert_true(y && scratch && got->n == wanted->n);
+    for (size_t c = 0; c < HIDDEN; c++)
+        x[c] = sinf((float)c);
+    linear_apply(wanted, x, 1, y, scratch);
+    linear_apply(got, x, 1, y + wanted->n, scratch);
+    for (size_t place = 0; place < wanted->n; place++)
+        assert_memory_equal(&y[neuron_at(exact, place)], &y[wanted->n + place], sizeof *y);
+    free(y);
+    memory_free(scratch);
+    wisp_model_close(dense);
 }
 
-/* Rows whose sums could be rounded by the dense product, which adds them as floats, stay with the
- * kernels that add integers. */
-static void large_sums_stay_integers(void **state) {
+static void expect_exact_layer(const char *path, const char *kernels) {
+    wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, kernels);
+    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    struct sparse_counts counts = {0}, one = {0};
+    void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+    float x[MANY * HIDDEN], y[MANY * HIDDEN], alone[HIDDEN];
+    double wanted[HIDDEN], off = 0, squares = 0;
+    assert_non_null(scratch);
+    for (size_t i = 0; i < MANY * HIDDEN; i++)
+        x[i] = sinf((float)i);
+    sparse_ffn_apply(f, NULL, x, MANY, y, scratch, &counts);
+    for (size_t t = 0; t < MANY; t++) {
+        sparse_ffn_apply(f, NULL, x + t * HIDDEN, 1, alone, scratch, &one);
+        assert_memory_equal(alone, y + t * HIDDEN, sizeof alone);
+        reference_layer(model, NULL, x + t * HIDDEN, wanted);
+        for (size_t c = 0; c < HIDDEN; c++) {
+            off += ((double)alone[c] - wanted[c]) * ((double)alone[c] - wanted[c]);
+            squares += wanted[c] * wanted[c];
+        }
+    }
+    print_message("%s: relative error %.2g\n", kernels, sqrt(off / squares));
+    assert_true(sqrt(off / squares) < 0.01);
+    assert_int_equal(counts.computed, MANY * f->quads);
+    assert_int_equal(counts.contributing, one.contributing);
+    assert_true(counts.contributing > 0 &&
+                (f->activation == QUAD_GELU || counts.contributing < counts.computed));
+    expect_dense_first_half(model, path, kernels);
+    memory_free(scratch);
+    wisp_model_close(model);
+}
+
+/* All quads computed, calibrated or not: what double precision gives, but for int8. */
+static void exact_skips_nothing_that_counts(void **state) {
     (void)state;
-    static const struct tiny_shape wide_input = {640, 8, 1, 4, 16, BLOCK_F32};
-    for (int large = 0; large < 2; large++) {
-        struct gguf file;
-        struct bytes bytes = {0};
-        gguf_make(&file, &wide_input);
-        struct gguf_tensor *up = gguf_tensor(&file, "blk.0.ffn_up.weight");
-        const float one = 1;
-        for (size_t c = 0; large && c < wide_input.hidden; c++)
-            memcpy(up->data.data + c * sizeof one, &one, sizeof one);
-        gguf_write_bytes(&file, &bytes);
-        write_file("large.gguf", bytes.data, bytes.size);
-        wisp_model *model =
-            open_with(temporary_path("large.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL);
-        const struct quad_rows *rows = &model->bert.layer[0].sparse.up;
-        assert_true((rows->rows != NULL) == (large != 0) && (rows->panels == NULL) == (large != 0));
-        wisp_model_close(model);
-        gguf_release(&file);
-        bytes_release(&bytes);
+    for (size_t a = 0; a < 2; a++) {
+        char plain[256], calibrated[256];
+        const char *kernels;
+        snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", activations[a]));
+        snprintf(calibrated, sizeof calibrated, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(plain, calibrated, 1);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
+            expect_exact_layer(plain, kernels);
+            expect_exact_layer(calibrated, kernels);
+        }
     }
 }
 
@@ -179,42 +193,71 @@ static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, ui
 
 /* A tiny model with a predictor of arbitrary weights, and a compensation where that is asked for.
  */
-static wisp_model *open_predicting(uint64_t rank, bool compensated, const char *kernels) {
+static void make_predicting(struct gguf *file, const struct tiny_shape *shape, uint64_t rank,
+                            bool compensated) {
     static const float share = 0.5f;
-    const struct tiny_shape *shape = &tiny_shape_q8_0;
     const size_t n = shape->layers * shape->wide;
     int32_t *order = calloc(n, sizeof *order);
-    struct gguf file;
-    struct bytes bytes = {0}, shares = {0};
-    gguf_make(&file, shape);
+    struct bytes shares = {0};
+    gguf_make(file, shape);
     for (uint32_t l = 0; l < shape->layers; l++) {
-        add_tensor(&file, l, "ffn_predictor_p.weight", shape->hidden, rank);
-        add_tensor(&file, l, "ffn_predictor_p.bias", rank, 1);
-        add_tensor(&file, l, "ffn_predictor_q.weight", rank, shape->wide / QUAD);
-        add_tensor(&file, l, "ffn_predictor_q.bias", shape->wide / QUAD, 1);
-        add_tensor(&file, l, "ffn_thresholds", shape->wide / QUAD, 1);
+        add_tensor(file, l, "ffn_predictor_p.weight", shape->hidden, rank);
+        add_tensor(file, l, "ffn_predictor_p.bias", rank, 1);
+        add_tensor(file, l, "ffn_predictor_q.weight", rank, shape->wide / QUAD);
+        add_tensor(file, l, "ffn_predictor_q.bias", shape->wide / QUAD, 1);
+        add_tensor(file, l, "ffn_thresholds", shape->wide / QUAD, 1);
         if (compensated) {
-            add_tensor(&file, l, "ffn_compensation.weight", rank, shape->hidden);
-            add_tensor(&file, l, "ffn_compensation.bias", shape->hidden, 1);
+            add_tensor(file, l, "ffn_compensation.weight", rank, shape->hidden);
+            add_tensor(file, l, "ffn_compensation.bias", shape->hidden, 1);
         }
     }
     assert_non_null(order);
     for (size_t i = 0; i < n; i++)
         order[i] = (int32_t)(i % shape->wide);
-    gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    gguf_set_i32s(file, "wisp.sparse.order", order, n);
     bytes_put_u32(&shares, 6); /* f32 */
     bytes_put_u64(&shares, 1);
     bytes_put(&shares, &share, sizeof share);
-    gguf_set(&file, "wisp.sparse.shares", 9, shares.data, shares.size);
-    gguf_settle(&file);
-    gguf_write_bytes(&file, &bytes);
-    write_file("predicting.gguf", bytes.data, bytes.size);
-    gguf_release(&file);
-    bytes_release(&bytes);
+    gguf_set(file, "wisp.sparse.shares", 9, shares.data, shares.size);
+    gguf_settle(file);
     bytes_release(&shares);
     free(order);
+}
+
+/* Releases the file's bytes. */
+static wisp_model *open_made(struct gguf *file, const char *kernels) {
+    struct bytes bytes = {0};
+    gguf_write_bytes(file, &bytes);
+    write_file("predicting.gguf", bytes.data, bytes.size);
+    gguf_release(file);
+    bytes_release(&bytes);
     return open_with(temporary_path("predicting.gguf"), WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK,
                      kernels);
+}
+
+static wisp_model *open_predicting(uint64_t rank, bool compensated, const char *kernels) {
+    struct gguf file;
+    make_predicting(&file, &tiny_shape_q8_0, rank, compensated);
+    return open_made(&file, kernels);
+}
+
+/* Rows whose sums could be rounded by the dense product, which adds them as floats, stay with the
+ * kernels that add integers. */
+static void large_sums_stay_integers(void **state) {
+    (void)state;
+    static const struct tiny_shape wide_input = {640, 8, 1, 4, 16, BLOCK_F32};
+    for (int large = 0; large < 2; large++) {
+        struct gguf file;
+        const float one = 1;
+        make_predicting(&file, &wide_input, 4, false);
+        struct gguf_tensor *p = gguf_tensor(&file, "blk.0.ffn_predictor_p.weight");
+        for (size_t c = 0; large && c < wide_input.hidden; c++)
+            memcpy(p->data.data + c * sizeof one, &one, sizeof one);
+        wisp_model *model = open_made(&file, NULL);
+        const struct quad_rows *rows = &model->bert.layer[0].sparse.p;
+        assert_true((rows->rows != NULL) == (large != 0) && (rows->panels == NULL) == (large != 0));
+        wisp_model_close(model);
+    }
 }
 
 /* The model's first layer, with the thresholds of its only level; quads computed. */
@@ -239,13 +282,13 @@ static void predictors_may_be_large(void **state) {
     for (size_t c = 0; c < HIDDEN; c++)
         x[c] = sinf((float)c);
     const uint64_t computed = apply_first(model, x, 1, y);
-    assert_true(computed > 0 && computed < f->up.quads);
+    assert_true(computed > 0 && computed < f->quads);
     wisp_model_close(model);
 }
 
 /* ---- compensation --------------------------------------------------------------------------- */
 
-enum { MANY = 45, RANK = 8 };
+enum { RANK = 8 };
 
 /* Adds scale (B (P x + p) + b) to y, in double precision. */
 static void add_compensation(const wisp_model *model, const float *x, size_t computed, double *y) {
@@ -254,7 +297,7 @@ static void add_compensation(const wisp_model *model, const float *x, size_t com
     float *p_bias = layer_floats(model, "blk.0.ffn_predictor_p.bias", 1, RANK);
     float *b = layer_floats(model, "blk.0.ffn_compensation.weight", HIDDEN, RANK);
     float *b_bias = layer_floats(model, "blk.0.ffn_compensation.bias", 1, HIDDEN);
-    const double skipped = 1 - (double)computed / (double)f->up.quads;
+    const double skipped = 1 - (double)computed / (double)f->quads;
     for (size_t c = 0; c < HIDDEN; c++) {
         double sum = (double)b_bias[c];
         for (size_t r = 0; r < RANK; r++) {
@@ -369,7 +412,7 @@ static void compensation_is_kept_where_it_pays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_its_mask_applied),
-        cmocka_unit_test(exact_is_lowrank_with_all_quads),
+        cmocka_unit_test(exact_skips_nothing_that_counts),
         cmocka_unit_test(large_sums_stay_integers),
         cmocka_unit_test(predictors_may_be_large),
         cmocka_unit_test(layers_add_their_compensation),

@@ -45,7 +45,7 @@ static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *e
         TRY(open_recalls(session, error));
     if (session->model->predictor != WISP_PREDICTOR_LOWRANK)
         return WISP_OK;
-    const size_t quads = bert->layer[0].sparse.up.quads;
+    const size_t quads = bert->layer[0].sparse.quads;
     session->thresholds = calloc(layers * quads, sizeof *session->thresholds);
     if (!session->thresholds)
         return fail_memory(error, layers * quads * sizeof *session->thresholds);
@@ -89,7 +89,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);
-    const size_t quads = model->bert.layer[0].sparse.up.quads;
+    const size_t quads = model->bert.layer[0].sparse.quads;
     for (size_t l = 0; l < model->bert.config.layers; l++)
         sparse_ffn_thresholds(&model->bert.layer[l].sparse, &model->plan, 1 - sparsity,
                               session->thresholds + l * quads);

@@ -32,14 +32,19 @@ static inline int8_t quad_weight(const int8_t *packed, size_t k, size_t i, size_
     return quad[(c / QUAD_CHUNK * QUAD + i % QUAD) * QUAD_CHUNK + c % QUAD_CHUNK];
 }
 
-/* For each quad 5 times 4 floats, one for each neuron: what turns its sums into its contribution.
- */
+/* For each quad 3 times 4 floats, one for each neuron: what turns its sums into floats. */
 struct quad_parameters {
     float bias[QUAD];
-    float scale[QUAD];  /* of the row's int8 values */
-    float sum[QUAD];    /* of the row's int8 values */
-    float center[QUAD]; /* what the neuron's value is where it is skipped */
-    float weight[QUAD]; /* of the column's int8 values: the scale */
+    float scale[QUAD]; /* of the row's int8 values */
+    float sum[QUAD];   /* of the row's int8 values */
+};
+
+/* W_down's columns, and what turns a neuron's activation into its contribution. */
+struct quad_columns {
+    uint8_t *w;    /* as pack_quad_columns lays them out */
+    float *scale;  /* [4 quads]: of the column's int8 values */
+    float *center; /* [4 quads]: what the activation is where the neuron is not computed; NULL
+                      where all are */
 };
 
 enum quad_activation { QUAD_RELU, QUAD_GELU };
@@ -78,11 +83,16 @@ struct sparse_kernels {
      * has room for QUAD_LIST_SLACK more than n. */
     size_t (*choose)(const float *logits, const float *thresholds, size_t n, uint16_t *quads);
 
-    /* values[4 i + j] = (activation(y as `finish` has it) - center) * weight; returns the largest
-     * magnitude among them. */
+    /* values[4 i + j] = (activation(y as `finish` has it) - center) * the column's scale; returns
+     * the largest magnitude among them. */
     float (*activate)(enum quad_activation kind, const int32_t *sums,
-                      const struct quad_parameters *parameters, const uint16_t *quads, size_t n,
-                      const struct quantised_row *row, float *values);
+                      const struct quad_parameters *parameters, const struct quad_columns *columns,
+                      const uint16_t *quads, size_t n, const struct quantised_row *row,
+                      float *values);
+
+    /* values[i] = activation(y[i]) * scales[i] for i < n; returns the largest magnitude. */
+    float (*contribute)(enum quad_activation kind, const float *y, const float *scales, size_t n,
+                        float *values);
 
     /* Values to bytes -127 .. 127, as round(values / largest * 127), ties to even. Quads whose four
      * bytes are 0 are left out of `kept` and `bytes`; returns how many are left. *total is the sum
@@ -96,9 +106,9 @@ struct sparse_kernels {
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *quads, size_t n,
                  size_t size, int32_t *sums);
 
-    /* y[c] = base[c] + scale * (sums[c] - shift) for c < size; base may be y. */
-    void (*add_base)(const int32_t *sums, int32_t shift, float scale, const float *base,
-                     size_t size, float *y);
+    /* y[c] = base[c] + scale * scales[c] * (sums[c] - shift) for c < size; base may be y. */
+    void (*add_base)(const int32_t *sums, int32_t shift, float scale, const float *scales,
+                     const float *base, size_t size, float *y);
 };
 
 extern const struct sparse_kernels sparse_scalar;
@@ -110,9 +120,9 @@ extern const struct sparse_kernels sparse_scalar;
 void pack_quad_rows(const float *const rows[QUAD], size_t k, int8_t *packed,
                     struct quad_parameters *parameters);
 
-/* Columns of weights, each of `size` values, to packed [quad_row_bytes(size)][4]; sets weight of
- * *parameters. Bytes are offset by 128 unless `is_signed`. */
+/* Columns of weights, each of `size` values, to packed [quad_row_bytes(size)][4] and their scales
+ * [4]. Bytes are offset by 128 unless `is_signed`. */
 void pack_quad_columns(const float *const columns[QUAD], size_t size, int is_signed,
-                       uint8_t *packed, struct quad_parameters *parameters);
+                       uint8_t *packed, float *scales);
 
 #endif

@@ -19,7 +19,7 @@ void pack_quad_rows(const float *const rows[QUAD], size_t k, int8_t *packed,
 }
 
 void pack_quad_columns(const float *const columns[QUAD], size_t size, int is_signed,
-                       uint8_t *packed, struct quad_parameters *parameters) {
+                       uint8_t *packed, float *scales) {
     const uint8_t offset = is_signed ? 0 : 0x80;
     memset(packed, offset, QUAD * quad_row_bytes(size));
     for (size_t j = 0; j < QUAD; j++) {
@@ -29,6 +29,6 @@ void pack_quad_columns(const float *const columns[QUAD], size_t size, int is_sig
             round_weights(columns[j] + c, 1, inverse_scale(largest), &q);
             packed[c * QUAD + j] = (uint8_t)q ^ offset;
         }
-        parameters->weight[j] = largest / 127;
+        scales[j] = largest / 127;
     }
 }

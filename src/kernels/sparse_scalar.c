@@ -72,13 +72,25 @@ static float activation(enum quad_activation kind, float x) {
 }
 
 static float activate(enum quad_activation kind, const int32_t *sums,
-                      const struct quad_parameters *parameters, const uint16_t *quads, size_t n,
-                      const struct quantised_row *row, float *values) {
+                      const struct quad_parameters *parameters, const struct quad_columns *columns,
+                      const uint16_t *quads, size_t n, const struct quantised_row *row,
+                      float *values) {
     float largest = 0;
     for (size_t i = 0; i < QUAD * n; i++) {
-        const struct quad_parameters *p = &parameters[quad_at(quads, i / QUAD)];
-        const size_t j = i % QUAD;
-        values[i] = (activation(kind, finished(sums[i], p, j, row)) - p->center[j]) * p->weight[j];
+        const size_t quad = quad_at(quads, i / QUAD), j = i % QUAD;
+        const float y = finished(sums[i], &parameters[quad], j, row);
+        const size_t neuron = QUAD * quad + j;
+        values[i] = (activation(kind, y) - columns->center[neuron]) * columns->scale[neuron];
+        largest = fmaxf(largest, fabsf(values[i]));
+    }
+    return largest;
+}
+
+static float contribute(enum quad_activation kind, const float *y, const float *scales, size_t n,
+                        float *values) {
+    float largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        values[i] = activation(kind, y[i]) * scales[i];
         largest = fmaxf(largest, fabsf(values[i]));
     }
     return largest;
@@ -113,10 +125,10 @@ static void down(const int8_t *bytes, const uint8_t *w, const uint16_t *quads, s
                 sums[c] += bytes[QUAD * i + j] * w[(quads[i] * row_bytes + c) * QUAD + j];
 }
 
-static void add_base(const int32_t *sums, int32_t shift, float scale, const float *base,
-                     size_t size, float *y) {
+static void add_base(const int32_t *sums, int32_t shift, float scale, const float *scales,
+                     const float *base, size_t size, float *y) {
     for (size_t c = 0; c < size; c++)
-        y[c] = base[c] + scale * (float)(sums[c] - shift);
+        y[c] = base[c] + scale * scales[c] * (float)(sums[c] - shift);
 }
 
 const struct sparse_kernels sparse_scalar = {
@@ -126,6 +138,7 @@ const struct sparse_kernels sparse_scalar = {
     .finish = finish,
     .choose = choose,
     .activate = activate,
+    .contribute = contribute,
     .compact = compact,
     .down = down,
     .add_base = add_base,

@@ -119,17 +119,24 @@ static void sparse_to_integers(const float *values, size_t n, int32_t *integers)
 
 /* ---- from sums to contributions ------------------------------------------------------------- */
 
-/* One field of the parameters of the next QUADS_PER_VECTOR quads of a list; `left` of them are. */
-#define QUAD_FIELD(field) quad_field(parameters, offsetof(struct quad_parameters, field), at, left)
-
-ALWAYS_INLINE vf quad_field(const struct quad_parameters *parameters, size_t offset,
-                            const size_t *at, size_t left) {
+/* Four floats of each of the next QUADS_PER_VECTOR quads of a list, `left` of which are; those of
+ * quad i stand `stride` i bytes after the first. */
+ALWAYS_INLINE vf quad_floats(const void *first, size_t stride, const size_t *at, size_t left) {
     const float *groups[QUADS_PER_VECTOR];
     UNROLL
     for (size_t g = 0; g < QUADS_PER_VECTOR; g++)
         groups[g] =
-            (const float *)(const void *)((const char *)&parameters[at[g < left ? g : 0]] + offset);
+            (const float *)(const void *)((const char *)first + stride * at[g < left ? g : 0]);
     return vf_load_groups(groups);
+}
+
+#define QUAD_FIELD(field)                                                                          \
+    quad_floats((const char *)parameters + offsetof(struct quad_parameters, field),                \
+                sizeof *parameters, at, left)
+
+/* The same of arrays [quads, 4]. */
+ALWAYS_INLINE vf quad_column_floats(const float *values, const size_t *at, size_t left) {
+    return quad_floats(values, QUAD * sizeof *values, at, left);
 }
 
 ALWAYS_INLINE void quads_at(const uint16_t *quads, size_t i, size_t left, size_t *at) {
@@ -179,21 +186,26 @@ static size_t sparse_choose(const float *logits, const float *thresholds, size_t
     return chosen;
 }
 
+ALWAYS_INLINE vf activated(vf y, const enum quad_activation kind) {
+    vf active = y;
+    if (kind == QUAD_RELU)
+        return vf_max(y, vf_set1(0));
+    gelu_of(&active, 1, vf_table(gelu_terms));
+    return active;
+}
+
 ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_parameters *parameters,
-                                 const uint16_t *quads, size_t n, const struct quantised_row *row,
-                                 float *values, const enum quad_activation kind) {
+                                 const struct quad_columns *columns, const uint16_t *quads,
+                                 size_t n, const struct quantised_row *row, float *values,
+                                 const enum quad_activation kind) {
     vf most = vf_set1(0);
     size_t at[QUADS_PER_VECTOR];
     for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
         const size_t left = n - i;
         quads_at(quads, i, left, at);
         const vf y = finished(sums + QUAD * i, parameters, at, left, row);
-        vf active = y;
-        if (kind == QUAD_RELU)
-            active = vf_max(y, vf_set1(0));
-        else
-            gelu_of(&active, 1, vf_table(gelu_terms));
-        const vf value = vf_mul(vf_sub(active, QUAD_FIELD(center)), QUAD_FIELD(weight));
+        const vf above = vf_sub(activated(y, kind), quad_column_floats(columns->center, at, left));
+        const vf value = vf_mul(above, quad_column_floats(columns->scale, at, left));
         store_values(values + QUAD * i, value, left);
         if (left >= QUADS_PER_VECTOR)
             most = vf_max(most, vf_abs(value));
@@ -204,11 +216,44 @@ ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_paramete
 }
 
 static float sparse_activate(enum quad_activation kind, const int32_t *sums,
-                             const struct quad_parameters *parameters, const uint16_t *quads,
-                             size_t n, const struct quantised_row *row, float *values) {
+                             const struct quad_parameters *parameters,
+                             const struct quad_columns *columns, const uint16_t *quads, size_t n,
+                             const struct quantised_row *row, float *values) {
     if (kind == QUAD_RELU)
-        return activate_all(sums, parameters, quads, n, row, values, QUAD_RELU);
-    return activate_all(sums, parameters, quads, n, row, values, QUAD_GELU);
+        return activate_all(sums, parameters, columns, quads, n, row, values, QUAD_RELU);
+    return activate_all(sums, parameters, columns, quads, n, row, values, QUAD_GELU);
+}
+
+/* The first `lanes` contributions of a vector; returns their magnitudes. */
+ALWAYS_INLINE vf contribute_vector(const float *y, const float *scales, float *values, size_t lanes,
+                                   const enum quad_activation kind) {
+    const vf value = vf_mul(activated(vf_load_n(y, lanes), kind), vf_load_n(scales, lanes));
+    vf_store_n(values, value, lanes);
+    return vf_abs(value);
+}
+
+ALWAYS_INLINE float contribute_all(const float *y, const float *scales, size_t n, float *values,
+                                   const enum quad_activation kind) {
+    /* Side by side, as one maximum after the other would wait for the one before. */
+    vf most = vf_set1(0), other = vf_set1(0);
+    size_t i = 0;
+    for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
+        const size_t next = i + VF_LANES;
+        most = vf_max(most, contribute_vector(y + i, scales + i, values + i, VF_LANES, kind));
+        other = vf_max(other,
+                       contribute_vector(y + next, scales + next, values + next, VF_LANES, kind));
+    }
+    for (; i < n; i += VF_LANES)
+        most = vf_max(most, contribute_vector(y + i, scales + i, values + i,
+                                              n - i < VF_LANES ? n - i : VF_LANES, kind));
+    return vf_largest(vf_max(most, other));
+}
+
+static float sparse_contribute(enum quad_activation kind, const float *y, const float *scales,
+                               size_t n, float *values) {
+    if (kind == QUAD_RELU)
+        return contribute_all(y, scales, n, values, QUAD_RELU);
+    return contribute_all(y, scales, n, values, QUAD_GELU);
 }
 
 static size_t sparse_compact(const float *values, float largest, const uint16_t *quads, size_t n,
@@ -278,19 +323,23 @@ static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *q
         down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, 1);
 }
 
-static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, const float *base,
-                            size_t size, float *y) {
+/* The sums are padded to whole vectors. */
+ALWAYS_INLINE void add_base_vector(const int32_t *sums, vi minus, vf scale, const float *scales,
+                                   const float *base, float *y, size_t lanes) {
+    const vf sum = vf_of_vi(vi_add(vi_load(sums), minus));
+    const vf by = vf_mul(scale, vf_load_n(scales, lanes));
+    vf_store_n(y, vf_fma(sum, by, vf_load_n(base, lanes)), lanes);
+}
+
+static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, const float *scales,
+                            const float *base, size_t size, float *y) {
     const vi minus = vi_set1(-shift);
     const vf by = vf_set1(scale);
     size_t c = 0;
-    for (; c + VF_LANES <= size; c += VF_LANES) {
-        const vf sum = vf_of_vi(vi_add(vi_load(sums + c), minus));
-        vf_store(y + c, vf_fma(sum, by, vf_load(base + c)));
-    }
-    if (c < size) { /* the sums are padded to whole vectors */
-        const vf sum = vf_of_vi(vi_add(vi_load(sums + c), minus));
-        vf_store_n(y + c, vf_fma(sum, by, vf_load_n(base + c, size - c)), size - c);
-    }
+    for (; c + VF_LANES <= size; c += VF_LANES)
+        add_base_vector(sums + c, minus, by, scales + c, base + c, y + c, VF_LANES);
+    if (c < size)
+        add_base_vector(sums + c, minus, by, scales + c, base + c, y + c, size - c);
 }
 
 #define SPARSE_KERNELS(quantiser)                                                                  \
@@ -300,6 +349,7 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
      .finish = sparse_finish,                                                                      \
      .choose = sparse_choose,                                                                      \
      .activate = sparse_activate,                                                                  \
+     .contribute = sparse_contribute,                                                              \
      .compact = sparse_compact,                                                                    \
      .down = sparse_down,                                                                          \
      .add_base = sparse_add_base}

@@ -169,7 +169,7 @@ static void feed_forward_block(const struct bert *model, const struct bert_batch
     const double start = clock_seconds();
     if (model->sparse) {
         sparse_ffn_apply(&layer->sparse,
-                         batch->thresholds ? batch->thresholds + l * layer->sparse.up.quads : NULL,
+                         batch->thresholds ? batch->thresholds + l * layer->sparse.quads : NULL,
                          s->x, tokens, s->y, s->linear_scratch, counts);
         spent(s, STAGE_FFN_SPARSE);
     } else

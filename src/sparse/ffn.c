@@ -27,6 +27,7 @@ struct active {
 struct scratch {
     struct quantised_row rows[TILE], inner[TILE]; /* x, and the predictor's hidden values */
     uint8_t *q, *inner_q;                         /* [TILE, ...]: their bytes */
+    void *linear;                                 /* for the dense product of TILE tokens */
     int32_t *sums;         /* [TILE, 4 quads or rank], then [hidden], padded to whole chunks */
     float *ones, *zeros;   /* as many as the dense product wants for a tile */
     float *values;         /* [4 quads] */
@@ -59,9 +60,10 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     unsigned char *at = start;
     const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
     const size_t sums = larger(larger(neurons, round_up(rank, QUAD)), quad_row_bytes(hidden));
-    const size_t constants = larger(sums, TILE * int8_blocks(larger(hidden, rank)));
+    const size_t constants = rank ? larger(sums, TILE * int8_blocks(larger(hidden, rank))) : 0;
     const size_t sizes[] = {TILE * quad_row_bytes(hidden),
                             TILE * quad_row_bytes(rank),
+                            linear_scratch_bytes(TILE, hidden),
                             TILE * sums * sizeof(int32_t),
                             constants * sizeof(float),
                             constants * sizeof(float),
@@ -85,19 +87,20 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
         return total;
     s->q = places[0];
     s->inner_q = places[1];
-    s->sums = (int32_t *)(void *)places[2];
-    s->ones = (float *)(void *)places[3];
-    s->zeros = (float *)(void *)places[4];
-    s->values = (float *)(void *)places[5];
-    s->logits = (float *)(void *)places[6];
-    s->hidden_values = (float *)(void *)places[7];
-    s->compensation = (float *)(void *)places[8];
-    s->tile_lists = (uint16_t *)(void *)places[9];
-    s->starts = (uint32_t *)(void *)places[10];
-    s->uses = (struct quad_use *)(void *)places[11];
-    s->active = (struct active *)(void *)places[12];
-    s->bytes = (int8_t *)places[13];
-    s->lists = (uint16_t *)(void *)places[14];
+    s->linear = places[2];
+    s->sums = (int32_t *)(void *)places[3];
+    s->ones = (float *)(void *)places[4];
+    s->zeros = (float *)(void *)places[5];
+    s->values = (float *)(void *)places[6];
+    s->logits = (float *)(void *)places[7];
+    s->hidden_values = (float *)(void *)places[8];
+    s->compensation = (float *)(void *)places[9];
+    s->tile_lists = (uint16_t *)(void *)places[10];
+    s->starts = (uint32_t *)(void *)places[11];
+    s->uses = (struct quad_use *)(void *)places[12];
+    s->active = (struct active *)(void *)places[13];
+    s->bytes = (int8_t *)places[14];
+    s->lists = (uint16_t *)(void *)places[15];
     for (size_t t = 0; t < TILE; t++) {
         s->rows[t].q = s->q + t * quad_row_bytes(hidden);
         s->inner[t].q = s->inner_q + t * quad_row_bytes(rank);
@@ -134,7 +137,7 @@ static void apply_rows(const struct kernels *kernels, const struct quad_rows *ro
 }
 
 static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s, size_t token) {
-    return s->tile_lists + token * (ffn->up.quads + QUAD_LIST_SLACK);
+    return s->tile_lists + token * (ffn->quads + QUAD_LIST_SLACK);
 }
 
 /* The quads that the predictor chooses for each of n tokens. */
@@ -151,7 +154,7 @@ static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_
     for (size_t t = 0; t < n; t++) {
         kernels->finish(s->sums + QUAD * t * ffn->q.quads, ffn->q.parameters, NULL, ffn->q.quads,
                         &s->inner[t], s->logits);
-        s->n[t] = kernels->choose(s->logits, thresholds, ffn->up.quads, tile_list(ffn, s, t));
+        s->n[t] = kernels->choose(s->logits, thresholds, ffn->quads, tile_list(ffn, s, t));
     }
 }
 
@@ -160,7 +163,7 @@ static void compensate(const struct sparse_ffn *ffn, size_t n, struct scratch *s
     const struct quad_rows *rows = &ffn->compensation;
     apply_rows(ffn->kernels, rows, s->inner_q, n, s);
     for (size_t t = 0; t < n; t++) {
-        const float scale = sparse_ffn_scale(s->n[t], ffn->up.quads);
+        const float scale = sparse_ffn_scale(s->n[t], ffn->quads);
         float *to = y + t * ffn->hidden;
         ffn->kernels->sparse->finish(s->sums + QUAD * t * rows->quads, rows->parameters, NULL,
                                      rows->quads, &s->inner[t], s->compensation);
@@ -172,7 +175,7 @@ static void compensate(const struct sparse_ffn *ffn, size_t n, struct scratch *s
 /* From lists of quads for each token to lists of tokens for each quad. A token's sums stand one
  * after the other, in the order of its list. */
 static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
-    const size_t quads = ffn->up.quads;
+    const size_t quads = ffn->quads;
     uint32_t place = 0, total = 0;
     memset(s->starts, 0, (quads + 1) * sizeof *s->starts);
     for (size_t t = 0; t < n; t++) {
@@ -196,7 +199,7 @@ static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch 
 static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
     const size_t quad_bytes = QUAD * quad_row_bytes(ffn->hidden);
     uint32_t first = 0;
-    for (size_t q = 0; q < ffn->up.quads; q++) { /* starts[q] has become the end of q's uses */
+    for (size_t q = 0; q < ffn->quads; q++) { /* starts[q] has become the end of q's uses */
         ffn->kernels->sparse->up(s->q, ffn->up.rows + q * quad_bytes, s->uses + first,
                                  s->starts[q] - first, ffn->hidden, s->sums);
         first = s->starts[q];
@@ -204,53 +207,70 @@ static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
 }
 
 /* All activations of n tokens, to compare with what was chosen. */
-static void count_recall(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
-                         struct scratch *s, struct recall *recall) {
+static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
+                         struct recall *recall) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t quads = ffn->up.quads;
+    const size_t quads = ffn->quads;
     apply_rows(ffn->kernels, &ffn->up, s->q, n, s);
     for (size_t t = 0; t < n; t++) {
-        kernels->activate(ffn->activation, s->sums + QUAD * t * quads, ffn->up.parameters, NULL,
-                          quads, &s->rows[t], s->values);
-        recall_count(recall, s->values, thresholds ? tile_list(ffn, s, t) : NULL,
-                     thresholds ? s->n[t] : quads);
+        kernels->activate(ffn->activation, s->sums + QUAD * t * quads, ffn->up.parameters,
+                          &ffn->columns, NULL, quads, &s->rows[t], s->values);
+        recall_count(recall, s->values, tile_list(ffn, s, t), s->n[t]);
     }
 }
 
-/* The first half for n tokens, `at` the first of them: which quads are active, and their values as
- * bytes; and y as `compensate` has it, where there is a compensation. */
-static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
-                     size_t at, size_t n, struct scratch *s, float *y,
-                     struct sparse_counts *counts) {
+/* What is left for the second half of the token's contributions s->values, those of the n quads of
+ * a list (NULL: of all). */
+static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
+                        float largest, struct scratch *s, struct sparse_counts *counts) {
+    struct active *active = &s->active[token];
+    active->n =
+        ffn->kernels->sparse->compact(s->values, largest, list, n, s->lists + token * ffn->quads,
+                                      s->bytes + token * QUAD * ffn->quads, &active->total);
+    active->scale = largest / 127;
+    counts->computed += n;
+    counts->contributing += active->n;
+}
+
+/* The first half for n tokens, `at` the first of them, by the predictor: which quads are active,
+ * and their values as bytes; and y as `compensate` has it, where there is a compensation. */
+static void apply_up_chosen(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                            size_t at, size_t n, struct scratch *s, float *y,
+                            struct sparse_counts *counts) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t quads = ffn->up.quads;
     for (size_t t = 0; t < n; t++)
         kernels->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
-    if (thresholds)
-        predict(ffn, thresholds, n, s);
-    if (thresholds && ffn->compensation.quads)
+    predict(ffn, thresholds, n, s);
+    if (ffn->compensation.quads)
         compensate(ffn, n, s, y);
     if (counts->recall)
-        count_recall(ffn, thresholds, n, s, counts->recall);
-    if (thresholds) {
-        invert_lists(ffn, n, s);
-        apply_chosen(ffn, s);
-    } else {
-        apply_rows(ffn->kernels, &ffn->up, s->q, n, s);
-    }
+        count_recall(ffn, n, s, counts->recall);
+    invert_lists(ffn, n, s);
+    apply_chosen(ffn, s);
     const int32_t *sums = s->sums;
     for (size_t t = 0; t < n; t++) {
-        struct active *active = &s->active[at + t];
-        const uint16_t *list = thresholds ? tile_list(ffn, s, t) : NULL;
-        const size_t chosen = thresholds ? s->n[t] : quads;
-        const float largest = kernels->activate(ffn->activation, sums, ffn->up.parameters, list,
-                                                chosen, &s->rows[t], s->values);
-        active->n = kernels->compact(s->values, largest, list, chosen, s->lists + (at + t) * quads,
-                                     s->bytes + (at + t) * QUAD * quads, &active->total);
-        active->scale = largest / 127;
-        counts->computed += chosen;
-        counts->contributing += active->n;
-        sums += QUAD * chosen;
+        const uint16_t *list = tile_list(ffn, s, t);
+        const float largest =
+            kernels->activate(ffn->activation, sums, ffn->up.parameters, &ffn->columns, list,
+                              s->n[t], &s->rows[t], s->values);
+        keep_active(ffn, at + t, list, s->n[t], largest, s, counts);
+        sums += QUAD * s->n[t];
+    }
+}
+
+/* The same of all quads, by the dense product. */
+static void apply_up_all(const struct sparse_ffn *ffn, const float *x, size_t at, size_t n,
+                         struct scratch *s, struct sparse_counts *counts) {
+    const size_t quads = ffn->quads, wide = ffn->wide;
+    float *sums = (float *)(void *)s->sums;
+    linear_apply(&ffn->all, x, n, sums, s->linear);
+    memset(s->values + wide, 0, (QUAD * quads - wide) * sizeof *s->values);
+    for (size_t t = 0; t < n; t++) {
+        const float largest = ffn->kernels->sparse->contribute(ffn->activation, sums + t * wide,
+                                                               ffn->columns.scale, wide, s->values);
+        if (counts->recall)
+            recall_count(counts->recall, s->values, NULL, quads);
+        keep_active(ffn, at + t, NULL, quads, largest, s, counts);
     }
 }
 
@@ -258,12 +278,12 @@ static void apply_up(const struct sparse_ffn *ffn, const float *thresholds, cons
 static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct scratch *s,
                        const float *base, float *y) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t quads = ffn->up.quads;
+    const size_t quads = ffn->quads;
     const struct active *active = &s->active[token];
-    kernels->down(s->bytes + token * QUAD * quads, ffn->columns, s->lists + token * quads,
+    kernels->down(s->bytes + token * QUAD * quads, ffn->columns.w, s->lists + token * quads,
                   active->n, ffn->hidden, s->sums);
     kernels->add_base(s->sums, ffn->kernels->signed_activations ? 0 : 128 * active->total,
-                      active->scale, base, ffn->hidden, y);
+                      active->scale, ffn->row_scales, base, ffn->hidden, y);
 }
 
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
@@ -274,12 +294,16 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
     for (size_t first = 0; first < tokens; first += TOKENS_AT_A_TIME) {
         const size_t left = tokens - first;
         const size_t n = left < TOKENS_AT_A_TIME ? left : TOKENS_AT_A_TIME;
-        for (size_t t = 0; t < n; t += TILE)
-            apply_up(ffn, thresholds, x + (first + t) * hidden, t, n - t < TILE ? n - t : TILE, &s,
-                     y + (first + t) * hidden, counts);
+        for (size_t t = 0; t < n; t += TILE) {
+            const size_t at = (first + t) * hidden, here = n - t < TILE ? n - t : TILE;
+            if (thresholds)
+                apply_up_chosen(ffn, thresholds, x + at, t, here, &s, y + at, counts);
+            else
+                apply_up_all(ffn, x + at, t, here, &s, counts);
+        }
         for (size_t t = 0; t < n; t++) {
             float *to = y + (first + t) * hidden;
-            apply_down(ffn, t, &s, thresholds && ffn->compensation.quads ? to : ffn->base, to);
+            apply_down(ffn, t, &s, ffn->compensation.quads ? to : ffn->base, to);
         }
     }
     counts->tokens += tokens;
@@ -287,7 +311,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
 
 void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_plan *plan,
                            float share, float *thresholds) {
-    const size_t quads = ffn->up.quads;
+    const size_t quads = ffn->quads;
     size_t above = 0;
     while (above + 1 < plan->levels && plan->shares[above] < share)
         above++;

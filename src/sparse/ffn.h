@@ -3,18 +3,20 @@
  *
  *   y = base + sum over the computed neurons of (activation(w_up x + b) - center) w_down
  *
- * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU). Which
+ * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU, and where
+ * all are computed). Which
  * quads are computed is said by a low-rank predictor, Q (P x + p) + q against a threshold for each
- * quad; a layer loaded as exact computes all, by the dense product, and leaves those whose
+ * quad; a layer loaded as exact computes all, as dense layers do, and leaves those whose
  * contribution rounds to nothing out of the second half. A token's result depends on nothing but
- * the token: sums are exact integers. Sources: the predictor's shape from Liu et al., Deja Vu
- * (2023); docs/sparse.md has the rest. */
+ * the token: its first half may be the dense product's, all other sums are exact integers. Sources:
+ * the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the rest. */
 #ifndef WISP_SPARSE_FFN_H
 #define WISP_SPARSE_FFN_H
 
 #include "formats/directory.h"
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
+#include "layers/linear.h"
 
 /* Rows that all see the same input: packed in fours where tokens choose among them, or for the
  * dense product, which gives the same sums faster, where each token takes them all. */
@@ -28,13 +30,15 @@ struct quad_rows {
 struct sparse_ffn {
     const struct kernels *kernels;
     enum quad_activation activation;
-    size_t hidden, wide;
-    struct quad_rows up;
-    uint8_t *columns; /* of W_down, for the same quads */
-    float *by;        /* [hidden]: what x is multiplied by before it is quantised */
-    float *base;      /* [hidden] */
-    /* The predictor; rank is 0 where there is none. */
+    size_t hidden, wide, quads;
+    struct linear all;           /* W_up in the quads' order; empty where a predictor chooses */
+    struct quad_columns columns; /* of W_down, its rows divided by their scales */
+    float *row_scales;           /* [hidden] */
+    float *base;                 /* [hidden] */
+    /* The predictor; rank is 0, and all of this empty, where there is none. */
     size_t rank;
+    struct quad_rows up;
+    float *by; /* [hidden]: what x is multiplied by before it is quantised */
     struct quad_rows p, q;
     struct quad_rows compensation; /* B and b; without rows where there is none */
     size_t levels;
@@ -86,7 +90,7 @@ struct sparse_counts {
 };
 
 /* x [tokens, hidden] to y [tokens, hidden]. `thresholds` [quads]; NULL where the layer has no
- * predictor: all quads are computed. */
+ * predictor. */
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts);
 

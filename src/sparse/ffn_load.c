@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "kernels/weights.h"
 #include "sparse/ffn.h"
 
 enum {
@@ -100,6 +101,7 @@ struct loader {
     const struct directory *dir;
     const int32_t *order; /* of this layer, or NULL */
     size_t index;
+    size_t levels; /* of thresholds; 0: all quads are computed */
     wisp_error *error;
 };
 
@@ -253,13 +255,13 @@ static wisp_status pack_up(const struct loader *l, const struct tensor *tensor, 
     return WISP_OK;
 }
 
-static wisp_status load_up(const struct loader *l) {
+static wisp_status load_chosen_up(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
     const struct tensor *tensor;
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "blk.%zu.ffn_up.weight", l->index);
     TRY(directory_require_tensor(l->dir, name, f->hidden, f->wide, &tensor, l->error));
-    TRY(hold_rows(l, &f->up, (f->wide + QUAD - 1) / QUAD, f->hidden));
+    TRY(hold_rows(l, &f->up, f->quads, f->hidden));
     float *bias = NULL, *four = memory_allocate(QUAD * f->hidden * sizeof *four);
     void *stored = memory_allocate((size_t)tensor->row_bytes);
     wisp_status status =
@@ -274,6 +276,19 @@ static wisp_status load_up(const struct loader *l) {
     return status;
 }
 
+/* W_up for tokens that take all of it: as dense layers have it, but for the order of its rows. */
+static wisp_status load_all_up(const struct loader *l) {
+    struct sparse_ffn *f = l->ffn;
+    char name[NAME_BYTES];
+    const char *const names[] = {name};
+    const struct linear_source source = {
+        .dir = l->dir, .names = names, .parts = 1, .n = f->wide, .k = f->hidden, .order = l->order};
+    snprintf(name, sizeof name, "blk.%zu.ffn_up", l->index);
+    TRY(linear_load(&f->all, &source, f->kernels, true, l->error));
+    f->bytes += f->all.bytes;
+    return WISP_OK;
+}
+
 /* What W_down is read in. All of it as floats would be four times what is kept, so quads are packed
  * band by band, for each of which all rows are read. */
 enum { BAND_QUADS = 192 };
@@ -286,22 +301,35 @@ struct down_load {
     float *center;  /* [wide], or NULL */
 };
 
+/* A column has one scale for all its rows: rows whose weights are larger than most would leave few
+ * of its steps to the others. By half of the way, in logarithms, they are brought to one size. */
+static float row_scale(const float *row, size_t n) {
+    const float largest = largest_magnitude(row, n);
+    return largest > 0 ? sqrtf(largest) : 1;
+}
+
+/* base += W_down center, of row c. */
+static void add_center(const struct loader *l, const struct down_load *d, size_t c) {
+    double sum = (double)l->ffn->base[c];
+    for (size_t j = 0; j < l->ffn->wide; j++)
+        sum += (double)d->row[j] * (double)d->center[j];
+    l->ffn->base[c] = (float)sum;
+}
+
 /* Row c of W_down into the columns of the band that starts at quad `first`. */
 static wisp_status read_down_row(const struct loader *l, const struct down_load *d, size_t c,
                                  size_t first) {
     const size_t hidden = l->ffn->hidden;
     TRY(directory_floats(l->dir, d->tensor, c, 1, d->stored, d->row, l->error));
+    if (first == 0)
+        l->ffn->row_scales[c] = row_scale(d->row, l->ffn->wide);
+    if (first == 0 && d->center)
+        add_center(l, d, c);
+    const float inverse = 1 / l->ffn->row_scales[c];
     for (size_t i = 0; i < QUAD * BAND_QUADS; i++) {
         const size_t neuron = neuron_at(l, QUAD * first + i);
-        d->columns[i * hidden + c] = neuron == SIZE_MAX ? 0 : d->row[neuron];
+        d->columns[i * hidden + c] = neuron == SIZE_MAX ? 0 : inverse * d->row[neuron];
     }
-    if (first > 0 || !d->center)
-        return WISP_OK;
-    /* base += W_down center, once */
-    double sum = (double)l->ffn->base[c];
-    for (size_t j = 0; j < l->ffn->wide; j++)
-        sum += (double)d->row[j] * (double)d->center[j];
-    l->ffn->base[c] = (float)sum;
     return WISP_OK;
 }
 
@@ -310,18 +338,26 @@ static wisp_status pack_band(const struct loader *l, const struct down_load *d, 
     const size_t hidden = f->hidden, bytes = QUAD * quad_row_bytes(hidden);
     for (size_t c = 0; c < hidden; c++)
         TRY(read_down_row(l, d, c, first));
-    for (size_t i = first; i < f->up.quads && i < first + BAND_QUADS; i++) {
+    for (size_t i = first; i < f->quads && i < first + BAND_QUADS; i++) {
         const float *four[QUAD];
         for (size_t j = 0; j < QUAD; j++) {
             const size_t neuron = neuron_at(l, QUAD * i + j);
             four[j] = d->columns + (QUAD * (i - first) + j) * hidden;
-            f->up.parameters[i].center[j] =
-                neuron == SIZE_MAX || !d->center ? 0 : d->center[neuron];
+            if (d->center && neuron != SIZE_MAX)
+                f->columns.center[QUAD * i + j] = d->center[neuron];
         }
-        pack_quad_columns(four, hidden, f->kernels->signed_activations, f->columns + i * bytes,
-                          &f->up.parameters[i]);
+        pack_quad_columns(four, hidden, f->kernels->signed_activations, f->columns.w + i * bytes,
+                          f->columns.scale + QUAD * i);
     }
     return WISP_OK;
+}
+
+static wisp_status load_center(const struct loader *l, struct down_load *d) {
+    struct sparse_ffn *f = l->ffn;
+    f->columns.center = hold(l, f->quads * QUAD * sizeof *f->columns.center);
+    if (!f->columns.center)
+        return WISP_ERROR_MEMORY;
+    return has(l, "ffn_center") ? read_floats(l, "ffn_center", 1, f->wide, &d->center) : WISP_OK;
 }
 
 static wisp_status pack_down(const struct loader *l, struct down_load *d) {
@@ -331,16 +367,19 @@ static wisp_status pack_down(const struct loader *l, struct down_load *d) {
     TRY(directory_require_tensor(l->dir, name, f->wide, f->hidden, &d->tensor, l->error));
     TRY(read_floats(l, "ffn_down.bias", 1, f->hidden, &f->base));
     f->bytes += f->hidden * sizeof *f->base;
-    if (has(l, "ffn_center"))
-        TRY(read_floats(l, "ffn_center", 1, f->wide, &d->center));
     const size_t band = QUAD * BAND_QUADS * f->hidden * sizeof *d->columns;
     d->stored = memory_allocate((size_t)d->tensor->row_bytes);
     d->row = memory_allocate(f->wide * sizeof *d->row);
     d->columns = memory_allocate(band);
-    f->columns = hold(l, f->up.quads * QUAD * quad_row_bytes(f->hidden));
-    if (!d->stored || !d->row || !d->columns || !f->columns)
+    f->row_scales = hold(l, f->hidden * sizeof *f->row_scales);
+    f->columns.w = hold(l, f->quads * QUAD * quad_row_bytes(f->hidden));
+    f->columns.scale = hold(l, f->quads * QUAD * sizeof *f->columns.scale);
+    if (!d->stored || !d->row || !d->columns || !f->row_scales || !f->columns.w ||
+        !f->columns.scale)
         return fail_memory(l->error, band);
-    for (size_t first = 0; first < f->up.quads; first += BAND_QUADS)
+    if (l->levels > 0)
+        TRY(load_center(l, d));
+    for (size_t first = 0; first < f->quads; first += BAND_QUADS)
         TRY(pack_band(l, d, first));
     return WISP_OK;
 }
@@ -375,9 +414,9 @@ static void divide_columns(float *w, size_t rows, size_t k, const float *by) {
             w[i * k + c] /= by[c];
 }
 
-static wisp_status load_predictor(const struct loader *l, size_t levels) {
+static wisp_status load_predictor(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    const size_t quads = f->up.quads;
+    const size_t levels = l->levels, quads = f->quads;
     float *p = NULL, *p_bias = NULL, *q = NULL, *q_bias = NULL;
     TRY(find_rank(l));
     f->levels = levels;
@@ -438,19 +477,14 @@ static wisp_status load_factors(const struct loader *l) {
     return WISP_OK;
 }
 
-static wisp_status load_sparse_parts(const struct loader *l, size_t levels) {
-    TRY(load_predictor(l, levels));
-    return load_compensation(l);
-}
-
-static wisp_status load_all(const struct loader *l, const struct sparse_plan *plan) {
-    const bool predicts = plan->levels && !plan->exact;
-    TRY(load_factors(l));
-    TRY(load_up(l));
-    if (!predicts)
-        TRY(use_dense_product(l, &l->ffn->up));
+static wisp_status load_all(const struct loader *l) {
     TRY(load_down(l));
-    return predicts ? load_sparse_parts(l, plan->levels) : WISP_OK;
+    if (l->levels == 0)
+        return load_all_up(l);
+    TRY(load_factors(l));
+    TRY(load_chosen_up(l));
+    TRY(load_predictor(l));
+    return load_compensation(l);
 }
 
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
@@ -461,15 +495,17 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                              .dir = dir,
                              .order = plan->order ? plan->order + index * wide : NULL,
                              .index = index,
+                             .levels = plan->exact ? 0 : plan->levels,
                              .error = error};
     *ffn = (struct sparse_ffn){.kernels = kernels,
                                .activation = relu ? QUAD_RELU : QUAD_GELU,
                                .hidden = hidden,
-                               .wide = wide};
+                               .wide = wide,
+                               .quads = (wide + QUAD - 1) / QUAD};
     if (hidden > MOST_INPUTS || wide > MOST_INPUTS)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, NULL,
                     "sparse layers of %zu x %zu are larger than %d", hidden, wide, MOST_INPUTS);
-    const wisp_status status = load_all(&l, plan);
+    const wisp_status status = load_all(&l);
     if (status != WISP_OK)
         sparse_ffn_release(ffn);
     return status;
@@ -482,11 +518,15 @@ static void release_rows(struct quad_rows *rows) {
 }
 
 void sparse_ffn_release(struct sparse_ffn *ffn) {
+    linear_release(&ffn->all);
     release_rows(&ffn->up);
     release_rows(&ffn->p);
     release_rows(&ffn->q);
     release_rows(&ffn->compensation);
-    memory_free(ffn->columns);
+    memory_free(ffn->row_scales);
+    memory_free(ffn->columns.w);
+    memory_free(ffn->columns.scale);
+    memory_free(ffn->columns.center);
     memory_free(ffn->by);
     memory_free(ffn->base);
     memory_free(ffn->thresholds);

@@ -19,20 +19,21 @@ static const double unneeded_share = 0.8; /* of GELU's quads */
 static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
     const int offset = ffn->kernels->signed_activations ? 0 : 128;
     const size_t bytes = QUAD * quad_row_bytes(ffn->hidden);
-    for (size_t i = 0; i < QUAD * ffn->up.quads; i++) {
-        const uint8_t *column = ffn->columns + i / QUAD * bytes + i % QUAD;
+    for (size_t i = 0; i < QUAD * ffn->quads; i++) {
+        const uint8_t *column = ffn->columns.w + i / QUAD * bytes + i % QUAD;
         double squares = 0;
         for (size_t c = 0; c < ffn->hidden; c++) {
             const int byte = column[c * QUAD];
             const int weight = offset ? byte - offset : (int)(int8_t)byte;
-            squares += (double)(weight * weight);
+            const double scaled = (double)ffn->row_scales[c] * weight;
+            squares += scaled * scaled;
         }
         lengths[i] = (float)sqrt(squares);
     }
 }
 
 wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wisp_error *error) {
-    const size_t quads = ffn->up.quads, bins = 2 * (size_t)RECALL_BINS;
+    const size_t quads = ffn->quads, bins = 2 * (size_t)RECALL_BINS;
     *recall = (struct recall){.quads = quads,
                               .relu = ffn->activation == QUAD_RELU,
                               .lengths = malloc(QUAD * quads * sizeof *recall->lengths),

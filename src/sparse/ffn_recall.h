@@ -30,8 +30,8 @@ wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wis
 
 void recall_release(struct recall *recall);
 
-/* One token's values [4 quads], as `activate` gives them for all quads, and the n quads chosen for
- * it; `quads` NULL: all are. */
+/* One token's values [4 quads], as `activate` or `contribute` gives them for all quads, and the n
+ * quads chosen for it; `quads` NULL: all are. */
 void recall_count(struct recall *recall, const float *values, const uint16_t *quads, size_t n);
 
 /* Over the n threads' counts of one layer. */
