@@ -41,7 +41,7 @@ PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard s
               src/attention/*.c src/text/*.c) \
             $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \
-            $(addprefix src/kernels/, scalar.c pack.c weights.c select.c sparse_scalar.c sparse_pack.c)
+            $(addprefix src/kernels/, scalar.c i16_scalar.c pack.c weights.c select.c sparse_scalar.c sparse_pack.c)
 HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
           src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \

@@ -27,6 +27,7 @@ struct timed {
     const float *source; /* of x */
     float *x, *other, *bias, *packed;
     struct quantised_rows rows;
+    const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
     void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
     const struct sparse_bench *sparse;
 };
@@ -60,6 +61,13 @@ static void call_once(const struct timed *t) {
         break;
     case SPARSE:
         t->half(t->sparse);
+        break;
+    case I16:
+        if (t->pairs)
+            t->set->i16->gemm(t->pairs, t->k, t->i16_weights, t->bias, t->x, t->n, t->m, t->n,
+                              2 * t->k);
+        else
+            t->set->i16->softmax(t->x, t->n, t->m, t->n, 1, i16_most(t->n), t->bias);
         break;
     case PACK:
         t->set->pack_f32(t->x, t->n, t->m, t->n, t->packed);
@@ -252,6 +260,38 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
     free(bias);
 }
 
+/* ---- 16-bit numbers ------------------------------------------------------------------------- */
+
+/* A product, or with k = 0 the softmax, in the sets that have them. */
+static void time_i16(size_t m, size_t n, size_t k) {
+    int32_t *pairs = k ? random_bytes(m * k * 2) : NULL;
+    int32_t *weights = random_bytes((n + 63) / 64 * 64 * (k + 1) * 2);
+    float *x = new_floats(m * n, FILL_UNIFORM);
+    if (k)
+        printf("%-10s %4zu x %4zu x %4zu  GMAC/s", "i16", m, n, k);
+    else
+        printf("%-11s%4zu x %4zu           GB/s", "i16 softmax", m, n);
+    for (size_t s = 0; kernels_at(s); s++) {
+        struct timed t = {.set = kernels_at(s), .kernel = I16, .m = m, .n = n, .k = k / 2};
+        t.source = k ? NULL : x;
+        t.x = place_rows(SLOT_X, x, m, n, n);
+        t.bias = place_rows(SLOT_BIAS, x, 1, m, m);
+        t.pairs = pairs;
+        t.i16_weights = weights;
+        if (!t.set->i16)
+            printf("%14s", "-");
+        else if (k)
+            printf("%14.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
+        else
+            printf("%14.1f", (double)(m * n) * 6e-9 / time_of(&t));
+        fflush(stdout);
+    }
+    printf("\n");
+    free(pairs);
+    free(weights);
+    free(x);
+}
+
 void kernel_bench(void) {
     static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
@@ -269,6 +309,8 @@ void kernel_bench(void) {
     time_sparse_layers(384, 1536);
     time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
     time_gemm(GEMM_F32, 128, 32, 128);
+    time_i16(128, 128, 32);
+    time_i16(128, 32, 128);
     time_rows(QUANTISE, 128, 384);
     time_rows(QUANTISE, 128, 1536);
     time_rows(LAYER_NORM, 128, 384);
@@ -276,6 +318,7 @@ void kernel_bench(void) {
     time_rows(RELU, 128, 1536);
     time_rows(SILU_MUL, 128, 1536);
     time_rows(SOFTMAX, 128, 128);
+    time_i16(128, 128, 0);
     time_rows(ADD, 128, 384);
     time_rows(DOT, 1, 384);
     time_rows(PACK, 128, 32); /* the keys of a head */

@@ -177,6 +177,7 @@ const char *kernel_name(enum kernel kernel) {
         [DOT] = "dot",
         [PACK] = "pack",
         [ATTENTION] = "attention",
+        [I16] = "i16",
         [SPARSE] = "sparse",
     };
     return names[kernel];

@@ -94,6 +94,7 @@ enum kernel {
     DOT,
     PACK,      /* pack_f32 */
     ATTENTION, /* several of them together */
+    I16,       /* those of i16.h */
     SPARSE,    /* those of sparse.h */
     KERNELS
 };
@@ -174,6 +175,12 @@ void test_softmax(void **state);
 void test_softmax_exponential(void **state);
 void test_quantise(void **state);
 void test_rows_special_values(void **state);
+
+/* kernel_i16.c */
+void test_i16_numbers(void **state);
+void test_i16_gemm(void **state);
+void test_i16_softmax(void **state);
+void test_i16_special_values(void **state);
 
 /* kernel_sparse.c */
 void test_pack_quads(void **state);

@@ -50,20 +50,46 @@ static struct text new_text(size_t tokens, size_t heads, size_t head_size, enum 
 
 /* ---- what it should be ---------------------------------------------------------------------- */
 
+/* How far apart numbers of 16 bits are that stand for a head's floats, of which there are `sum`
+ * products in a sum; 0 where floats are used. What is too small for a scale counts as 0. */
+static double step_of(const struct text *text, const float *values, size_t h, size_t sum) {
+    const size_t size = text->shape.head_size;
+    float largest = 0;
+    for (size_t t = 0; t < text->tokens; t++)
+        for (size_t c = 0; c < size; c++)
+            largest = fmaxf(largest, fabsf(values[t * text->shape.ld_qkv + h * size + c]));
+    if (!text->shape.i16)
+        return 0;
+    return largest < 0x1p-112f ? 2 * (double)largest : (double)largest / (double)i16_most(sum);
+}
+
+/* Of one head. */
+struct steps {
+    double q, k, v;
+};
+
+static struct steps steps_of(const struct text *text, size_t h) {
+    const size_t size = text->shape.head_size;
+    return (struct steps){step_of(text, text->q, h, size), step_of(text, text->k, h, size),
+                          step_of(text, text->v, h, text->tokens)};
+}
+
 /* Scores of token t in head h, and how far off they may be: as gemm_f32, whose sums are made in
- * order of c, and the two roundings that scale them. */
-static double exact_score(const struct text *text, size_t h, size_t t, size_t other,
-                          double *error) {
+ * order of c, and the two roundings that scale them; and by half a step in q and k. */
+static double exact_score(const struct text *text, const struct steps *steps, size_t h, size_t t,
+                          size_t other, double *error) {
     const size_t size = text->shape.head_size, ld = text->shape.ld_qkv;
     const float *q = text->q + t * ld + h * size, *k = text->k + other * ld + h * size;
     const double scale = 1 / sqrt((double)size);
-    double sum = 0, magnitudes = 0;
+    double sum = 0, magnitudes = 0, rounding = 0;
     for (size_t c = 0; c < size; c++) {
         const double product = (double)q[c] * (double)k[c];
         sum += product;
         magnitudes += fabs(product) + fabs(sum);
+        rounding +=
+            fabs((double)q[c]) * steps->k + fabs((double)k[c]) * steps->q + steps->q * steps->k / 2;
     }
-    *error = ROUNDING * scale * 1.01 * magnitudes;
+    *error = (ROUNDING * magnitudes + rounding / 2) * scale * 1.01;
     return sum * scale;
 }
 
@@ -89,12 +115,19 @@ static void exact_softmax(double *scores, double *errors, size_t n) {
     }
 }
 
-/* shares and errors: of token t in head h to each token. */
+/* Shares of which the largest is a whole number `most` and the others are rounded as well. */
+static void round_shares(const double *shares, double *errors, size_t n, double most) {
+    for (size_t j = 0; j < n; j++)
+        errors[j] += (0.5 + shares[j] * (double)n / 2) / most * 1.01;
+}
+
+/* shares and errors: of token t in head h to each token; step: of v. */
 static void check_values(const struct where *where, const struct text *text, size_t h, size_t t,
-                         const double *shares, const double *errors, const float *got) {
+                         const double *shares, const double *errors, double step,
+                         const float *got) {
     const size_t size = text->shape.head_size;
     for (size_t c = 0; c < size; c++) {
-        double sum = 0, tolerance = 0;
+        double sum = 0, tolerance = step / 2;
         for (size_t j = 0; j < text->tokens; j++) {
             const double value = (double)text->v[j * text->shape.ld_qkv + h * size + c];
             sum += shares[j] * value;
@@ -110,10 +143,13 @@ static void check_token(const struct where *where, const struct text *text, size
     double *shares = allocate(text->tokens * sizeof *shares);
     double *errors = allocate(text->tokens * sizeof *errors);
     for (size_t h = 0; h < text->shape.heads; h++) {
+        const struct steps steps = steps_of(text, h);
         for (size_t j = 0; j < text->tokens; j++)
-            shares[j] = exact_score(text, h, t, j, &errors[j]);
+            shares[j] = exact_score(text, &steps, h, t, j, &errors[j]);
         exact_softmax(shares, errors, text->tokens);
-        check_values(where, text, h, t, shares, errors, got);
+        if (text->shape.i16)
+            round_shares(shares, errors, text->tokens, (double)i16_most(text->tokens));
+        check_values(where, text, h, t, shares, errors, steps.v, got);
     }
     free(shares);
     free(errors);
@@ -138,6 +174,8 @@ static void check_text(const struct text *text, enum fill kind) {
     const size_t size = text->shape.heads * text->shape.head_size;
     const size_t step = text->tokens > 40 ? text->tokens / 20 : 1;
     for (size_t s = 0; kernels_at(s); s++) {
+        if (text->shape.i16 && !kernels_at(s)->i16)
+            continue; /* as without */
         const struct where where = {ATTENTION,         kernels_at(s),         text->tokens,
                                     text->shape.heads, text->shape.head_size, kind};
         const float *got = run(kernels_at(s), text);
@@ -149,7 +187,9 @@ static void check_text(const struct text *text, enum fill kind) {
 
 static void check_shape(size_t tokens, size_t heads, size_t head_size, enum fill kind,
                         float factor) {
-    const struct text text = new_text(tokens, heads, head_size, kind, factor);
+    struct text text = new_text(tokens, heads, head_size, kind, factor);
+    check_text(&text, kind);
+    text.shape.i16 = true;
     check_text(&text, kind);
     free(text.qkv);
 }
@@ -186,9 +226,10 @@ static void test_extremes(void **state) {
 static void test_special_values(void **state) {
     (void)state;
     for (int i = 0; i < 30; i++) {
-        const struct text text =
+        struct text text =
             new_text(rng_range(&kernel_rng, 1, 70), rng_range(&kernel_rng, 1, 3),
                      rng_range(&kernel_rng, 1, 40), i % 2 ? FILL_SPECIAL : FILL_LARGEST, 1);
+        text.shape.i16 = rng_coin(&kernel_rng);
         for (size_t s = 0; kernels_at(s); s++)
             run(kernels_at(s), &text);
         free(text.qkv);

@@ -10,6 +10,7 @@ struct attention_shape {
     size_t head_size;
     size_t ld_qkv;     /* floats from one token's values to the next's, in q, k and v */
     size_t ld_context; /* the same in the result */
+    bool i16; /* multiply q, k, v and shares as 16-bit numbers, where the set has i16 kernels */
 };
 
 /* One text of `tokens` tokens: for each head h and token t

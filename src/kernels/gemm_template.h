@@ -13,13 +13,14 @@ enum {
     INT8_PANEL = INT8_VECTORS * VF_LANES,
 };
 
-/* ---- f32 ------------------------------------------------------------------------------------ */
+/* ---- f32, and pairs of 16-bit numbers ------------------------------------------------------- */
 
-struct f32_tile {
-    const float *x; /* first row */
+struct word_tile {
+    const float *x; /* first row; or pairs in the place of floats, and so for w */
     size_t ldx;
-    const float *w; /* the panel, from its first wanted vector */
-    const float *bias;
+    const float *w;         /* the panel, from its first wanted vector */
+    const float *bias;      /* of floats, or NULL */
+    const float *row_scale; /* of sums of pairs */
     float *y;
     size_t ldy;
     size_t k;
@@ -31,7 +32,7 @@ ALWAYS_INLINE size_t lanes_of(int v, int vectors, size_t columns) {
     return v == vectors - 1 ? columns : VF_LANES;
 }
 
-ALWAYS_INLINE void f32_tile(const struct f32_tile *t, const int rows, const int vectors) {
+ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int vectors) {
     vf sum[F32_ROWS * F32_VECTORS], bias[F32_VECTORS];
     UNROLL
     for (int v = 0; v < vectors; v++)
@@ -59,42 +60,94 @@ ALWAYS_INLINE void f32_tile(const struct f32_tile *t, const int rows, const int 
                    lanes_of(i % vectors, vectors, t->columns));
 }
 
+#ifdef VECTOR_I16
+
+ALWAYS_INLINE void i16_tile(const struct word_tile *t, const int rows, const int vectors) {
+    const int32_t *x = (const int32_t *)(const void *)t->x;
+    const int32_t *w = (const int32_t *)(const void *)t->w;
+    vi sum[F32_ROWS * F32_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sum[i] = vi_set1(0);
+    for (size_t c = 0; c < t->k; c++, w += F32_PANEL) {
+        vi weights[F32_VECTORS], pair = vi_set1(0);
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            weights[v] = vi_load(w + v * VF_LANES);
+        UNROLL
+        for (int i = 0; i < rows * vectors; i++) {
+            if (i % vectors == 0)
+                pair = vi_set1(x[(size_t)(i / vectors) * t->ldx + c]);
+            sum[i] = vi_dot_wide(sum[i], pair, weights[i % vectors]);
+        }
+    }
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        vf_store_n(t->y + (size_t)(i / vectors) * t->ldy + i % vectors * VF_LANES,
+                   vf_mul(vf_of_vi(sum[i]), vf_set1(t->row_scale[i / vectors])),
+                   lanes_of(i % vectors, vectors, t->columns));
+}
+
+#endif
+
+ALWAYS_INLINE void word_tile(const struct word_tile *t, const int rows, const int vectors,
+                             const int pairs) {
+#ifdef VECTOR_I16
+    if (pairs) {
+        i16_tile(t, rows, vectors);
+        return;
+    }
+#endif
+    (void)pairs;
+    f32_tile(t, rows, vectors);
+}
+
 /* All m rows against `vectors` vectors of a panel. */
-ALWAYS_INLINE void f32_strip(struct f32_tile t, size_t m, const int vectors) {
+ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors, const int pairs) {
     while (m > 0) {
         const size_t step = m >= F32_ROWS ? F32_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
         if (step == F32_ROWS)
-            f32_tile(&t, F32_ROWS, vectors);
+            word_tile(&t, F32_ROWS, vectors, pairs);
         else if (step == 4)
-            f32_tile(&t, F32_ROWS < 4 ? F32_ROWS : 4, vectors);
+            word_tile(&t, F32_ROWS < 4 ? F32_ROWS : 4, vectors, pairs);
         else if (step == 2)
-            f32_tile(&t, 2, vectors);
+            word_tile(&t, 2, vectors, pairs);
         else
-            f32_tile(&t, 1, vectors);
+            word_tile(&t, 1, vectors, pairs);
         t.x += step * t.ldx;
         t.y += step * t.ldy;
+        t.row_scale += pairs ? step : 0;
         m -= step;
+    }
+}
+
+/* All m rows against the n outputs of t.w, into t.y. */
+ALWAYS_INLINE void word_product(struct word_tile t, size_t m, size_t n, const int pairs) {
+    const float *const w = t.w, *const bias = t.bias;
+    float *const y = t.y;
+    size_t j = 0;
+    t.columns = VF_LANES;
+    for (; j + F32_PANEL <= n; j += F32_PANEL) {
+        t.w = w + j * t.k;
+        t.bias = bias ? bias + j : NULL;
+        t.y = y + j;
+        word_strip(t, m, F32_VECTORS, pairs);
+    }
+    /* The last panel, where it is not full, vector by vector. */
+    for (const float *panel = w + j * t.k; j < n; j += VF_LANES, panel += VF_LANES) {
+        t.w = panel;
+        t.bias = bias ? bias + j : NULL;
+        t.y = y + j;
+        t.columns = n - j < VF_LANES ? n - j : VF_LANES;
+        word_strip(t, m, 1, pairs);
     }
 }
 
 static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k) {
-    size_t j = 0;
-    struct f32_tile t = {.x = x, .ldx = ldx, .ldy = ldy, .k = k, .columns = VF_LANES};
-    for (; j + F32_PANEL <= n; j += F32_PANEL) {
-        t.w = w + j * k;
-        t.bias = bias ? bias + j : NULL;
-        t.y = y + j;
-        f32_strip(t, m, F32_VECTORS);
-    }
-    /* The last panel, where it is not full, vector by vector. */
-    for (const float *panel = w + j * k; j < n; j += VF_LANES, panel += VF_LANES) {
-        t.w = panel;
-        t.bias = bias ? bias + j : NULL;
-        t.y = y + j;
-        t.columns = n - j < VF_LANES ? n - j : VF_LANES;
-        f32_strip(t, m, 1);
-    }
+    word_product(
+        (struct word_tile){.x = x, .ldx = ldx, .w = w, .bias = bias, .y = y, .ldy = ldy, .k = k}, m,
+        n, 0);
 }
 
 /* ---- int8 ----------------------------------------------------------------------------------- */
@@ -158,6 +211,13 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
+/* What a set without 16-bit products has in their place. */
+#ifdef VECTOR_I16
+#define I16_KERNELS &i16
+#else
+#define I16_KERNELS NULL
+#endif
+
 /* The table's initialiser for a set whose dot instruction takes activations of the given kind. */
 #define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned, gemm_int8)
 #define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed, gemm_int8)
@@ -178,6 +238,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .softmax = rows_softmax,                                                                      \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
+     .i16 = I16_KERNELS,                                                                           \
      .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
      .sparse_most_share = (float)SPARSE_MOST_PERCENT / 100,                                        \
      .exact_wins = EXACT_WINS}

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/i16.h"
+
 /* int8 weights and activations share one scale among this many values along k (the last block of
  * a row may be shorter). Shorter blocks are more exact, longer ones cost less: docs/decisions.md.
  */
@@ -88,12 +90,14 @@ struct kernels {
     /* The sum of a[i] b[i]. */
     float (*dot)(const float *a, const float *b, size_t n);
 
+    const struct i16_kernels *i16;       /* i16.h; NULL where f32 products are as fast */
     const struct sparse_kernels *sparse; /* sparse.h */
     float sparse_most_share; /* of quads computed, above which dense layers are faster: measured,
                                 docs/sparse.md */
     bool exact_wins; /* whether ReLU layers are faster where they skip the zeros: measured too */
 };
 
+enum { SCALAR_PANEL = 4 }; /* both of its panels */
 extern const struct kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;

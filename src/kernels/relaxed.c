@@ -16,6 +16,8 @@ enum { DOWN_VECTORS = 12, UP_TOKENS = 2, SPARSE_MOST_PERCENT = 80, EXACT_WINS = 
 
 #include "kernels/pack_template.h"
 
+#include "kernels/i16_template.h"
+
 #include "kernels/gemm_dot_template.h"
 
 /* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's

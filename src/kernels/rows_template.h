@@ -177,14 +177,41 @@ static void rows_layer_norm(float *x, const float *residual, const float *weight
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-static float row_max(const float *x, size_t n) {
-    vf largest = vf_set1(x[0]);
-    size_t i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES)
-        largest = vf_max(largest, vf_load(x + i));
-    if (i < n)
-        largest = vf_max(largest, vf_first(vf_load_n(x + i, n - i), n - i, largest));
+/* A comparison waits for the one before: so many go on side by side. */
+enum { RANGE_VECTORS = 16 / VF_LANES };
+
+ALWAYS_INLINE float largest_of(const vf *x) {
+    vf largest = x[0];
+    UNROLL
+    for (int v = 1; v < RANGE_VECTORS; v++)
+        largest = vf_max(largest, x[v]);
     return vf_largest(largest);
+}
+
+ALWAYS_INLINE float least_of(const vf *x) {
+    vf least = x[0];
+    UNROLL
+    for (int v = 1; v < RANGE_VECTORS; v++)
+        least = vf_min(least, x[v]);
+    return vf_least(least);
+}
+
+static float row_max(const float *x, size_t n) {
+    vf largest[RANGE_VECTORS];
+    size_t i = 0;
+    UNROLL
+    for (int v = 0; v < RANGE_VECTORS; v++)
+        largest[v] = vf_set1(x[0]);
+    for (; i + RANGE_VECTORS * VF_LANES <= n; i += RANGE_VECTORS * VF_LANES) {
+        UNROLL
+        for (int v = 0; v < RANGE_VECTORS; v++)
+            largest[v] = vf_max(largest[v], vf_load(x + i + v * VF_LANES));
+    }
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        largest[0] = vf_max(largest[0], vf_load(x + i));
+    if (i < n)
+        largest[0] = vf_max(largest[0], vf_first(vf_load_n(x + i, n - i), n - i, largest[0]));
+    return largest_of(largest);
 }
 
 /* 2^((x - top) by): subtracts first, so that what is multiplied is never above 0, however large the
@@ -223,20 +250,26 @@ static void rows_softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
 /* ---- quantisation --------------------------------------------------------------------------- */
 
 static void block_range(const float *x, size_t n, float *low, float *high) {
-    vf least = vf_set1(0), most = vf_set1(0);
+    vf least[RANGE_VECTORS], most[RANGE_VECTORS];
     size_t i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf value = vf_load(x + i);
-        least = vf_min(least, value);
-        most = vf_max(most, value);
+    UNROLL
+    for (int v = 0; v < RANGE_VECTORS; v++)
+        least[v] = most[v] = vf_set1(0);
+    for (; i + RANGE_VECTORS * VF_LANES <= n; i += RANGE_VECTORS * VF_LANES) {
+        UNROLL
+        for (int v = 0; v < RANGE_VECTORS; v++) {
+            const vf value = vf_load(x + i + v * VF_LANES);
+            least[v] = vf_min(least[v], value);
+            most[v] = vf_max(most[v], value);
+        }
     }
-    if (i < n) {
-        const vf value = vf_load_n(x + i, n - i);
-        least = vf_min(least, value);
-        most = vf_max(most, value);
+    for (; i < n; i += VF_LANES) {
+        const vf value = vf_load_n(x + i, n - i < VF_LANES ? n - i : VF_LANES);
+        least[0] = vf_min(least[0], value);
+        most[0] = vf_max(most[0], value);
     }
-    *low = vf_least(least);
-    *high = vf_largest(most);
+    *low = least_of(least);
+    *high = largest_of(most);
 }
 
 ALWAYS_INLINE vi quantised(const float *x, vf by, vi shift) {

@@ -7,7 +7,7 @@
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
 
-enum { PANEL = 4 };
+enum { PANEL = SCALAR_PANEL };
 
 static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k) {
@@ -161,6 +161,7 @@ const struct kernels kernels_scalar = {
     .softmax = softmax,
     .add = add,
     .dot = dot,
+    .i16 = &i16_scalar,
     .sparse = &sparse_scalar,
     .sparse_most_share = 0.8f,
 };

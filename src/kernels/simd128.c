@@ -14,6 +14,8 @@ enum { DOWN_VECTORS = 8, UP_TOKENS = 1, SPARSE_MOST_PERCENT = 80, EXACT_WINS = 1
 
 #include "kernels/pack_template.h"
 
+#include "kernels/i16_template.h"
+
 #include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");

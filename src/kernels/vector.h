@@ -29,6 +29,11 @@
  *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
  *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
  *
+ * Sets with VECTOR_I16 have vi_dot_wide in any case, and
+ *
+ *   vi_pair(a,b)        the low halves of a's and b's lanes, a's low
+ *   vi_store_i16        each lane clamped to 16 bits, VF_LANES numbers; vi_store_i16_2: of two
+ *
  * and for the sparse kernels, where the 16 bytes of a chunk fill a vector or a part of one:
  *
  *   vi_load_activations16    16 bytes, repeated

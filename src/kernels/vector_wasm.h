@@ -213,16 +213,32 @@ ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
     return wasm_v128_load64_splat(p);
 }
 
-ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
-    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w));
-}
-
 ALWAYS_INLINE vi vi_join(vi low, vi high) {
     return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6),
                           wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
 }
 
 #endif
+
+/* ---- pairs of 16-bit numbers ----------------------------------------------------------------- */
+
+#define VECTOR_I16
+
+ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
+    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w));
+}
+
+ALWAYS_INLINE vi vi_pair(vi low, vi high) {
+    return wasm_v128_or(wasm_v128_and(low, wasm_i32x4_splat(0xffff)), wasm_i32x4_shl(high, 16));
+}
+
+ALWAYS_INLINE void vi_store_i16(int16_t *p, vi x) {
+    wasm_v128_store64_lane(p, wasm_i16x8_narrow_i32x4(x, x), 0);
+}
+
+ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
+    wasm_v128_store(p, wasm_i16x8_narrow_i32x4(a, b));
+}
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 

@@ -129,7 +129,8 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
     const struct attention_shape shape = {.heads = model->config.heads,
                                           .head_size = size / model->config.heads,
                                           .ld_qkv = 3 * size,
-                                          .ld_context = size};
+                                          .ld_context = size,
+                                          .i16 = layer->qkv.int8};
     linear_apply(&layer->qkv, s->x, tokens, s->wide, s->linear_scratch);
     spent(s, STAGE_QKV);
     for (size_t i = 0; i < batch->texts; i++) {

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of i16.h over the vector operations of an instruction set; included after the
+ * templates of rows, products and packing. */
+
+ALWAYS_INLINE size_t lanes_left(size_t n) {
+    return n < VF_LANES ? n : VF_LANES;
+}
+
+static float i16_largest(const float *x, size_t ldx, size_t m, size_t k) {
+    vf most[RANGE_VECTORS];
+    UNROLL
+    for (int v = 0; v < RANGE_VECTORS; v++)
+        most[v] = vf_set1(0);
+    for (size_t row = 0; row < m; row++, x += ldx) {
+        size_t i = 0;
+        for (; i + RANGE_VECTORS * VF_LANES <= k; i += RANGE_VECTORS * VF_LANES) {
+            UNROLL
+            for (int v = 0; v < RANGE_VECTORS; v++)
+                most[v] = vf_max(most[v], vf_abs(vf_load(x + i + v * VF_LANES)));
+        }
+        for (; i < k; i += VF_LANES)
+            most[0] = vf_max(most[0], vf_abs(vf_load_n(x + i, lanes_left(k - i))));
+    }
+    return largest_of(most);
+}
+
+static void i16_quantise(const float *x, size_t ldx, size_t m, size_t k, float by, int32_t *pairs,
+                         size_t ldp) {
+    const vf factor = vf_set1(by);
+    for (size_t row = 0; row < m; row++, x += ldx, pairs += ldp) {
+        int16_t *to = (int16_t *)(void *)pairs;
+        size_t i = 0;
+        for (; i + 2 * VF_LANES <= k; i += 2 * VF_LANES)
+            vi_store_i16_2(to + i, vi_round(vf_mul(vf_load(x + i), factor)),
+                           vi_round(vf_mul(vf_load(x + i + VF_LANES), factor)));
+        for (; i < k; i += VF_LANES)
+            vi_store_i16(to + i, vi_round(vf_mul(vf_load_n(x + i, lanes_left(k - i)), factor)));
+    }
+}
+
+/* Row i of a and of b: numbers that are neighbours along k. */
+ALWAYS_INLINE vi i16_pair(vf a, vf b, vf factor) {
+    return vi_pair(vi_round(vf_mul(a, factor)), vi_round(vf_mul(b, factor)));
+}
+
+/* As pack_square, in pairs. */
+ALWAYS_INLINE void i16_pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
+                                   vf factor, int32_t *packed) {
+    vf square[VF_LANES];
+    UNROLL
+    for (int i = 0; i < VF_LANES; i++)
+        square[i] = (size_t)i < rows ? vf_load_n(w + (size_t)i * ldw, columns) : vf_set1(0);
+    transpose(square);
+    UNROLL
+    for (int i = 0; i < VF_LANES; i += 2)
+        if ((size_t)i < columns)
+            vi_store(packed + (size_t)i / 2 * F32_PANEL,
+                     i16_pair(square[i], square[i + 1], factor));
+}
+
+static void i16_pack(const float *w, size_t ldw, size_t n, size_t k, float by, int32_t *packed) {
+    const vf factor = vf_set1(by);
+    for (size_t first = 0; first < n; first += F32_PANEL, packed += F32_PANEL * i16_pairs(k))
+        for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
+            const size_t row = first + v, rows = row < n ? n - row : 0;
+            const float *from = rows ? w + row * ldw : w;
+            size_t c = 0;
+            for (; c + VF_LANES <= k && rows >= VF_LANES; c += VF_LANES)
+                i16_pack_square(from + c, ldw, VF_LANES, VF_LANES, factor,
+                                packed + c / 2 * F32_PANEL + v);
+            for (; c < k; c += VF_LANES)
+                i16_pack_square(from + c, ldw, rows, k - c < VF_LANES ? k - c : VF_LANES, factor,
+                                packed + c / 2 * F32_PANEL + v);
+        }
+}
+
+/* As pack_columns, two rows at a time. */
+static void i16_pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float by,
+                                int32_t *packed) {
+    const vf factor = vf_set1(by), nothing = vf_set1(0);
+    for (size_t first = 0; first < n; first += F32_PANEL)
+        for (size_t c = 0; c < k; c += 2, packed += F32_PANEL) {
+            const float *from = wt + c * ldw + first;
+            UNROLL
+            for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
+                const size_t left = n - first > v ? n - first - v : 0;
+                const size_t lanes = left < VF_LANES ? left : VF_LANES;
+                const vf a = lanes ? vf_load_n(from + v, lanes) : nothing;
+                const vf b = lanes && c + 1 < k ? vf_load_n(from + ldw + v, lanes) : nothing;
+                vi_store(packed + v, i16_pair(a, b, factor));
+            }
+        }
+}
+
+static void i16_gemm(const int32_t *x, size_t ldx, const int32_t *w, const float *scale, float *y,
+                     size_t ldy, size_t m, size_t n, size_t k) {
+    word_product((struct word_tile){.x = (const float *)(const void *)x,
+                                    .ldx = ldx,
+                                    .w = (const float *)(const void *)w,
+                                    .row_scale = scale,
+                                    .y = y,
+                                    .ldy = ldy,
+                                    .k = i16_pairs(k)},
+                 m, n, 1);
+}
+
+/* 2^((x - top) by + shift), for the shift a power of two up to 2^15. */
+ALWAYS_INLINE vf i16_power(vf x, vf top, vf by, vf shift, const float *terms) {
+    return exp2_of(vf_fma(vf_sub(x, top), by, shift), terms);
+}
+
+static float i16_softmax_row(float *x, size_t n, float scale, vf shift) {
+    const float *terms = vf_table(exp2_terms);
+    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(row_max(x, n));
+    int16_t *to = (int16_t *)(void *)x; /* what is written has been read before */
+    vi sum = vi_set1(0);
+    size_t i = 0;
+    for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
+        const vi a = vi_round(i16_power(vf_load(x + i), top, by, shift, terms));
+        const vi b = vi_round(i16_power(vf_load(x + i + VF_LANES), top, by, shift, terms));
+        vi_store_i16_2(to + i, a, b);
+        sum = vi_add(sum, vi_add(a, b));
+    }
+    for (; i < n; i += VF_LANES) {
+        const size_t lanes = lanes_left(n - i);
+        const vf power = i16_power(vf_load_n(x + i, lanes), top, by, shift, terms);
+        const vi rounded = vi_round(vf_first(power, lanes, vf_set1(0)));
+        vi_store_i16(to + i, rounded);
+        sum = vi_add(sum, rounded);
+    }
+    return vf_sum(vf_of_vi(sum));
+}
+
+static void i16_softmax(float *x, size_t ld, size_t m, size_t n, float scale, float most,
+                        float *sums) {
+    const vf shift = vf_set1(log2f(most));
+    for (size_t row = 0; row < m; row++)
+        sums[row] = i16_softmax_row(x + row * ld, n, scale, shift);
+}
+
+static const struct i16_kernels i16 = {.largest = i16_largest,
+                                       .quantise = i16_quantise,
+                                       .pack = i16_pack,
+                                       .pack_transposed = i16_pack_transposed,
+                                       .gemm = i16_gemm,
+                                       .softmax = i16_softmax};
