@@ -7,7 +7,7 @@
  *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
  *   vf_first(x,n,y) the first n lanes of x, then those of y
  *   vf_zip          a0 b0 a1 b1 ..., in two vectors
- *   vi_round        to the nearest whole number, ties to even
+ *   vi_round        to the nearest whole number, ties to even; magnitudes below 2^22
  *   vi_bits         the bits of floats
  *   vf_scale2(x,n)  x 2^n for exponents that stay normal; of n only the low 9 bits count
  *   vi_store_u8     each lane clamped to 0..255, VF_LANES bytes

@@ -115,12 +115,13 @@ ALWAYS_INLINE float vf_least(vf x) {
     return wasm_f32x4_extract_lane(vf_min(pairs, swap_neighbours(pairs)), 0);
 }
 
+/* Added, the rounder leaves the whole number in the low bits. Hidden from the compiler for the same
+ * reason as vf_table. */
 ALWAYS_INLINE vi vi_round(vf x) {
-#ifdef VECTOR_RELAXED
-    return wasm_i32x4_relaxed_trunc_f32x4(wasm_f32x4_nearest(x));
-#else
-    return wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(x));
-#endif
+    float rounder = 12582912.0f;
+    __asm__("" : "+r"(rounder));
+    const vf by = wasm_f32x4_splat(rounder);
+    return wasm_i32x4_sub(wasm_f32x4_add(x, by), by);
 }
 
 ALWAYS_INLINE vf vf_of_vi(vi x) {
