@@ -146,7 +146,7 @@ WISP_API void wisp_model_close(wisp_model *model);
 
 typedef struct wisp_model_info {
     const char *name;         /* general.name, or "" */
-    const char *architecture; /* "bert" */
+    const char *architecture; /* "bert" or "nomic-bert" */
     const char *compute;      /* "f32" or "int8": what AUTO became */
     const char *kernels;      /* the kernel set in use */
     const char *predictor;    /* "dense", "exact" or "lowrank": what AUTO became */

@@ -34,7 +34,7 @@ static size_t neuron_at(const wisp_model *model, size_t place) {
 static void reference_layer(const wisp_model *model, const bool *computed, const float *x,
                             double *y) {
     const struct sparse_ffn *f = &model->bert.layer[0].sparse;
-    const bool relu = model->bert.config.relu;
+    const bool relu = model->bert.config.activation == ACTIVATION_RELU;
     float *up = layer_floats(model, "blk.0.ffn_up.weight", f->wide, f->hidden);
     float *up_bias = layer_floats(model, "blk.0.ffn_up.bias", 1, f->wide);
     float *down = layer_floats(model, "blk.0.ffn_down.weight", f->hidden, f->wide);

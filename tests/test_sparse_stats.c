@@ -95,7 +95,7 @@ static void recall_counts_what_is_needed(void **state) {
         wisp_model_close(exact);
         assert_int_equal(none.needed, all.needed);
         assert_int_equal(none.found, 0);
-        if (model->bert.config.relu)
+        if (model->bert.config.activation == ACTIVATION_RELU)
             assert_true(fabs(share - (double)count_positive(model, x, ROWS) / quads) < 0.02);
         else
             assert_true(share > 0.17 && share <= 0.2);

@@ -57,7 +57,7 @@ static wisp_status open_sample(const struct calibration *c, size_t l, struct lay
     s->kernels = c->model->bert.kernels;
     s->hidden = config->hidden_size;
     s->wide = config->intermediate_size;
-    s->relu = config->relu;
+    s->relu = config->activation == ACTIVATION_RELU;
     s->stopped = c->options->cancelled;
     s->context = c->options->context;
     TRY(read_weights(c->model, l, "ffn_up.weight", s->wide, s->hidden, &s->up, error));
@@ -191,7 +191,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                 .rank = c->options->rank,
                                 .shares = shares,
                                 .share = 1 - c->options->sparsity,
-                                .relu = c->model->bert.config.relu};
+                                .relu = c->model->bert.config.activation == ACTIVATION_RELU};
     TRY(collect_inputs(c->model, c->team, c->options, texts, n, c->samples, error));
     for (size_t l = 0; l < c->layers; l++)
         TRY(open_sample(c, l, &c->samples[l], error));
@@ -238,8 +238,11 @@ static uint32_t most_rank(const wisp_model *model) {
     return limit < MOST_RANK ? limit : MOST_RANK;
 }
 
-static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
-                                 wisp_error *error) {
+static wisp_status check_options(const wisp_calibrate_options *o, const wisp_model *model,
+                                 uint32_t most, wisp_error *error) {
+    if (model->bert.config.activation == ACTIVATION_GATED_SILU)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "ffn_gate",
+                    "models with gated feed-forward layers cannot be calibrated");
     if (o->rank > most)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u, where this model allows 1 to %u",
                     o->rank, most);
@@ -263,7 +266,7 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
         o.sparsity = default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
-    wisp_status status = check_options(&o, most, error);
+    wisp_status status = check_options(&o, model, most, error);
     if (status == WISP_OK)
         status = run(&o, model, input, output, texts, n, error);
     wisp_model_close(model);

@@ -32,13 +32,17 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct kerne
 
 /* exact and lowrank exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
-                                    const struct kernels *kernels, bool relu, wisp_error *error) {
+                                    const struct kernels *kernels, enum activation activation,
+                                    wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = best_predictor(model, kernels, relu);
+        model->predictor = best_predictor(model, kernels, activation == ACTIVATION_RELU);
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
+    if (activation == ACTIVATION_GATED_SILU)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "sparse layers are not gated, and this model's are");
     if (options->compute == WISP_COMPUTE_F32)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");
@@ -50,12 +54,11 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
 }
 
 static wisp_status load_bert(wisp_model *model, const wisp_model_options *options,
-                             const struct kernels *kernels, wisp_error *error) {
-    struct bert_config config;
-    TRY(bert_read_config(&model->dir, &config, error));
-    TRY(sparse_read_plan(&model->dir, config.layers, config.intermediate_size, &model->plan,
+                             const struct bert_config *config, const struct kernels *kernels,
+                             wisp_error *error) {
+    TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
                          error));
-    TRY(choose_predictor(model, options, kernels, config.relu, error));
+    TRY(choose_predictor(model, options, kernels, config->activation, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
     return bert_load(&model->bert, &model->dir, kernels, model->int8, sparse ? &model->plan : NULL,
                      error);
@@ -96,23 +99,14 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     return WISP_OK;
 }
 
-static wisp_status check_architecture(const struct directory *dir, wisp_error *error) {
-    static const char key[] = "general.architecture";
-    const char *architecture = NULL;
-    TRY(metadata_text(dir, key, &architecture, error));
-    if (strcmp(architecture, "bert") != 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
-                    "models of architecture %.64s are not supported, only bert", architecture);
-    return WISP_OK;
-}
-
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
-    TRY(check_architecture(&model->dir, error));
+    struct bert_config config; /* read first: of another architecture nothing else can be said */
+    TRY(bert_read_config(&model->dir, &config, error));
     TRY(choose_kernels(options->kernels, &kernels, error));
     TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     model->int8 = wants_int8(&model->dir, options->compute);
-    TRY(load_bert(model, options, kernels, error));
+    TRY(load_bert(model, options, &config, kernels, error));
     const uint32_t words = tokenizer_vocabulary_size(model->tokenizer);
     if (words > model->bert.config.vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
@@ -190,7 +184,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
-        .architecture = "bert",
+        .architecture = config->architecture,
         .compute = model->int8 ? "int8" : "f32",
         .kernels = model->bert.kernels->name,
         .predictor = predictor_names[model->predictor],

@@ -117,6 +117,8 @@ wisp_status metadata_u32(const struct directory *dir, const char *key, uint32_t 
                          wisp_error *error);
 wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
                             wisp_error *error);
+wisp_status metadata_f32(const struct directory *dir, const char *key, float *value,
+                         wisp_error *error);
 wisp_status metadata_f32_or(const struct directory *dir, const char *key, float *value,
                             wisp_error *error);
 wisp_status metadata_bool_or(const struct directory *dir, const char *key, bool *value,

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How Hugging Face's BertModel names things, in GGUF's terms (those of llama.cpp's converter). */
+ * The encoders that a Hugging Face folder can hold. */
 #ifndef WISP_FORMATS_HF_BERT_H
 #define WISP_FORMATS_HF_BERT_H
 
-#include "formats/directory.h"
-#include "formats/json.h"
+#include "formats/hf_encoder.h"
 
-/* config.json into general.* and bert.* metadata. `file` is its path, for errors. */
-wisp_status hf_bert_read_config(struct directory *dir, const struct json *root, const char *file,
-                                wisp_error *error);
+extern const struct hf_encoder hf_bert;
 
-/* Gives every tensor its GGUF name and drops the pooler and the training heads, which an embedding
- * does not use. A tensor that is neither known nor droppable is an error: what it would do to the
- * result is not known. */
-wisp_status hf_bert_rename_tensors(struct directory *dir, wisp_error *error);
+/* Nomic's, whose config.json has names of GPT-2's, and the same as transformers spells them. */
+extern const struct hf_encoder hf_nomic_bert;
 
 #endif

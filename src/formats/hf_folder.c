@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "formats/hf_bert.h"
+#include "formats/hf_encoder.h"
 #include "formats/safetensors.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
@@ -97,8 +97,8 @@ static wisp_status read_weights(struct directory *dir, const char *folder, wisp_
 /* ---- sentence-transformers files ------------------------------------------------------------ */
 
 static wisp_status read_pooling(struct directory *dir, const char *folder, const char *path,
-                                wisp_error *error) {
-    /* Names of sentence-transformers' flags, and llama.cpp's numbers for bert.pooling_type. */
+                                uint32_t *type, wisp_error *error) {
+    /* Names of sentence-transformers' flags, and llama.cpp's numbers for the key pooling_type. */
     static const struct {
         const char *flag, *mode;
         uint32_t type;
@@ -112,19 +112,20 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
     const struct json *config;
     snprintf(file, sizeof file, "%s/config.json", path);
     TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config, error));
-    uint32_t type = 0, chosen = 0;
+    uint32_t chosen = 0;
+    *type = 0;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (json_is(json_get(config, modes[i].flag), JSON_TRUE) ||
             json_equals(json_get(config, "pooling_mode"), modes[i].mode)) {
-            type = modes[i].type;
+            *type = modes[i].type;
             chosen++;
         }
-    if (chosen != 1 || type == 0)
+    if (chosen != 1 || *type == 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, file), "pooling_mode",
                     "only mean pooling or cls pooling is supported, and one of them must be on");
     if (json_is(json_get(config, "include_prompt"), JSON_FALSE))
-        TRY(directory_put_bool(dir, "wisp.pool_prompt", false, error));
-    return directory_put_u32(dir, "bert.pooling_type", type, error);
+        return directory_put_bool(dir, "wisp.pool_prompt", false, error);
+    return WISP_OK;
 }
 
 static const char *last_part(const char *dotted) {
@@ -136,7 +137,8 @@ static const char *last_part(const char *dotted) {
  */
 struct modules {
     const char *transformer; /* the folder of the model proper, "" for the same one */
-    bool pooled, normalized;
+    uint32_t pooling;        /* 0 until it is known */
+    bool normalized;
 };
 
 static wisp_status read_module(struct directory *dir, const char *folder, const struct json *module,
@@ -151,30 +153,30 @@ static wisp_status read_module(struct directory *dir, const char *folder, const 
         found->transformer = path->text;
         return WISP_OK;
     }
-    if (strcmp(name, "Pooling") == 0) {
-        found->pooled = true;
-        return read_pooling(dir, folder, path->text, error);
-    }
+    char full[PATH_BYTES];
+    if (strcmp(name, "Pooling") == 0 && found->pooling > 0)
+        return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, "modules.json"), "type",
+                    "a second pooling is not supported");
+    if (strcmp(name, "Pooling") == 0)
+        return read_pooling(dir, folder, path->text, &found->pooling, error);
     if (strcmp(name, "Normalize") == 0) {
         found->normalized = true;
         return WISP_OK;
     }
-    char full[PATH_BYTES];
     return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, "modules.json"), "type",
                 "modules of type %.64s are not supported", type->text);
 }
 
-static wisp_status read_modules(struct directory *dir, const char *folder, const char **transformer,
+static wisp_status read_modules(struct directory *dir, const char *folder, struct modules *found,
                                 wisp_error *error) {
     const struct json *modules;
-    struct modules found = {.transformer = ""};
+    *found = (struct modules){.transformer = ""};
     TRY(hf_read_json(dir, folder, "modules.json", false, JSON_ARRAY, &modules, error));
     for (const struct json *m = modules ? modules->first : NULL; m; m = m->next)
-        TRY(read_module(dir, folder, m, &found, error));
-    if (!found.pooled)
-        TRY(directory_put_u32(dir, "bert.pooling_type", 1, error));
-    *transformer = found.transformer;
-    return directory_put_bool(dir, "wisp.normalize", found.normalized, error);
+        TRY(read_module(dir, folder, m, found, error));
+    if (found->pooling == 0)
+        found->pooling = 1;
+    return directory_put_bool(dir, "wisp.normalize", found->normalized, error);
 }
 
 /* sentence-transformers before version 6 keeps the limit here, later ones with the tokenizer, whose
@@ -224,17 +226,17 @@ static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-static wisp_status read_config(struct directory *dir, const char *folder, wisp_error *error) {
-    char full[PATH_BYTES];
-    const char *file = path_of(full, folder, "config.json");
-    const struct json *config;
-    TRY(hf_read_json(dir, folder, "config.json", true, JSON_OBJECT, &config, error));
-    const struct json *type = json_get(config, "model_type");
-    if (!json_equals(type, "bert"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, file, "model_type",
-                    "models of type %.32s are not supported, only bert",
-                    json_is(type, JSON_STRING) ? type->text : "(none)");
-    return hf_bert_read_config(dir, config, file, error);
+static wisp_status read_config(struct directory *dir, const char *folder, uint32_t pooling,
+                               const struct hf_encoder **encoder, wisp_error *error) {
+    char full[PATH_BYTES], key[NAME_BYTES];
+    struct hf_config config = {.file = path_of(full, folder, "config.json")};
+    TRY(hf_read_json(dir, folder, "config.json", true, JSON_OBJECT, &config.root, error));
+    TRY(hf_encoder_find(&config, encoder, error));
+    const char *architecture = (*encoder)->architecture;
+    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(architecture), error));
+    TRY((*encoder)->read_config(dir, &config, error));
+    snprintf(key, sizeof key, "%s.pooling_type", architecture);
+    return directory_put_u32(dir, key, pooling, error);
 }
 
 static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {
@@ -251,22 +253,23 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
     char inner[PATH_BYTES];
     bool lowercase_first;
-    const char *transformer = "";
+    struct modules modules;
+    const struct hf_encoder *encoder;
     const char *proper = folder; /* where the model itself is */
     dir->file = arena_copy_text(&dir->arena, folder, strlen(folder));
     if (!dir->file)
         return fail_memory(error, strlen(folder));
     TRY(put_name(dir, folder, error));
-    TRY(read_modules(dir, folder, &transformer, error));
+    TRY(read_modules(dir, folder, &modules, error));
     TRY(read_prompts(dir, folder, error));
-    if (*transformer) {
-        TRY(file_join(folder, transformer, inner, sizeof inner, error));
+    if (*modules.transformer) {
+        TRY(file_join(folder, modules.transformer, inner, sizeof inner, error));
         proper = inner;
     }
     TRY(read_limits(dir, proper, &lowercase_first, error));
-    TRY(read_config(dir, proper, error));
+    TRY(read_config(dir, proper, modules.pooling, &encoder, error));
     TRY(hf_read_tokenizer(dir, proper, lowercase_first, error));
     TRY(read_weights(dir, proper, error));
-    TRY(hf_bert_rename_tensors(dir, error));
+    TRY(hf_encoder_rename_tensors(dir, encoder, error));
     return directory_finish(dir, error);
 }

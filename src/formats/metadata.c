@@ -126,6 +126,13 @@ wisp_status metadata_f32_or(const struct directory *dir, const char *key, float 
     return WISP_OK;
 }
 
+wisp_status metadata_f32(const struct directory *dir, const char *key, float *value,
+                         wisp_error *error) {
+    if (!directory_find_metadata(dir, key))
+        return missing(dir, key, error);
+    return metadata_f32_or(dir, key, value, error);
+}
+
 wisp_status metadata_bool_or(const struct directory *dir, const char *key, bool *value,
                              wisp_error *error) {
     const struct metadata *entry = directory_find_metadata(dir, key);

@@ -86,6 +86,27 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     return status;
 }
 
+static wisp_status read_bias(const struct linear_source *source, const char *name, float *bias,
+                             wisp_error *error) {
+    float *values = NULL;
+    const wisp_status status =
+        directory_load_floats(source->dir, name, 1, source->n, &values, error);
+    for (size_t j = 0; j < source->n && status == WISP_OK; j++)
+        bias[j] = values[source->order ? (size_t)source->order[j] : j];
+    memory_free(values);
+    return status;
+}
+
+/* Where the model is to have none. */
+static wisp_status leave_bias(const struct linear_source *source, const char *name, float *bias,
+                              wisp_error *error) {
+    if (directory_find_tensor(source->dir, name))
+        return fail(error, WISP_ERROR_UNSUPPORTED, source->dir->file, name,
+                    "a bias, which models of this architecture do not have");
+    memset(bias, 0, source->n * sizeof *bias);
+    return WISP_OK;
+}
+
 static wisp_status load_bias(struct linear *layer, const struct linear_source *source,
                              wisp_error *error) {
     const size_t n = source->n;
@@ -95,13 +116,8 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
     layer->bytes += layer->n * sizeof(float);
     for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
-        float *part = NULL;
         snprintf(name, sizeof name, "%s.bias", source->names[i]);
-        const wisp_status status = directory_load_floats(source->dir, name, 1, n, &part, error);
-        for (size_t j = 0; j < n && status == WISP_OK; j++)
-            layer->bias[i * n + j] = part[source->order ? (size_t)source->order[j] : j];
-        memory_free(part);
-        TRY(status);
+        TRY((source->unbiased ? leave_bias : read_bias)(source, name, layer->bias + i * n, error));
     }
     return WISP_OK;
 }

@@ -22,6 +22,7 @@ struct linear {
 struct linear_source {
     const struct directory *dir;
     const char *const *names; /* [parts], without ".weight" and ".bias": both must be there */
+    bool unbiased;            /* a bias must not be there, and is 0 */
     size_t parts, n, k;
     const int32_t *order; /* [n]: output i of a part is row order[i] of its tensor; NULL: row i */
 };

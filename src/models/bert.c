@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/full.h"
+#include "attention/rotary.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -13,8 +14,9 @@
 struct state {
     float *x;       /* [tokens, hidden_size]: the hidden states */
     float *y;       /* [tokens, hidden_size]: what a block adds to them */
-    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size)] */
+    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size, twice that if gated)] */
     float *context; /* [tokens, hidden_size]: attention's result */
+    float *rotary;  /* [longest text, size of a head]; nothing without rotary positions */
     void *linear_scratch;
     void *attention_scratch;
     struct trace *trace;
@@ -30,8 +32,17 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+static bool is_gated(const struct bert_config *c) {
+    return c->activation == ACTIVATION_GATED_SILU;
+}
+
 static size_t wide_size(const struct bert_config *c) {
-    return larger(3 * (size_t)c->hidden_size, c->intermediate_size);
+    const size_t inner = (size_t)c->intermediate_size * (is_gated(c) ? 2 : 1);
+    return larger(3 * (size_t)c->hidden_size, inner);
+}
+
+static size_t rotary_bytes(const struct bert_config *c, size_t longest) {
+    return c->rotary ? longest * (c->hidden_size / c->heads) * sizeof(float) : 0;
 }
 
 static size_t scratch_size(const struct bert_config *c) {
@@ -44,7 +55,7 @@ static bool is_addressable(const struct bert *model, uint64_t tokens, uint64_t l
     const struct bert_config *c = &model->config;
     const uint64_t panel = model->kernels->f32_panel, head = c->hidden_size / c->heads;
     const uint64_t per_token = 3 * (uint64_t)c->hidden_size + wide_size(c) + scratch_size(c) + 3;
-    const uint64_t attention = (longest + panel) * (2 * (head + panel) + 32);
+    const uint64_t attention = (longest + panel) * (3 * head + 2 * panel + 32);
     return (tokens + 16) * per_token + attention < SIZE_MAX / (2 * sizeof(float));
 }
 
@@ -64,7 +75,8 @@ bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longes
         return false;
     const size_t states = round_up(tokens * c->hidden_size * sizeof(float), MEMORY_ALIGNMENT);
     const size_t wide = round_up(tokens * wide_size(c) * sizeof(float), MEMORY_ALIGNMENT);
-    *bytes = 3 * states + wide + block_scratch_bytes(model, tokens) +
+    *bytes = 3 * states + wide + round_up(rotary_bytes(c, longest), MEMORY_ALIGNMENT) +
+             block_scratch_bytes(model, tokens) +
              round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
                       MEMORY_ALIGNMENT);
     return true;
@@ -87,6 +99,9 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     s.y = workspace_take(space, states);
     s.context = workspace_take(space, states);
     s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
+    s.rotary = workspace_take(space, rotary_bytes(c, longest));
+    if (c->rotary)
+        rotary_fill(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
     s.linear_scratch = workspace_take(space, block_scratch_bytes(model, tokens));
     s.attention_scratch = workspace_take(
         space, attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads));
@@ -103,6 +118,12 @@ static wisp_status token_row(const struct bert *model, int32_t id, void *buffer,
     return WISP_OK;
 }
 
+/* What is added to a token's embedding for its position and for being of type 0. */
+static const float *position_row(const struct bert *model, size_t position) {
+    const size_t row = model->config.rotary ? 0 : position;
+    return model->position_embedding + row * model->config.hidden_size;
+}
+
 /* x = layer_norm(token embedding + position embedding + token type 0) */
 static wisp_status embed_tokens(const struct bert *model, const struct bert_batch *batch,
                                 const struct state *s, wisp_error *error) {
@@ -113,13 +134,20 @@ static wisp_status embed_tokens(const struct bert *model, const struct bert_batc
             const void *row;
             TRY(token_row(model, batch->ids[t], s->wide, &row, error));
             model->token_embedding->format->dequantise(row, size, s->x + t * size);
-            memcpy(positions + t * size, model->position_embedding + (t - batch->starts[i]) * size,
+            memcpy(positions + t * size, position_row(model, t - batch->starts[i]),
                    size * sizeof(float));
         }
     model->kernels->layer_norm(s->x, positions, model->embedding_norm.weight,
                                model->embedding_norm.bias, model->config.layer_norm_epsilon,
                                batch->starts[batch->texts], size);
     return WISP_OK;
+}
+
+/* The queries and keys of one text [tokens, 3 hidden_size], where positions are rotary. */
+static void turn(const struct bert_config *c, const struct state *s, float *q, size_t tokens) {
+    if (c->rotary) /* keys follow queries as further heads */
+        rotary_apply(s->rotary, tokens, 2 * (size_t)c->heads, c->hidden_size / c->heads, q,
+                     3 * (size_t)c->hidden_size);
 }
 
 /* y = W_o attention(W_qkv x) */
@@ -134,28 +162,39 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
     linear_apply(&layer->qkv, s->x, tokens, s->wide, s->linear_scratch);
     spent(s, STAGE_QKV);
     for (size_t i = 0; i < batch->texts; i++) {
-        const size_t start = batch->starts[i];
-        const float *q = s->wide + start * 3 * size;
+        const size_t start = batch->starts[i], length = batch->starts[i + 1] - start;
+        float *q = s->wide + start * 3 * size;
+        turn(&model->config, s, q, length);
         attention_full(model->kernels, &shape, q, q + size, q + 2 * size, s->context + start * size,
-                       batch->starts[i + 1] - start, s->attention_scratch);
+                       length, s->attention_scratch);
     }
     spent(s, STAGE_ATTENTION);
     linear_apply(&layer->output, s->context, tokens, s->y, s->linear_scratch);
     spent(s, STAGE_ATTENTION_OUTPUT);
 }
 
-/* y = W_down activation(W_up x) */
+/* y = W_down activation(W_up x), or where that is gated W_down (silu(W_gate x) * W_up x) */
 static void dense_feed_forward(const struct bert *model, const struct bert_layer *layer,
                                size_t tokens, const struct state *s) {
     const size_t values = tokens * model->config.intermediate_size;
-    linear_apply(&layer->up, s->x, tokens, s->wide, s->linear_scratch);
+    float *inner = s->wide;
+    linear_apply(&layer->up, s->x, tokens, inner, s->linear_scratch);
+    if (is_gated(&model->config))
+        linear_apply(&layer->gate, s->x, tokens, inner + values, s->linear_scratch);
     spent(s, STAGE_FFN_UP);
-    if (model->config.relu)
-        model->kernels->relu(s->wide, values);
-    else
-        model->kernels->gelu(s->wide, values);
+    switch (model->config.activation) {
+    case ACTIVATION_GELU:
+        model->kernels->gelu(inner, values);
+        break;
+    case ACTIVATION_RELU:
+        model->kernels->relu(inner, values);
+        break;
+    case ACTIVATION_GATED_SILU:
+        model->kernels->silu_mul(inner + values, inner, values);
+        inner += values;
+    }
     spent(s, STAGE_ACTIVATION);
-    linear_apply(&layer->down, s->wide, tokens, s->y, s->linear_scratch);
+    linear_apply(&layer->down, inner, tokens, s->y, s->linear_scratch);
     spent(s, STAGE_FFN_DOWN);
 }
 

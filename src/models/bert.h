@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The BERT encoder with pooling: MiniLM, BGE, GTE, E5 and their like.
- * Source: Devlin et al., BERT (2018); pooling as in sentence-transformers. */
+ * The BERT encoder with pooling: MiniLM, BGE, GTE, E5 and their like, and nomic-bert, whose
+ * positions are rotary and whose feed-forward layers are gated.
+ * Sources: Devlin et al., BERT (2018); Nussbaum et al., Nomic Embed (2024); pooling as in
+ * sentence-transformers. */
 #ifndef WISP_MODELS_BERT_H
 #define WISP_MODELS_BERT_H
 
 #include "base/trace.h"
+#include "kernels/activation.h"
 #include "layers/linear.h"
 #include "sparse/ffn.h"
 
 enum bert_pooling { BERT_POOL_MEAN = 1, BERT_POOL_CLS = 2 };
 
 struct bert_config {
+    const char *architecture; /* "bert" or "nomic-bert": the prefix of its keys */
     uint32_t hidden_size, intermediate_size, layers, heads, vocabulary_size;
     uint32_t max_positions, token_types;
     float layer_norm_epsilon;
-    bool relu; /* else GELU */
+    enum activation activation;
+    bool rotary;       /* positions turn queries and keys; else each has an embedding */
+    float rotary_base; /* see attention/rotary.h */
+    bool fused_qkv;    /* one tensor rather than three */
+    bool unbiased;     /* dense layers */
     enum bert_pooling pooling;
     bool normalize;
 };
@@ -27,9 +35,10 @@ struct bert_layer {
     struct linear qkv;    /* hidden_size to 3 hidden_size */
     struct linear output; /* hidden_size to hidden_size */
     struct norm attention_norm;
-    struct linear up;   /* hidden_size to intermediate_size; empty where the model is sparse */
-    struct linear down; /* and back */
-    struct sparse_ffn sparse; /* both in one; empty where the model is dense */
+    struct linear gate;       /* hidden_size to intermediate_size; empty where nothing is gated */
+    struct linear up;         /* likewise; empty where the model is sparse, as gate and down are */
+    struct linear down;       /* and back */
+    struct sparse_ffn sparse; /* all in one; empty where the model is dense */
     struct norm output_norm;
 };
 
@@ -40,7 +49,8 @@ struct bert {
     const struct tensor *token_embedding; /* [vocabulary_size, hidden_size], as in the file */
     const void *token_rows;               /* its bytes; NULL: read from `dir` as needed */
     void *owned_token_rows;               /* the same where they are a copy, else NULL */
-    float *position_embedding; /* [max_positions, hidden_size], with token type 0 added */
+    float *position_embedding; /* [max_positions, hidden_size], with token type 0 added; with rotary
+                                  positions that alone, [hidden_size] */
     struct norm embedding_norm;
     struct bert_layer *layer; /* [layers] */
     bool sparse;              /* feed-forward layers */

@@ -20,7 +20,7 @@ static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t s
             sum += ((const unsigned char *)bytes)[b];
         (void)*(volatile uint32_t *)&sum;
     }
-    TRY(hf_bert_rename_tensors(dir, error));
+    TRY(hf_encoder_rename_tensors(dir, size % 2 ? &hf_bert : &hf_nomic_bert, error));
     return directory_finish(dir, error);
 }
 
