@@ -4,6 +4,7 @@
 #ifndef TESTS_BUILDER_H
 #define TESTS_BUILDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,7 @@ struct gguf {
 struct tiny_shape {
     uint32_t hidden, wide, layers, heads, positions;
     uint32_t type;
+    bool nomic; /* rotary positions, gated layers and no biases: nomic-bert */
 };
 
 /* 8 wide, 2 layers, f32: about 12 KB. */
@@ -65,6 +67,9 @@ extern const struct tiny_shape tiny_shape;
 
 /* 32 wide, so that blocks of 32 fit. */
 extern const struct tiny_shape tiny_shape_q8_0;
+
+/* The same two of nomic-bert. */
+extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 
 /* Releases nothing: a file is made once and released once. */
 void gguf_make(struct gguf *file, const struct tiny_shape *shape);

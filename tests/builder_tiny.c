@@ -45,27 +45,33 @@ static void visit(const struct visitor *v, const char *name, uint64_t dim0, uint
 
 static void visit_layer(const struct tiny_shape *shape, const struct visitor *v, uint32_t layer) {
     const uint64_t h = shape->hidden, wide = shape->wide;
+    enum { BOTH, BERT, NOMIC };
     const struct {
         const char *name;
         uint64_t dim0, dim1;
-    } tensors[] = {{"attn_q.weight", h, h},
-                   {"attn_q.bias", h, 1},
-                   {"attn_k.weight", h, h},
-                   {"attn_k.bias", h, 1},
-                   {"attn_v.weight", h, h},
-                   {"attn_v.bias", h, 1},
-                   {"attn_output.weight", h, h},
-                   {"attn_output.bias", h, 1},
-                   {"attn_output_norm.weight", h, 1},
-                   {"attn_output_norm.bias", h, 1},
-                   {"ffn_up.weight", h, wide},
-                   {"ffn_up.bias", wide, 1},
-                   {"ffn_down.weight", wide, h},
-                   {"ffn_down.bias", h, 1},
-                   {"layer_output_norm.weight", h, 1},
-                   {"layer_output_norm.bias", h, 1}};
+        int of;
+    } tensors[] = {{"attn_q.weight", h, h, BERT},
+                   {"attn_q.bias", h, 1, BERT},
+                   {"attn_k.weight", h, h, BERT},
+                   {"attn_k.bias", h, 1, BERT},
+                   {"attn_v.weight", h, h, BERT},
+                   {"attn_v.bias", h, 1, BERT},
+                   {"attn_qkv.weight", h, 3 * h, NOMIC},
+                   {"attn_output.weight", h, h, BOTH},
+                   {"attn_output.bias", h, 1, BERT},
+                   {"attn_output_norm.weight", h, 1, BOTH},
+                   {"attn_output_norm.bias", h, 1, BOTH},
+                   {"ffn_gate.weight", h, wide, NOMIC},
+                   {"ffn_up.weight", h, wide, BOTH},
+                   {"ffn_up.bias", wide, 1, BERT},
+                   {"ffn_down.weight", wide, h, BOTH},
+                   {"ffn_down.bias", h, 1, BERT},
+                   {"layer_output_norm.weight", h, 1, BOTH},
+                   {"layer_output_norm.bias", h, 1, BOTH}};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         char name[64];
+        if (tensors[i].of == (shape->nomic ? BERT : NOMIC))
+            continue;
         snprintf(name, sizeof name, "blk.%u.%s", layer, tensors[i].name);
         visit(v, name, tensors[i].dim0, tensors[i].dim1);
     }
@@ -76,7 +82,8 @@ void tiny_each_tensor(const struct tiny_shape *shape,
                       void *context) {
     const struct visitor v = {call, context};
     visit(&v, "token_embd.weight", shape->hidden, TINY_TOKENS);
-    visit(&v, "position_embd.weight", shape->hidden, shape->positions);
+    if (!shape->nomic)
+        visit(&v, "position_embd.weight", shape->hidden, shape->positions);
     visit(&v, "token_types.weight", shape->hidden, 2);
     visit(&v, "token_embd_norm.weight", shape->hidden, 1);
     visit(&v, "token_embd_norm.bias", shape->hidden, 1);
@@ -172,7 +179,7 @@ static void make_vocabulary(struct gguf *file) {
     bytes_release(&tokens);
 }
 
-static void make_settings(struct gguf *file) {
+static void make_settings(struct gguf *file, const struct tiny_shape *shape) {
     static const int32_t added[TINY_SPECIAL] = {0, 1, 2, 3, 4};
     static const int32_t flags[TINY_SPECIAL] = {0, 0, 0, 0, 2};
     gguf_set_bool(file, "wisp.tokenizer.clean_text", 1);
@@ -189,24 +196,33 @@ static void make_settings(struct gguf *file) {
     gguf_set_bool(file, "wisp.pool_prompt", 0);
     gguf_set_bool(file, "wisp.normalize", 1);
     gguf_set_u32(file, "wisp.max_seq_length", 12);
-    gguf_set_text(file, "wisp.hidden_act", "gelu");
+    gguf_set_text(file, "wisp.hidden_act", shape->nomic ? "silu" : "gelu");
+}
+
+/* A key of the architecture. The string is good until the next call. */
+static const char *key_of(const struct tiny_shape *shape, const char *name) {
+    static char key[64];
+    snprintf(key, sizeof key, "%s.%s", shape->nomic ? "nomic-bert" : "bert", name);
+    return key;
 }
 
 void gguf_make(struct gguf *file, const struct tiny_shape *shape) {
     struct making making = {file, shape};
     *file = (struct gguf){.magic = {'G', 'G', 'U', 'F'}, .version = 3, .alignment = 32};
-    gguf_set_text(file, "general.architecture", "bert");
+    gguf_set_text(file, "general.architecture", shape->nomic ? "nomic-bert" : "bert");
     gguf_set_text(file, "general.name", "tiny");
     gguf_set_u32(file, "general.alignment", 32);
-    gguf_set_u32(file, "bert.embedding_length", shape->hidden);
-    gguf_set_u32(file, "bert.feed_forward_length", shape->wide);
-    gguf_set_u32(file, "bert.block_count", shape->layers);
-    gguf_set_u32(file, "bert.attention.head_count", shape->heads);
-    gguf_set_u32(file, "bert.context_length", shape->positions);
-    gguf_set_f32(file, "bert.attention.layer_norm_epsilon", 1e-5f);
-    gguf_set_u32(file, "bert.pooling_type", 1);
+    gguf_set_u32(file, key_of(shape, "embedding_length"), shape->hidden);
+    gguf_set_u32(file, key_of(shape, "feed_forward_length"), shape->wide);
+    gguf_set_u32(file, key_of(shape, "block_count"), shape->layers);
+    gguf_set_u32(file, key_of(shape, "attention.head_count"), shape->heads);
+    gguf_set_u32(file, key_of(shape, "context_length"), shape->positions);
+    gguf_set_f32(file, key_of(shape, "attention.layer_norm_epsilon"), 1e-5f);
+    gguf_set_u32(file, key_of(shape, "pooling_type"), 1);
+    if (shape->nomic)
+        gguf_set_f32(file, key_of(shape, "rope.freq_base"), 1000);
     make_vocabulary(file);
-    make_settings(file);
+    make_settings(file, shape);
     tiny_each_tensor(shape, make_tensor, &making);
     gguf_settle(file);
 }

@@ -25,9 +25,11 @@ static void put_format(struct bytes *out, const char *format, ...) {
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-static const struct {
+struct name_pair {
     const char *gguf, *hf;
-} tensor_names[] = {
+};
+
+static const struct name_pair bert_names[] = {
     {"token_embd_norm.", "embeddings.LayerNorm."},
     {"token_embd.", "embeddings.word_embeddings."},
     {"position_embd.", "embeddings.position_embeddings."},
@@ -40,20 +42,35 @@ static const struct {
     {"ffn_up.", "intermediate.dense."},
     {"ffn_down.", "output.dense."},
     {"layer_output_norm.", "output.LayerNorm."},
+    {NULL, NULL},
 };
 
-static void hf_name(const char *gguf, char *hf, size_t capacity) {
+static const struct name_pair nomic_names[] = {
+    {"token_embd_norm.", "emb_ln."},
+    {"token_embd.", "embeddings.word_embeddings."},
+    {"token_types.", "embeddings.token_type_embeddings."},
+    {"attn_qkv.", "attn.Wqkv."},
+    {"attn_output.", "attn.out_proj."},
+    {"attn_output_norm.", "norm1."},
+    {"ffn_up.", "mlp.fc11."},
+    {"ffn_gate.", "mlp.fc12."},
+    {"ffn_down.", "mlp.fc2."},
+    {"layer_output_norm.", "norm2."},
+    {NULL, NULL},
+};
+
+static void hf_name(const struct tiny_shape *model, const char *gguf, char *hf, size_t capacity) {
     char prefix[32] = "";
     unsigned layer;
     int length = 0;
     if (sscanf(gguf, "blk.%u.%n", &layer, &length) == 1 && length > 0) {
-        snprintf(prefix, sizeof prefix, "encoder.layer.%u.", layer);
+        snprintf(prefix, sizeof prefix, "encoder.layer%s.%u.", model->nomic ? "s" : "", layer);
         gguf += length;
     }
-    for (size_t i = 0; i < sizeof tensor_names / sizeof *tensor_names; i++) {
-        const size_t part = strlen(tensor_names[i].gguf);
-        if (strncmp(gguf, tensor_names[i].gguf, part) == 0) {
-            snprintf(hf, capacity, "%s%s%s", prefix, tensor_names[i].hf, gguf + part);
+    for (const struct name_pair *p = model->nomic ? nomic_names : bert_names; p->gguf; p++) {
+        const size_t part = strlen(p->gguf);
+        if (strncmp(gguf, p->gguf, part) == 0) {
+            snprintf(hf, capacity, "%s%s%s", prefix, p->hf, gguf + part);
             return;
         }
     }
@@ -62,6 +79,7 @@ static void hf_name(const char *gguf, char *hf, size_t capacity) {
 
 /* Tensors [from, to) of the model, in one safetensors file. */
 struct weights {
+    const struct tiny_shape *model;
     size_t from, to, at;
     struct bytes header, data;
 };
@@ -77,7 +95,7 @@ static void put_tensor(void *context, const char *name, uint64_t dim0, uint64_t 
     if (!values)
         abort();
     tiny_values(name, values, n);
-    hf_name(name, hf, sizeof hf);
+    hf_name(weights->model, name, hf, sizeof hf);
     if (dim1 > 1)
         snprintf(shape, sizeof shape, "%u,%u", (unsigned)dim1, (unsigned)dim0);
     else
@@ -98,7 +116,7 @@ void safetensors_put(struct bytes *out, const char *header, size_t length, const
 
 static void make_weights(struct folder *folder, const struct tiny_shape *shape, const char *name,
                          size_t from, size_t to) {
-    struct weights weights = {.from = from, .to = to};
+    struct weights weights = {.model = shape, .from = from, .to = to};
     struct bytes file = {0};
     put_text(&weights.header, "{");
     tiny_each_tensor(shape, put_tensor, &weights);
@@ -175,9 +193,29 @@ static void make_config(struct folder *folder, const struct tiny_shape *shape) {
     bytes_release(&out);
 }
 
+/* As Nomic spells it. */
+static void make_nomic_config(struct folder *folder, const struct tiny_shape *shape) {
+    struct bytes out = {0};
+    put_format(&out,
+               "{\"architectures\":[\"NomicBertModel\"],\"model_type\":\"nomic_bert\","
+               "\"activation_function\":\"swiglu\",\"n_embd\":%u,\"n_inner\":%u,\"n_layer\":%u,",
+               shape->hidden, shape->wide, shape->layers);
+    put_format(&out,
+               "\"n_head\":%u,\"n_positions\":%u,\"type_vocab_size\":2,"
+               "\"layer_norm_epsilon\":1e-05,\"vocab_size\":%d,\"prenorm\":false,"
+               "\"qkv_proj_bias\":false,\"rotary_emb_base\":1000,\"rotary_emb_fraction\":1.0,"
+               "\"rotary_emb_scale_base\":null,\"scale_attn_weights\":true}",
+               shape->heads, shape->positions, TINY_TOKENS);
+    folder_put(folder, "config.json", out.data, out.size);
+    bytes_release(&out);
+}
+
 void folder_make(struct folder *folder, const struct tiny_shape *shape) {
     *folder = (struct folder){0};
-    make_config(folder, shape);
+    if (shape->nomic)
+        make_nomic_config(folder, shape);
+    else
+        make_config(folder, shape);
     make_weights(folder, shape, "model.safetensors", 0, SIZE_MAX);
     make_tokenizer_json(folder);
     make_vocab_txt(folder);

@@ -20,7 +20,7 @@ enum { TEXTS = 40, SIZE = 8, MAX_IDS = 16 };
 /* What operations work with; made once. */
 static struct {
     struct bytes file;
-    char file_path[128], folder_path[128], output_path[128];
+    char file_path[128], folder_path[128], nomic_path[128], output_path[128];
     wisp_model *model;
     wisp_session *session; /* of one test, which works on in it after a failure */
 } world;
@@ -78,6 +78,10 @@ static wisp_status open_file(wisp_error *error) {
 
 static wisp_status open_folder(wisp_error *error) {
     return open_path_and_close(world.folder_path, WISP_COMPUTE_F32, error);
+}
+
+static wisp_status open_nomic(wisp_error *error) {
+    return open_path_and_close(world.nomic_path, WISP_COMPUTE_INT8, error);
 }
 
 static wisp_status open_sessions(uint32_t threads, wisp_error *error) {
@@ -155,6 +159,7 @@ static const struct operation operations[] = {
     {"open a file, from there on", open_file, 0, true},
     {"open a folder", open_folder, 0, false},
     {"open a folder, from there on", open_folder, 0, true},
+    {"open a folder of nomic-bert", open_nomic, 0, false},
     {"open a session", open_session, 0, false},
     {"open a session of three threads", open_session_of_three, 0, false},
     {"open a session of three threads, from there on", open_session_of_three, 0, true},
@@ -247,10 +252,14 @@ static int make_world(void **state) {
     gguf_release(&file);
     snprintf(world.file_path, sizeof world.file_path, "%s", temporary_path("tiny.gguf"));
     snprintf(world.folder_path, sizeof world.folder_path, "%s", temporary_path("model"));
+    snprintf(world.nomic_path, sizeof world.nomic_path, "%s", temporary_path("nomic"));
     snprintf(world.output_path, sizeof world.output_path, "%s", temporary_path("out/x.gguf"));
     write_file(world.file_path, world.file.data, world.file.size);
     folder_make(&folder, &tiny_shape);
     folder_write(&folder, world.folder_path);
+    folder_release(&folder);
+    folder_make(&folder, &tiny_nomic);
+    folder_write(&folder, world.nomic_path);
     folder_release(&folder);
     make_folder(temporary_path("out"));
     return wisp_model_open(world.file_path, NULL, &world.model, NULL) == WISP_OK ? 0 : -1;

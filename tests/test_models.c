@@ -14,7 +14,8 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/cls12", "models/mean-shards", "models/prompted"};
+static const char *const models[] = {"models/cls12", "models/mean-shards", "models/prompted",
+                                     "models/nomic", "models/nomic-respelt"};
 
 /* The largest difference of a case's rows from the golden ones, relative to their length. */
 static double worst_difference(wisp_session *session, const wisp_model *model,

@@ -27,29 +27,33 @@ static void put(const char *target, const char *name, const void *data, size_t s
     fclose(file);
 }
 
-/* Models with as few weights as can be. */
+/* A model with as few weights as can be. */
+static void put_one_gguf(uint32_t type, uint32_t size, bool nomic) {
+    const struct tiny_shape shape = {.hidden = size,
+                                     .wide = size,
+                                     .layers = 1,
+                                     .heads = 1,
+                                     .positions = 4,
+                                     .type = type,
+                                     .nomic = nomic};
+    struct gguf file;
+    struct bytes bytes = {0};
+    char name[16];
+    snprintf(name, sizeof name, "%u%s", (unsigned)type, nomic ? "-nomic" : "");
+    gguf_make(&file, &shape);
+    gguf_write_bytes(&file, &bytes);
+    put("gguf", name, bytes.data, bytes.size);
+    put("convert", name, bytes.data, bytes.size);
+    bytes_release(&bytes);
+    gguf_release(&file);
+}
+
 static void put_gguf(void) {
     enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8, BF16 = 30 };
     static const uint32_t types[] = {F32, F16, Q4_0, Q8_0, BF16};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const uint32_t size = types[i] == Q4_0 || types[i] == Q8_0 ? 32 : 2;
-        const struct tiny_shape shape = {.hidden = size,
-                                         .wide = size,
-                                         .layers = 1,
-                                         .heads = 1,
-                                         .positions = 4,
-                                         .type = types[i]};
-        struct gguf file;
-        struct bytes bytes = {0};
-        char name[8];
-        snprintf(name, sizeof name, "%u", (unsigned)types[i]);
-        gguf_make(&file, &shape);
-        gguf_write_bytes(&file, &bytes);
-        put("gguf", name, bytes.data, bytes.size);
-        put("convert", name, bytes.data, bytes.size);
-        bytes_release(&bytes);
-        gguf_release(&file);
-    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int nomic = 0; nomic < 2; nomic++)
+            put_one_gguf(types[i], types[i] == Q4_0 || types[i] == Q8_0 ? 32 : 2, nomic != 0);
 }
 
 static void put_one_of_folder(int number, const char *file, const struct bytes *content) {
@@ -67,7 +71,12 @@ static void put_one_of_folder(int number, const char *file, const struct bytes *
 
 static void put_folder(void) {
     static const char map[] = "{\"unk_token\":\"[UNK]\",\"cls_token\":{\"content\":\"[CLS]\"}}";
-    struct folder folder, shards;
+    struct folder folder, shards, nomic;
+    folder_make(&nomic, &tiny_nomic);
+    put_one_of_folder(0, "nomic-config.json", folder_file(&nomic, "config.json"));
+    put("safetensors", "nomic", folder_file(&nomic, "model.safetensors")->data,
+        folder_file(&nomic, "model.safetensors")->size);
+    folder_release(&nomic);
     folder_make(&folder, &tiny_shape);
     folder_make(&shards, &tiny_shape);
     folder_shard(&shards, &tiny_shape);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/data/models/: tiny random BERT models as sentence-transformers saves them, with what it makes of texts.
 
-Each differs from all-MiniLM-L6-v2 in the ways that bge-small, gte-tiny and e5-small do, and in sizes that fit no
-vector. Needs torch, transformers, sentence-transformers; the result is committed, so tests need none of them.
+Each differs from all-MiniLM-L6-v2 in the ways that bge-small, gte-tiny, e5-small and nomic-embed do, and in sizes that
+fit no vector. Needs torch, transformers, sentence-transformers; the result is committed, so tests need none of them.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer, models
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import BertConfig, BertModel, BertTokenizerFast, NomicBertConfig, NomicBertModel
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "models"
 
@@ -49,7 +49,32 @@ VARIANTS = {
         pooling="mean", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=32,
         dtype=torch.bfloat16, prompts={"query": "query: ", "passage": "passage: "}, default="query",
         include_prompt=False, shard=None),
+    # rotary positions and gated layers, config.json as Nomic spells it: as nomic-embed-text-v1.5
+    "nomic": dict(
+        architecture=(NomicBertConfig, NomicBertModel), spelling="nomic",
+        config=dict(hidden_size=40, num_attention_heads=4, intermediate_size=52, num_hidden_layers=4,
+                    max_position_embeddings=128, layer_norm_eps=1e-12),
+        pooling="mean", normalize=True, lowercase=True, text_lowercase=False, max_seq_length=128, dtype=torch.float16,
+        prompts={"query": "query: "}, shard=None),
+    # the same as transformers spells it, with other settings
+    "nomic-respelt": dict(
+        architecture=(NomicBertConfig, NomicBertModel),
+        config=dict(hidden_size=24, num_attention_heads=2, intermediate_size=64, num_hidden_layers=2,
+                    max_position_embeddings=48, layer_norm_eps=1e-5,
+                    rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        pooling="cls", normalize=False, lowercase=False, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
+        prompts={}, shard=None),
 }
+
+# As nomic-ai/nomic-embed-text-v1.5 names settings, and what it says of those that transformers knows no other of.
+NOMIC_NAMES = {"hidden_size": "n_embd", "num_attention_heads": "n_head", "intermediate_size": "n_inner",
+               "num_hidden_layers": "n_layer", "max_position_embeddings": "n_positions",
+               "layer_norm_eps": "layer_norm_epsilon", "type_vocab_size": "type_vocab_size", "vocab_size": "vocab_size"}
+NOMIC_SETTINGS = {"model_type": "nomic_bert", "activation_function": "swiglu", "causal": False, "mlp_fc1_bias": False,
+                  "mlp_fc2_bias": False, "parallel_block": False, "prenorm": False, "qkv_proj_bias": False,
+                  "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
+                  "rotary_scaling_factor": None, "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True,
+                  "use_rms_norm": False}
 
 
 def vocabulary():
@@ -75,7 +100,8 @@ def build(name, spec):
         else BertTokenizerFast(vocab_file=str(source / "vocab.txt"), do_lower_case=spec["lowercase"])
     tokenizer.save_pretrained(source)
     # Ten times BERT's initial spread, so that attention is not uniform and errors would show.
-    model = BertModel(BertConfig(vocab_size=len(words), initializer_range=0.2, **spec["config"]))
+    config_type, model_type = spec.get("architecture", (BertConfig, BertModel))
+    model = model_type(config_type(vocab_size=len(words), initializer_range=0.2, **spec["config"]))
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
@@ -95,7 +121,16 @@ def build(name, spec):
         weights.unlink()
     for weights in list(source.glob("*.safetensors")) + list(source.glob("*.index.json")):
         shutil.copy(weights, folder)
+    if spec.get("spelling") == "nomic":
+        respell(folder / "config.json")
     shutil.rmtree(source)
+
+
+def respell(path):
+    config = json.loads(path.read_text())
+    renamed = {new: config[old] for old, new in NOMIC_NAMES.items()}
+    base = {"rotary_emb_base": int(config["rope_parameters"]["rope_theta"])}
+    path.write_text(json.dumps({**NOMIC_SETTINGS, **renamed, **base}, indent=2, sort_keys=True) + "\n")
 
 
 def goldens(folder, whole, spec):
