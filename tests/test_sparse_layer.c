@@ -245,7 +245,8 @@ static wisp_model *open_predicting(uint64_t rank, bool compensated, const char *
  * kernels that add integers. */
 static void large_sums_stay_integers(void **state) {
     (void)state;
-    static const struct tiny_shape wide_input = {640, 8, 1, 4, 16, BLOCK_F32};
+    static const struct tiny_shape wide_input = {
+        .hidden = 640, .wide = 8, .layers = 1, .heads = 4, .positions = 16, .type = BLOCK_F32};
     for (int large = 0; large < 2; large++) {
         struct gguf file;
         const float one = 1;
