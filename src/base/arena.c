@@ -67,11 +67,11 @@ wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error 
     space->used = 0;
     if (bytes <= space->capacity)
         return WISP_OK;
-    void *base = memory_allocate(bytes);
-    if (!base)
+    /* First, so that the two are never held at once: WebAssembly's memory does not shrink. */
+    workspace_release(space);
+    space->base = memory_allocate(bytes);
+    if (!space->base)
         return fail_memory(error, bytes);
-    memory_free(space->base);
-    space->base = base;
     space->capacity = bytes;
     return WISP_OK;
 }

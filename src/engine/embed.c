@@ -113,7 +113,8 @@ static bool write_row(const float *pooled, size_t dimensions, bool normalize, fl
 }
 
 /* Tokens to have memory for: half as many again as were estimated, so that it does not have to grow
- * bit by bit as batches come that are larger than all before them. */
+ * bit by bit as batches come that are larger than all before them. For the same reason there are
+ * rows for as many texts as a batch may have. */
 static size_t room_for(const struct job *job, size_t tokens) {
     const size_t likely = job->batch_tokens + job->batch_tokens / 2;
     return round_up(tokens > likely ? tokens : likely, ROOM_STEP);
@@ -123,7 +124,7 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
                                  struct bert_batch *batch, wisp_error *error) {
     const struct bert *bert = &job->session->model->bert;
     const size_t size = bert->config.hidden_size, tokens = batch->starts[batch->texts];
-    const size_t row_bytes = round_up(batch->texts * size * sizeof(float), MEMORY_ALIGNMENT);
+    const size_t row_bytes = round_up(BATCH_TEXTS * size * sizeof(float), MEMORY_ALIGNMENT);
     size_t bytes;
     if (!bert_workspace_bytes(bert, room_for(job, tokens), job->session->model->max_tokens, &bytes))
         return fail_memory(error, UINT64_MAX);

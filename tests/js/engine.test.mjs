@@ -120,6 +120,17 @@ for (const name of builds) {
       model.close();
     });
 
+    test('calls that become larger use the memory of those before', async () => {
+      const model = await Engine.open(module, await readBytes(DEFAULT_MODEL_PATH));
+      model.embed(['one']);
+      const settled = model.memoryBytes;
+      for (const count of [2, 8, 32, 64, 300]) {
+        model.embed(Array.from({ length: count }, (_, i) => 'some words '.repeat(i % 40)));
+      }
+      assert.ok(model.memoryBytes < settled + 1e6, `${settled} became ${model.memoryBytes} bytes`);
+      model.close();
+    });
+
     test('prompts and dimensions', () => {
       assert.equal(engine.prompt(), '');
       assert.equal(engine.prompt('query'), undefined);
