@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a browser gives a pool: fetch, Web Workers, and shared memory where the page is isolated.
 import { WispError } from './errors.js';
-import { bodySize, readStream, request, share, viewOf, wrongSource } from './source.js';
+import { bodySize, readParts, readStream, request, share, viewOf, wrongSource } from './source.js';
 
 /** @type {import('./embedder.js').Platform} */
 export const platform = {
@@ -80,21 +80,14 @@ function handOver(view, shared, { progress }) {
  * @param {import('./source.js').Reading} reading
  */
 async function readBlob(body, total, name, { signal, progress }) {
+  /** @type {Blob[]} */
+  const parts = [];
   let loaded = 0;
-  const count = new TransformStream({
-    /** @param {Uint8Array} part @param {TransformStreamDefaultController} controller */
-    transform(part, controller) {
-      loaded += part.length;
-      progress(loaded, total);
-      controller.enqueue(part);
-    },
+  await readParts(body, name, signal, (part) => {
+    parts.push(new Blob([/** @type {any} */ (part)]));
+    progress((loaded += part.length), total);
   });
-  try {
-    return await new Response(body.pipeThrough(count, { signal })).blob();
-  } catch (cause) {
-    const { message } = /** @type {Error} */ (cause);
-    throw new WispError('io', `cannot read ${name}: ${message}`, { cause });
-  }
+  return new Blob(parts);
 }
 
 /**

@@ -48,16 +48,42 @@ export function bodySize(response) {
  */
 export async function readStream(stream, total, name, { signal, progress }) {
   const parts = new Parts(total);
-  const reader = stream.getReader();
+  await readParts(stream, name, signal, (part) => {
+    parts.add(part);
+    progress(parts.size, total);
+  });
+  return parts.join();
+}
+
+/** Bytes that are read at once. */
+const PART_BYTES = 256 * 1024;
+
+/**
+ * Reads a stream part by part, all into one buffer where the stream can: new ones for each part would
+ * be as much garbage as the model has bytes.
+ * @param {ReadableStream<Uint8Array>} stream
+ * @param {string} name
+ * @param {AbortSignal} signal
+ * @param {(part: Uint8Array) => void} take
+ */
+export async function readParts(stream, name, signal, take) {
+  /** @type {any} */
+  let reader;
+  let room = new Uint8Array(PART_BYTES);
+  try {
+    reader = stream.getReader({ mode: 'byob' });
+  } catch {
+    reader = stream.getReader(); // which has no use for the room
+  }
   const cancel = () => void reader.cancel(signal.reason).catch(() => {});
   signal.addEventListener('abort', cancel, { once: true });
   try {
     for (;;) {
-      const { done, value } = await orError(reader.read(), `cannot read ${name}`, signal);
+      const { done, value } = await orError(reader.read(room), `cannot read ${name}`, signal);
       if (signal.aborted) throw cancelled(signal);
-      if (done) return parts.join();
-      parts.add(value);
-      progress(parts.size, total);
+      if (done) return;
+      take(value);
+      room = new Uint8Array(value.buffer);
     }
   } finally {
     signal.removeEventListener('abort', cancel);
@@ -67,54 +93,54 @@ export async function readStream(stream, total, name, { signal, progress }) {
 /** Bytes that arrive part by part: put in place where their number is known, else joined. */
 class Parts {
   size = 0;
-  /** @type {Uint8Array | undefined} */
   #whole;
+  /** How much of the whole is in place; `size` is more once more has come than was said. */
+  #placed = 0;
   /** @type {Uint8Array[]} */
-  #parts = [];
+  #rest = [];
 
-  /** @param {number | undefined} total */
-  constructor(total) {
-    if (total !== undefined) this.#whole = sharedBytes(total);
+  /** @param {number} [total] */
+  constructor(total = 0) {
+    this.#whole = sharedBytes(total);
   }
 
   /** @param {Uint8Array} part */
   add(part) {
-    if (this.#whole && this.size + part.length <= this.#whole.length) {
-      this.#whole.set(part, this.size);
-    } else {
-      this.#spill();
-      this.#parts.push(part);
-    }
     this.size += part.length;
-  }
-
-  /** More has come than was said: what has been put in place becomes the first part. */
-  #spill() {
-    if (!this.#whole) return;
-    this.#parts = [this.#whole.subarray(0, this.size)];
-    this.#whole = undefined;
+    if (this.size > this.#whole.length) {
+      this.#rest.push(part.slice());
+    } else {
+      this.#whole.set(part, this.#placed);
+      this.#placed = this.size;
+    }
   }
 
   join() {
-    if (this.#whole?.length === this.size) return this.#whole;
-    this.#spill();
-    const whole = sharedBytes(this.size);
+    if (this.size === this.#whole.length) return this.#whole;
+    const joined = sharedBytes(this.size);
     let at = 0;
-    for (const part of this.#parts) {
-      whole.set(part, at);
+    for (const part of [this.#whole.subarray(0, this.#placed), ...this.#rest]) {
+      joined.set(part, at);
       at += part.length;
     }
-    return whole;
+    return joined;
   }
 }
 
+/** @param {number} size */
+export const sharedBytes = (size) => allocate(size, SharedArrayBuffer);
+
+/** @param {number} size */
+export const ownBytes = (size) => allocate(size, ArrayBuffer);
+
 /**
+ * @template {ArrayBufferLike} T
  * @param {number} size
- * @returns {Uint8Array<SharedArrayBuffer>}
+ * @param {new (size: number) => T} Buffer
  */
-export function sharedBytes(size) {
+function allocate(size, Buffer) {
   try {
-    return new Uint8Array(new SharedArrayBuffer(size));
+    return new Uint8Array(new Buffer(size));
   } catch (cause) {
     throw new WispError('memory', `out of memory: ${size} bytes for a model`, { cause });
   }

@@ -3,6 +3,7 @@
 import { Engine } from './engine.js';
 import { WispError } from './errors.js';
 import { packError } from './protocol.js';
+import { ownBytes, readParts } from './source.js';
 import { wantedPredictor } from './sparse.js';
 import { addTotals, noTotals } from './usage.js';
 
@@ -21,7 +22,10 @@ export function serve(post) {
   /** @param {typeof origin} from */
   async function open(from) {
     const { module, model, options } = from;
-    const opened = await Engine.open(module, await bytesOf(model), options);
+    const opened =
+      model instanceof Blob
+        ? await openBlob(module, model, options)
+        : await Engine.open(module, model, options);
     if (engine) {
       addTotals(totals, engine.stats());
       engine.close();
@@ -79,14 +83,20 @@ function isFatal(error) {
 }
 
 /**
- * @param {import('./protocol.js').SharedModel} model
- * @returns {Promise<Uint8Array>}
+ * Reads the Blob into memory that is let go of at once: what its arrayBuffer() gives would stay
+ * until garbage is collected.
+ * @param {WebAssembly.Module} module
+ * @param {Blob} model
+ * @param {import('./engine.js').EngineOptions} options
  */
-async function bytesOf(model) {
-  if (model instanceof Uint8Array) return model;
-  try {
-    return new Uint8Array(await model.arrayBuffer());
-  } catch (cause) {
-    throw new WispError('io', 'the model cannot be read', { cause });
-  }
+async function openBlob(module, model, options) {
+  const bytes = ownBytes(model.size);
+  let at = 0;
+  await readParts(model.stream(), 'the model', new AbortController().signal, (part) => {
+    bytes.set(part, at);
+    at += part.length;
+  });
+  const engine = await Engine.open(module, bytes, options);
+  /** @type {any} */ (bytes.buffer).transfer?.(0); // which older browsers do not have
+  return engine;
 }
