@@ -256,28 +256,61 @@ static float sparse_contribute(enum quad_activation kind, const float *y, const 
     return contribute_all(y, scales, n, values, QUAD_GELU);
 }
 
+#ifndef VECTOR_COMPRESSES
+
+ALWAYS_INLINE size_t append_lanes(vi x, const uint16_t *from, size_t first, int8_t *to,
+                                  uint16_t *list) {
+    int32_t lanes[VF_LANES];
+    size_t n = 0;
+    vi_store(lanes, x);
+    UNROLL
+    for (size_t i = 0; i < VF_LANES; i++) {
+        memcpy(to + QUAD * n, &lanes[i], sizeof *lanes);
+        list[n] = (uint16_t)(from ? from[first + i] : first + i);
+        n += lanes[i] != 0;
+    }
+    return n;
+}
+
+#endif
+
+/* VF_LANES quads' values, rounded; adds them to *sum. */
+ALWAYS_INLINE vi quad_bytes_of(const float *values, vf by, vi *sum) {
+    vi rounded[QUAD];
+    UNROLL
+    for (size_t v = 0; v < QUAD; v++) {
+        rounded[v] = vi_round(vf_mul(vf_load(values + v * VF_LANES), by));
+        *sum = vi_add(*sum, rounded[v]);
+    }
+    return vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
+}
+
+/* What is left of a list's last quads, fewer than VF_LANES. */
+ALWAYS_INLINE size_t compact_rest(const float *values, vf by, const uint16_t *quads, size_t first,
+                                  size_t n, uint16_t *kept, int8_t *bytes, vi *sum) {
+    float padded[QUAD * VF_LANES] = {0};
+    uint16_t list[VF_LANES], left[VF_LANES];
+    int8_t some[QUAD * VF_LANES];
+    memcpy(padded, values, QUAD * n * sizeof *values);
+    for (size_t i = 0; i < VF_LANES; i++)
+        list[i] = (uint16_t)(i >= n ? 0 : quads ? quads[first + i] : first + i);
+    const size_t count = append_lanes(quad_bytes_of(padded, by, sum), list, 0, some, left);
+    memcpy(kept, left, count * sizeof *kept);
+    memcpy(bytes, some, count * QUAD);
+    return count;
+}
+
 static size_t sparse_compact(const float *values, float largest, const uint16_t *quads, size_t n,
                              uint16_t *kept, int8_t *bytes, int32_t *total) {
     const vf by = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
     vi sum = vi_set1(0);
-    size_t left = 0;
-    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
-        const size_t here = n - i < QUADS_PER_VECTOR ? n - i : QUADS_PER_VECTOR;
-        const vf value = here < QUADS_PER_VECTOR ? vf_load_n(values + QUAD * i, here * QUAD)
-                                                 : vf_load(values + QUAD * i);
-        const vi rounded = vi_round(vf_mul(value, by));
-        uint8_t some[VF_LANES];
-        vi_store_u8(some, vi_add(rounded, vi_set1(128)));
-        sum = vi_add(sum, rounded);
-        for (size_t g = 0; g < here; g++) {
-            uint32_t four;
-            memcpy(&four, some + QUAD * g, sizeof four);
-            four ^= 0x80808080;
-            memcpy(bytes + QUAD * left, &four, sizeof four);
-            kept[left] = (uint16_t)(quads ? quads[i + g] : i + g);
-            left += four != 0;
-        }
-    }
+    size_t left = 0, i = 0;
+    for (; i + VF_LANES <= n; i += VF_LANES)
+        left += append_lanes(quad_bytes_of(values + QUAD * i, by, &sum), quads, i,
+                             bytes + QUAD * left, kept + left);
+    if (i < n)
+        left += compact_rest(values + QUAD * i, by, quads, i, n - i, kept + left,
+                             bytes + QUAD * left, &sum);
     /* At most 127 for each of 2^18 neurons: 32 bits hold it, and where it is below 2^24, as it is
      * for 132,000 neurons, so does a float, lane by lane even for more. */
     int32_t lanes[VF_LANES];

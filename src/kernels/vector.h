@@ -41,6 +41,12 @@
  *   vi_store_quad            the sums of each 4 lanes of what are 16 lanes together, 4 numbers
  *   vf_load_groups           4 floats from each of VF_LANES / 4 places
  *   append_above(a,b,i,to)   i + the lanes in which a > b; how many; writes up to VF_LANES
+ *   vi_narrow                the lanes of four vectors as signed bytes, in a row
+ *
+ * and where VECTOR_COMPRESSES is defined, since it is faster than lane by lane:
+ *
+ *   append_lanes(x,from,i,to,list)  the lanes of x that are not 0, and of those lanes from[i +
+ * lane], or i + lane where from is NULL; how many; writes up to VF_LANES
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

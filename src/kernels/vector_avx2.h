@@ -277,3 +277,11 @@ ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
         list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
     return n;
 }
+
+ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
+    /* Packing works in halves of the vector: lane 4 i + j of what it gives is half i of vector j.
+     */
+    const vi order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
+    const vi bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(bytes, order);
+}

@@ -176,11 +176,36 @@ ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
     return _mm512_insertf32x4(abc, _mm_loadu_ps(groups[3]), 3);
 }
 
+ALWAYS_INLINE vi lane_numbers(void) {
+    return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+}
+
 ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
-    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const __mmask16 above = _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
-    const __m512i numbers = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)first));
+    const __m512i numbers = _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32((int)first));
     const __m256i kept = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(above, numbers));
     _mm256_storeu_si256((__m256i *)(void *)list, kept);
     return (size_t)__builtin_popcount(above);
+}
+
+ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
+    /* Packing works in quarters of the vector: lane 4 i + j of what it gives is quarter i of vector
+     * j. */
+    const vi order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const vi bytes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+    return _mm512_permutexvar_epi32(order, bytes);
+}
+
+#define VECTOR_COMPRESSES
+
+ALWAYS_INLINE size_t append_lanes(vi x, const uint16_t *from, size_t first, int8_t *to,
+                                  uint16_t *list) {
+    const __mmask16 kept = _mm512_test_epi32_mask(x, x);
+    const vi numbers = from ? _mm512_cvtepu16_epi32(
+                                  _mm256_loadu_si256((const __m256i *)(const void *)(from + first)))
+                            : _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32((int)first));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(kept, x));
+    _mm256_storeu_si256((__m256i *)(void *)list,
+                        _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(kept, numbers)));
+    return (size_t)__builtin_popcount(kept);
 }

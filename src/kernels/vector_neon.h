@@ -188,3 +188,9 @@ ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
         list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
     return n;
 }
+
+ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
+    const int16x8_t low = vcombine_s16(vqmovn_s32(a), vqmovn_s32(b));
+    const int16x8_t high = vcombine_s16(vqmovn_s32(c), vqmovn_s32(d));
+    return vreinterpretq_s32_s8(vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+}

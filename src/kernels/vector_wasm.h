@@ -303,3 +303,7 @@ ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
         list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
     return n;
 }
+
+ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
+    return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(a, b), wasm_i16x8_narrow_i32x4(c, d));
+}
