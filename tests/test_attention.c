@@ -164,7 +164,12 @@ static float *run(const struct kernels *set, const struct text *text) {
     void *space = guarded_place(&scratch, bytes, GUARDED_END);
     float *to = guarded_place(
         &context, ((text->tokens - 1) * shape->ld_context + size) * sizeof *to, GUARDED_END);
-    attention_full(set, shape, text->q, text->k, text->v, to, text->tokens, space);
+    struct attention_text part = {text->q, text->k, text->v, text->tokens, 0, 0};
+    while (part.first < text->tokens) { /* any part of the queries at a time */
+        part.end = part.first + rng_range(&kernel_rng, 1, text->tokens - part.first);
+        attention_full(set, shape, &part, to + part.first * shape->ld_context, space);
+        part.first = part.end;
+    }
     assert_true(guarded_intact(&scratch) && guarded_intact(&context));
     return to;
 }

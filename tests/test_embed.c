@@ -82,6 +82,11 @@ static void check_same_bits(const wisp_model *model, const struct fixture *f) {
         for (size_t i = 0; i < TEXTS; i++)
             assert_memory_equal(rows + i * SIZE, alone + (TEXTS - 1 - i) * SIZE,
                                 SIZE * sizeof *rows);
+        /* One or two at a time, whose tokens the threads share. */
+        for (size_t i = 0; i + 1 < TEXTS; i += 3) {
+            embed_or_fail(session, f->texts + i, 1 + i % 2, NULL, rows);
+            assert_memory_equal(rows, alone + i * SIZE, (1 + i % 2) * SIZE * sizeof *rows);
+        }
         wisp_session_close(session);
     }
     free(rows);

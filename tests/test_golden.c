@@ -160,11 +160,11 @@ static void check_states(const struct bert *bert, const char *file, const int32_
     struct expected_states expected = {.values = (const float *)(const void *)(npy + 128),
                                        .tokens = n};
     const size_t starts[] = {0, n};
-    const struct bert_batch batch = {.texts = 1, .ids = ids, .starts = starts};
+    const struct bert_batch batch = {.texts = 1, .ids = ids, .starts = starts, .members = 1};
     struct workspace space = {0};
     float row[SIZE];
     size_t bytes;
-    assert_true(bert_workspace_bytes(bert, n, n, &bytes));
+    assert_true(bert_workspace_bytes(bert, n, n, 1, &bytes));
     assert_int_equal(workspace_reserve(&space, bytes, &error), WISP_OK);
     assert_int_equal(bert_forward(bert, &batch, row, &space, compare_states, &expected, &error),
                      WISP_OK);

@@ -140,6 +140,10 @@ static void bits_do_not_depend_on_the_batch(void **state) {
                 embed_or_fail(three, texts.text, TEXTS, rows[2]);
                 assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
                 assert_memory_equal(rows[0], rows[2], sizeof rows[0]);
+                for (size_t i = 0; i < TEXTS; i++) { /* the threads share its tokens */
+                    embed_or_fail(three, &texts.text[i], 1, rows[2]);
+                    assert_memory_equal(rows[2], rows[0] + i * HIDDEN, HIDDEN * sizeof rows[0][0]);
+                }
                 wisp_session_close(one);
                 wisp_session_close(three);
                 wisp_model_close(model);

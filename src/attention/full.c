@@ -40,26 +40,31 @@ size_t attention_scratch_bytes(const struct kernels *kernels, size_t tokens, siz
            sizeof(float);
 }
 
-/* One head of one text: q, k and v [tokens, head_size] at its first token. */
+/* One head of a text, whose q, k and v are this head's. */
 struct head {
-    const float *q, *k, *v;
+    struct attention_text text;
     float *context;
-    size_t tokens;
     const struct attention_shape *shape;
 };
 
+static size_t fewer(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static void attend(const struct kernels *kernels, const struct head *h, const struct scratch *s) {
-    const size_t tokens = h->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
+    const struct attention_text *t = &h->text;
+    const size_t tokens = t->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
     const size_t ld_scores = score_columns(tokens), ld_context = h->shape->ld_context;
-    kernels->pack_f32(h->k, ld, tokens, size, s->keys);
-    kernels->pack_f32_transposed(h->v, ld, size, tokens, s->values);
-    for (size_t first = 0; first < tokens; first += QUERY_ROWS) {
-        const size_t rows = tokens - first < QUERY_ROWS ? tokens - first : QUERY_ROWS;
-        kernels->gemm_f32(h->q + first * ld, ld, s->keys, NULL, s->scores, ld_scores, rows, tokens,
+    kernels->pack_f32(t->k, ld, tokens, size, s->keys);
+    kernels->pack_f32_transposed(t->v, ld, size, tokens, s->values);
+    for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
+        const size_t rows = fewer(t->end - i, QUERY_ROWS);
+        float *context = h->context + (i - t->first) * ld_context;
+        kernels->gemm_f32(t->q + i * ld, ld, s->keys, NULL, s->scores, ld_scores, rows, tokens,
                           size);
         kernels->softmax(s->scores, ld_scores, rows, tokens, 1 / sqrtf((float)size));
-        kernels->gemm_f32(s->scores, ld_scores, s->values, NULL, h->context + first * ld_context,
-                          ld_context, rows, size, tokens);
+        kernels->gemm_f32(s->scores, ld_scores, s->values, NULL, context, ld_context, rows, size,
+                          tokens);
     }
 }
 
@@ -78,34 +83,36 @@ static struct i16_scale i16_scale_of(float largest, float most) {
 static void attend_i16(const struct kernels *kernels, const struct head *h,
                        const struct scratch *s) {
     const struct i16_kernels *i16 = kernels->i16;
-    const size_t tokens = h->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
+    const struct attention_text *t = &h->text;
+    const size_t tokens = t->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
     const size_t ld_scores = score_columns(tokens), ld_query = query_pairs(size);
     const size_t ld_context = h->shape->ld_context;
     const float most_score = i16_most(size), most_value = i16_most(tokens);
-    const struct i16_scale q = i16_scale_of(i16->largest(h->q, ld, tokens, size), most_score);
-    const struct i16_scale k = i16_scale_of(i16->largest(h->k, ld, tokens, size), most_score);
-    const struct i16_scale v = i16_scale_of(i16->largest(h->v, ld, tokens, size), most_value);
+    const struct i16_scale q = i16_scale_of(i16->largest(t->q, ld, tokens, size), most_score);
+    const struct i16_scale k = i16_scale_of(i16->largest(t->k, ld, tokens, size), most_score);
+    const struct i16_scale v = i16_scale_of(i16->largest(t->v, ld, tokens, size), most_value);
     float scales[QUERY_ROWS];
-    i16->pack(h->k, ld, tokens, size, k.by, s->keys);
-    i16->pack_transposed(h->v, ld, size, tokens, v.by, s->values);
-    for (size_t first = 0; first < tokens; first += QUERY_ROWS) {
-        const size_t rows = tokens - first < QUERY_ROWS ? tokens - first : QUERY_ROWS;
-        i16->quantise(h->q + first * ld, ld, rows, size, q.by, s->query, ld_query);
-        for (size_t i = 0; i < rows; i++)
-            scales[i] = q.back * k.back;
+    i16->pack(t->k, ld, tokens, size, k.by, s->keys);
+    i16->pack_transposed(t->v, ld, size, tokens, v.by, s->values);
+    for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
+        const size_t rows = fewer(t->end - i, QUERY_ROWS);
+        float *context = h->context + (i - t->first) * ld_context;
+        i16->quantise(t->q + i * ld, ld, rows, size, q.by, s->query, ld_query);
+        for (size_t r = 0; r < rows; r++)
+            scales[r] = q.back * k.back;
         i16->gemm(s->query, ld_query, s->keys, scales, s->scores, ld_scores, rows, tokens, size);
         i16->softmax(s->scores, ld_scores, rows, tokens, 1 / sqrtf((float)size), most_value,
                      scales);
-        for (size_t i = 0; i < rows; i++)
-            scales[i] = v.back / scales[i];
-        i16->gemm((const int32_t *)(const void *)s->scores, ld_scores, s->values, scales,
-                  h->context + first * ld_context, ld_context, rows, size, tokens);
+        for (size_t r = 0; r < rows; r++)
+            scales[r] = v.back / scales[r];
+        i16->gemm((const int32_t *)(const void *)s->scores, ld_scores, s->values, scales, context,
+                  ld_context, rows, size, tokens);
     }
 }
 
 void attention_full(const struct kernels *kernels, const struct attention_shape *shape,
-                    const float *q, const float *k, const float *v, float *context, size_t tokens,
-                    void *scratch) {
+                    const struct attention_text *text, float *context, void *scratch) {
+    const size_t tokens = text->tokens;
     float *const keys = scratch;
     float *const values = keys + key_floats(kernels, tokens, shape->head_size);
     float *const scores = values + value_floats(kernels, tokens, shape->head_size);
@@ -116,7 +123,10 @@ void attention_full(const struct kernels *kernels, const struct attention_shape 
                                   (int32_t *)(void *)(scores + QUERY_ROWS * score_columns(tokens))};
     for (size_t i = 0; i < shape->heads; i++) {
         const size_t at = i * shape->head_size;
-        const struct head h = {q + at, k + at, v + at, context + at, tokens, shape};
+        struct head h = {.text = *text, .context = context + at, .shape = shape};
+        h.text.q += at;
+        h.text.k += at;
+        h.text.v += at;
         if (shape->i16 && kernels->i16)
             attend_i16(kernels, &h, &s);
         else

@@ -13,13 +13,19 @@ struct attention_shape {
     bool i16; /* multiply q, k, v and shares as 16-bit numbers, where the set has i16 kernels */
 };
 
-/* One text of `tokens` tokens: for each head h and token t
+/* One text, and which of its tokens ask. */
+struct attention_text {
+    const float *q, *k, *v; /* at its first token */
+    size_t tokens;
+    size_t first, end; /* queries [first, end) */
+};
+
+/* For each head h and query t
  *   context[t, h] = softmax(q[t, h] . k[:, h] / sqrt(head_size)) v[:, h]
- * q, k, v and context point at the text's first token. `scratch` holds
- * attention_scratch_bytes(kernels, tokens, head_size). */
+ * context points at the first query's row. `scratch` holds attention_scratch_bytes(kernels, tokens,
+ * head_size). */
 void attention_full(const struct kernels *kernels, const struct attention_shape *shape,
-                    const float *q, const float *k, const float *v, float *context, size_t tokens,
-                    void *scratch);
+                    const struct attention_text *text, float *context, void *scratch);
 
 size_t attention_scratch_bytes(const struct kernels *kernels, size_t tokens, size_t head_size);
 

@@ -23,4 +23,8 @@ uint32_t pool_size(const struct pool *team);
 void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uint32_t member),
               void *context);
 
+/* For the n members that pool_run has called: returns when all of them have called it. What one did
+ * before, the others see after. Waits awake, as what it waits for is to take microseconds. */
+void pool_meet(struct pool *team, uint32_t n);
+
 #endif

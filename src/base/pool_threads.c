@@ -2,7 +2,9 @@
 #include "base/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct member {
@@ -21,6 +23,8 @@ struct pool {
     uint32_t wanted;  /* members that take part in it */
     uint32_t running; /* helpers that have not finished it */
     bool closing;
+    atomic_uint met;         /* members that wait in pool_meet */
+    atomic_uint meetings;    /* counts those that are over */
     uint32_t size;           /* the caller and the helpers that started */
     struct member members[]; /* helpers, from index 1 */
 };
@@ -118,4 +122,30 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
             pthread_cond_wait(&team->done, &team->lock);
         pthread_mutex_unlock(&team->lock);
     }
+}
+
+/* About 50 microseconds. Who waits for longer waits for a thread that does not run. */
+enum { LOOKS = 5000 };
+
+static void look_again(unsigned looks) {
+    if (looks > LOOKS) {
+        sched_yield();
+        return;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void pool_meet(struct pool *team, uint32_t n) {
+    const unsigned meeting = atomic_load(&team->meetings);
+    if (atomic_fetch_add(&team->met, 1) + 1 == n) {
+        atomic_store(&team->met, 0);
+        atomic_fetch_add(&team->meetings, 1);
+        return;
+    }
+    for (unsigned looks = 0; atomic_load(&team->meetings) == meeting; looks++)
+        look_again(looks);
 }

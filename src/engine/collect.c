@@ -114,7 +114,7 @@ static wisp_status run_texts(struct collection *c, size_t first, size_t end,
     size_t bytes, *starts = malloc((n + 1) * sizeof *starts);
     float *rows = malloc(n * bert->config.hidden_size * sizeof *rows);
     wisp_status status =
-        starts && rows && bert_workspace_bytes(bert, tokens, c->model->max_tokens, &bytes)
+        starts && rows && bert_workspace_bytes(bert, tokens, c->model->max_tokens, 1, &bytes)
             ? workspace_reserve(space, bytes, error)
             : fail_memory(error, n * sizeof *rows);
     if (status == WISP_OK) {
@@ -124,6 +124,7 @@ static wisp_status run_texts(struct collection *c, size_t first, size_t end,
         const struct bert_batch batch = {.texts = n,
                                          .ids = c->ids + c->starts[first],
                                          .starts = starts,
+                                         .members = 1,
                                          .observe = keep_inputs,
                                          .observer = &observed};
         status = bert_forward(bert, &batch, rows, space, NULL, NULL, error);

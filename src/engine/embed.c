@@ -13,6 +13,9 @@
  * together. */
 enum { BATCH_TEXTS = 64, BATCH_MIN_TOKENS = 64, BATCH_MAX_TOKENS = 256, BATCHES_PER_WORKER = 4 };
 
+/* Fewer are computed sooner than others are woken. */
+enum { SHARE_MIN_TOKENS = 12 };
+
 /* Memory is reserved in steps of so many tokens. */
 enum { ROOM_STEP = 128 };
 
@@ -28,6 +31,7 @@ struct job {
     size_t dimensions;
     float *rows;
     size_t batch_tokens;
+    uint32_t sharers;   /* workers that share a batch: 1 where each has its own */
     atomic_size_t next; /* the first text nobody has taken */
     atomic_bool failed;
     wisp_error error; /* of the worker that failed first */
@@ -94,9 +98,16 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
         used += tokens;
     }
     starts[n] = used;
-    *batch = (struct bert_batch){
-        .texts = n, .ids = ids, .starts = starts, .skipped = skipped, .trace = &worker->trace};
+    *batch = (struct bert_batch){.texts = n, .ids = ids, .starts = starts, .skipped = skipped};
     return WISP_OK;
+}
+
+/* Those who compute the batch: the worker, or all that share it. */
+static void set_members(const struct job *job, struct worker *worker, struct bert_batch *batch) {
+    batch->members = job->sharers;
+    batch->team = job->sharers > 1 ? job->session->team : NULL;
+    for (uint32_t i = 0; i < job->sharers; i++)
+        batch->member[i] = (struct bert_member){&worker[i].trace, worker[i].counts};
 }
 
 /* The first `dimensions` of a pooled row, normalised as torch.nn.functional.normalize does. False
@@ -126,12 +137,13 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
     const size_t size = bert->config.hidden_size, tokens = batch->starts[batch->texts];
     const size_t row_bytes = round_up(BATCH_TEXTS * size * sizeof(float), MEMORY_ALIGNMENT);
     size_t bytes;
-    if (!bert_workspace_bytes(bert, room_for(job, tokens), job->session->model->max_tokens, &bytes))
+    if (!bert_workspace_bytes(bert, room_for(job, tokens), job->session->model->max_tokens,
+                              job->sharers, &bytes))
         return fail_memory(error, UINT64_MAX);
     TRY(workspace_reserve(&worker->forward, row_bytes + bytes, error));
     float *pooled = workspace_take(&worker->forward, row_bytes);
     batch->thresholds = job->session->thresholds;
-    batch->counts = worker->counts;
+    set_members(job, worker, batch);
     TRY(bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL, error));
     const bool normalize = bert->config.normalize || job->dimensions < size;
     for (size_t i = 0; i < batch->texts; i++)
@@ -169,6 +181,15 @@ static void work(void *context, uint32_t member) {
     }
 }
 
+/* A call that makes one batch is shared token by token, where each of the sharers has enough. */
+static uint32_t plan_sharers(const struct job *job, size_t tokens, uint32_t members) {
+    const size_t workers = job->session->n_workers, most = tokens / SHARE_MIN_TOKENS;
+    if ((members > 1 && job->n > 1) || most < 2)
+        return 1;
+    const size_t sharers = workers < BERT_MOST_MEMBERS ? workers : BERT_MOST_MEMBERS;
+    return (uint32_t)(most < sharers ? most : sharers);
+}
+
 /* Shares the texts evenly, so that all workers have some. One alone has nobody to wait for. */
 static void plan_batches(struct job *job, uint32_t *members) {
     const size_t workers = job->session->n_workers;
@@ -181,6 +202,9 @@ static void plan_batches(struct job *job, uint32_t *members) {
     job->batch_tokens = share < BATCH_MAX_TOKENS ? share : BATCH_MAX_TOKENS;
     const size_t batches = total / job->batch_tokens + 1;
     *members = (uint32_t)(batches < workers ? batches : workers);
+    job->sharers = plan_sharers(job, total, *members);
+    if (job->sharers > 1)
+        *members = 1;
 }
 
 static wisp_status run(struct job *job, wisp_error *error) {

@@ -11,21 +11,27 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+enum { TOKENS_STEP = 4 }; /* fewer rows at a time are slower to multiply */
+
+/* What a member of the team that shares a batch works with: its tokens are [first, first + tokens)
+ * of the batch. All is row by row but attention, which sees the rows of all members. */
 struct state {
     float *x;       /* [tokens, hidden_size]: the hidden states */
     float *y;       /* [tokens, hidden_size]: what a block adds to them */
-    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size, twice that if gated)] */
     float *context; /* [tokens, hidden_size]: attention's result */
+    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size, twice that if gated)] */
+    float *all_qkv; /* [the batch's tokens, 3 hidden_size], over what is wide of all members */
     float *rotary;  /* [longest text, size of a head]; nothing without rotary positions */
+    size_t first, tokens;
     void *linear_scratch;
     void *attention_scratch;
-    struct trace *trace;
+    struct bert_member told;
     int layer;
 };
 
 /* The time since the last call went into `stage`. */
 static void spent(const struct state *s, enum stage stage) {
-    trace_mark(s->trace, stage, s->layer);
+    trace_mark(s->told.trace, stage, s->layer);
 }
 
 static size_t larger(size_t a, size_t b) {
@@ -36,13 +42,17 @@ static bool is_gated(const struct bert_config *c) {
     return c->activation == ACTIVATION_GATED_SILU;
 }
 
+static size_t fewer(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static size_t wide_size(const struct bert_config *c) {
     const size_t inner = (size_t)c->intermediate_size * (is_gated(c) ? 2 : 1);
     return larger(3 * (size_t)c->hidden_size, inner);
 }
 
-static size_t rotary_bytes(const struct bert_config *c, size_t longest) {
-    return c->rotary ? longest * (c->hidden_size / c->heads) * sizeof(float) : 0;
+static size_t rotary_floats(const struct bert_config *c, size_t longest) {
+    return c->rotary ? longest * (c->hidden_size / c->heads) : 0;
 }
 
 static size_t scratch_size(const struct bert_config *c) {
@@ -69,16 +79,34 @@ static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
                   sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size, model->rank));
 }
 
-bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes) {
+static size_t padded_floats(size_t n) {
+    return round_up(n * sizeof(float), MEMORY_ALIGNMENT);
+}
+
+static size_t member_scratch_bytes(const struct bert *model, size_t tokens, size_t longest) {
+    const struct bert_config *c = &model->config;
+    return block_scratch_bytes(model, tokens) +
+           round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
+                    MEMORY_ALIGNMENT);
+}
+
+/* Tokens of each of the members, but for the last, who may have fewer. */
+static size_t tokens_each(size_t tokens, uint32_t members) {
+    return round_up((tokens + members - 1) / members, TOKENS_STEP);
+}
+
+bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, uint32_t members,
+                          size_t *bytes) {
     const struct bert_config *c = &model->config;
     if (!is_addressable(model, tokens, longest))
         return false;
-    const size_t states = round_up(tokens * c->hidden_size * sizeof(float), MEMORY_ALIGNMENT);
-    const size_t wide = round_up(tokens * wide_size(c) * sizeof(float), MEMORY_ALIGNMENT);
-    *bytes = 3 * states + wide + round_up(rotary_bytes(c, longest), MEMORY_ALIGNMENT) +
-             block_scratch_bytes(model, tokens) +
-             round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
-                      MEMORY_ALIGNMENT);
+    *bytes = 3 * padded_floats(tokens * c->hidden_size) + padded_floats(tokens * wide_size(c)) +
+             padded_floats(rotary_floats(c, longest));
+    for (uint32_t i = 0; i < members; i++) {
+        const size_t scratch = member_scratch_bytes(model, tokens_each(tokens, members), longest);
+        if (__builtin_add_overflow(*bytes, scratch, bytes))
+            return false;
+    }
     return true;
 }
 
@@ -89,22 +117,42 @@ static size_t longest_text(const struct bert_batch *batch) {
     return longest;
 }
 
+/* The whole batch in one state. */
 static struct state take_state(const struct bert *model, const struct bert_batch *batch,
                                struct workspace *space) {
     const size_t tokens = batch->starts[batch->texts], longest = longest_text(batch);
     const struct bert_config *c = &model->config;
-    const size_t states = tokens * c->hidden_size * sizeof(float);
-    struct state s = {.trace = batch->trace, .layer = NO_LAYER};
-    s.x = workspace_take(space, states);
-    s.y = workspace_take(space, states);
-    s.context = workspace_take(space, states);
+    struct state s = {.tokens = tokens, .told = batch->member[0], .layer = NO_LAYER};
+    s.x = workspace_take(space, tokens * c->hidden_size * sizeof(float));
+    s.y = workspace_take(space, tokens * c->hidden_size * sizeof(float));
+    s.context = workspace_take(space, tokens * c->hidden_size * sizeof(float));
     s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
-    s.rotary = workspace_take(space, rotary_bytes(c, longest));
+    s.all_qkv = s.wide;
+    s.rotary = workspace_take(space, rotary_floats(c, longest) * sizeof(float));
     if (c->rotary)
         rotary_fill(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
-    s.linear_scratch = workspace_take(space, block_scratch_bytes(model, tokens));
-    s.attention_scratch = workspace_take(
-        space, attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads));
+    s.linear_scratch = workspace_take(
+        space,
+        batch->members * member_scratch_bytes(model, tokens_each(tokens, batch->members), longest));
+    return s;
+}
+
+/* A member's part of it. */
+static struct state part_of(const struct state *all, const struct bert *model,
+                            const struct bert_batch *batch, uint32_t member) {
+    const struct bert_config *c = &model->config;
+    const size_t each = tokens_each(all->tokens, batch->members);
+    const size_t scratch = member_scratch_bytes(model, each, longest_text(batch));
+    struct state s = *all;
+    s.first = fewer(member * each, all->tokens);
+    s.tokens = fewer(each, all->tokens - s.first);
+    s.x += s.first * c->hidden_size;
+    s.y += s.first * c->hidden_size;
+    s.context += s.first * c->hidden_size;
+    s.wide += s.first * wide_size(c);
+    s.linear_scratch = (unsigned char *)all->linear_scratch + member * scratch;
+    s.attention_scratch = (unsigned char *)s.linear_scratch + block_scratch_bytes(model, each);
+    s.told = batch->member[member];
     return s;
 }
 
@@ -143,40 +191,82 @@ static wisp_status embed_tokens(const struct bert *model, const struct bert_batc
     return WISP_OK;
 }
 
-/* The queries and keys of one text [tokens, 3 hidden_size], where positions are rotary. */
-static void turn(const struct bert_config *c, const struct state *s, float *q, size_t tokens) {
-    if (c->rotary) /* keys follow queries as further heads */
-        rotary_apply(s->rotary, tokens, 2 * (size_t)c->heads, c->hidden_size / c->heads, q,
-                     3 * (size_t)c->hidden_size);
+/* Everybody's rows of what was computed last are there, and nobody reads what was before. */
+static void meet(const struct bert_batch *batch) {
+    if (batch->team)
+        pool_meet(batch->team, batch->members);
+}
+
+/* Text i of the batch, and which of its tokens are the member's: none where first >= end. */
+struct part {
+    size_t start, tokens; /* of the text */
+    size_t first, end;    /* counted from its start */
+};
+
+static struct part part_in(const struct bert_batch *batch, size_t i, const struct state *s) {
+    const size_t start = batch->starts[i], end = batch->starts[i + 1];
+    return (struct part){.start = start,
+                         .tokens = end - start,
+                         .first = larger(start, s->first) - start,
+                         .end = larger(start, fewer(end, s->first + s->tokens)) - start};
+}
+
+/* The member's queries and keys, where positions are rotary. */
+static void turn(const struct bert_config *c, const struct bert_batch *batch,
+                 const struct state *s) {
+    const size_t size = c->hidden_size / c->heads, ld = 3 * (size_t)c->hidden_size;
+    for (size_t i = 0; c->rotary && i < batch->texts; i++) {
+        const struct part part = part_in(batch, i, s);
+        if (part.first < part.end) /* keys follow queries as further heads */
+            rotary_apply(s->rotary + part.first * size, part.end - part.first, 2 * (size_t)c->heads,
+                         size, s->all_qkv + (part.start + part.first) * ld, ld);
+    }
+}
+
+static void attend(const struct bert *model, const struct bert_batch *batch, bool int8,
+                   const struct state *s) {
+    const size_t size = model->config.hidden_size;
+    const struct attention_shape shape = {.heads = model->config.heads,
+                                          .head_size = size / model->config.heads,
+                                          .ld_qkv = 3 * size,
+                                          .ld_context = size,
+                                          .i16 = int8};
+    for (size_t i = 0; i < batch->texts; i++) {
+        const struct part part = part_in(batch, i, s);
+        const float *q = s->all_qkv + part.start * shape.ld_qkv;
+        const struct attention_text text = {.q = q,
+                                            .k = q + size,
+                                            .v = q + 2 * size,
+                                            .tokens = part.tokens,
+                                            .first = part.first,
+                                            .end = part.end};
+        if (part.first < part.end)
+            attention_full(model->kernels, &shape, &text,
+                           s->context + (part.start + part.first - s->first) * size,
+                           s->attention_scratch);
+    }
 }
 
 /* y = W_o attention(W_qkv x) */
 static void attention_block(const struct bert *model, const struct bert_layer *layer,
                             const struct bert_batch *batch, const struct state *s) {
-    const size_t size = model->config.hidden_size, tokens = batch->starts[batch->texts];
-    const struct attention_shape shape = {.heads = model->config.heads,
-                                          .head_size = size / model->config.heads,
-                                          .ld_qkv = 3 * size,
-                                          .ld_context = size,
-                                          .i16 = layer->qkv.int8};
-    linear_apply(&layer->qkv, s->x, tokens, s->wide, s->linear_scratch);
+    meet(batch);
+    linear_apply(&layer->qkv, s->x, s->tokens,
+                 s->all_qkv + s->first * 3 * model->config.hidden_size, s->linear_scratch);
     spent(s, STAGE_QKV);
-    for (size_t i = 0; i < batch->texts; i++) {
-        const size_t start = batch->starts[i], length = batch->starts[i + 1] - start;
-        float *q = s->wide + start * 3 * size;
-        turn(&model->config, s, q, length);
-        attention_full(model->kernels, &shape, q, q + size, q + 2 * size, s->context + start * size,
-                       length, s->attention_scratch);
-    }
+    turn(&model->config, batch, s);
+    meet(batch);
+    attend(model, batch, layer->qkv.int8, s);
+    meet(batch);
     spent(s, STAGE_ATTENTION);
-    linear_apply(&layer->output, s->context, tokens, s->y, s->linear_scratch);
+    linear_apply(&layer->output, s->context, s->tokens, s->y, s->linear_scratch);
     spent(s, STAGE_ATTENTION_OUTPUT);
 }
 
 /* y = W_down activation(W_up x), or where that is gated W_down (silu(W_gate x) * W_up x) */
 static void dense_feed_forward(const struct bert *model, const struct bert_layer *layer,
-                               size_t tokens, const struct state *s) {
-    const size_t values = tokens * model->config.intermediate_size;
+                               const struct state *s) {
+    const size_t tokens = s->tokens, values = tokens * model->config.intermediate_size;
     float *inner = s->wide;
     linear_apply(&layer->up, s->x, tokens, inner, s->linear_scratch);
     if (is_gated(&model->config))
@@ -201,27 +291,27 @@ static void dense_feed_forward(const struct bert *model, const struct bert_layer
 /* The same, dense or sparse, of layer l. */
 static void feed_forward_block(const struct bert *model, const struct bert_batch *batch, size_t l,
                                const struct state *s) {
-    const size_t tokens = batch->starts[batch->texts];
     const struct bert_layer *layer = &model->layer[l];
-    struct sparse_counts uncounted = {0}, *counts = batch->counts ? batch->counts + l : &uncounted;
+    struct sparse_counts uncounted = {0},
+                         *counts = s->told.counts ? s->told.counts + l : &uncounted;
     if (batch->observe)
         batch->observe(batch->observer, l, s->x);
     const double start = clock_seconds();
     if (model->sparse) {
         sparse_ffn_apply(&layer->sparse,
                          batch->thresholds ? batch->thresholds + l * layer->sparse.quads : NULL,
-                         s->x, tokens, s->y, s->linear_scratch, counts);
+                         s->x, s->tokens, s->y, s->linear_scratch, counts);
         spent(s, STAGE_FFN_SPARSE);
     } else
-        dense_feed_forward(model, layer, tokens, s);
+        dense_feed_forward(model, layer, s);
     counts->seconds += clock_seconds() - start;
 }
 
 /* x = layer_norm(x + y) */
-static void add_and_norm(const struct bert *model, const struct norm *norm, size_t tokens,
-                         const struct state *s) {
+static void add_and_norm(const struct bert *model, const struct norm *norm, const struct state *s) {
     model->kernels->layer_norm(s->x, s->y, norm->weight, norm->bias,
-                               model->config.layer_norm_epsilon, tokens, model->config.hidden_size);
+                               model->config.layer_norm_epsilon, s->tokens,
+                               model->config.hidden_size);
     spent(s, STAGE_NORM);
 }
 
@@ -240,30 +330,51 @@ static void pool(const struct bert *model, const float *x, size_t tokens, size_t
     }
 }
 
+/* A batch on its way through the layers. */
+struct pass {
+    const struct bert *model;
+    const struct bert_batch *batch;
+    struct state all;
+    void (*hidden)(void *context, size_t layer, const float *states);
+    void *context;
+};
+
+/* A member's part of the tokens through all layers. */
+static void run_layers(void *context, uint32_t member) {
+    const struct pass *p = context;
+    const struct bert *model = p->model;
+    struct state s = part_of(&p->all, model, p->batch, member);
+    if (member > 0 && s.told.trace)
+        trace_start(s.told.trace);
+    for (size_t l = 0; l < model->config.layers; l++) {
+        const struct bert_layer *layer = &model->layer[l];
+        s.layer = (int)l;
+        attention_block(model, layer, p->batch, &s);
+        add_and_norm(model, &layer->attention_norm, &s);
+        feed_forward_block(model, p->batch, l, &s);
+        add_and_norm(model, &layer->output_norm, &s);
+        if (p->hidden)
+            p->hidden(p->context, l + 1, s.x);
+    }
+}
+
 wisp_status bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
                          struct workspace *space,
                          void (*hidden)(void *context, size_t layer, const float *states),
                          void *context, wisp_error *error) {
-    const size_t tokens = batch->starts[batch->texts], size = model->config.hidden_size;
-    struct state s = take_state(model, batch, space);
-    TRY(embed_tokens(model, batch, &s, error));
-    spent(&s, STAGE_LOOK_UP);
+    const size_t size = model->config.hidden_size;
+    struct pass p = {model, batch, take_state(model, batch, space), hidden, context};
+    TRY(embed_tokens(model, batch, &p.all, error));
+    spent(&p.all, STAGE_LOOK_UP);
     if (hidden)
-        hidden(context, 0, s.x);
-    for (size_t l = 0; l < model->config.layers; l++) {
-        const struct bert_layer *layer = &model->layer[l];
-        s.layer = (int)l;
-        attention_block(model, layer, batch, &s);
-        add_and_norm(model, &layer->attention_norm, tokens, &s);
-        feed_forward_block(model, batch, l, &s);
-        add_and_norm(model, &layer->output_norm, tokens, &s);
-        if (hidden)
-            hidden(context, l + 1, s.x);
-    }
+        hidden(context, 0, p.all.x);
+    if (batch->team)
+        pool_run(batch->team, batch->members, run_layers, &p);
+    else
+        run_layers(&p, 0);
     for (size_t i = 0; i < batch->texts; i++)
-        pool(model, s.x + batch->starts[i] * size, batch->starts[i + 1] - batch->starts[i],
+        pool(model, p.all.x + batch->starts[i] * size, batch->starts[i + 1] - batch->starts[i],
              batch->skipped ? batch->skipped[i] : 0, rows + i * size);
-    s.layer = NO_LAYER;
-    spent(&s, STAGE_POOL);
+    spent(&p.all, STAGE_POOL);
     return WISP_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef WISP_MODELS_BERT_H
 #define WISP_MODELS_BERT_H
 
+#include "base/pool.h"
 #include "base/trace.h"
 #include "kernels/activation.h"
 #include "layers/linear.h"
@@ -58,17 +59,28 @@ struct bert {
     size_t resident_bytes;
 };
 
+/* Who computes a part of a batch, and where is noted what it did. */
+struct bert_member {
+    struct trace *trace;          /* is told of each stage; may be NULL */
+    struct sparse_counts *counts; /* [layers], to be added to; may be NULL */
+};
+
+enum { BERT_MOST_MEMBERS = 16 };
+
 /* Texts packed one after the other, without padding. */
 struct bert_batch {
     size_t texts;
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; NULL for none */
-    struct trace *trace;   /* is told of each stage; may be NULL */
+    /* The members of `team` share the tokens; team is NULL where there is but one. */
+    struct bert_member member[BERT_MOST_MEMBERS];
+    uint32_t members;
+    struct pool *team;
     /* For sparse models: thresholds [layers, quads], or NULL to compute all quads. */
     const float *thresholds;
-    struct sparse_counts *counts; /* [layers], to be added to; may be NULL */
-    /* Called with what goes into each feed-forward layer, [tokens, hidden_size]; may be NULL. */
+    /* Of a batch with one member: called with what goes into each feed-forward layer, [tokens,
+     * hidden_size]; may be NULL. */
     void (*observe)(void *observer, size_t layer, const float *x);
     void *observer;
 };
@@ -85,13 +97,15 @@ wisp_status bert_load(struct bert *model, const struct directory *dir,
 
 void bert_release(struct bert *model);
 
-/* Working memory for batches of up to `tokens` tokens, the longest text having `longest`; false
- * where it cannot be addressed. */
-bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, size_t *bytes);
+/* Working memory for batches of up to `tokens` tokens, the longest text having `longest`, that so
+ * many members share; false where it cannot be addressed. */
+bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longest, uint32_t members,
+                          size_t *bytes);
 
 /* Embeds the batch: rows [texts, hidden_size]. Fails only where tokens' rows have to be read and
- * cannot be. `hidden`, where it is not NULL, is called with the
- * hidden states [tokens, hidden_size] after the embeddings (layer 0) and after each layer. */
+ * cannot be. `hidden`, where it is not NULL, is called with the hidden states
+ * [tokens, hidden_size] after the embeddings (layer 0) and after each layer, of a batch with one
+ * member. However many share the tokens, results have the same bits. */
 wisp_status bert_forward(const struct bert *model, const struct bert_batch *batch, float *rows,
                          struct workspace *space,
                          void (*hidden)(void *context, size_t layer, const float *states),
