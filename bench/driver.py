@@ -34,8 +34,8 @@ def parse_arguments():
                         help=f"how often each is timed (default: {WHOLE['rounds']}; quick: {QUICK['rounds']})")
     parser.add_argument("--starts", type=int, help="how often each is started cold and warm "
                         f"(default: {WHOLE['starts']}; quick: {QUICK['starts']})")
-    parser.add_argument("--no-peaks", action="store_true",
-                        help="leave out the peaks of instructions (quick and --only do)")
+    parser.add_argument("--peaks", action=argparse.BooleanOptionalAction,
+                        help="measure the peaks of instructions (default: but for --quick and --only)")
     parser.add_argument("--no-quality", action="store_true", help="leave the embeddings unjudged")
     parser.add_argument("--note", default="", help="a remark on the circumstances, kept with the results")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
@@ -44,6 +44,8 @@ def parse_arguments():
     for name, value in (QUICK if arguments.quick else WHOLE).items():
         if getattr(arguments, name, None) is None:
             setattr(arguments, name, value)
+    if arguments.peaks is None:
+        arguments.peaks = not (arguments.quick or arguments.only)
     if arguments.rounds < 1 or arguments.starts < 0:
         parser.error("--rounds starts at 1, --starts at 0")
     return arguments
@@ -83,7 +85,7 @@ def report_of(arguments, runners, chosen):
     settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
     begin = time.monotonic()
     found_peaks = {}
-    if not (arguments.no_peaks or arguments.quick or arguments.only):
+    if arguments.peaks:
         say("the peaks of instructions, and the int8 products")
         found_peaks = peaks.measure()
     records = rounds.measure(runners, chosen, settings, arguments.limits)
