@@ -47,10 +47,7 @@ ALWAYS_INLINE vi i16_pair(vf a, vf b, vf factor) {
 ALWAYS_INLINE void i16_pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
                                    vf factor, int32_t *packed) {
     vf square[VF_LANES];
-    UNROLL
-    for (int i = 0; i < VF_LANES; i++)
-        square[i] = (size_t)i < rows ? vf_load_n(w + (size_t)i * ldw, columns) : vf_set1(0);
-    transpose(square);
+    load_columns(w, ldw, rows, columns, square);
     UNROLL
     for (int i = 0; i < VF_LANES; i += 2)
         if ((size_t)i < columns)

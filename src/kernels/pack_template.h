@@ -18,13 +18,18 @@ ALWAYS_INLINE void transpose(vf *rows) {
 }
 
 /* `columns` columns of up to VF_LANES rows; the rows that are missing count as 0. */
-ALWAYS_INLINE void pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
-                               float *packed) {
-    vf square[VF_LANES];
+ALWAYS_INLINE void load_columns(const float *w, size_t ldw, size_t rows, const size_t columns,
+                                vf *square) {
     UNROLL
     for (int i = 0; i < VF_LANES; i++)
         square[i] = (size_t)i < rows ? vf_load_n(w + (size_t)i * ldw, columns) : vf_set1(0);
     transpose(square);
+}
+
+ALWAYS_INLINE void pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
+                               float *packed) {
+    vf square[VF_LANES];
+    load_columns(w, ldw, rows, columns, square);
     UNROLL
     for (int i = 0; i < VF_LANES; i++)
         if ((size_t)i < columns)
