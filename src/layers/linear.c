@@ -9,14 +9,17 @@
 
 enum { NAME_BYTES = 128 };
 
-/* The weights that are stacked, and room for one panel of their rows. */
+/* The weights that are stacked, and room for some of their rows: whole panels, and so many that a
+ * host that reads for WebAssembly is not asked all the time. */
 struct stack {
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
-    size_t panel;
+    size_t panel, rows;
     void *stored;
-    float *values; /* [panel, k] */
+    float *values; /* [rows, k] */
 };
+
+enum { ROWS_AT_A_TIME = 64 };
 
 /* How many of the stack's rows from `first` on, at most `rows`, stand one after the other in the
  * file, at *row of their part. */
@@ -50,15 +53,15 @@ static wisp_status pack_panels(const struct linear *layer, const struct stack *s
                                wisp_error *error) {
     const size_t panel = stack->panel, k = layer->k;
     unsigned char *packed = layer->weights;
-    for (size_t first = 0; first < layer->n; first += panel) {
-        const size_t rows = layer->n - first < panel ? layer->n - first : panel;
+    for (size_t first = 0; first < layer->n; first += stack->rows) {
+        const size_t left = layer->n - first, rows = left < stack->rows ? left : stack->rows;
         TRY(read_stacked_rows(stack, first, rows, error));
         if (layer->int8) {
             pack_int8(stack->values, k, rows, k, panel, packed);
-            packed += packed_int8_bytes(panel, k, panel);
+            packed += packed_int8_bytes(rows, k, panel);
         } else {
             pack_f32(stack->values, k, rows, k, panel, (float *)(void *)packed);
-            packed += packed_f32_floats(panel, k, panel) * sizeof(float);
+            packed += packed_f32_floats(rows, k, panel) * sizeof(float);
         }
     }
     return WISP_OK;
@@ -68,7 +71,7 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     const size_t panel = stack->panel, n = layer->n, k = layer->k;
     size_t row_bytes = 0, most;
     /* More than either way of packing takes. */
-    if (!checked_floats((uint64_t)n + panel, (uint64_t)k + 3, &most))
+    if (!checked_floats((uint64_t)n + stack->rows, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
     for (size_t i = 0; i < stack->source->parts; i++)
         if (stack->parts[i]->row_bytes > row_bytes)
@@ -76,8 +79,8 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     layer->bytes = layer->int8 ? packed_int8_bytes(n, k, panel)
                                : packed_f32_floats(n, k, panel) * sizeof(float);
     layer->weights = memory_allocate(layer->bytes);
-    stack->stored = memory_allocate(panel * row_bytes);
-    stack->values = memory_allocate(panel * k * sizeof(float));
+    stack->stored = memory_allocate(stack->rows * row_bytes);
+    stack->values = memory_allocate(stack->rows * k * sizeof(float));
     const bool room = layer->weights && stack->stored && stack->values;
     const wisp_status status =
         room ? pack_panels(layer, stack, error) : fail_memory(error, layer->bytes);
@@ -126,6 +129,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
                         const struct kernels *kernels, bool int8, wisp_error *error) {
     struct stack stack = {.source = source};
     stack.panel = int8 ? kernels->int8_panel : kernels->f32_panel;
+    stack.rows = round_up(ROWS_AT_A_TIME, stack.panel);
     *layer = (struct linear){
         .kernels = kernels, .n = source->n * source->parts, .k = source->k, .int8 = int8};
     for (size_t i = 0; i < source->parts; i++) {
