@@ -18,9 +18,9 @@ enum { CASES = 400 };
 /* A layer of random weights and one token, with what the scalar set makes of them. */
 struct layer {
     size_t quads, k, size;
-    enum quad_activation kind;
-    float *x, *by, *weights, *column_floats, *scales, *base;
-    struct quad_parameters *parameters;
+    enum activation kind;
+    float *x, *by, *weights, *gate_weights, *column_floats, *scales, *base;
+    struct quad_parameters *parameters, *gate_parameters;
     struct quad_columns columns; /* without weights */
     size_t n;                    /* quads in the list */
     uint16_t *list;
@@ -31,18 +31,22 @@ static struct layer new_layer(enum fill fill) {
     struct layer l = {.quads = rng_range(&kernel_rng, 1, 40),
                       .k = rng_range(&kernel_rng, 1, 130),
                       .size = rng_range(&kernel_rng, 1, 130),
-                      .kind = rng_coin(&kernel_rng) ? QUAD_RELU : QUAD_GELU};
+                      .kind = (enum activation)rng_below(&kernel_rng, 3)};
     l.x = new_floats(l.k, fill);
     l.by = new_floats(l.k, FILL_UNIFORM);
     l.weights = new_floats(l.quads * QUAD * l.k, FILL_UNIFORM);
+    l.gate_weights = new_floats(l.quads * QUAD * l.k, FILL_UNIFORM);
     l.column_floats = new_floats(l.quads * QUAD * l.size, FILL_UNIFORM);
     l.scales = new_floats(l.size, FILL_UNIFORM);
     l.columns.scale = new_floats(l.quads * QUAD, FILL_UNIFORM);
     l.columns.center = new_floats(l.quads * QUAD, rng_coin(&kernel_rng) ? FILL_ZERO : FILL_UNIFORM);
     l.base = new_floats(l.size, FILL_UNIFORM);
     l.parameters = allocate(l.quads * sizeof *l.parameters);
-    for (size_t i = 0; i < l.quads; i++)
+    l.gate_parameters = allocate(l.quads * sizeof *l.gate_parameters);
+    for (size_t i = 0; i < l.quads; i++) {
         fill_floats(l.parameters[i].bias, QUAD, FILL_UNIFORM);
+        fill_floats(l.gate_parameters[i].bias, QUAD, FILL_UNIFORM);
+    }
     l.logits = new_floats(l.quads, FILL_UNIFORM);
     l.thresholds = new_floats(l.quads, rng_coin(&kernel_rng) ? FILL_UNIFORM : FILL_EQUAL);
     l.list = allocate((l.quads + QUAD_LIST_SLACK) * sizeof *l.list);
@@ -54,12 +58,14 @@ static void free_layer(struct layer *l) {
     free(l->x);
     free(l->by);
     free(l->weights);
+    free(l->gate_weights);
     free(l->column_floats);
     free(l->scales);
     free(l->columns.scale);
     free(l->columns.center);
     free(l->base);
     free(l->parameters);
+    free(l->gate_parameters);
     free(l->logits);
     free(l->thresholds);
     free(l->list);
@@ -69,6 +75,7 @@ static void free_layer(struct layer *l) {
 struct stages {
     struct quantised_row row;
     int32_t *sums; /* [4 n], of q over 0..255 */
+    int32_t *gate_sums;
     float *values; /* [4 n] */
     float largest;
     int8_t *bytes; /* [4 kept_n] */
@@ -107,13 +114,14 @@ static void check_row(const struct where *w, const struct layer *l, const struct
 }
 
 /* The rows of all quads, packed into a guarded buffer; scale and sum go to `parameters`. */
-static const int8_t *packed_rows(const struct layer *l, struct quad_parameters *parameters) {
+static const int8_t *packed_rows(const struct layer *l, const float *weights,
+                                 struct quad_parameters *parameters) {
     const size_t bytes = QUAD * quad_row_bytes(l->k);
     int8_t *packed = place_anywhere(SLOT_W, l->quads * bytes);
     for (size_t i = 0; i < l->quads; i++) {
         const float *rows[QUAD];
         for (size_t j = 0; j < QUAD; j++)
-            rows[j] = l->weights + (QUAD * i + j) * l->k;
+            rows[j] = weights + (QUAD * i + j) * l->k;
         pack_quad_rows(rows, l->k, packed + i * bytes, &parameters[i]);
     }
     return packed;
@@ -149,45 +157,76 @@ static struct quad_columns placed_columns(const struct layer *l) {
                                  .center = copied(SLOT_ZERO, l->columns.center, bytes)};
 }
 
-static void check_up(const struct where *w, const struct layer *l, const struct stages *want) {
-    const struct sparse_kernels *sparse = w->set->sparse;
+/* The sums of one token with rows of W_up or W_gate, which must be the scalar ones but for the
+ * offset of signed bytes; the caller frees them. */
+static int32_t *checked_sums(const struct where *w, const struct layer *l,
+                             const struct quantised_row *row, const float *weights,
+                             struct quad_parameters *parameters, const int32_t *want) {
+    const int8_t *packed = packed_rows(l, weights, parameters);
+    int32_t *placed = place(SLOT_Y, QUAD * l->n * sizeof *placed);
+    int32_t *sums = allocate((QUAD * l->n + 1) * sizeof *sums);
+    const uint16_t *list = copied(SLOT_SCALE, l->list, l->n * sizeof *list);
+    up_listed(w->set, row->q, packed, list, l->n, l->k, placed);
+    expect_intact(w);
+    for (size_t i = 0; i < QUAD * l->n; i++) {
+        const int32_t sum = (int32_t)parameters[list[i / QUAD]].sum[i % QUAD];
+        assert_int_equal(placed[i] + (w->set->signed_activations ? 128 * sum : 0), want[i]);
+    }
+    memcpy(sums, placed, QUAD * l->n * sizeof *sums);
+    return sums;
+}
+
+/* The row as the set has it, in a guarded buffer. */
+static struct quantised_row placed_row(const struct where *w, const struct layer *l,
+                                       const struct stages *want) {
     const bool is_signed = w->set->signed_activations != 0;
     struct quantised_row row = want->row;
     row.q = place_anywhere(SLOT_Q, quad_row_bytes(l->k));
     for (size_t c = 0; c < quad_row_bytes(l->k); c++)
         row.q[c] = want->row.q[c] ^ (is_signed && c < l->k ? 0x80 : 0);
     row.zero -= is_signed ? 128 : 0;
+    return row;
+}
+
+/* The sums and the gate's, to values; what is computed in floats has errors of its inputs' size,
+ * and of the product's where there is a gate. */
+static void check_values(const struct where *w, const struct layer *l, const struct stages *want,
+                         const struct quantised_row *row, const int32_t *sums,
+                         const int32_t *gate_sums) {
+    const size_t bytes = QUAD * l->n * sizeof *sums;
+    const double size = 1 + fabs((double)row->scale) * (double)l->k * 255;
+    const double scale = l->kind == ACTIVATION_GATED_SILU ? size * size : size;
     const uint16_t *list = copied(SLOT_SCALE, l->list, l->n * sizeof *list);
-    const int8_t *packed = packed_rows(l, l->parameters);
-    int32_t *sums = place(SLOT_Y, QUAD * l->n * sizeof *sums);
-    up_listed(w->set, row.q, packed, list, l->n, l->k, sums);
+    const struct quad_sums up = {copied(SLOT_Y, sums, bytes),
+                                 copied(SLOT_X, l->parameters, l->quads * sizeof *l->parameters)};
+    const struct quad_sums gate = {gate_sums, l->gate_parameters};
+    const struct quad_columns columns = placed_columns(l);
+    float *values = place(SLOT_BIAS, bytes), seen = 0;
+    const float largest =
+        w->set->sparse->activate(l->kind, up, gate, &columns, list, l->n, row, values);
     expect_intact(w);
     for (size_t i = 0; i < QUAD * l->n; i++) {
-        const float sum = l->parameters[list[i / QUAD]].sum[i % QUAD];
-        assert_int_equal(sums[i] + (is_signed ? 128 * (int32_t)sum : 0), want->sums[i]);
-    }
-    const struct quad_parameters *parameters =
-        copied(SLOT_X, l->parameters, l->quads * sizeof *parameters);
-    float *values = place(SLOT_BIAS, QUAD * l->n * sizeof *values);
-    const struct quad_columns columns = placed_columns(l);
-    const float largest =
-        sparse->activate(l->kind, sums, parameters, &columns, list, l->n, &row, values);
-    float seen = 0;
-    for (size_t i = 0; i < QUAD * l->n; i++) {
-        const double scale = 1 + fabs((double)row.scale) * (double)l->k * 255;
         expect_near(w, i, 0, values[i], (double)want->values[i], scale * 1e-6);
         seen = fmaxf(seen, fabsf(values[i]));
     }
     expect_near(w, 0, 0, largest, (double)seen, 0);
-    float *y = values;
-    sparse->finish(sums, parameters, list, l->n, &row, y);
+    float *plain = allocate(bytes + 1);
+    w->set->sparse->finish(up.sums, up.parameters, list, l->n, row, values);
     expect_intact(w);
-    float *plain = allocate((QUAD * l->n + 1) * sizeof *plain);
     sparse_scalar.finish(want->sums, l->parameters, l->list, l->n, &want->row, plain);
     for (size_t i = 0; i < QUAD * l->n; i++)
-        expect_near(w, i, 1, y[i], (double)plain[i],
-                    (1 + fabs((double)row.scale) * (double)l->k * 255) * 1e-6);
+        expect_near(w, i, 1, values[i], (double)plain[i], size * 1e-6);
     free(plain);
+}
+
+static void check_up(const struct where *w, const struct layer *l, const struct stages *want) {
+    const struct quantised_row row = placed_row(w, l, want);
+    int32_t *sums = checked_sums(w, l, &row, l->weights, l->parameters, want->sums);
+    int32_t *gate_sums =
+        checked_sums(w, l, &row, l->gate_weights, l->gate_parameters, want->gate_sums);
+    check_values(w, l, want, &row, sums, gate_sums);
+    free(sums);
+    free(gate_sums);
 }
 
 /* Many tokens that want a quad: each has the sums it has alone. */
@@ -195,7 +234,7 @@ static void check_up_of_many(const struct where *w, const struct layer *l) {
     enum { MOST = 40 };
     const size_t bytes = quad_row_bytes(l->k), n = rng_range(&kernel_rng, 1, MOST);
     uint8_t *q = place_anywhere(SLOT_Q, n * bytes);
-    const int8_t *packed = packed_rows(l, l->parameters);
+    const int8_t *packed = packed_rows(l, l->weights, l->parameters);
     struct quad_use uses[MOST];
     int32_t *sums = place(SLOT_Y, QUAD * n * sizeof *sums);
     for (size_t i = 0; i < n * bytes; i++)
@@ -218,7 +257,7 @@ static void check_dense_sums(const struct where *w, const struct layer *l) {
     enum { MOST = 20 };
     const size_t k = quad_row_bytes(l->k), n = QUAD * l->quads, panel = w->set->int8_panel;
     const size_t m = rng_range(&kernel_rng, 1, MOST), blocks = int8_blocks(k);
-    const int8_t *rows = packed_rows(l, l->parameters);
+    const int8_t *rows = packed_rows(l, l->weights, l->parameters);
     float *whole = allocate(n * k * sizeof *whole);
     void *panels = allocate(packed_int8_bytes(n, k, panel));
     float *ones = new_floats(m * blocks, FILL_ZERO), *zeros = new_floats(m * blocks + n, FILL_ZERO);
@@ -251,18 +290,21 @@ static void check_dense_sums(const struct where *w, const struct layer *l) {
 static void check_contributions(const struct where *w, const struct layer *l) {
     const size_t n = rng_below(&kernel_rng, QUAD * l->quads + 1);
     float *from = new_floats(n, w->fill), *wanted = allocate((n + 1) * sizeof *wanted), seen = 0;
+    float *gates = new_floats(n, FILL_UNIFORM);
     const float *y = copied(SLOT_X, from, n * sizeof *y);
+    const float *gate = copied(SLOT_W, gates, n * sizeof *gate);
     float *values = place(SLOT_Y, n * sizeof *values);
     const float *scales = copied(SLOT_BIAS, l->columns.scale, n * sizeof *scales);
-    const float largest = w->set->sparse->contribute(l->kind, y, scales, n, values);
+    const float largest = w->set->sparse->contribute(l->kind, y, gate, scales, n, values);
     expect_intact(w);
-    sparse_scalar.contribute(l->kind, from, l->columns.scale, n, wanted);
+    sparse_scalar.contribute(l->kind, from, gates, l->columns.scale, n, wanted);
     for (size_t i = 0; i < n; i++) {
         expect_near(w, i, 0, values[i], (double)wanted[i], (1 + fabs((double)from[i])) * 1e-6);
         seen = fmaxf(seen, fabsf(values[i]));
     }
     expect_near(w, 0, 0, largest, (double)seen, 0);
     free(from);
+    free(gates);
     free(wanted);
 }
 
@@ -306,16 +348,21 @@ static struct stages scalar_stages(const struct layer *l) {
     const size_t columns = quad_row_bytes(l->size);
     struct stages s = {.row.q = allocate(quad_row_bytes(l->k)),
                        .sums = allocate((QUAD * l->n + 1) * sizeof *s.sums),
+                       .gate_sums = allocate((QUAD * l->n + 1) * sizeof *s.gate_sums),
                        .values = allocate((QUAD * l->n + 1) * sizeof *s.values),
                        .bytes = allocate(QUAD * l->n + QUAD),
                        .kept = allocate((l->n + 1) * sizeof *s.kept),
                        .down = allocate(columns * sizeof *s.down),
                        .y = allocate(l->size * sizeof *s.y)};
     sparse_scalar.quantise(l->x, l->by, l->k, &s.row);
-    up_listed(&kernels_scalar, s.row.q, packed_rows(l, l->parameters), l->list, l->n, l->k, s.sums);
+    up_listed(&kernels_scalar, s.row.q, packed_rows(l, l->weights, l->parameters), l->list, l->n,
+              l->k, s.sums);
+    up_listed(&kernels_scalar, s.row.q, packed_rows(l, l->gate_weights, l->gate_parameters),
+              l->list, l->n, l->k, s.gate_sums);
     const uint8_t *packed = packed_columns(l, 0); /* sets the columns' scales */
-    s.largest = sparse_scalar.activate(l->kind, s.sums, l->parameters, &l->columns, l->list, l->n,
-                                       &s.row, s.values);
+    s.largest = sparse_scalar.activate(l->kind, (struct quad_sums){s.sums, l->parameters},
+                                       (struct quad_sums){s.gate_sums, l->gate_parameters},
+                                       &l->columns, l->list, l->n, &s.row, s.values);
     s.kept_n = sparse_scalar.compact(s.values, s.largest, l->list, l->n, s.kept, s.bytes, &s.total);
     sparse_scalar.down(s.bytes, packed, s.kept, s.kept_n, l->size, s.down);
     sparse_scalar.add_base(s.down, 128 * s.total, s.largest / 127, l->scales, l->base, l->size,
@@ -328,6 +375,7 @@ static struct stages scalar_stages(const struct layer *l) {
 static void free_stages(struct stages *s) {
     free(s->row.q);
     free(s->sums);
+    free(s->gate_sums);
     free(s->values);
     free(s->bytes);
     free(s->kept);

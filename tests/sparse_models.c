@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "builder.h"
 #include "opening.h"
@@ -12,7 +13,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-const char *const activations[2] = {"relu", "gelu"};
+const char *const activations[ACTIVATIONS] = {"relu", "gelu", "silu"};
 
 void make_texts(struct texts *t) {
     for (size_t i = 0; i < TEXTS; i++) {
@@ -28,7 +29,7 @@ void make_texts(struct texts *t) {
 const char *tiny_model(const char *name, const char *activation) {
     struct gguf file;
     struct bytes bytes = {0};
-    gguf_make(&file, &tiny_shape_q8_0);
+    gguf_make(&file, strcmp(activation, "silu") == 0 ? &tiny_nomic_q8_0 : &tiny_shape_q8_0);
     gguf_set_text(&file, "wisp.hidden_act", activation);
     gguf_write_bytes(&file, &bytes);
     write_file(name, bytes.data, bytes.size);

@@ -7,8 +7,9 @@
 
 enum { TEXTS = 96, TEXT_BYTES = 128, HIDDEN = 32 };
 
-/* What tiny_model can be asked for. */
-extern const char *const activations[2];
+/* What tiny_model can be asked for; silu is gated, in a model of nomic-bert. */
+enum { ACTIVATIONS = 3 };
+extern const char *const activations[ACTIVATIONS];
 
 struct texts {
     wisp_text text[TEXTS];

@@ -125,7 +125,7 @@ static void bits_do_not_depend_on_the_batch(void **state) {
     float rows[3][TEXTS * HIDDEN];
     const char *kernels;
     make_texts(&texts);
-    for (size_t a = 0; a < 2; a++) {
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
         char path[256];
         snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
         calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
@@ -166,7 +166,7 @@ static void sparsity_trades_work_for_nearness(void **state) {
     struct texts texts;
     float dense[TEXTS * HIDDEN], sparse[TEXTS * HIDDEN];
     make_texts(&texts);
-    for (size_t a = 0; a < 2; a++) {
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
         char path[256];
         snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
         calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 2);
@@ -207,8 +207,7 @@ static void sparsity_trades_work_for_nearness(void **state) {
     }
 }
 
-static void calibration_is_deterministic_and_can_be_undone(void **state) {
-    (void)state;
+static void expect_undoing(const char *activation) {
     char plain[256], paths[4][256];
     size_t sizes[4];
     char *bytes[4];
@@ -219,7 +218,7 @@ static void calibration_is_deterministic_and_can_be_undone(void **state) {
         snprintf(name, sizeof name, "file%d.gguf", i);
         snprintf(paths[i], sizeof paths[i], "%s", temporary_path(name));
     }
-    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", "gelu"));
+    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", activation));
     calibrate_or_fail(plain, paths[0], 1);
     calibrate_or_fail(paths[0], paths[1], 2); /* again, of what is calibrated already */
     assert_int_equal(wisp_convert(plain, paths[2], NULL, &error), WISP_OK);
@@ -233,6 +232,12 @@ static void calibration_is_deterministic_and_can_be_undone(void **state) {
     assert_true(sizes[0] > sizes[2]);
     for (int i = 0; i < 4; i++)
         free(bytes[i]);
+}
+
+static void calibration_is_deterministic_and_can_be_undone(void **state) {
+    (void)state;
+    for (size_t a = 0; a < ACTIVATIONS; a++)
+        expect_undoing(activations[a]);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -267,7 +272,7 @@ static void expect_auto(const char *path, wisp_compute compute, const char *kern
 /* Only what calibration evened out is quantised by row without being asked to. */
 static void auto_follows_calibration(void **state) {
     (void)state;
-    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
         char plain[256], dense[256], few[256];
         const bool relu = strcmp(activations[a], "relu") == 0;
         const wisp_convert_options nearly_all = {.sparsity = 0.001f};

@@ -51,7 +51,8 @@ static uint64_t count_positive(const wisp_model *model, const float *x, size_t t
 static struct recall_totals recall_of(const struct sparse_ffn *f, const float *thresholds,
                                       const float *x) {
     float y[2][ROWS * HIDDEN];
-    void *scratch = memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank));
+    void *scratch =
+        memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
     struct recall recall;
     wisp_error error;
     assert_non_null(scratch);
@@ -68,7 +69,7 @@ static struct recall_totals recall_of(const struct sparse_ffn *f, const float *t
 }
 
 /* With all quads computed all that are needed are found, with none none. With ReLU the needed are
- * those with an activation above 0, with GELU a fifth. */
+ * those with an activation above 0, else a fifth. */
 static void recall_counts_what_is_needed(void **state) {
     (void)state;
     float x[ROWS * HIDDEN], lowest[MOST_QUADS], highest[MOST_QUADS];
@@ -78,7 +79,7 @@ static void recall_counts_what_is_needed(void **state) {
         lowest[q] = -1e30f;
         highest[q] = 1e30f;
     }
-    for (size_t a = 0; a < 2; a++) {
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
         char path[256];
         snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
         calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
@@ -117,7 +118,7 @@ static void recall_is_what_calibration_reports(void **state) {
     make_texts(&texts);
     for (size_t i = 0; i < HELD_OUT; i++)
         held_out[i] = texts.text[i * HELD_OUT_EVERY + HELD_OUT_EVERY - 1];
-    for (size_t a = 0; a < 2; a++) {
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
         wisp_calibrated_layer reported[MOST_LAYERS];
         const wisp_calibrate_options o = {
             .sparsity = 0.5f, .rank = 8, .seed = 3, .context = reported, .layer = keep_layer};

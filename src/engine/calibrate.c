@@ -51,22 +51,38 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *s
     return directory_load_floats(&model->dir, name, rows, row_length, values, error);
 }
 
+/* A bias, or zeros where the model has none. */
+static wisp_status read_bias(const wisp_model *model, size_t l, const char *suffix, size_t n,
+                             float **values, wisp_error *error) {
+    if (!model->bert.config.unbiased)
+        return read_weights(model, l, suffix, 1, n, values, error);
+    *values = memory_allocate(n * sizeof **values);
+    if (!*values)
+        return fail_memory(error, n * sizeof **values);
+    memset(*values, 0, n * sizeof **values);
+    return WISP_OK;
+}
+
 static wisp_status open_sample(const struct calibration *c, size_t l, struct layer_sample *s,
                                wisp_error *error) {
-    const struct bert_config *config = &c->model->bert.config;
-    s->kernels = c->model->bert.kernels;
+    const wisp_model *model = c->model;
+    const struct bert_config *config = &model->bert.config;
+    s->kernels = model->bert.kernels;
     s->hidden = config->hidden_size;
     s->wide = config->intermediate_size;
-    s->relu = config->activation == ACTIVATION_RELU;
+    s->activation = config->activation;
     s->stopped = c->options->cancelled;
     s->context = c->options->context;
-    TRY(read_weights(c->model, l, "ffn_up.weight", s->wide, s->hidden, &s->up, error));
-    TRY(read_weights(c->model, l, "ffn_up.bias", 1, s->wide, &s->up_bias, error));
-    TRY(read_weights(c->model, l, "ffn_down.weight", s->hidden, s->wide, &s->down, error));
-    return read_weights(c->model, l, "ffn_down.bias", 1, s->hidden, &s->down_bias, error);
+    if (config->activation == ACTIVATION_GATED_SILU)
+        TRY(read_weights(model, l, "ffn_gate.weight", s->wide, s->hidden, &s->gate, error));
+    TRY(read_weights(model, l, "ffn_up.weight", s->wide, s->hidden, &s->up, error));
+    TRY(read_bias(model, l, "ffn_up.bias", s->wide, &s->up_bias, error));
+    TRY(read_weights(model, l, "ffn_down.weight", s->hidden, s->wide, &s->down, error));
+    return read_bias(model, l, "ffn_down.bias", s->hidden, &s->down_bias, error);
 }
 
 static void release_sample(struct layer_sample *s) {
+    memory_free(s->gate);
     memory_free(s->up);
     memory_free(s->up_bias);
     memory_free(s->down);
@@ -191,7 +207,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                 .rank = c->options->rank,
                                 .shares = shares,
                                 .share = 1 - c->options->sparsity,
-                                .relu = c->model->bert.config.activation == ACTIVATION_RELU};
+                                .centered = c->model->bert.config.activation == ACTIVATION_GELU};
     TRY(collect_inputs(c->model, c->team, c->options, texts, n, c->samples, error));
     for (size_t l = 0; l < c->layers; l++)
         TRY(open_sample(c, l, &c->samples[l], error));
@@ -238,11 +254,8 @@ static uint32_t most_rank(const wisp_model *model) {
     return limit < MOST_RANK ? limit : MOST_RANK;
 }
 
-static wisp_status check_options(const wisp_calibrate_options *o, const wisp_model *model,
-                                 uint32_t most, wisp_error *error) {
-    if (model->bert.config.activation == ACTIVATION_GATED_SILU)
-        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "ffn_gate",
-                    "models with gated feed-forward layers cannot be calibrated");
+static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
+                                 wisp_error *error) {
     if (o->rank > most)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank", "%u, where this model allows 1 to %u",
                     o->rank, most);
@@ -266,7 +279,7 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
         o.sparsity = default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
-    wisp_status status = check_options(&o, model, most, error);
+    wisp_status status = check_options(&o, most, error);
     if (status == WISP_OK)
         status = run(&o, model, input, output, texts, n, error);
     wisp_model_close(model);

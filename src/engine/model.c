@@ -40,9 +40,6 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
-    if (activation == ACTIVATION_GATED_SILU)
-        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
-                    "sparse layers are not gated, and this model's are");
     if (options->compute == WISP_COMPUTE_F32)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");

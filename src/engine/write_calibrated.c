@@ -125,7 +125,7 @@ static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t
     TRY(add_tensor(a, l, suffixes[4], c->thresholds + l * CALIBRATED_LEVELS * quads,
                    CALIBRATED_LEVELS, quads, false));
     TRY(add_tensor(a, l, suffixes[5], fit->factors, 1, p->hidden, false));
-    if (!c->relu)
+    if (c->centered)
         TRY(add_tensor(a, l, suffixes[6], fit->center, 1, fit->wide, false));
     TRY(add_tensor(a, l, suffixes[7], fit->frequency, 1, fit->wide, false));
     if (!fit->compensation)

@@ -14,7 +14,7 @@ struct calibrated {
     const float *shares; /* [CALIBRATED_LEVELS] */
     float share;         /* the default */
     float *thresholds;   /* [layers, CALIBRATED_LEVELS, quads] */
-    bool relu;
+    bool centered;       /* neurons have centers other than 0 */
 };
 
 /* Reads the model at `input` and writes it with the calibration, in place of one it may have. */

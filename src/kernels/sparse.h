@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/activation.h"
+
 enum {
     QUAD = 4,
     QUAD_CHUNK = 16,      /* values of one row that stand together; rows are padded to a multiple */
@@ -47,7 +49,11 @@ struct quad_columns {
                       where all are */
 };
 
-enum quad_activation { QUAD_RELU, QUAD_GELU };
+/* The sums of some quads' rows, four each, and all quads' parameters. */
+struct quad_sums {
+    const int32_t *sums;
+    const struct quad_parameters *parameters;
+};
 
 /* One token's values as bytes: x = scale * (q - zero). */
 struct quantised_row {
@@ -83,16 +89,17 @@ struct sparse_kernels {
      * has room for QUAD_LIST_SLACK more than n. */
     size_t (*choose)(const float *logits, const float *thresholds, size_t n, uint16_t *quads);
 
-    /* values[4 i + j] = (activation(y as `finish` has it) - center) * the column's scale; returns
-     * the largest magnitude among them. */
-    float (*activate)(enum quad_activation kind, const int32_t *sums,
-                      const struct quad_parameters *parameters, const struct quad_columns *columns,
-                      const uint16_t *quads, size_t n, const struct quantised_row *row,
-                      float *values);
+    /* values[4 i + j] = (activation(y) - center) * the column's scale, y as `finish` has it of
+     * `up`; returns the largest magnitude among them. Where the activation is gated it is that of y
+     * and of the same of `gate`, which is else not looked at. */
+    float (*activate)(enum activation kind, struct quad_sums up, struct quad_sums gate,
+                      const struct quad_columns *columns, const uint16_t *quads, size_t n,
+                      const struct quantised_row *row, float *values);
 
-    /* values[i] = activation(y[i]) * scales[i] for i < n; returns the largest magnitude. */
-    float (*contribute)(enum quad_activation kind, const float *y, const float *scales, size_t n,
-                        float *values);
+    /* values[i] = activation(y[i]) * scales[i] for i < n; returns the largest magnitude. Where the
+     * activation is gated it is that of y[i] and gate[i]; else gate may be NULL. */
+    float (*contribute)(enum activation kind, const float *y, const float *gate,
+                        const float *scales, size_t n, float *values);
 
     /* Values to bytes -127 .. 127, as round(values / largest * 127), ties to even. Quads whose four
      * bytes are 0 are left out of `kept` and `bytes`; returns how many are left. *total is the sum

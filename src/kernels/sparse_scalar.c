@@ -65,32 +65,40 @@ static size_t choose(const float *logits, const float *thresholds, size_t n, uin
     return chosen;
 }
 
-static float activation(enum quad_activation kind, float x) {
-    if (kind == QUAD_RELU)
+static float activation(enum activation kind, float x, float gate) {
+    switch (kind) {
+    case ACTIVATION_RELU:
         return x > 0 ? x : 0;
-    return 0.5f * x * (1 + erff(x * 0.70710678f));
+    case ACTIVATION_GELU:
+        return 0.5f * x * (1 + erff(x * 0.70710678f));
+    case ACTIVATION_GATED_SILU:
+        break;
+    }
+    return gate / (1 + expf(-gate)) * x;
 }
 
-static float activate(enum quad_activation kind, const int32_t *sums,
-                      const struct quad_parameters *parameters, const struct quad_columns *columns,
-                      const uint16_t *quads, size_t n, const struct quantised_row *row,
-                      float *values) {
+static float activate(enum activation kind, struct quad_sums up, struct quad_sums gate,
+                      const struct quad_columns *columns, const uint16_t *quads, size_t n,
+                      const struct quantised_row *row, float *values) {
     float largest = 0;
     for (size_t i = 0; i < QUAD * n; i++) {
-        const size_t quad = quad_at(quads, i / QUAD), j = i % QUAD;
-        const float y = finished(sums[i], &parameters[quad], j, row);
-        const size_t neuron = QUAD * quad + j;
-        values[i] = (activation(kind, y) - columns->center[neuron]) * columns->scale[neuron];
+        const size_t quad = quad_at(quads, i / QUAD), j = i % QUAD, neuron = QUAD * quad + j;
+        const float y = finished(up.sums[i], &up.parameters[quad], j, row);
+        float opened = 0;
+        if (kind == ACTIVATION_GATED_SILU)
+            opened = finished(gate.sums[i], &gate.parameters[quad], j, row);
+        values[i] =
+            (activation(kind, y, opened) - columns->center[neuron]) * columns->scale[neuron];
         largest = fmaxf(largest, fabsf(values[i]));
     }
     return largest;
 }
 
-static float contribute(enum quad_activation kind, const float *y, const float *scales, size_t n,
-                        float *values) {
+static float contribute(enum activation kind, const float *y, const float *gate,
+                        const float *scales, size_t n, float *values) {
     float largest = 0;
     for (size_t i = 0; i < n; i++) {
-        values[i] = activation(kind, y[i]) * scales[i];
+        values[i] = activation(kind, y[i], gate ? gate[i] : 0) * scales[i];
         largest = fmaxf(largest, fabsf(values[i]));
     }
     return largest;

@@ -186,25 +186,31 @@ static size_t sparse_choose(const float *logits, const float *thresholds, size_t
     return chosen;
 }
 
-ALWAYS_INLINE vf activated(vf y, const enum quad_activation kind) {
+ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
     vf active = y;
-    if (kind == QUAD_RELU)
+    if (kind == ACTIVATION_RELU)
         return vf_max(y, vf_set1(0));
+    if (kind == ACTIVATION_GATED_SILU)
+        return vf_mul(silu_of(gate, vf_table(exp2_terms)), y);
     gelu_of(&active, 1, vf_table(gelu_terms));
     return active;
 }
 
-ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_parameters *parameters,
+ALWAYS_INLINE float activate_all(struct quad_sums up, struct quad_sums gate,
                                  const struct quad_columns *columns, const uint16_t *quads,
                                  size_t n, const struct quantised_row *row, float *values,
-                                 const enum quad_activation kind) {
+                                 const enum activation kind) {
     vf most = vf_set1(0);
     size_t at[QUADS_PER_VECTOR];
     for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
         const size_t left = n - i;
         quads_at(quads, i, left, at);
-        const vf y = finished(sums + QUAD * i, parameters, at, left, row);
-        const vf above = vf_sub(activated(y, kind), quad_column_floats(columns->center, at, left));
+        const vf y = finished(up.sums + QUAD * i, up.parameters, at, left, row);
+        vf opened = y;
+        if (kind == ACTIVATION_GATED_SILU)
+            opened = finished(gate.sums + QUAD * i, gate.parameters, at, left, row);
+        const vf center = quad_column_floats(columns->center, at, left);
+        const vf above = vf_sub(activated(y, opened, kind), center);
         const vf value = vf_mul(above, quad_column_floats(columns->scale, at, left));
         store_values(values + QUAD * i, value, left);
         if (left >= QUADS_PER_VECTOR)
@@ -215,45 +221,51 @@ ALWAYS_INLINE float activate_all(const int32_t *sums, const struct quad_paramete
     return vf_largest(most);
 }
 
-static float sparse_activate(enum quad_activation kind, const int32_t *sums,
-                             const struct quad_parameters *parameters,
+static float sparse_activate(enum activation kind, struct quad_sums up, struct quad_sums gate,
                              const struct quad_columns *columns, const uint16_t *quads, size_t n,
                              const struct quantised_row *row, float *values) {
-    if (kind == QUAD_RELU)
-        return activate_all(sums, parameters, columns, quads, n, row, values, QUAD_RELU);
-    return activate_all(sums, parameters, columns, quads, n, row, values, QUAD_GELU);
+    if (kind == ACTIVATION_RELU)
+        return activate_all(up, up, columns, quads, n, row, values, ACTIVATION_RELU);
+    if (kind == ACTIVATION_GATED_SILU)
+        return activate_all(up, gate, columns, quads, n, row, values, ACTIVATION_GATED_SILU);
+    return activate_all(up, up, columns, quads, n, row, values, ACTIVATION_GELU);
 }
 
 /* The first `lanes` contributions of a vector; returns their magnitudes. */
-ALWAYS_INLINE vf contribute_vector(const float *y, const float *scales, float *values, size_t lanes,
-                                   const enum quad_activation kind) {
-    const vf value = vf_mul(activated(vf_load_n(y, lanes), kind), vf_load_n(scales, lanes));
+ALWAYS_INLINE vf contribute_vector(const float *y, const float *gate, const float *scales,
+                                   float *values, size_t lanes, const enum activation kind) {
+    const vf opened = kind == ACTIVATION_GATED_SILU ? vf_load_n(gate, lanes) : vf_set1(0);
+    const vf active = activated(vf_load_n(y, lanes), opened, kind);
+    const vf value = vf_mul(active, vf_load_n(scales, lanes));
     vf_store_n(values, value, lanes);
     return vf_abs(value);
 }
 
-ALWAYS_INLINE float contribute_all(const float *y, const float *scales, size_t n, float *values,
-                                   const enum quad_activation kind) {
+ALWAYS_INLINE float contribute_all(const float *y, const float *gate, const float *scales, size_t n,
+                                   float *values, const enum activation kind) {
     /* Side by side, as one maximum after the other would wait for the one before. */
     vf most = vf_set1(0), other = vf_set1(0);
     size_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
         const size_t next = i + VF_LANES;
-        most = vf_max(most, contribute_vector(y + i, scales + i, values + i, VF_LANES, kind));
-        other = vf_max(other,
-                       contribute_vector(y + next, scales + next, values + next, VF_LANES, kind));
+        most = vf_max(most,
+                      contribute_vector(y + i, gate + i, scales + i, values + i, VF_LANES, kind));
+        other = vf_max(other, contribute_vector(y + next, gate + next, scales + next, values + next,
+                                                VF_LANES, kind));
     }
     for (; i < n; i += VF_LANES)
-        most = vf_max(most, contribute_vector(y + i, scales + i, values + i,
+        most = vf_max(most, contribute_vector(y + i, gate + i, scales + i, values + i,
                                               n - i < VF_LANES ? n - i : VF_LANES, kind));
     return vf_largest(vf_max(most, other));
 }
 
-static float sparse_contribute(enum quad_activation kind, const float *y, const float *scales,
-                               size_t n, float *values) {
-    if (kind == QUAD_RELU)
-        return contribute_all(y, scales, n, values, QUAD_RELU);
-    return contribute_all(y, scales, n, values, QUAD_GELU);
+static float sparse_contribute(enum activation kind, const float *y, const float *gate,
+                               const float *scales, size_t n, float *values) {
+    if (kind == ACTIVATION_RELU)
+        return contribute_all(y, y, scales, n, values, ACTIVATION_RELU);
+    if (kind == ACTIVATION_GATED_SILU)
+        return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_SILU);
+    return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }
 
 #ifndef VECTOR_COMPRESSES

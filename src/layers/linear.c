@@ -89,25 +89,21 @@ static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_
     return status;
 }
 
-static wisp_status read_bias(const struct linear_source *source, const char *name, float *bias,
-                             wisp_error *error) {
+wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
+                        wisp_error *error) {
     float *values = NULL;
+    if (source->unbiased && directory_find_tensor(source->dir, name))
+        return fail(error, WISP_ERROR_UNSUPPORTED, source->dir->file, name,
+                    "a bias, which models of this architecture do not have");
+    memset(bias, 0, source->n * sizeof *bias);
+    if (source->unbiased)
+        return WISP_OK;
     const wisp_status status =
         directory_load_floats(source->dir, name, 1, source->n, &values, error);
     for (size_t j = 0; j < source->n && status == WISP_OK; j++)
         bias[j] = values[source->order ? (size_t)source->order[j] : j];
     memory_free(values);
     return status;
-}
-
-/* Where the model is to have none. */
-static wisp_status leave_bias(const struct linear_source *source, const char *name, float *bias,
-                              wisp_error *error) {
-    if (directory_find_tensor(source->dir, name))
-        return fail(error, WISP_ERROR_UNSUPPORTED, source->dir->file, name,
-                    "a bias, which models of this architecture do not have");
-    memset(bias, 0, source->n * sizeof *bias);
-    return WISP_OK;
 }
 
 static wisp_status load_bias(struct linear *layer, const struct linear_source *source,
@@ -120,7 +116,7 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
     for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s.bias", source->names[i]);
-        TRY((source->unbiased ? leave_bias : read_bias)(source, name, layer->bias + i * n, error));
+        TRY(linear_bias(source, name, layer->bias + i * n, error));
     }
     return WISP_OK;
 }

@@ -32,6 +32,11 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
 
 void linear_release(struct linear *layer);
 
+/* The bias [n] that the tensor `name` is, in the source's order, or zeros where there must be none.
+ */
+wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
+                        wisp_error *error);
+
 /* x [m, k] to y [m, n]. `scratch` holds linear_scratch_bytes(m, k) and is used from its start. */
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y, void *scratch);
 

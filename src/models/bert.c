@@ -75,8 +75,8 @@ static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
     const size_t linear = linear_scratch_bytes(tokens, scratch_size(c));
     if (!model->sparse)
         return linear;
-    return larger(linear,
-                  sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size, model->rank));
+    return larger(linear, sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size,
+                                                   model->rank, c->activation));
 }
 
 static size_t padded_floats(size_t n) {

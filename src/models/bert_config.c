@@ -52,21 +52,11 @@ static wisp_status read_size(struct reader *r, const char *name, uint32_t most, 
     return WISP_OK;
 }
 
-/* Each has tensors, so that a file can only ask for as many as it is large. */
-static wisp_status read_layers(struct reader *r) {
-    uint32_t *layers = &r->config->layers;
-    TRY(read_size(r, "block_count", MAX_LAYERS, layers));
-    if (*layers > r->dir->n_tensors)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key_of(r, "block_count"),
-                    "%u layers in a file of %zu tensors", *layers, r->dir->n_tensors);
-    return WISP_OK;
-}
-
 static wisp_status read_sizes(struct reader *r) {
     struct bert_config *c = r->config;
     TRY(read_size(r, "embedding_length", MAX_SIZE, &c->hidden_size));
     TRY(read_size(r, "feed_forward_length", MAX_SIZE, &c->intermediate_size));
-    TRY(read_layers(r));
+    TRY(read_size(r, "block_count", MAX_LAYERS, &c->layers));
     TRY(read_size(r, "attention.head_count", MAX_SIZE, &c->heads));
     TRY(read_size(r, "context_length", MAX_SIZE, &c->max_positions));
     if (c->hidden_size % c->heads != 0)

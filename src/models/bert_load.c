@@ -72,8 +72,11 @@ static wisp_status load_feed_forward(const struct loader *l, size_t i, struct be
     const struct bert_config *c = &model->config;
     if (!l->plan)
         return load_dense_feed_forward(l, i, layer);
-    TRY(sparse_ffn_load(&layer->sparse, l->dir, l->plan, i, c->hidden_size, c->intermediate_size,
-                        c->activation == ACTIVATION_RELU, l->kernels, l->error));
+    const struct sparse_shape shape = {.hidden = c->hidden_size,
+                                       .wide = c->intermediate_size,
+                                       .activation = c->activation,
+                                       .unbiased = c->unbiased};
+    TRY(sparse_ffn_load(&layer->sparse, l->dir, l->plan, i, &shape, l->kernels, l->error));
     model->resident_bytes += layer->sparse.bytes;
     if (layer->sparse.rank > model->rank)
         model->rank = layer->sparse.rank;
@@ -136,15 +139,26 @@ static wisp_status load_positions(const struct loader *l) {
     return status;
 }
 
+/* Room for the layers. Each has tensors, so that a file can only ask for as many as it is large. */
+static wisp_status make_layers(const struct loader *l) {
+    struct bert *model = l->model;
+    const uint32_t layers = model->config.layers;
+    char key[NAME_BYTES];
+    snprintf(key, sizeof key, "%s.block_count", model->config.architecture);
+    if (layers > l->dir->n_tensors)
+        return fail(l->error, WISP_ERROR_FORMAT, l->dir->file, key,
+                    "%u layers in a file of %zu tensors", layers, l->dir->n_tensors);
+    model->layer = calloc(layers, sizeof *model->layer);
+    return model->layer ? WISP_OK : fail_memory(l->error, layers * sizeof *model->layer);
+}
+
 static wisp_status load_all(const struct loader *l) {
     struct bert *model = l->model;
     TRY(bert_read_config(l->dir, &model->config, l->error));
     TRY(load_token_embedding(l));
     TRY(load_positions(l));
     TRY(load_norm(l, "token_embd_norm", &model->embedding_norm));
-    model->layer = calloc(model->config.layers, sizeof *model->layer);
-    if (!model->layer)
-        return fail_memory(l->error, model->config.layers * sizeof *model->layer);
+    TRY(make_layers(l));
     for (size_t i = 0; i < model->config.layers; i++)
         TRY(load_layer(l, i));
     return WISP_OK;

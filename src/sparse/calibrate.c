@@ -16,7 +16,8 @@ enum {
     CENTER_ROUNDS = 4
 };
 
-static const double skipped_share = 0.8; /* of GELU's neurons, whose mean is the center */
+static const double skipped_share = 0.8; /* but with ReLU: of neurons, of which GELU's mean is the
+                                             center */
 
 static size_t quads_of(const struct layer_sample *s) {
     return (s->wide + QUAD - 1) / QUAD;
@@ -49,8 +50,10 @@ static void find_factors(const struct layer_sample *s, float *factors) {
         float x = 0, w = 0;
         for (size_t t = 0; t < s->tokens; t++)
             x = fmaxf(x, fabsf(s->x[t * s->hidden + c]));
-        for (size_t j = 0; j < s->wide; j++)
+        for (size_t j = 0; j < s->wide; j++) {
             w = fmaxf(w, fabsf(s->up[j * s->hidden + c]));
+            w = fmaxf(w, s->gate ? fabsf(s->gate[j * s->hidden + c]) : 0);
+        }
         const float factor = x > 0 && w > 0 ? sqrtf(w / x) : 1;
         factors[c] = fminf(fmaxf(factor, 0x1p-20f), 0x1p20f);
     }
@@ -81,13 +84,15 @@ static wisp_status size_at(const float *a, const float *center, const float *len
 }
 
 /* The mean of each neuron where its contribution about that mean is small: what skipping should
- * take it to be. */
+ * take it to be. What is gated is small about 0. */
 static wisp_status find_centers(const struct layer_sample *s, const float *a, size_t n,
                                 const float *lengths, float *center, wisp_error *error) {
+    if (s->activation != ACTIVATION_GELU)
+        return WISP_OK;
     double *sums = malloc(2 * s->wide * sizeof *sums), *counts = sums + s->wide;
     float limit = INFINITY;
     wisp_status status = sums ? WISP_OK : fail_memory(error, 2 * s->wide * sizeof *sums);
-    for (int round = 0; round < CENTER_ROUNDS && status == WISP_OK && !s->relu; round++) {
+    for (int round = 0; round < CENTER_ROUNDS && status == WISP_OK; round++) {
         if (round > 0)
             status = size_at(a, center, lengths, n, s->wide, skipped_share, &limit, error);
         memset(sums, 0, 2 * s->wide * sizeof *sums);
@@ -127,7 +132,7 @@ static wisp_status study_neurons(const struct layer_sample *s, const float *leng
         status = layer_activations(s, x, n, a, error);
     if (status == WISP_OK)
         status = find_centers(s, a, n, lengths, fit->center, error);
-    if (status == WISP_OK && !s->relu)
+    if (status == WISP_OK && s->activation != ACTIVATION_RELU)
         status = size_at(a, fit->center, lengths, n, s->wide, skipped_share, &limit, error);
     if (status == WISP_OK) {
         contributions(s, lengths, fit->center, n, a);
@@ -326,7 +331,7 @@ static wisp_status measure_all(const struct layer_sample *s, const struct layer_
     column_lengths(s, m->lengths);
     TRY(quad_sizes(s, fit, m->lengths, s->held_out, n, m->sizes, error));
     TRY(predictor_apply(s->kernels, &fit->predictor, s->held_out, n, m->h, m->logits, error));
-    if (!s->relu) {
+    if (s->activation != ACTIVATION_RELU) {
         float *sorted = malloc(n * quads * sizeof *sorted);
         if (!sorted)
             return fail_memory(error, n * quads * sizeof *sorted);

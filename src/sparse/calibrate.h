@@ -10,10 +10,10 @@
 struct layer_fit {
     size_t wide;
     int32_t *order;   /* [wide]: neuron j of quad i is order[4 i + j] */
-    float *center;    /* [wide]; 0 with ReLU */
+    float *center;    /* [wide]; 0 but with GELU */
     float *factors;   /* [hidden]: what x is multiplied by before it is quantised */
     float *frequency; /* [wide]: the share of tokens for which the neuron is active: above 0 with
-                         ReLU, among the largest fifth of contributions with GELU */
+                         ReLU, else among the largest fifth of contributions */
     float *magnitude; /* [wide]: the mean size of its contribution */
     struct predictor predictor;
     double variance;     /* of what the layer's output is added to, about each token's mean */

@@ -29,6 +29,7 @@ struct scratch {
     uint8_t *q, *inner_q;                         /* [TILE, ...]: their bytes */
     void *linear;                                 /* for the dense product of TILE tokens */
     int32_t *sums;         /* [TILE, 4 quads or rank], then [hidden], padded to whole chunks */
+    int32_t *gate_sums;    /* [TILE, 4 quads], which with `all` follow the others */
     float *ones, *zeros;   /* as many as the dense product wants for a tile */
     float *values;         /* [4 quads] */
     float *logits;         /* [4 quads] */
@@ -56,15 +57,17 @@ static size_t quads_of(size_t rows) {
 }
 
 /* Where each part of the scratch starts, or with NULL as its start, how large it is. */
-static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, struct scratch *s) {
+static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool gated,
+                      struct scratch *s) {
     unsigned char *at = start;
     const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
     const size_t sums = larger(larger(neurons, round_up(rank, QUAD)), quad_row_bytes(hidden));
+    const size_t gate_sums = gated ? neurons : 0;
     const size_t constants = rank ? larger(sums, TILE * int8_blocks(larger(hidden, rank))) : 0;
     const size_t sizes[] = {TILE * quad_row_bytes(hidden),
                             TILE * quad_row_bytes(rank),
                             linear_scratch_bytes(TILE, hidden),
-                            TILE * sums * sizeof(int32_t),
+                            TILE * (sums + gate_sums) * sizeof(int32_t),
                             constants * sizeof(float),
                             constants * sizeof(float),
                             neurons * sizeof(float),
@@ -89,6 +92,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     s->inner_q = places[1];
     s->linear = places[2];
     s->sums = (int32_t *)(void *)places[3];
+    s->gate_sums = s->sums + TILE * sums;
     s->ones = (float *)(void *)places[4];
     s->zeros = (float *)(void *)places[5];
     s->values = (float *)(void *)places[6];
@@ -112,28 +116,32 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, stru
     return total;
 }
 
-size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank) {
-    return lay_out(NULL, hidden, wide, rank, NULL);
+static bool is_gated(const struct sparse_ffn *ffn) {
+    return ffn->activation == ACTIVATION_GATED_SILU;
+}
+
+size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,
+                                enum activation activation) {
+    return lay_out(NULL, hidden, wide, rank, activation == ACTIVATION_GATED_SILU, NULL);
 }
 
 /* All of `rows` for n tokens: sums [n, 4 quads]. The dense product adds sums of blocks as floats,
  * which are whole numbers that floats hold: with scales of 1, zeros and biases of 0 it is exact. */
 static void apply_rows(const struct kernels *kernels, const struct quad_rows *rows, uint8_t *q,
-                       size_t n, struct scratch *s) {
+                       size_t n, struct scratch *s, int32_t *sums) {
     const size_t quad_bytes = QUAD * quad_row_bytes(rows->k), outputs = QUAD * rows->quads;
     if (rows->panels) {
         const struct quantised_rows x = {.q = q, .scale = s->ones, .zero = s->zeros};
-        float *values = (float *)(void *)s->sums;
+        float *values = (float *)(void *)sums;
         kernels->gemm_int8(x, rows->panels, s->zeros, values, outputs, n, outputs,
                            quad_row_bytes(rows->k));
-        kernels->sparse->to_integers(values, n * outputs, s->sums);
+        kernels->sparse->to_integers(values, n * outputs, sums);
         return;
     }
     for (size_t t = 0; t < n; t++)
         s->uses[t] = (struct quad_use){(uint32_t)t, (uint32_t)(t * rows->quads)};
     for (size_t i = 0; i < rows->quads; i++)
-        kernels->sparse->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k,
-                            s->sums + QUAD * i);
+        kernels->sparse->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k, sums + QUAD * i);
 }
 
 static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s, size_t token) {
@@ -144,13 +152,13 @@ static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s
 static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
                     struct scratch *s) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    apply_rows(ffn->kernels, &ffn->p, s->q, n, s);
+    apply_rows(ffn->kernels, &ffn->p, s->q, n, s, s->sums);
     for (size_t t = 0; t < n; t++) {
         kernels->finish(s->sums + QUAD * t * ffn->p.quads, ffn->p.parameters, NULL, ffn->p.quads,
                         &s->rows[t], s->hidden_values);
         kernels->quantise(s->hidden_values, NULL, ffn->rank, &s->inner[t]);
     }
-    apply_rows(ffn->kernels, &ffn->q, s->inner_q, n, s);
+    apply_rows(ffn->kernels, &ffn->q, s->inner_q, n, s, s->sums);
     for (size_t t = 0; t < n; t++) {
         kernels->finish(s->sums + QUAD * t * ffn->q.quads, ffn->q.parameters, NULL, ffn->q.quads,
                         &s->inner[t], s->logits);
@@ -161,7 +169,7 @@ static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_
 /* y [n, hidden]: what is added to each token's output besides the sum over its computed quads. */
 static void compensate(const struct sparse_ffn *ffn, size_t n, struct scratch *s, float *y) {
     const struct quad_rows *rows = &ffn->compensation;
-    apply_rows(ffn->kernels, rows, s->inner_q, n, s);
+    apply_rows(ffn->kernels, rows, s->inner_q, n, s, s->sums);
     for (size_t t = 0; t < n; t++) {
         const float scale = sparse_ffn_scale(s->n[t], ffn->quads);
         float *to = y + t * ffn->hidden;
@@ -195,26 +203,40 @@ static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch 
     }
 }
 
-/* The sums of the chosen quads. */
+/* The sums of the chosen quads' rows of W_up, and of W_gate where there is one. */
 static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
+    const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t quad_bytes = QUAD * quad_row_bytes(ffn->hidden);
     uint32_t first = 0;
     for (size_t q = 0; q < ffn->quads; q++) { /* starts[q] has become the end of q's uses */
-        ffn->kernels->sparse->up(s->q, ffn->up.rows + q * quad_bytes, s->uses + first,
-                                 s->starts[q] - first, ffn->hidden, s->sums);
+        const struct quad_use *uses = s->uses + first;
+        const size_t n = s->starts[q] - first, at = q * quad_bytes;
+        kernels->up(s->q, ffn->up.rows + at, uses, n, ffn->hidden, s->sums);
+        if (is_gated(ffn))
+            kernels->up(s->q, ffn->gate.rows + at, uses, n, ffn->hidden, s->gate_sums);
         first = s->starts[q];
     }
+}
+
+/* One token's contributions to s->values, those of n quads, whose sums stand `at` numbers after the
+ * tile's first; returns the largest magnitude. */
+static float activate(const struct sparse_ffn *ffn, size_t at, const uint16_t *list, size_t n,
+                      const struct quantised_row *row, struct scratch *s) {
+    const struct quad_sums up = {s->sums + at, ffn->up.parameters};
+    const struct quad_sums gate = {s->gate_sums + at, ffn->gate.parameters};
+    return ffn->kernels->sparse->activate(ffn->activation, up, gate, &ffn->columns, list, n, row,
+                                          s->values);
 }
 
 /* All activations of n tokens, to compare with what was chosen. */
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t quads = ffn->quads;
-    apply_rows(ffn->kernels, &ffn->up, s->q, n, s);
+    apply_rows(ffn->kernels, &ffn->up, s->q, n, s, s->sums);
+    if (is_gated(ffn))
+        apply_rows(ffn->kernels, &ffn->gate, s->q, n, s, s->gate_sums);
     for (size_t t = 0; t < n; t++) {
-        kernels->activate(ffn->activation, s->sums + QUAD * t * quads, ffn->up.parameters,
-                          &ffn->columns, NULL, quads, &s->rows[t], s->values);
+        activate(ffn, QUAD * t * quads, NULL, quads, &s->rows[t], s);
         recall_count(recall, s->values, tile_list(ffn, s, t), s->n[t]);
     }
 }
@@ -247,12 +269,10 @@ static void apply_up_chosen(const struct sparse_ffn *ffn, const float *threshold
         count_recall(ffn, n, s, counts->recall);
     invert_lists(ffn, n, s);
     apply_chosen(ffn, s);
-    const int32_t *sums = s->sums;
+    size_t sums = 0;
     for (size_t t = 0; t < n; t++) {
         const uint16_t *list = tile_list(ffn, s, t);
-        const float largest =
-            kernels->activate(ffn->activation, sums, ffn->up.parameters, &ffn->columns, list,
-                              s->n[t], &s->rows[t], s->values);
+        const float largest = activate(ffn, sums, list, s->n[t], &s->rows[t], s);
         keep_active(ffn, at + t, list, s->n[t], largest, s, counts);
         sums += QUAD * s->n[t];
     }
@@ -262,11 +282,12 @@ static void apply_up_chosen(const struct sparse_ffn *ffn, const float *threshold
 static void apply_up_all(const struct sparse_ffn *ffn, const float *x, size_t at, size_t n,
                          struct scratch *s, struct sparse_counts *counts) {
     const size_t quads = ffn->quads, wide = ffn->wide;
-    float *sums = (float *)(void *)s->sums;
+    float *sums = (float *)(void *)s->sums; /* [n, all.n], of which gates are the second half */
     linear_apply(&ffn->all, x, n, sums, s->linear);
     memset(s->values + wide, 0, (QUAD * quads - wide) * sizeof *s->values);
     for (size_t t = 0; t < n; t++) {
-        const float largest = ffn->kernels->sparse->contribute(ffn->activation, sums + t * wide,
+        const float *up = sums + t * ffn->all.n;
+        const float largest = ffn->kernels->sparse->contribute(ffn->activation, up, up + wide,
                                                                ffn->columns.scale, wide, s->values);
         if (counts->recall)
             recall_count(counts->recall, s->values, NULL, quads);
@@ -290,7 +311,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts) {
     struct scratch s = {.q = NULL};
     const size_t hidden = ffn->hidden;
-    lay_out(scratch, hidden, ffn->wide, ffn->rank, &s);
+    lay_out(scratch, hidden, ffn->wide, ffn->rank, is_gated(ffn), &s);
     for (size_t first = 0; first < tokens; first += TOKENS_AT_A_TIME) {
         const size_t left = tokens - first;
         const size_t n = left < TOKENS_AT_A_TIME ? left : TOKENS_AT_A_TIME;

@@ -3,13 +3,14 @@
  *
  *   y = base + sum over the computed neurons of (activation(w_up x + b) - center) w_down
  *
- * where base = b_down + W_down center stands for what is skipped (center is 0 with ReLU, and where
- * all are computed). Which
- * quads are computed is said by a low-rank predictor, Q (P x + p) + q against a threshold for each
- * quad; a layer loaded as exact computes all, as dense layers do, and leaves those whose
- * contribution rounds to nothing out of the second half. A token's result depends on nothing but
- * the token: its first half may be the dense product's, all other sums are exact integers. Sources:
- * the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the rest. */
+ * where base = b_down + W_down center stands for what is skipped (center is 0 but with GELU, and
+ * there where all are computed), and where the layer is gated, the activation is silu(w_gate x) *
+ * (w_up x). Which quads are computed is said by a low-rank predictor, Q (P x + p) + q against a
+ * threshold for each quad; a layer loaded as exact computes all, as dense layers do, and leaves
+ * those whose contribution rounds to nothing out of the second half. A token's result depends on
+ * nothing but the token: its first half may be the dense product's, all other sums are exact
+ * integers. Sources: the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md has the
+ * rest. */
 #ifndef WISP_SPARSE_FFN_H
 #define WISP_SPARSE_FFN_H
 
@@ -27,17 +28,24 @@ struct quad_rows {
     struct quad_parameters *parameters; /* [quads] */
 };
 
+/* What a layer is like besides its weights. */
+struct sparse_shape {
+    size_t hidden, wide;
+    enum activation activation;
+    bool unbiased;
+};
+
 struct sparse_ffn {
     const struct kernels *kernels;
-    enum quad_activation activation;
+    enum activation activation;
     size_t hidden, wide, quads;
-    struct linear all;           /* W_up in the quads' order; empty where a predictor chooses */
+    struct linear all; /* W_up in the quads' order, then W_gate; empty where a predictor chooses */
     struct quad_columns columns; /* of W_down, its rows divided by their scales */
     float *row_scales;           /* [hidden] */
     float *base;                 /* [hidden] */
     /* The predictor; rank is 0, and all of this empty, where there is none. */
     size_t rank;
-    struct quad_rows up;
+    struct quad_rows up, gate;
     float *by; /* [hidden]: what x is multiplied by before it is quantised */
     struct quad_rows p, q;
     struct quad_rows compensation; /* B and b; without rows where there is none */
@@ -63,8 +71,8 @@ wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
 
 /* Packs layer `index`, with its predictor unless the plan is exact or has no levels. */
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
-                            const struct sparse_plan *plan, size_t index, size_t hidden,
-                            size_t wide, bool relu, const struct kernels *kernels,
+                            const struct sparse_plan *plan, size_t index,
+                            const struct sparse_shape *shape, const struct kernels *kernels,
                             wisp_error *error);
 
 void sparse_ffn_release(struct sparse_ffn *ffn);
@@ -94,6 +102,7 @@ struct sparse_counts {
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts);
 
-size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank);
+size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,
+                                enum activation activation);
 
 #endif

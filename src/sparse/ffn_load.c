@@ -102,6 +102,7 @@ struct loader {
     const int32_t *order; /* of this layer, or NULL */
     size_t index;
     size_t levels; /* of thresholds; 0: all quads are computed */
+    bool unbiased;
     wisp_error *error;
 };
 
@@ -219,9 +220,9 @@ static wisp_status pack_plain(const struct loader *l, const float *w, const floa
     return status == WISP_OK ? use_dense_product(l, rows) : status;
 }
 
-/* The rows of W_up that make quad i, as floats [4, hidden], each value divided by the factor of its
- * column; those past the last are 0. */
-static wisp_status read_quad(const struct loader *l, const struct tensor *up, size_t i,
+/* Rows of W_up or W_gate that make quad i, as floats [4, hidden], each value divided by the factor
+ * of its column; those past the last are 0. */
+static wisp_status read_quad(const struct loader *l, const struct tensor *tensor, size_t i,
                              void *stored, float *four) {
     const size_t k = l->ffn->hidden;
     memset(four, 0, QUAD * k * sizeof *four);
@@ -229,61 +230,88 @@ static wisp_status read_quad(const struct loader *l, const struct tensor *up, si
         const size_t neuron = neuron_at(l, QUAD * i + j);
         if (neuron == SIZE_MAX)
             continue;
-        TRY(directory_floats(l->dir, up, neuron, 1, stored, four, l->error));
+        TRY(directory_floats(l->dir, tensor, neuron, 1, stored, four, l->error));
         for (size_t c = 0; c < k; c++)
             four[c] /= l->ffn->by[c];
     }
     return WISP_OK;
 }
 
-/* Quad by quad: all of W_up as floats would be four times what is kept of it. */
-static wisp_status pack_up(const struct loader *l, const struct tensor *tensor, const float *bias,
-                           void *stored, float *four) {
-    struct quad_rows *up = &l->ffn->up;
-    const float *rows[QUAD];
+/* Quad by quad: all of the matrix as floats would be four times what is kept of it. `bias` is in
+ * the order of the quads. */
+static wisp_status pack_chosen(const struct loader *l, const struct tensor *tensor,
+                               const float *bias, void *stored, float *four,
+                               struct quad_rows *rows) {
+    const float *each[QUAD];
     for (size_t j = 0; j < QUAD; j++)
-        rows[j] = four + j * up->k;
-    for (size_t i = 0; i < up->quads; i++) {
+        each[j] = four + j * rows->k;
+    for (size_t i = 0; i < rows->quads; i++) {
         TRY(read_quad(l, tensor, i, stored, four));
         for (size_t j = 0; j < QUAD; j++) {
-            const size_t neuron = neuron_at(l, QUAD * i + j);
-            up->parameters[i].bias[j] = neuron == SIZE_MAX ? 0 : bias[neuron];
+            const size_t place = QUAD * i + j;
+            rows->parameters[i].bias[j] = place < l->ffn->wide ? bias[place] : 0;
         }
-        pack_quad_rows(rows, up->k, up->rows + i * QUAD * quad_row_bytes(up->k),
-                       &up->parameters[i]);
+        pack_quad_rows(each, rows->k, rows->rows + i * QUAD * quad_row_bytes(rows->k),
+                       &rows->parameters[i]);
     }
     return WISP_OK;
 }
 
-static wisp_status load_chosen_up(const struct loader *l) {
+/* The layer's part in the file that is called `names`, for its bias or all of it. */
+static struct linear_source source_of(const struct loader *l, const char *const names[],
+                                      size_t parts) {
+    return (struct linear_source){.dir = l->dir,
+                                  .names = names,
+                                  .unbiased = l->unbiased,
+                                  .parts = parts,
+                                  .n = l->ffn->wide,
+                                  .k = l->ffn->hidden,
+                                  .order = l->order};
+}
+
+/* W_up or W_gate for tokens that choose among its rows. */
+static wisp_status load_chosen(const struct loader *l, const char *matrix, struct quad_rows *rows) {
     struct sparse_ffn *f = l->ffn;
+    const struct linear_source source = source_of(l, NULL, 1);
     const struct tensor *tensor;
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.ffn_up.weight", l->index);
+    char name[NAME_BYTES], bias_name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%zu.%s.weight", l->index, matrix);
+    snprintf(bias_name, sizeof bias_name, "blk.%zu.%s.bias", l->index, matrix);
     TRY(directory_require_tensor(l->dir, name, f->hidden, f->wide, &tensor, l->error));
-    TRY(hold_rows(l, &f->up, f->quads, f->hidden));
-    float *bias = NULL, *four = memory_allocate(QUAD * f->hidden * sizeof *four);
+    TRY(hold_rows(l, rows, f->quads, f->hidden));
+    float *bias = memory_allocate(f->wide * sizeof *bias);
+    float *four = memory_allocate(QUAD * f->hidden * sizeof *four);
     void *stored = memory_allocate((size_t)tensor->row_bytes);
-    wisp_status status =
-        four && stored ? WISP_OK : fail_memory(l->error, QUAD * f->hidden * sizeof *four);
+    wisp_status status = bias && four && stored
+                             ? WISP_OK
+                             : fail_memory(l->error, (QUAD * f->hidden + f->wide) * sizeof *four);
     if (status == WISP_OK)
-        status = read_floats(l, "ffn_up.bias", 1, f->wide, &bias);
+        status = linear_bias(&source, bias_name, bias, l->error);
     if (status == WISP_OK)
-        status = pack_up(l, tensor, bias, stored, four);
+        status = pack_chosen(l, tensor, bias, stored, four, rows);
     memory_free(bias);
     memory_free(four);
     memory_free(stored);
     return status;
 }
 
-/* W_up for tokens that take all of it: as dense layers have it, but for the order of its rows. */
+static bool is_gated(const struct loader *l) {
+    return l->ffn->activation == ACTIVATION_GATED_SILU;
+}
+
+static wisp_status load_chosen_up(const struct loader *l) {
+    TRY(load_chosen(l, "ffn_up", &l->ffn->up));
+    return is_gated(l) ? load_chosen(l, "ffn_gate", &l->ffn->gate) : WISP_OK;
+}
+
+/* Both for tokens that take all of them: as dense layers have them, but for the order of rows. */
 static wisp_status load_all_up(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    char name[NAME_BYTES];
-    const char *const names[] = {name};
-    const struct linear_source source = {
-        .dir = l->dir, .names = names, .parts = 1, .n = f->wide, .k = f->hidden, .order = l->order};
-    snprintf(name, sizeof name, "blk.%zu.ffn_up", l->index);
+    char up[NAME_BYTES], gate[NAME_BYTES];
+    const char *const names[] = {up, gate};
+    const struct linear_source source = source_of(l, names, is_gated(l) ? 2 : 1);
+    snprintf(up, sizeof up, "blk.%zu.ffn_up", l->index);
+    snprintf(gate, sizeof gate, "blk.%zu.ffn_gate", l->index);
     TRY(linear_load(&f->all, &source, f->kernels, true, l->error));
     f->bytes += f->all.bytes;
     return WISP_OK;
@@ -365,8 +393,12 @@ static wisp_status pack_down(const struct loader *l, struct down_load *d) {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "blk.%zu.ffn_down.weight", l->index);
     TRY(directory_require_tensor(l->dir, name, f->wide, f->hidden, &d->tensor, l->error));
-    TRY(read_floats(l, "ffn_down.bias", 1, f->hidden, &f->base));
-    f->bytes += f->hidden * sizeof *f->base;
+    snprintf(name, sizeof name, "blk.%zu.ffn_down.bias", l->index);
+    f->base = hold(l, f->hidden * sizeof *f->base);
+    if (!f->base)
+        return WISP_ERROR_MEMORY;
+    const struct linear_source bias = {.dir = l->dir, .unbiased = l->unbiased, .n = f->hidden};
+    TRY(linear_bias(&bias, name, f->base, l->error));
     const size_t band = QUAD * BAND_QUADS * f->hidden * sizeof *d->columns;
     d->stored = memory_allocate((size_t)d->tensor->row_bytes);
     d->row = memory_allocate(f->wide * sizeof *d->row);
@@ -488,23 +520,25 @@ static wisp_status load_all(const struct loader *l) {
 }
 
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
-                            const struct sparse_plan *plan, size_t index, size_t hidden,
-                            size_t wide, bool relu, const struct kernels *kernels,
+                            const struct sparse_plan *plan, size_t index,
+                            const struct sparse_shape *shape, const struct kernels *kernels,
                             wisp_error *error) {
     const struct loader l = {.ffn = ffn,
                              .dir = dir,
-                             .order = plan->order ? plan->order + index * wide : NULL,
+                             .order = plan->order ? plan->order + index * shape->wide : NULL,
                              .index = index,
                              .levels = plan->exact ? 0 : plan->levels,
+                             .unbiased = shape->unbiased,
                              .error = error};
     *ffn = (struct sparse_ffn){.kernels = kernels,
-                               .activation = relu ? QUAD_RELU : QUAD_GELU,
-                               .hidden = hidden,
-                               .wide = wide,
-                               .quads = (wide + QUAD - 1) / QUAD};
-    if (hidden > MOST_INPUTS || wide > MOST_INPUTS)
+                               .activation = shape->activation,
+                               .hidden = shape->hidden,
+                               .wide = shape->wide,
+                               .quads = (shape->wide + QUAD - 1) / QUAD};
+    if (shape->hidden > MOST_INPUTS || shape->wide > MOST_INPUTS)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, NULL,
-                    "sparse layers of %zu x %zu are larger than %d", hidden, wide, MOST_INPUTS);
+                    "sparse layers of %zu x %zu are larger than %d", shape->hidden, shape->wide,
+                    MOST_INPUTS);
     const wisp_status status = load_all(&l);
     if (status != WISP_OK)
         sparse_ffn_release(ffn);
@@ -520,6 +554,7 @@ static void release_rows(struct quad_rows *rows) {
 void sparse_ffn_release(struct sparse_ffn *ffn) {
     linear_release(&ffn->all);
     release_rows(&ffn->up);
+    release_rows(&ffn->gate);
     release_rows(&ffn->p);
     release_rows(&ffn->q);
     release_rows(&ffn->compensation);

@@ -13,7 +13,7 @@ enum {
     RECALL_BINS = 1 + (EXPONENTS << FRACTION_BITS)
 };
 
-static const double unneeded_share = 0.8; /* of GELU's quads */
+static const double unneeded_share = 0.8; /* of quads, but with ReLU */
 
 /* Lengths of W_down's columns in units of their scales, which values are multiplied by already. */
 static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
@@ -35,7 +35,7 @@ static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
 wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wisp_error *error) {
     const size_t quads = ffn->quads, bins = 2 * (size_t)RECALL_BINS;
     *recall = (struct recall){.quads = quads,
-                              .relu = ffn->activation == QUAD_RELU,
+                              .relu = ffn->activation == ACTIVATION_RELU,
                               .lengths = malloc(QUAD * quads * sizeof *recall->lengths),
                               .chosen = malloc(quads * sizeof *recall->chosen),
                               .bins = calloc(bins, sizeof *recall->bins)};

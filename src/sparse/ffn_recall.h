@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How many of the quads that a token needs are chosen for it.
  *
- * Needed is a quad whose contribution is not 0 (ReLU), or is among the largest fifth of the layer's
- * (GELU), as in calibration's report; its size is the root of the summed squares of (activation -
+ * Needed is a quad whose contribution is not 0 (ReLU), or else is among the largest fifth of the
+ * layer's, as in calibration's report; its size is the root of the summed squares of (activation -
  * center) times the length of W_down's column, as int8 has them. Which are the largest fifth is
  * known at the end only, so sizes are counted in bins less than 1 % wide. */
 #ifndef WISP_SPARSE_FFN_RECALL_H

@@ -5,14 +5,16 @@
 #define WISP_SPARSE_LAYER_H
 
 #include "base/status.h"
+#include "kernels/activation.h"
 #include "kernels/kernels.h"
 
 /* A layer's weights and what went into it. */
 struct layer_sample {
     const struct kernels *kernels;
     size_t hidden, wide;
-    bool relu;                              /* else GELU */
+    enum activation activation;
     float *up, *up_bias, *down, *down_bias; /* [wide, hidden], [wide], [hidden, wide], [hidden] */
+    float *gate;                            /* [wide, hidden], where the activation is gated */
     float *x;                               /* [tokens, hidden] */
     size_t tokens;
     float *held_out; /* [held_out_tokens, hidden]: not fitted to */
@@ -21,7 +23,7 @@ struct layer_sample {
     void *context;
 };
 
-/* a [n, wide] = activation(x W_up^T + b) */
+/* a [n, wide] = activation(x W_up^T + b), gated by x W_gate^T where there is a gate. */
 wisp_status layer_activations(const struct layer_sample *sample, const float *x, size_t n, float *a,
                               wisp_error *error);
 
