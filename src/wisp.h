@@ -201,11 +201,11 @@ WISP_API void wisp_session_cancel(wisp_session *session);
 
 /* What embedding is made of, by the index of wisp_stats.stage_seconds: "tokenize", "look_up" (of
  * tokens), "qkv", "attention", "attention_output", "ffn_up", "activation", "ffn_down",
- * "ffn_sparse" (instead of those three), "norm",
- * "pool"; NULL past the last. */
+ * "ffn_sparse" (instead of those three), "norm", "pool", "wait" (of threads that share a batch, for
+ * one another); NULL past the last. */
 WISP_API const char *wisp_stage_name(size_t stage);
 
-enum { WISP_STAGES = 11 };
+enum { WISP_STAGES = 12 };
 
 /* Totals since the session was opened. Seconds are summed over threads. */
 typedef struct wisp_stats {

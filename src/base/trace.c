@@ -10,8 +10,9 @@ enum { FIRST_SPANS = 1024, MOST_SPANS = 1 << 20 };
 
 const char *wisp_stage_name(size_t stage) {
     static const char *const names[STAGES] = {
-        "tokenize", "look_up",    "qkv",  "attention", "attention_output", "ffn_up", "activation",
-        "ffn_down", "ffn_sparse", "norm", "pool"};
+        "tokenize",         "look_up", "qkv",        "attention",
+        "attention_output", "ffn_up",  "activation", "ffn_down",
+        "ffn_sparse",       "norm",    "pool",       "wait"};
     return stage < STAGES ? names[stage] : NULL;
 }
 

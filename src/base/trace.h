@@ -21,6 +21,7 @@ enum stage {
     STAGE_FFN_SPARSE,
     STAGE_NORM,
     STAGE_POOL,
+    STAGE_WAIT,
     STAGES
 };
 

@@ -192,9 +192,11 @@ static wisp_status embed_tokens(const struct bert *model, const struct bert_batc
 }
 
 /* Everybody's rows of what was computed last are there, and nobody reads what was before. */
-static void meet(const struct bert_batch *batch) {
-    if (batch->team)
-        pool_meet(batch->team, batch->members);
+static void meet(const struct bert_batch *batch, const struct state *s) {
+    if (!batch->team)
+        return;
+    pool_meet(batch->team, batch->members);
+    spent(s, STAGE_WAIT);
 }
 
 /* Text i of the batch, and which of its tokens are the member's: none where first >= end. */
@@ -250,15 +252,15 @@ static void attend(const struct bert *model, const struct bert_batch *batch, boo
 /* y = W_o attention(W_qkv x) */
 static void attention_block(const struct bert *model, const struct bert_layer *layer,
                             const struct bert_batch *batch, const struct state *s) {
-    meet(batch);
+    meet(batch, s);
     linear_apply(&layer->qkv, s->x, s->tokens,
                  s->all_qkv + s->first * 3 * model->config.hidden_size, s->linear_scratch);
-    spent(s, STAGE_QKV);
     turn(&model->config, batch, s);
-    meet(batch);
+    spent(s, STAGE_QKV);
+    meet(batch, s);
     attend(model, batch, layer->qkv.int8, s);
-    meet(batch);
     spent(s, STAGE_ATTENTION);
+    meet(batch, s);
     linear_apply(&layer->output, s->context, s->tokens, s->y, s->linear_scratch);
     spent(s, STAGE_ATTENTION_OUTPUT);
 }
