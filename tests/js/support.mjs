@@ -76,23 +76,32 @@ export function start(args) {
   return spawn(PROGRAM, args, { env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH } });
 }
 
-/** A model of 147 kB that is opened in milliseconds. */
-export function smallModel() {
-  const path = `${ROOT}build/test-models/cls12.gguf`;
+/**
+ * A model of 147 kB that is opened in milliseconds, or another of tests/data/models.
+ * @param {string} [name]
+ */
+export function smallModel(name = 'cls12') {
+  const path = `${ROOT}build/test-models/${name}.gguf`;
   if (!existsSync(path)) {
     mkdirSync(dirname(path), { recursive: true });
-    const { code, err } = wisp(['convert', `${ROOT}tests/data/models/cls12`, path]);
+    const { code, err } = wisp(['convert', `${ROOT}tests/data/models/${name}`, path]);
     if (code !== 0) throw new Error(err);
   }
   return path;
 }
 
-/** The same, calibrated. */
-export function smallCalibratedModel() {
-  const path = `${ROOT}build/test-models/cls12-calibrated.gguf`;
+/**
+ * The same, calibrated.
+ * @param {string} [name]
+ */
+export function smallCalibratedModel(name = 'cls12') {
+  const path = `${ROOT}build/test-models/${name}-calibrated.gguf`;
   if (!existsSync(path)) {
     const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6'];
-    const { code, err } = wisp(['calibrate', smallModel(), ...args], shortTexts(256, 0).join('\n'));
+    const { code, err } = wisp(
+      ['calibrate', smallModel(name), ...args],
+      shortTexts(256, 0).join('\n'),
+    );
     if (code !== 0) throw new Error(err);
   }
   return path;
