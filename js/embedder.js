@@ -100,24 +100,22 @@ export async function load(platform, source, options = {}) {
   try {
     /** @param {number} loaded @param {number | undefined} total */
     const progress = (loaded, total) => onProgress({ phase: 'model', loaded, total });
-    const [module, model] = await Promise.all([
+    const files = Promise.all([
       chosen.module ?? compile(platform, chosen, stop.signal),
       platform.readModel(source, { signal: stop.signal, progress }),
     ]);
+    files.catch(() => {}); // workers, which start meanwhile, tell of it
     const pool = new Pool({
       size: counted.size,
       start: counted.workers === 0 ? startLocal : platform.startWorker(worker, startTimeout),
-      open: {
-        type: 'open',
-        module,
-        model,
-        options: { compute, kernels, predictor, sparsity, recall },
-      },
+      files,
+      options: { compute, kernels, predictor, sparsity, recall },
       queueLimit: options.queueLimit ?? Infinity,
     });
     await openPool(pool, stop.signal, (loaded) =>
       onProgress({ phase: 'workers', loaded, total: counted.size }),
     );
+    const [, model] = await files;
     const { shared, reason } = platform.sharing();
     return {
       pool,

@@ -39,7 +39,7 @@ export class Member {
 
   /**
    * @param {StartLink} start
-   * @param {Omit<import('./protocol.js').OpenRequest, 'id'>} open the request that makes it ready
+   * @param {() => Promise<object>} open gives the request that makes it ready
    * @param {import('./sparse.js').SparseOptions} sparse that is in the request
    * @param {{ idle: (member: Member) => void,
    *   end: (member: Member, error: WispError) => void }} on idle: it is ready for a task. end: it
@@ -50,12 +50,21 @@ export class Member {
     this.#onIdle = idle;
     this.#onEnd = end;
     this.info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
+    void this.#open(start, open);
+  }
+
+  /**
+   * @param {StartLink} start
+   * @param {() => Promise<object>} open
+   */
+  async #open(start, open) {
     try {
       this.#link = start({
         reply: (reply) => this.#receive(reply),
         end: (error) => this.discard(error),
       });
-      this.#post(open);
+      const request = await open();
+      if (!this.ended) this.#post(request);
     } catch (cause) {
       // Whoever made this member is to know it before it hears of its end.
       queueMicrotask(() => this.discard(toWorkerError(cause)));

@@ -25,7 +25,8 @@ const STUCK_MS = 10_000;
 export class Pool {
   #size;
   #start;
-  #open;
+  #files;
+  #options;
   /** What layers run by for the next task. */
   #sparse;
   #queueLimit;
@@ -50,14 +51,16 @@ export class Pool {
    * @param {object} how
    * @param {number} how.size workers
    * @param {import('./member.js').StartLink} how.start
-   * @param {Omit<import('./protocol.js').OpenRequest, 'id'>} how.open
+   * @param {Promise<[WebAssembly.Module, import('./protocol.js').SharedModel]>} how.files
+   * @param {import('./engine.js').EngineOptions} how.options
    * @param {number} how.queueLimit texts that may wait at once
    */
-  constructor({ size, start, open, queueLimit }) {
+  constructor({ size, start, files, options, queueLimit }) {
     this.#size = size;
     this.#start = start;
-    this.#open = open;
-    const { predictor, sparsity } = open.options;
+    this.#files = files;
+    this.#options = options;
+    const { predictor, sparsity } = options;
     this.#sparse = /** @type {import('./sparse.js').SparseOptions} */ ({ predictor, sparsity });
     this.#queueLimit = queueLimit;
   }
@@ -212,7 +215,11 @@ export class Pool {
 
   #startMember() {
     const sparse = this.#sparse;
-    const open = { ...this.#open, options: { ...this.#open.options, ...sparse } };
+    const options = { ...this.#options, ...sparse };
+    const open = async () => {
+      const [module, model] = await this.#files;
+      return { type: 'open', module, model, options };
+    };
     this.#members.add(
       new Member(this.#start, open, sparse, {
         idle: (member) => {
