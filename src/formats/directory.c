@@ -200,14 +200,12 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
     return WISP_OK;
 }
 
-/* NaN and infinity have the largest exponents. */
+/* NaN and infinity have the largest exponent: one more makes their magnitudes negative. */
 static bool all_finite(const float *values, size_t n) {
-    uint32_t largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t magnitude = bits_of_float(values[i]) & 0x7fffffff;
-        largest = magnitude > largest ? magnitude : largest;
-    }
-    return largest < 0x7f800000;
+    uint32_t signs = 0;
+    for (size_t i = 0; i < n; i++)
+        signs |= (bits_of_float(values[i]) & 0x7fffffff) + 0x00800000;
+    return signs < 0x80000000;
 }
 
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,

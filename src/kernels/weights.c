@@ -2,7 +2,8 @@
 #include "kernels/weights.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/half.h"
 
 float largest_magnitude(const float *w, size_t n) {
     /* Side by side, as one maximum after the other would wait for the one before. */
@@ -21,16 +22,18 @@ float largest_magnitude(const float *w, size_t n) {
     return largest;
 }
 
-int32_t round_weights(const float *w, size_t n, float inverse, int8_t *q) {
+int32_t round_weights(const float *restrict w, size_t n, float inverse, int8_t *restrict q) {
     /* Added to a number of magnitude below 2^22, it leaves the nearest whole number in the low bits
-     * of the sum: unlike lrintf, this is done for several at a time. */
+     * of the sum: unlike lrintf, this is done for several at a time, and so is masking, unlike a
+     * choice. */
     const float rounder = 12582912;
+    const int32_t most = (int32_t)bits_of_float(127.5f);
     int32_t sum = 0;
     for (size_t i = 0; i < n; i++) {
-        const float scaled = w[i] * inverse, rounded = scaled + rounder;
-        int32_t bits;
-        memcpy(&bits, &rounded, sizeof bits);
-        q[i] = fabsf(scaled) <= 127.5f ? (int8_t)bits : 0;
+        const float scaled = w[i] * inverse;
+        const int32_t magnitude = (int32_t)(bits_of_float(scaled) & 0x7fffffff);
+        const int32_t rounded = (int32_t)bits_of_float(scaled + rounder);
+        q[i] = (int8_t)(rounded & -(magnitude <= most));
         sum += q[i];
     }
     return sum;

@@ -16,6 +16,6 @@ static inline float inverse_scale(float largest) {
 
 /* q[i] = w[i] inverse, rounded to the nearest whole number, ties to even; what is beyond int8, or
  * NaN, is 0. Returns the sum of q. */
-int32_t round_weights(const float *w, size_t n, float inverse, int8_t *q);
+int32_t round_weights(const float *restrict w, size_t n, float inverse, int8_t *restrict q);
 
 #endif
