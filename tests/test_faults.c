@@ -63,8 +63,9 @@ static wisp_status open_by_reading(wisp_error *error) {
     return open_source_and_close(false, error);
 }
 
-static wisp_status open_path_and_close(const char *path, wisp_compute compute, wisp_error *error) {
-    const wisp_model_options options = {.compute = compute};
+static wisp_status open_path_and_close(const char *path, wisp_compute compute,
+                                       wisp_predictor predictor, wisp_error *error) {
+    const wisp_model_options options = {.compute = compute, .predictor = predictor};
     wisp_model *model = NULL;
     const wisp_status status = wisp_model_open(path, &options, &model, error);
     assert_true((status == WISP_OK) == (model != NULL));
@@ -73,15 +74,19 @@ static wisp_status open_path_and_close(const char *path, wisp_compute compute, w
 }
 
 static wisp_status open_file(wisp_error *error) {
-    return open_path_and_close(world.file_path, WISP_COMPUTE_INT8, error);
+    return open_path_and_close(world.file_path, WISP_COMPUTE_INT8, WISP_PREDICTOR_AUTO, error);
 }
 
 static wisp_status open_folder(wisp_error *error) {
-    return open_path_and_close(world.folder_path, WISP_COMPUTE_F32, error);
+    return open_path_and_close(world.folder_path, WISP_COMPUTE_F32, WISP_PREDICTOR_AUTO, error);
 }
 
 static wisp_status open_nomic(wisp_error *error) {
-    return open_path_and_close(world.nomic_path, WISP_COMPUTE_INT8, error);
+    return open_path_and_close(world.nomic_path, WISP_COMPUTE_INT8, WISP_PREDICTOR_AUTO, error);
+}
+
+static wisp_status open_gated(wisp_error *error) {
+    return open_path_and_close(world.nomic_path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, error);
 }
 
 static wisp_status open_sessions(uint32_t threads, wisp_error *error) {
@@ -160,6 +165,7 @@ static const struct operation operations[] = {
     {"open a folder", open_folder, 0, false},
     {"open a folder, from there on", open_folder, 0, true},
     {"open a folder of nomic-bert", open_nomic, 0, false},
+    {"open sparse layers that are gated", open_gated, 0, false},
     {"open a session", open_session, 0, false},
     {"open a session of three threads", open_session_of_three, 0, false},
     {"open a session of three threads, from there on", open_session_of_three, 0, true},

@@ -8,7 +8,7 @@
 
 /* a [n, wide]: what W_up has made of x becomes silu(x W_gate^T) times that. */
 static bool open_gates(const struct layer_sample *s, const float *x, size_t n, float *a) {
-    float *gates = malloc(n * s->wide * sizeof *gates);
+    float *gates = malloc(n * s->wide * sizeof *gates + 1); /* never of 0 bytes */
     const bool good =
         gates && matrix_multiply_transposed(s->kernels, x, s->gate, gates, n, s->wide, s->hidden);
     if (good) {
