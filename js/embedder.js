@@ -280,7 +280,7 @@ export class BaseEmbedder {
 
   /**
    * Counts since loading, and what is going on now. With the option `recall` layers also count how
-   * many of the needed neurons are computed; with GELU each worker takes the largest fifth of its own
+   * many of the needed neurons are computed; but with ReLU each worker takes the largest fifth of its own
    * texts for needed.
    */
   stats() {

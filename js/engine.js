@@ -72,7 +72,7 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
  * @property {number} contributing of those, neurons that went into the sum, in groups of four
  * @property {number} compared neurons computed in sparse layers while recall was counted
  * @property {number} needed of all then, neurons that contribute: not 0 with ReLU, in groups of four,
- *   among the largest fifth with GELU
+ *   else among the largest fifth
  * @property {number} found of the needed, those that were computed
  */
 
