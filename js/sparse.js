@@ -6,8 +6,8 @@ import { WispError } from './errors.js';
  * @typedef {object} SparseOptions
  * @property {'auto' | 'dense' | 'exact' | 'lowrank'} [predictor] dense: all. exact: the first half
  *   of all, the second of those that are not 0. lowrank: those that a calibrated model's predictor
- *   chooses. auto: lowrank where sparsity is given; of a calibrated model in int8 also where it
- *   is faster here, or with ReLU exact where that is; else dense
+ *   chooses. auto: lowrank where sparsity is given; else, in int8, what is faster here: lowrank of
+ *   a calibrated model, else with ReLU exact, else dense
  * @property {number} [sparsity] with lowrank, about which share of the neurons is left out: from 0 to
  *   below 1, what the model has no thresholds for becoming the nearest it has. What the model says
  *   unless given

@@ -81,7 +81,8 @@ enum {
     "      --compute MODE     f32, int8 or auto: int8 where the file is quantised (default)\n"     \
     "      --predictor NAME   dense, exact, lowrank or auto: which neurons are computed "          \
     "(default:\n"                                                                                  \
-    "                         lowrank or exact where calibrated and faster, else dense)\n"         \
+    "                         what is faster: lowrank where calibrated, else exact with ReLU,\n"   \
+    "                         else dense)\n"                                                       \
     "      --sparsity SHARE   of neurons to leave out, for lowrank (default: what the model "      \
     "says)\n"                                                                                      \
     "      --cpu SET          kernels to use: see wisp --version (default: the fastest)\n"

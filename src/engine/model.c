@@ -19,24 +19,25 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* What AUTO becomes: what the file was calibrated for. exact quantises by row, for which
- * calibration evens out the channels: without, it is less exact than dense (docs/sparse.md). */
-static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels,
-                                     bool relu) {
-    if (!model->int8 || model->plan.levels == 0)
+/* What AUTO becomes: what the file was calibrated for, else exact where it is faster than dense,
+ * which it equals in exactness (docs/sparse.md). */
+static wisp_predictor best_predictor(const wisp_model *model, const struct bert_config *config,
+                                     const struct kernels *kernels) {
+    if (!model->int8 || !sparse_ffn_fits(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
-    if (model->plan.share <= kernels->sparse_most_share)
+    if (model->plan.levels > 0 && model->plan.share <= kernels->sparse_most_share)
         return WISP_PREDICTOR_LOWRANK;
-    return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
+    return config->activation == ACTIVATION_RELU && kernels->exact_wins ? WISP_PREDICTOR_EXACT
+                                                                        : WISP_PREDICTOR_DENSE;
 }
 
 /* exact and lowrank exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
-                                    const struct kernels *kernels, enum activation activation,
+                                    const struct bert_config *config, const struct kernels *kernels,
                                     wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = best_predictor(model, kernels, activation == ACTIVATION_RELU);
+        model->predictor = best_predictor(model, config, kernels);
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
@@ -55,7 +56,7 @@ static wisp_status load_bert(wisp_model *model, const wisp_model_options *option
                              wisp_error *error) {
     TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
                          error));
-    TRY(choose_predictor(model, options, kernels, config->activation, error));
+    TRY(choose_predictor(model, options, config, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
     return bert_load(&model->bert, &model->dir, kernels, model->int8, sparse ? &model->plan : NULL,
                      error);

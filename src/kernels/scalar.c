@@ -164,4 +164,5 @@ const struct kernels kernels_scalar = {
     .i16 = &i16_scalar,
     .sparse = &sparse_scalar,
     .sparse_most_share = 0.8f,
+    .exact_wins = true,
 };

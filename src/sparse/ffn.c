@@ -13,7 +13,7 @@ enum {
     TOKENS_AT_A_TIME = 256,
     /* Tokens for which a quad's rows are read once; what they are as bytes fits the first-level
      * cache. */
-    TILE = 32
+    TILE = 64
 };
 
 /* What is left of a token for the second half of the layer. */
@@ -61,6 +61,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
                       struct scratch *s) {
     unsigned char *at = start;
     const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
+    const size_t chosen = rank ? quads : 0; /* at most, by a predictor */
     const size_t sums = larger(larger(neurons, round_up(rank, QUAD)), quad_row_bytes(hidden));
     const size_t gate_sums = gated ? neurons : 0;
     const size_t constants = rank ? larger(sums, TILE * int8_blocks(larger(hidden, rank))) : 0;
@@ -71,12 +72,12 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
                             constants * sizeof(float),
                             constants * sizeof(float),
                             neurons * sizeof(float),
-                            neurons * sizeof(float),
+                            rank ? neurons * sizeof(float) : 0,
                             round_up(rank, QUAD) * sizeof(float),
                             round_up(hidden, QUAD) * sizeof(float),
-                            TILE * (quads + QUAD_LIST_SLACK) * sizeof(uint16_t),
-                            (quads + 1) * sizeof(uint32_t),
-                            TILE * larger(quads, 1) * sizeof(struct quad_use),
+                            TILE * (chosen + QUAD_LIST_SLACK) * sizeof(uint16_t),
+                            (chosen + 1) * sizeof(uint32_t),
+                            TILE * larger(chosen, 1) * sizeof(struct quad_use),
                             TOKENS_AT_A_TIME * sizeof(struct active),
                             TOKENS_AT_A_TIME * QUAD * quads,
                             TOKENS_AT_A_TIME * quads * sizeof(uint16_t)};

@@ -69,6 +69,9 @@ struct sparse_plan {
 wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
                              struct sparse_plan *plan, wisp_error *error);
 
+/* Whether layers of these sizes can be sparse: their sums have to fit in 32 bits. */
+bool sparse_ffn_fits(size_t hidden, size_t wide);
+
 /* Packs layer `index`, with its predictor unless the plan is exact or has no levels. */
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                             const struct sparse_plan *plan, size_t index,

@@ -519,6 +519,10 @@ static wisp_status load_all(const struct loader *l) {
     return load_compensation(l);
 }
 
+bool sparse_ffn_fits(size_t hidden, size_t wide) {
+    return hidden <= MOST_INPUTS && wide <= MOST_INPUTS;
+}
+
 wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                             const struct sparse_plan *plan, size_t index,
                             const struct sparse_shape *shape, const struct kernels *kernels,
@@ -535,7 +539,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                                .hidden = shape->hidden,
                                .wide = shape->wide,
                                .quads = (shape->wide + QUAD - 1) / QUAD};
-    if (shape->hidden > MOST_INPUTS || shape->wide > MOST_INPUTS)
+    if (!sparse_ffn_fits(shape->hidden, shape->wide))
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, NULL,
                     "sparse layers of %zu x %zu are larger than %d", shape->hidden, shape->wide,
                     MOST_INPUTS);

@@ -180,7 +180,8 @@ describe('embed', () => {
 
   test('--trace writes the stages as Chrome trace events', () => {
     const file = join(folder, 'trace.json');
-    const { code } = wisp(['embed', '--trace', file, '--threads', '2', '--text', 'one two']);
+    const options = ['--predictor', 'dense', '--threads', '2', '--text', 'one two'];
+    const { code } = wisp(['embed', '--trace', file, ...options]);
     assert.equal(code, 0);
     /** @type {{ ph: string, name: string, ts: number, dur: number, args?: { layer: number } }[]} */
     const events = JSON.parse(readFileSync(file, 'utf8')).traceEvents;

@@ -247,7 +247,7 @@ describe('the default model', () => {
     assert.equal(after.truncatedTexts - before.truncatedTexts, 1);
     assert.equal(after.tokens - before.tokens, 3 + 3 + 256);
     assert.ok(after.memoryBytes > 2 * 19e6);
-    assert.ok(after.stageSeconds.ffn_up > (before.stageSeconds.ffn_up ?? 0));
+    assert.ok(after.stageSeconds.ffn_sparse > (before.stageSeconds.ffn_sparse ?? 0));
     assert.deepEqual([after.workers, after.busyWorkers, after.waitingTexts], [2, 0, 0]);
   });
 });

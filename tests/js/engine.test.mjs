@@ -155,7 +155,7 @@ for (const name of builds) {
       assert.equal(stats.texts, 2);
       assert.equal(stats.tokens, 4 + 256);
       assert.equal(stats.truncatedTexts, 1);
-      for (const stage of ['tokenize', 'attention', 'ffn_up', 'pool']) {
+      for (const stage of ['tokenize', 'attention', 'ffn_sparse', 'pool']) {
         assert.ok(stats.stageSeconds[stage] > 0, stage);
       }
     });

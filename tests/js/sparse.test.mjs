@@ -79,8 +79,10 @@ for (const setting of SETTINGS) {
       assert.deepEqual(native(setting, TEXTS, '--threads', '4'), rows);
       assert.deepEqual(native(setting, [TEXTS[11]]), rows.slice(11 * size, 12 * size));
       assert.equal(rows.length, expected.length);
-      // Kernel sets round sums of floats in their own ways.
-      assert.ok(cosine(rows, expected) > 0.9995, `${cosine(rows, expected)}`);
+      // Kernel sets round in their own ways, and the module's attention is in 16 bits; a logit next
+      // to its threshold may then choose otherwise.
+      const least = setting.predictor === 'lowrank' ? 0.998 : 0.9995;
+      assert.ok(cosine(rows, expected) > least, `${cosine(rows, expected)}`);
     });
 
     for (const workers of [1, 4]) {
