@@ -12,6 +12,7 @@
 
 #include "kernel_case.h"
 #include "kernels/sparse.h"
+#include "kernels/weights.h"
 
 enum { CASES = 400 };
 
@@ -129,15 +130,22 @@ static const int8_t *packed_rows(const struct layer *l, const float *weights,
 
 /* The columns of all quads; their scales go to l->columns. */
 static const uint8_t *packed_columns(const struct layer *l, int is_signed) {
-    const size_t bytes = QUAD * quad_row_bytes(l->size);
-    uint8_t *packed = place_anywhere(SLOT_W, l->quads * bytes);
-    for (size_t i = 0; i < l->quads; i++) {
-        const float *columns[QUAD];
-        for (size_t j = 0; j < QUAD; j++)
-            columns[j] = l->column_floats + (QUAD * i + j) * l->size;
-        pack_quad_columns(columns, l->size, is_signed, packed + i * bytes,
-                          l->columns.scale + QUAD * i);
+    const size_t bytes = l->quads * QUAD * quad_row_bytes(l->size), neurons = QUAD * l->quads;
+    uint8_t *packed = place_anywhere(SLOT_W, bytes);
+    float *row = allocate(neurons * sizeof *row), *factors = allocate(neurons * sizeof *factors);
+    memset(packed, 0, bytes);
+    for (size_t i = 0; i < neurons; i++) {
+        const float largest = largest_magnitude(l->column_floats + i * l->size, l->size);
+        l->columns.scale[i] = largest / 127;
+        factors[i] = inverse_scale(largest);
     }
+    for (size_t c = 0; c < l->size; c++) {
+        for (size_t i = 0; i < neurons; i++)
+            row[i] = l->column_floats[i * l->size + c];
+        pack_quad_columns(row, factors, l->quads, c, l->size, is_signed, packed);
+    }
+    free(row);
+    free(factors);
     return packed;
 }
 
@@ -455,12 +463,14 @@ void test_pack_quads(void **state) {
     assert_true(p.scale[0] == 2.0f / 127 && p.scale[1] == 0 && p.scale[2] == 1);
     assert_true(p.sum[0] == -31 && p.sum[1] == 0 && p.sum[2] == 1 && p.sum[3] == -127);
     for (int is_signed = 0; is_signed < 2; is_signed++) {
-        float scales[QUAD];
-        pack_quad_columns(rows, 3, is_signed, columns, scales);
+        const float factors[QUAD] = {127.0f / 2, 0, 1, 127};
+        for (size_t at = 0; at < 3; at++) {
+            const float row[QUAD] = {a[at], b[at], c[at], d[at]};
+            pack_quad_columns(row, factors, 1, at, 3, is_signed, columns);
+        }
         for (size_t j = 0; j < QUAD; j++)
-            for (size_t i = 0; i < QUAD_CHUNK; i++)
+            for (size_t i = 0; i < 3; i++)
                 assert_int_equal(columns[i * QUAD + j],
-                                 ((i < 3 ? expected[j][i] : 0) + (is_signed ? 0 : 128)) & 0xff);
-        assert_true(scales[0] == 2.0f / 127 && scales[2] == 1);
+                                 (expected[j][i] + (is_signed ? 0 : 128)) & 0xff);
     }
 }

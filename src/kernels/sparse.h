@@ -127,9 +127,10 @@ extern const struct sparse_kernels sparse_scalar;
 void pack_quad_rows(const float *const rows[QUAD], size_t k, int8_t *packed,
                     struct quad_parameters *parameters);
 
-/* Columns of weights, each of `size` values, to packed [quad_row_bytes(size)][4] and their scales
- * [4]. Bytes are offset by 128 unless `is_signed`. */
-void pack_quad_columns(const float *const columns[QUAD], size_t size, int is_signed,
-                       uint8_t *packed, float *scales);
+/* Row c of the columns of `quads` quads, each of `size` rows, to packed
+ * [quads][quad_row_bytes(size)][4]: row [4 quads] times factors [4 quads], whole numbers of at most
+ * 127 once they are rounded. Bytes are offset by 128 unless `is_signed`. */
+void pack_quad_columns(const float *row, const float *factors, size_t quads, size_t c, size_t size,
+                       int is_signed, uint8_t *packed);
 
 #endif

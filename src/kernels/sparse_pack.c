@@ -18,17 +18,22 @@ void pack_quad_rows(const float *const rows[QUAD], size_t k, int8_t *packed,
     }
 }
 
-void pack_quad_columns(const float *const columns[QUAD], size_t size, int is_signed,
-                       uint8_t *packed, float *scales) {
-    const uint8_t offset = is_signed ? 0 : 0x80;
-    memset(packed, offset, QUAD * quad_row_bytes(size));
-    for (size_t j = 0; j < QUAD; j++) {
-        const float largest = largest_magnitude(columns[j], size);
-        for (size_t c = 0; c < size; c++) {
-            int8_t q;
-            round_weights(columns[j] + c, 1, inverse_scale(largest), &q);
-            packed[c * QUAD + j] = (uint8_t)q ^ offset;
+void pack_quad_columns(const float *row, const float *factors, size_t quads, size_t c, size_t size,
+                       int is_signed, uint8_t *packed) {
+    enum { PART = 64 };
+    const uint32_t offset = is_signed ? 0 : 0x80808080;
+    for (size_t first = 0; first < quads; first += PART) {
+        const size_t here = quads - first < PART ? quads - first : PART;
+        float scaled[QUAD * PART];
+        int8_t bytes[QUAD * PART];
+        for (size_t i = 0; i < QUAD * here; i++)
+            scaled[i] = row[QUAD * first + i] * factors[QUAD * first + i];
+        round_weights(scaled, QUAD * here, 1, bytes);
+        for (size_t i = 0; i < here; i++) {
+            uint32_t four;
+            memcpy(&four, bytes + QUAD * i, sizeof four);
+            four ^= offset;
+            memcpy(packed + QUAD * ((first + i) * quad_row_bytes(size) + c), &four, sizeof four);
         }
-        scales[j] = largest / 127;
     }
 }

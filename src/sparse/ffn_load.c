@@ -317,15 +317,16 @@ static wisp_status load_all_up(const struct loader *l) {
     return WISP_OK;
 }
 
-/* What W_down is read in. All of it as floats would be four times what is kept, so quads are packed
- * band by band, for each of which all rows are read. */
-enum { BAND_QUADS = 192 };
+/* What W_down is read in. All of it as floats would be four times what is kept, so it is read a few
+ * rows at a time, and twice: for the columns' scales, and to be packed by them. */
+enum { ROWS_AT_A_TIME = 32 };
 
 struct down_load {
     const struct tensor *tensor;
-    void *stored;   /* a row */
-    float *row;     /* [wide] */
-    float *columns; /* [4 BAND_QUADS, hidden]: those of the band's neurons */
+    void *stored;   /* some rows */
+    float *rows;    /* [ROWS_AT_A_TIME, wide] */
+    float *ordered; /* [4 quads]: one of them in the quads' order, then zeros */
+    float *factors; /* [4 quads]: what the columns are multiplied by; at first their largest */
     float *center;  /* [wide], or NULL */
 };
 
@@ -336,48 +337,63 @@ static float row_scale(const float *row, size_t n) {
     return largest > 0 ? sqrtf(largest) : 1;
 }
 
-/* base += W_down center, of row c. */
-static void add_center(const struct loader *l, const struct down_load *d, size_t c) {
-    double sum = (double)l->ffn->base[c];
-    for (size_t j = 0; j < l->ffn->wide; j++)
-        sum += (double)d->row[j] * (double)d->center[j];
-    l->ffn->base[c] = (float)sum;
-}
-
-/* Row c of W_down into the columns of the band that starts at quad `first`. */
-static wisp_status read_down_row(const struct loader *l, const struct down_load *d, size_t c,
-                                 size_t first) {
-    const size_t hidden = l->ffn->hidden;
-    TRY(directory_floats(l->dir, d->tensor, c, 1, d->stored, d->row, l->error));
-    if (first == 0)
-        l->ffn->row_scales[c] = row_scale(d->row, l->ffn->wide);
-    if (first == 0 && d->center)
-        add_center(l, d, c);
+/* Row c, in the quads' order and divided by its scale, to d->ordered. */
+static void order_row(const struct loader *l, const struct down_load *d, size_t c,
+                      const float *row) {
     const float inverse = 1 / l->ffn->row_scales[c];
-    for (size_t i = 0; i < QUAD * BAND_QUADS; i++) {
-        const size_t neuron = neuron_at(l, QUAD * first + i);
-        d->columns[i * hidden + c] = neuron == SIZE_MAX ? 0 : inverse * d->row[neuron];
+    if (l->order)
+        for (size_t i = 0; i < l->ffn->wide; i++)
+            d->ordered[i] = row[l->order[i]] * inverse;
+    else
+        for (size_t i = 0; i < l->ffn->wide; i++)
+            d->ordered[i] = row[i] * inverse;
+}
+
+/* The row's scale, what it adds to the largest of each column, and base += W_down center. */
+static void measure_row(const struct loader *l, const struct down_load *d, size_t c,
+                        const float *row) {
+    struct sparse_ffn *f = l->ffn;
+    double sum = (double)f->base[c];
+    f->row_scales[c] = row_scale(row, f->wide);
+    order_row(l, d, c, row);
+    for (size_t i = 0; i < f->wide; i++) {
+        const float size = fabsf(d->ordered[i]);
+        d->factors[i] = size > d->factors[i] ? size : d->factors[i];
+    }
+    for (size_t i = 0; d->center && i < f->wide; i++)
+        sum += (double)row[i] * (double)d->center[i];
+    f->base[c] = (float)sum;
+}
+
+static void pack_row(const struct loader *l, const struct down_load *d, size_t c,
+                     const float *row) {
+    struct sparse_ffn *f = l->ffn;
+    order_row(l, d, c, row);
+    pack_quad_columns(d->ordered, d->factors, f->quads, c, f->hidden,
+                      f->kernels->signed_activations, f->columns.w);
+}
+
+static wisp_status each_down_row(const struct loader *l, const struct down_load *d,
+                                 void (*take)(const struct loader *l, const struct down_load *d,
+                                              size_t c, const float *row)) {
+    const size_t hidden = l->ffn->hidden, wide = l->ffn->wide;
+    for (size_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
+        const size_t left = hidden - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        TRY(directory_floats(l->dir, d->tensor, first, n, d->stored, d->rows, l->error));
+        for (size_t i = 0; i < n; i++)
+            take(l, d, first + i, d->rows + i * wide);
     }
     return WISP_OK;
 }
 
-static wisp_status pack_band(const struct loader *l, const struct down_load *d, size_t first) {
+static wisp_status pack_columns(const struct loader *l, const struct down_load *d) {
     struct sparse_ffn *f = l->ffn;
-    const size_t hidden = f->hidden, bytes = QUAD * quad_row_bytes(hidden);
-    for (size_t c = 0; c < hidden; c++)
-        TRY(read_down_row(l, d, c, first));
-    for (size_t i = first; i < f->quads && i < first + BAND_QUADS; i++) {
-        const float *four[QUAD];
-        for (size_t j = 0; j < QUAD; j++) {
-            const size_t neuron = neuron_at(l, QUAD * i + j);
-            four[j] = d->columns + (QUAD * (i - first) + j) * hidden;
-            if (d->center && neuron != SIZE_MAX)
-                f->columns.center[QUAD * i + j] = d->center[neuron];
-        }
-        pack_quad_columns(four, hidden, f->kernels->signed_activations, f->columns.w + i * bytes,
-                          f->columns.scale + QUAD * i);
+    TRY(each_down_row(l, d, measure_row));
+    for (size_t i = 0; i < f->wide; i++) {
+        f->columns.scale[i] = d->factors[i] / 127;
+        d->factors[i] = inverse_scale(d->factors[i]);
     }
-    return WISP_OK;
+    return each_down_row(l, d, pack_row);
 }
 
 static wisp_status load_center(const struct loader *l, struct down_load *d) {
@@ -385,7 +401,12 @@ static wisp_status load_center(const struct loader *l, struct down_load *d) {
     f->columns.center = hold(l, f->quads * QUAD * sizeof *f->columns.center);
     if (!f->columns.center)
         return WISP_ERROR_MEMORY;
-    return has(l, "ffn_center") ? read_floats(l, "ffn_center", 1, f->wide, &d->center) : WISP_OK;
+    if (!has(l, "ffn_center"))
+        return WISP_OK;
+    TRY(read_floats(l, "ffn_center", 1, f->wide, &d->center));
+    for (size_t i = 0; i < f->wide; i++)
+        f->columns.center[i] = d->center[neuron_at(l, i)];
+    return WISP_OK;
 }
 
 static wisp_status pack_down(const struct loader *l, struct down_load *d) {
@@ -399,29 +420,32 @@ static wisp_status pack_down(const struct loader *l, struct down_load *d) {
         return WISP_ERROR_MEMORY;
     const struct linear_source bias = {.dir = l->dir, .unbiased = l->unbiased, .n = f->hidden};
     TRY(linear_bias(&bias, name, f->base, l->error));
-    const size_t band = QUAD * BAND_QUADS * f->hidden * sizeof *d->columns;
-    d->stored = memory_allocate((size_t)d->tensor->row_bytes);
-    d->row = memory_allocate(f->wide * sizeof *d->row);
-    d->columns = memory_allocate(band);
+    const size_t rows = ROWS_AT_A_TIME * f->wide * sizeof *d->rows;
+    const size_t one = QUAD * f->quads * sizeof(float);
+    d->stored = memory_allocate(ROWS_AT_A_TIME * (size_t)d->tensor->row_bytes);
+    d->rows = memory_allocate(rows);
+    d->ordered = memory_allocate(one);
+    d->factors = memory_allocate(one);
     f->row_scales = hold(l, f->hidden * sizeof *f->row_scales);
     f->columns.w = hold(l, f->quads * QUAD * quad_row_bytes(f->hidden));
-    f->columns.scale = hold(l, f->quads * QUAD * sizeof *f->columns.scale);
-    if (!d->stored || !d->row || !d->columns || !f->row_scales || !f->columns.w ||
+    f->columns.scale = hold(l, one);
+    if (!d->stored || !d->rows || !d->ordered || !d->factors || !f->row_scales || !f->columns.w ||
         !f->columns.scale)
-        return fail_memory(l->error, band);
+        return fail_memory(l->error, rows);
+    memset(d->ordered, 0, one);
+    memset(d->factors, 0, one);
     if (l->levels > 0)
         TRY(load_center(l, d));
-    for (size_t first = 0; first < f->quads; first += BAND_QUADS)
-        TRY(pack_band(l, d, first));
-    return WISP_OK;
+    return pack_columns(l, d);
 }
 
 static wisp_status load_down(const struct loader *l) {
     struct down_load d = {0};
     const wisp_status status = pack_down(l, &d);
     memory_free(d.stored);
-    memory_free(d.row);
-    memory_free(d.columns);
+    memory_free(d.rows);
+    memory_free(d.ordered);
+    memory_free(d.factors);
     memory_free(d.center);
     return status;
 }
