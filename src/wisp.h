@@ -117,10 +117,10 @@ typedef enum wisp_compute {
 
 /* Which neurons of the feed-forward layers are computed for a token. */
 typedef enum wisp_predictor {
-    WISP_PREDICTOR_AUTO = 0,  /* in int8, what is faster with the kernel set at hand: lowrank of a
-                                 calibrated model, else with ReLU exact, else dense */
-    WISP_PREDICTOR_DENSE = 1, /* all */
-    WISP_PREDICTOR_EXACT = 2, /* the first half of all, the second of those that are not 0 */
+    WISP_PREDICTOR_AUTO = 0,   /* in int8, what is faster with the kernel set at hand: lowrank of a
+                                  calibrated model, else with ReLU exact, else dense */
+    WISP_PREDICTOR_DENSE = 1,  /* all */
+    WISP_PREDICTOR_EXACT = 2,  /* the first half of all, the second of those that are not 0 */
     WISP_PREDICTOR_LOWRANK = 3 /* those that the model's predictor chooses: see wisp calibrate */
 } wisp_predictor;
 
