@@ -3,7 +3,8 @@
 // [--threads N] [--dtype TYPE] [--isolated]. Paths are within the checkout.
 import { writeFile } from 'node:fs/promises';
 import { serveFiles } from '../server.mjs';
-import { launch, pageProcess, residentMegabytes } from './browsers.mjs';
+import { launch } from './browsers.mjs';
+import { pageProcess, residentMegabytes } from './processes.mjs';
 import { serve, takeArguments } from './protocol.mjs';
 
 const options = takeArguments();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headless browsers of .tools/, each with a fresh profile. One more browser is one more entry here.
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
@@ -81,51 +81,3 @@ export async function launch(name) {
     },
   };
 }
-
-/** What marks the processes of pages, Chromium's and Firefox's. */
-const PAGE_PROCESS = /--type=renderer|-isForBrowser/;
-
-/**
- * The largest process of a page below `ancestor`: browsers keep an empty one in stock.
- * @param {number} ancestor
- */
-export function pageProcess(ancestor) {
-  const pages = descendants(ancestor).filter((pid) => PAGE_PROCESS.test(readCommand(pid)));
-  return pages.sort((a, b) => residentPages(b) - residentPages(a))[0];
-}
-
-/** @param {number} ancestor */
-function descendants(ancestor) {
-  const parents = new Map(allProcesses().map((pid) => [pid, parentOf(pid)]));
-  const found = [ancestor];
-  for (const pid of found) {
-    parents.forEach((parent, child) => parent === pid && found.push(child));
-  }
-  return found;
-}
-
-const allProcesses = () => readdirSync('/proc').filter(Number).map(Number);
-
-/** @param {string} path */
-function readOrNothing(path) {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return ''; // the process has ended meanwhile
-  }
-}
-
-/** @param {number} pid */
-const readCommand = (pid) => readOrNothing(`/proc/${pid}/cmdline`);
-
-/** @param {number} pid */
-const parentOf = (pid) =>
-  Number(readOrNothing(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ')[1]);
-
-const PAGE_BYTES = 4096;
-
-/** @param {number} pid */
-export const residentMegabytes = (pid) => (residentPages(pid) * PAGE_BYTES) / 1e6;
-
-/** @param {number} pid */
-const residentPages = (pid) => Number(readOrNothing(`/proc/${pid}/statm`).split(' ')[1]);

@@ -25,7 +25,8 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
  * @property {(url: string) => Promise<void>} open
  * @property {(name: string, ...values: any[]) => Promise<any>} call a function of page/run.mjs
  * @property {() => Promise<void>} close the browser
- * @property {() => Promise<number>} [residentMegabytes] of the pages' processes, without garbage
+ * @property {(garbage?: 'with garbage') => Promise<number>} [residentMegabytes] of the pages'
+ *   processes; without garbage unless asked for
  * @property {() => number} [countWorkers] of the page
  */
 
@@ -43,7 +44,10 @@ export const launch = {
       call: (name, ...values) =>
         page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
       close: () => browser.close(),
-      residentMegabytes: () => residentMegabytes(browser, page),
+      async residentMegabytes(garbage) {
+        if (!garbage) await collectGarbage(page);
+        return residentMegabytes(browser);
+      },
       countWorkers: () => page.workers().length,
     };
   },
@@ -65,14 +69,15 @@ export const launch = {
   },
 };
 
-/**
- * @param {import('playwright-core').Browser} browser
- * @param {import('playwright-core').Page} page
- */
-async function residentMegabytes(browser, page) {
+/** @param {import('playwright-core').Page} page */
+async function collectGarbage(page) {
   const session = await page.context().newCDPSession(page);
   for (let i = 0; i < 2; i++) await session.send('HeapProfiler.collectGarbage');
   await session.detach();
+}
+
+/** @param {import('playwright-core').Browser} browser */
+async function residentMegabytes(browser) {
   const root = await browser.newBrowserCDPSession();
   const { processInfo } = await root.send('SystemInfo.getProcessInfo');
   await root.detach();

@@ -111,6 +111,24 @@ for (const name of ['chromium', 'firefox']) {
       await tab.call('runCase', 'a worker throws at work');
     });
 
+    // Beside the model and the workers' memory 2 to 10 MB come; with one copy of the model for the
+    // page, and in a plain page one for each worker, it was 30 to 60.
+    for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
+      test(`${kind} page: loading leaves no copies of the model behind`, async () => {
+        const resident = /** @type {NonNullable<typeof tab.residentMegabytes>} */ (
+          tab.residentMegabytes
+        );
+        await tab.open(servers[kind].origin + PAGE);
+        await tab.call('cycle', 20); // what the browser itself needs
+        const before = await resident();
+        const { memoryBytes, modelBytes } = await tab.call('embedMany', 0, 0);
+        const added = (await resident('with garbage')) - before;
+        await tab.call('closeMany');
+        const held = (memoryBytes + (kind === 'isolated' ? modelBytes : 0)) / 1e6;
+        assert.ok(added < held + 20, `${added} MB, where ${held} MB are held`);
+      });
+    }
+
     // Chromium itself keeps 0.4 MB of each worker that was, up to some 600 of them, and then no more
     // (measured over 800). One that is left running holds several megabytes.
     test('200 times load, embed, close: flat, no worker left', async () => {

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the package adds to the memory of Node and of Chromium, as docs/javascript.md has it:
+// node bench/memory.mjs [MODEL], a file within the checkout, after make wasm. On Linux.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { launch } from './runners/browsers.mjs';
+import { descendants, pageProcess, proportionalMegabytes } from './runners/processes.mjs';
+import { serveFiles } from './server.mjs';
+
+const ROUNDS = 3;
+const WORKERS = [1, 2, 4];
+/** Browsers and Node go on settling for a while after they have started. */
+const SETTLING_MS = 2000;
+
+/**
+ * Megabytes: `own` and `program` are of the process that runs the package (see
+ * proportionalMegabytes), `others` is what the browser's other processes hold themselves. `large` is
+ * as `own`, after a call with many texts.
+ * @typedef {Record<'own' | 'program' | 'others' | 'large', number>} Added
+ */
+
+const settle = () => new Promise((done) => setTimeout(done, SETTLING_MS));
+
+/** Texts of up to some 80 tokens: several chunks for each worker. */
+const manyTexts = () => Array.from({ length: 400 }, (_, i) => 'some words '.repeat(i % 40));
+
+/**
+ * @param {() => { main: number, others: number[] }} processes
+ * @param {() => Promise<unknown>} load the package, and one call
+ * @param {() => Promise<unknown>} callLarge
+ * @returns {Promise<Added>}
+ */
+async function measure(processes, load, callLarge) {
+  const memory = () => {
+    const { main, others } = processes();
+    const held = others.map((pid) => proportionalMegabytes(pid).own);
+    return { ...proportionalMegabytes(main), others: held.reduce((a, b) => a + b, 0) };
+  };
+  await settle();
+  const before = memory();
+  await load();
+  const after = memory();
+  await callLarge();
+  return {
+    own: after.own - before.own,
+    program: after.program - before.program,
+    others: after.others - before.others,
+    large: memory().own - before.own,
+  };
+}
+
+/**
+ * In a page of a new browser.
+ * @param {string} model
+ * @param {number} workers
+ * @param {boolean} isolated
+ */
+async function measurePage(model, workers, isolated) {
+  const server = await serveFiles({ isolated, onRows() {} });
+  const browser = await launch('chromium');
+  const { page } = browser;
+  await page.goto('about:blank');
+  await page.goto(`${server.origin}/bench/runners/page.html`);
+  const load = () =>
+    page.evaluate(
+      async ([source, count]) => {
+        const { Embedder } = await import(/** @type {any} */ ('/js/browser.js'));
+        const embedder = await Embedder.load(source, { workers: count });
+        await embedder.embed('one text');
+        /** @type {any} */ (globalThis).embedder = embedder;
+      },
+      [`/${model}`, workers],
+    );
+  const callLarge = () =>
+    page.evaluate(async (texts) => {
+      await /** @type {any} */ (globalThis).embedder.embed(texts);
+    }, manyTexts());
+  const processes = () => {
+    const main = pageProcess(process.pid);
+    const all = descendants(process.pid).slice(1);
+    return { main, others: all.filter((pid) => pid !== main) };
+  };
+  const added = await measure(processes, load, callLarge);
+  await browser.close();
+  server.close();
+  return added;
+}
+
+/**
+ * In this process, which has not seen the package before.
+ * @param {string} model
+ * @param {number} workers
+ */
+async function measureHere(model, workers) {
+  /** @type {any} */
+  let embedder;
+  const load = async () => {
+    const { Embedder } = await import('../js/node.js');
+    embedder = await Embedder.load(model, { workers });
+    await embedder.embed('one text');
+  };
+  const processes = () => ({ main: process.pid, others: [] });
+  const added = await measure(processes, load, () => embedder.embed(manyTexts()));
+  await embedder.close();
+  return added;
+}
+
+/**
+ * In a Node of its own.
+ * @param {string} model
+ * @param {number} workers
+ * @returns {Added}
+ */
+function measureNode(model, workers) {
+  const script = fileURLToPath(import.meta.url);
+  return JSON.parse(execFileSync(process.execPath, [script, model, String(workers)]).toString());
+}
+
+/** @type {[string, (model: string, workers: number) => Promise<Added> | Added][]} */
+const PLACES = [
+  [`Node ${process.versions.node}`, measureNode],
+  ['Chromium, isolated page', (model, workers) => measurePage(model, workers, true)],
+  ['Chromium, plain page', (model, workers) => measurePage(model, workers, false)],
+];
+
+/** @param {number[]} values */
+const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+
+/** @param {string} model */
+async function printTable(model) {
+  console.log('| where | workers | own | program | other processes | own, after a large call |');
+  console.log('|---|---:|---:|---:|---:|---:|');
+  for (const [place, added] of PLACES) {
+    for (const workers of WORKERS) {
+      /** @type {Added[]} */
+      const rounds = [];
+      while (rounds.length < ROUNDS) rounds.push(await added(model, workers));
+      const columns = /** @type {const} */ (['own', 'program', 'others', 'large']);
+      const cells = columns.map((what) => median(rounds.map((round) => round[what])).toFixed(0));
+      console.log(`| ${place} | ${workers} | ${cells.join(' | ')} |`);
+    }
+  }
+}
+
+const [model = 'models/wisp-default.gguf', workers] = process.argv.slice(2);
+if (workers) console.log(JSON.stringify(await measureHere(model, Number(workers))));
+else await printTable(model);
+process.exit(0);
