@@ -13,8 +13,8 @@
  * together. */
 enum { BATCH_TEXTS = 64, BATCH_MIN_TOKENS = 64, BATCH_MAX_TOKENS = 256, BATCHES_PER_WORKER = 4 };
 
-/* Fewer are computed sooner than others are woken. */
-enum { SHARE_MIN_TOKENS = 12 };
+/* Of each: fewer are computed as soon as another thread is woken. */
+enum { SHARE_MIN_TOKENS = 6 };
 
 /* Memory is reserved in steps of so many tokens. */
 enum { ROOM_STEP = 128 };
