@@ -108,8 +108,8 @@ def shares(report):
             rates = [rate for shape, rate in all_rates.items() if int(shape.split()[0]) >= FEWEST_ROWS]
             if peak and rates:
                 low, high = min(rates) / peak, max(rates) / peak
-                yield Check(f"int8 product from {FEWEST_ROWS} rows, {kernels} ({place}), share of the peak; at best {100 * high:.0f} %",
-                            100 * low, 70, unit=" %")
+                what = f"int8 product from {FEWEST_ROWS} rows, {kernels} ({place})"
+                yield Check(f"{what}, share of the peak; at best {100 * high:.0f} %", 100 * low, 70, unit=" %")
 
 
 def loading(report):

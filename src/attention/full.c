@@ -47,10 +47,6 @@ struct head {
     const struct attention_shape *shape;
 };
 
-static size_t fewer(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void attend(const struct kernels *kernels, const struct head *h, const struct scratch *s) {
     const struct attention_text *t = &h->text;
     const size_t tokens = t->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
@@ -58,7 +54,7 @@ static void attend(const struct kernels *kernels, const struct head *h, const st
     kernels->pack_f32(t->k, ld, tokens, size, s->keys);
     kernels->pack_f32_transposed(t->v, ld, size, tokens, s->values);
     for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
-        const size_t rows = fewer(t->end - i, QUERY_ROWS);
+        const size_t rows = smaller(t->end - i, QUERY_ROWS);
         float *context = h->context + (i - t->first) * ld_context;
         kernels->gemm_f32(t->q + i * ld, ld, s->keys, NULL, s->scores, ld_scores, rows, tokens,
                           size);
@@ -95,7 +91,7 @@ static void attend_i16(const struct kernels *kernels, const struct head *h,
     i16->pack(t->k, ld, tokens, size, k.by, s->keys);
     i16->pack_transposed(t->v, ld, size, tokens, v.by, s->values);
     for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
-        const size_t rows = fewer(t->end - i, QUERY_ROWS);
+        const size_t rows = smaller(t->end - i, QUERY_ROWS);
         float *context = h->context + (i - t->first) * ld_context;
         i16->quantise(t->q + i * ld, ld, rows, size, q.by, s->query, ld_query);
         for (size_t r = 0; r < rows; r++)

@@ -42,4 +42,12 @@ static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
+static inline size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static inline size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 #endif

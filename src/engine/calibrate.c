@@ -54,13 +54,13 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *s
 /* A bias, or zeros where the model has none. */
 static wisp_status read_bias(const wisp_model *model, size_t l, const char *suffix, size_t n,
                              float **values, wisp_error *error) {
-    if (!model->bert.config.unbiased)
-        return read_weights(model, l, suffix, 1, n, values, error);
+    const struct linear_source source = {
+        .dir = &model->dir, .unbiased = model->bert.config.unbiased, .n = n};
+    char name[64];
+    snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
     *values = memory_allocate(n * sizeof **values);
-    if (!*values)
-        return fail_memory(error, n * sizeof **values);
-    memset(*values, 0, n * sizeof **values);
-    return WISP_OK;
+    return *values ? linear_bias(&source, name, *values, error)
+                   : fail_memory(error, n * sizeof **values);
 }
 
 static wisp_status open_sample(const struct calibration *c, size_t l, struct layer_sample *s,

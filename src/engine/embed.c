@@ -186,8 +186,7 @@ static uint32_t plan_sharers(const struct job *job, size_t tokens, uint32_t memb
     const size_t workers = job->session->n_workers, most = tokens / SHARE_MIN_TOKENS;
     if ((members > 1 && job->n > 1) || most < 2)
         return 1;
-    const size_t sharers = workers < BERT_MOST_MEMBERS ? workers : BERT_MOST_MEMBERS;
-    return (uint32_t)(most < sharers ? most : sharers);
+    return (uint32_t)smaller(most, smaller(workers, BERT_MOST_MEMBERS));
 }
 
 /* Shares the texts evenly, so that all workers have some. One alone has nobody to wait for. */

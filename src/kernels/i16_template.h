@@ -2,10 +2,6 @@
  * The kernels of i16.h over the vector operations of an instruction set; included after the
  * templates of rows, products and packing. */
 
-ALWAYS_INLINE size_t lanes_left(size_t n) {
-    return n < VF_LANES ? n : VF_LANES;
-}
-
 static float i16_largest(const float *x, size_t ldx, size_t m, size_t k) {
     vf most[RANGE_VECTORS];
     UNROLL
@@ -66,7 +62,7 @@ static void i16_pack(const float *w, size_t ldw, size_t n, size_t k, float by, i
                 i16_pack_square(from + c, ldw, VF_LANES, VF_LANES, factor,
                                 packed + c / 2 * F32_PANEL + v);
             for (; c < k; c += VF_LANES)
-                i16_pack_square(from + c, ldw, rows, k - c < VF_LANES ? k - c : VF_LANES, factor,
+                i16_pack_square(from + c, ldw, rows, lanes_left(k - c), factor,
                                 packed + c / 2 * F32_PANEL + v);
         }
 }
@@ -80,8 +76,7 @@ static void i16_pack_transposed(const float *wt, size_t ldw, size_t n, size_t k,
             const float *from = wt + c * ldw + first;
             UNROLL
             for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
-                const size_t left = n - first > v ? n - first - v : 0;
-                const size_t lanes = left < VF_LANES ? left : VF_LANES;
+                const size_t lanes = n - first > v ? lanes_left(n - first - v) : 0;
                 const vf a = lanes ? vf_load_n(from + v, lanes) : nothing;
                 const vf b = lanes && c + 1 < k ? vf_load_n(from + ldw + v, lanes) : nothing;
                 vi_store(packed + v, i16_pair(a, b, factor));
@@ -101,7 +96,7 @@ static void i16_gemm(const int32_t *x, size_t ldx, const int32_t *w, const float
                  m, n, 1);
 }
 
-/* 2^((x - top) by + shift), for the shift a power of two up to 2^15. */
+/* 2^((x - top) by + shift), for a shift of up to 15. */
 ALWAYS_INLINE vf i16_power(vf x, vf top, vf by, vf shift, const float *terms) {
     return exp2_of(vf_fma(vf_sub(x, top), by, shift), terms);
 }

@@ -45,8 +45,7 @@ static void pack_rows(const float *w, size_t ldw, size_t n, size_t k, float *pac
             for (; c + VF_LANES <= k && rows >= VF_LANES; c += VF_LANES)
                 pack_square(from + c, ldw, VF_LANES, VF_LANES, packed + c * F32_PANEL + v);
             for (; c < k; c += VF_LANES)
-                pack_square(from + c, ldw, rows, k - c < VF_LANES ? k - c : VF_LANES,
-                            packed + c * F32_PANEL + v);
+                pack_square(from + c, ldw, rows, lanes_left(k - c), packed + c * F32_PANEL + v);
         }
 }
 

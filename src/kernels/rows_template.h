@@ -4,6 +4,11 @@
  *
  * A row's tail shorter than a vector is loaded with zeros in the missing lanes. */
 
+/* Of the next vector of a row that has n values left. */
+ALWAYS_INLINE size_t lanes_left(size_t n) {
+    return n < VF_LANES ? n : VF_LANES;
+}
+
 /* erf-exact GELU as max(x, 0) - h(|x|) with h(u) = u erfc(u / sqrt 2) / 2, which has left 1e-7 at
  * u = 5.5. Minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's iteration:
  * error 1.2e-7, and 4e-7 after rounding. */
@@ -80,7 +85,7 @@ static void rows_gelu(float *x, size_t n) {
             vf_store(x + i + v * VF_LANES, some[v]);
     }
     for (; i < n; i += VF_LANES) {
-        const size_t lanes = n - i < VF_LANES ? n - i : VF_LANES;
+        const size_t lanes = lanes_left(n - i);
         vf some = vf_load_n(x + i, lanes);
         gelu_of(&some, 1, terms);
         vf_store_n(x + i, some, lanes);
@@ -264,7 +269,7 @@ static void block_range(const float *x, size_t n, float *low, float *high) {
         }
     }
     for (; i < n; i += VF_LANES) {
-        const vf value = vf_load_n(x + i, n - i < VF_LANES ? n - i : VF_LANES);
+        const vf value = vf_load_n(x + i, lanes_left(n - i));
         least[0] = vf_min(least[0], value);
         most[0] = vf_max(most[0], value);
     }

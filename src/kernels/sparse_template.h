@@ -255,7 +255,7 @@ ALWAYS_INLINE float contribute_all(const float *y, const float *gate, const floa
     }
     for (; i < n; i += VF_LANES)
         most = vf_max(most, contribute_vector(y + i, gate + i, scales + i, values + i,
-                                              n - i < VF_LANES ? n - i : VF_LANES, kind));
+                                              lanes_left(n - i), kind));
     return vf_largest(vf_max(most, other));
 }
 

@@ -45,8 +45,9 @@
  *
  * and where VECTOR_COMPRESSES is defined, since it is faster than lane by lane:
  *
- *   append_lanes(x,from,i,to,list)  the lanes of x that are not 0, and of those lanes from[i +
- * lane], or i + lane where from is NULL; how many; writes up to VF_LANES
+ *   append_lanes(x,from,i,to,list)
+ *                            the lanes of x that are not 0, and of those lanes from[i + lane], or
+ *                            i + lane where from is NULL; how many; writes up to VF_LANES
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

@@ -34,16 +34,8 @@ static void spent(const struct state *s, enum stage stage) {
     trace_mark(s->told.trace, stage, s->layer);
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static bool is_gated(const struct bert_config *c) {
     return c->activation == ACTIVATION_GATED_SILU;
-}
-
-static size_t fewer(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 static size_t wide_size(const struct bert_config *c) {
@@ -100,14 +92,13 @@ bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longes
     const struct bert_config *c = &model->config;
     if (!is_addressable(model, tokens, longest))
         return false;
-    *bytes = 3 * padded_floats(tokens * c->hidden_size) + padded_floats(tokens * wide_size(c)) +
-             padded_floats(rotary_floats(c, longest));
-    for (uint32_t i = 0; i < members; i++) {
-        const size_t scratch = member_scratch_bytes(model, tokens_each(tokens, members), longest);
-        if (__builtin_add_overflow(*bytes, scratch, bytes))
-            return false;
-    }
-    return true;
+    const size_t shared = 3 * padded_floats(tokens * c->hidden_size) +
+                          padded_floats(tokens * wide_size(c)) +
+                          padded_floats(rotary_floats(c, longest));
+    const size_t scratch = member_scratch_bytes(model, tokens_each(tokens, members), longest);
+    uint64_t total;
+    return checked_multiply(members, scratch, &total) && checked_add(total, shared, &total) &&
+           checked_size(total, bytes);
 }
 
 static size_t longest_text(const struct bert_batch *batch) {
@@ -144,8 +135,8 @@ static struct state part_of(const struct state *all, const struct bert *model,
     const size_t each = tokens_each(all->tokens, batch->members);
     const size_t scratch = member_scratch_bytes(model, each, longest_text(batch));
     struct state s = *all;
-    s.first = fewer(member * each, all->tokens);
-    s.tokens = fewer(each, all->tokens - s.first);
+    s.first = smaller(member * each, all->tokens);
+    s.tokens = smaller(each, all->tokens - s.first);
     s.x += s.first * c->hidden_size;
     s.y += s.first * c->hidden_size;
     s.context += s.first * c->hidden_size;
@@ -210,7 +201,7 @@ static struct part part_in(const struct bert_batch *batch, size_t i, const struc
     return (struct part){.start = start,
                          .tokens = end - start,
                          .first = larger(start, s->first) - start,
-                         .end = larger(start, fewer(end, s->first + s->tokens)) - start};
+                         .end = larger(start, smaller(end, s->first + s->tokens)) - start};
 }
 
 /* The member's queries and keys, where positions are rotary. */

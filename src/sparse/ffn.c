@@ -48,10 +48,6 @@ static size_t padded(size_t bytes) {
     return round_up(bytes, MEMORY_ALIGNMENT);
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static size_t quads_of(size_t rows) {
     return (rows + QUAD - 1) / QUAD;
 }
