@@ -4,36 +4,34 @@
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
-void pack_quad_rows(const float *const rows[QUAD], size_t k, int8_t *packed,
-                    struct quad_parameters *parameters) {
-    memset(packed, 0, QUAD * quad_row_bytes(k));
-    for (size_t j = 0; j < QUAD; j++) {
-        const float largest = largest_magnitude(rows[j], k);
-        int32_t sum = 0;
-        for (size_t c = 0; c < k; c += QUAD_CHUNK)
-            sum += round_weights(rows[j] + c, k - c < QUAD_CHUNK ? k - c : QUAD_CHUNK,
-                                 inverse_scale(largest), packed + c * QUAD + j * QUAD_CHUNK);
-        parameters->scale[j] = largest / 127;
-        parameters->sum[j] = (float)sum;
+void pack_neuron_row(const float *row, size_t k, int8_t *packed, struct neuron *neuron) {
+    const float largest = largest_magnitude(row, k);
+    memset(packed, 0, sparse_row_bytes(k));
+    neuron->scale = largest / 127;
+    neuron->sum = (float)round_weights(row, k, inverse_scale(largest), packed);
+}
+
+/* One row's bytes; PART at a time, which is done for several at once. */
+static void round_row(const float *row, const float *factors, size_t n, int8_t *bytes) {
+    enum { PART = 256 };
+    for (size_t first = 0; first < n; first += PART) {
+        const size_t here = n - first < PART ? n - first : PART;
+        float scaled[PART];
+        for (size_t i = 0; i < here; i++)
+            scaled[i] = row[first + i] * factors[first + i];
+        round_weights(scaled, here, 1, bytes + first);
     }
 }
 
-void pack_quad_columns(const float *row, const float *factors, size_t quads, size_t c, size_t size,
-                       int is_signed, uint8_t *packed) {
-    enum { PART = 64 };
-    const uint32_t offset = is_signed ? 0 : 0x80808080;
-    for (size_t first = 0; first < quads; first += PART) {
-        const size_t here = quads - first < PART ? quads - first : PART;
-        float scaled[QUAD * PART];
-        int8_t bytes[QUAD * PART];
-        for (size_t i = 0; i < QUAD * here; i++)
-            scaled[i] = row[QUAD * first + i] * factors[QUAD * first + i];
-        round_weights(scaled, QUAD * here, 1, bytes);
-        for (size_t i = 0; i < here; i++) {
-            uint32_t four;
-            memcpy(&four, bytes + QUAD * i, sizeof four);
-            four ^= offset;
-            memcpy(packed + QUAD * ((first + i) * quad_row_bytes(size) + c), &four, sizeof four);
-        }
-    }
+void pack_columns(const struct sparse_kernels *kernels, const float *rows, const float *factors,
+                  size_t neurons, size_t first, size_t n, size_t size, int8_t *bytes,
+                  uint8_t *packed) {
+    const size_t column = sparse_row_bytes(size);
+    const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
+    for (size_t r = 0; r < n; r++)
+        round_row(rows + r * neurons, factors, neurons, bytes + r * neurons);
+    for (size_t i = 0; i < neurons; i++)
+        for (size_t r = 0; r < n; r++)
+            packed[i * column + column_place(first + r, kernels->lanes)] =
+                (uint8_t)bytes[r * neurons + i] ^ offset;
 }
