@@ -21,6 +21,7 @@ enum {
     SPARSE_CHUNK = 64,    /* bytes that rows and columns are padded to a multiple of, with zeros */
     SPARSE_TOKENS = 64,   /* at most in one call of `up` */
     DOWN_NEURONS = 4,     /* that `down` takes at a time */
+    SPARSE_SLACK = 16,    /* entries past the end of a list that `compact` may write */
     NEURONS_MAX = 1 << 16 /* that a list can number */
 };
 
@@ -79,13 +80,14 @@ struct sparse_kernels {
 
     /* Values to bytes -127 .. 127, as round(values / largest * 127), ties to even. Those that are
      * not 0 go to `bytes`, and their neurons, list[i] (list NULL: i), to `kept`; returns how many.
-     * Both are filled up with 0 to a multiple of DOWN_NEURONS. *total is the sum of all bytes. */
+     * Both are filled up with 0 to a multiple of DOWN_NEURONS, and have room for SPARSE_SLACK
+     * entries more than n. *total is the sum of all bytes. */
     size_t (*compact)(const float *values, float largest, const uint16_t *list, size_t n,
                       uint16_t *kept, int8_t *bytes, int32_t *total);
 
     /* sums[c] = the sum over i < n of bytes[i] times weight c of neuron list[i] (times that weight
      * + 128 where the set has no signed_columns), for c < sparse_row_bytes(size). n is a multiple
-     * of DOWN_NEURONS. w as pack_columns lays it out. */
+     * of DOWN_NEURONS. w as pack_neuron_columns lays it out. */
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n, size_t size,
                  int32_t *sums);
 
@@ -111,8 +113,8 @@ static inline size_t column_place(size_t c, size_t lanes) {
 /* Rows first .. first + n - 1 of W_down [n, neurons] to the columns packed [neurons]
  * [sparse_row_bytes(size)], which start zeroed: rows times factors [neurons], whole numbers of at
  * most 127 once they are rounded. `bytes` [n, neurons] is worked in. */
-void pack_columns(const struct sparse_kernels *kernels, const float *rows, const float *factors,
-                  size_t neurons, size_t first, size_t n, size_t size, int8_t *bytes,
-                  uint8_t *packed);
+void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
+                         const float *factors, size_t neurons, size_t first, size_t n, size_t size,
+                         int8_t *bytes, uint8_t *packed);
 
 #endif

@@ -23,9 +23,9 @@ static void round_row(const float *row, const float *factors, size_t n, int8_t *
     }
 }
 
-void pack_columns(const struct sparse_kernels *kernels, const float *rows, const float *factors,
-                  size_t neurons, size_t first, size_t n, size_t size, int8_t *bytes,
-                  uint8_t *packed) {
+void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
+                         const float *factors, size_t neurons, size_t first, size_t n, size_t size,
+                         int8_t *bytes, uint8_t *packed) {
     const size_t column = sparse_row_bytes(size);
     const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
     for (size_t r = 0; r < n; r++)

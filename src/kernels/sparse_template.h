@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sparse kernels (sparse.h), written once over the vector operations of an instruction set.
  * The including file has included rows_template.h and defined how much is held in registers:
- * DOWN_VECTORS vectors of sums in `down`, the sums of UP_TOKENS tokens in `up`. */
+ * DOWN_VECTORS vectors of sums in `down`, a multiple of 4, and the sums of UP_TOKENS tokens in
+ * `up`, 4 or 8. */
 #include "kernels/sparse.h"
-
-enum {
-    QUAD_VECTORS = QUAD * QUAD_CHUNK / (4 * VF_LANES), /* in which a chunk of a quad stands */
-    QUADS_PER_VECTOR = VF_LANES / QUAD
-};
 
 /* ---- a token's row -------------------------------------------------------------------------- */
 
 ALWAYS_INLINE vf scaled_load(const float *x, const float *by, size_t c) {
-    return by ? vf_mul(vf_load(x + c), vf_load(by + c)) : vf_load(x + c);
+    return vf_mul(vf_load(x + c), vf_load(by + c));
 }
 
 ALWAYS_INLINE vf scaled_load_n(const float *x, const float *by, size_t c, size_t n) {
-    const vf value = vf_load_n(x + c, n);
-    return by ? vf_mul(value, vf_load_n(by + c, n)) : value;
+    return vf_mul(vf_load_n(x + c, n), vf_load_n(by + c, n));
 }
 
 ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
@@ -48,7 +43,7 @@ ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
     }
     for (c = 0; signed_values && c < k; c++)
         row->q[c] ^= 0x80;
-    memset(row->q + k, 0, quad_row_bytes(k) - k);
+    memset(row->q + k, 0, sparse_row_bytes(k) - k);
     row->scale = range / 255;
     row->zero = rintf(-low * inverse) - (signed_values ? 128 : 0);
 }
@@ -65,125 +60,94 @@ MAYBE_UNUSED void sparse_quantise_signed(const float *x, const float *by, size_t
 
 /* ---- up ------------------------------------------------------------------------------------- */
 
-/* `uses` tokens at a time, so that weights are loaded, and where need be unpacked, once for all. */
-ALWAYS_INLINE void up_some(const uint8_t *q, const int8_t *w, const struct quad_use *use,
-                           size_t chunks, int32_t *sums, const int uses) {
-    vi sum[UP_TOKENS * QUAD_VECTORS];
-    const uint8_t *row[UP_TOKENS];
-    const unsigned char *bytes = (const unsigned char *)w;
-    UNROLL
-    for (int i = 0; i < uses * QUAD_VECTORS; i++)
-        sum[i] = vi_set1(0);
-    UNROLL
-    for (int i = 0; i < uses; i++)
-        row[i] = q + use[i].token * chunks * QUAD_CHUNK;
-    for (size_t c = 0; c < chunks; c++, bytes += QUAD * QUAD_CHUNK) {
-        vi_weights weights[QUAD_VECTORS];
-        vi_activations x = vi_load_activations16(row[0] + c * QUAD_CHUNK);
-        UNROLL
-        for (int v = 0; v < QUAD_VECTORS; v++)
-            weights[v] = vi_load_weights(bytes + v * VF_LANES * 4);
-        UNROLL
-        for (int i = 0; i < uses * QUAD_VECTORS; i++) {
-            if (i % QUAD_VECTORS == 0)
-                x = vi_load_activations16(row[i / QUAD_VECTORS] + c * QUAD_CHUNK);
-            sum[i] = vi_dot(sum[i], x, weights[i % QUAD_VECTORS]);
-        }
-    }
-    UNROLL
-    for (int i = 0; i < uses; i++)
-        vi_store_quad(sums + (size_t)QUAD * use[i].place, sum + i * QUAD_VECTORS);
-}
-
-static void sparse_up(const uint8_t *q, const int8_t *w, const struct quad_use *uses, size_t n,
-                      size_t k, int32_t *sums) {
-    const size_t chunks = quad_row_bytes(k) / QUAD_CHUNK;
-    size_t i = 0;
-    for (; i + UP_TOKENS <= n; i += UP_TOKENS)
-        up_some(q, w, uses + i, chunks, sums, UP_TOKENS);
-    for (; i + 4 <= n && UP_TOKENS > 4; i += 4)
-        up_some(q, w, uses + i, chunks, sums, UP_TOKENS < 4 ? UP_TOKENS : 4);
-    for (; i + 2 <= n && UP_TOKENS > 2; i += 2)
-        up_some(q, w, uses + i, chunks, sums, UP_TOKENS < 2 ? UP_TOKENS : 2);
-    for (; i < n; i++)
-        up_some(q, w, uses + i, chunks, sums, 1);
-}
-
-static void sparse_to_integers(const float *values, size_t n, int32_t *integers) {
+static void sparse_choose(const float *logits, const float *thresholds, size_t n, uint64_t *mask) {
+    memset(mask, 0, (n + 63) / 64 * sizeof *mask);
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES)
-        vi_store(integers + i, vi_round(vf_load(values + i)));
+        mask[i / 64] |= (uint64_t)vf_above(vf_load(logits + i), vf_load(thresholds + i)) << i % 64;
     for (; i < n; i++)
-        integers[i] = (int32_t)values[i];
+        mask[i / 64] |= (uint64_t)(logits[i] > thresholds[i]) << i % 64;
+}
+
+/* `count` tokens at a time, so that weights are loaded, and where need be unpacked, once for all.
+ */
+ALWAYS_INLINE void up_some(const uint8_t *q, const int8_t *w, const uint8_t *tokens,
+                           size_t row_bytes, int32_t *sums, const int count) {
+    vi sum[UP_TOKENS];
+    const uint8_t *row[UP_TOKENS];
+    int32_t last[UP_TOKENS];
+    UNROLL
+    for (int i = 0; i < UP_TOKENS; i++)
+        sum[i] = vi_set1(0);
+    UNROLL
+    for (int i = 0; i < count; i++)
+        row[i] = q + tokens[i] * row_bytes;
+    for (size_t c = 0; c < row_bytes; c += 4 * VF_LANES) {
+        const vi_weights weights = vi_load_weights((const unsigned char *)w + c);
+        UNROLL
+        for (int i = 0; i < count; i++)
+            sum[i] = vi_dot(sum[i], vi_load_all_activations(row[i] + c), weights);
+    }
+    int32_t *to = count % 4 == 0 ? sums : last;
+    UNROLL
+    for (int i = 0; i < count; i += 4)
+        vi_store_sums(to + i, sum + i);
+    if (to == last)
+        memcpy(sums, last, (size_t)count * sizeof *sums);
+}
+
+static void sparse_up(const uint8_t *q, const int8_t *w, const uint8_t *tokens, size_t n, size_t k,
+                      int32_t *sums) {
+    const size_t row_bytes = sparse_row_bytes(k);
+    size_t i = 0;
+    for (; i + UP_TOKENS <= n; i += UP_TOKENS)
+        up_some(q, w, tokens + i, row_bytes, sums + i, UP_TOKENS);
+    for (; i + 4 <= n && UP_TOKENS > 4; i += 4)
+        up_some(q, w, tokens + i, row_bytes, sums + i, 4);
+    if (n - i == 3)
+        up_some(q, w, tokens + i, row_bytes, sums + i, 3);
+    else if (n - i == 2)
+        up_some(q, w, tokens + i, row_bytes, sums + i, 2);
+    else if (n - i == 1)
+        up_some(q, w, tokens + i, row_bytes, sums + i, 1);
 }
 
 /* ---- from sums to contributions ------------------------------------------------------------- */
 
-/* Four floats of each of the next QUADS_PER_VECTOR quads of a list, `left` of which are; those of
- * quad i stand `stride` i bytes after the first. */
-ALWAYS_INLINE vf quad_floats(const void *first, size_t stride, const size_t *at, size_t left) {
-    const float *groups[QUADS_PER_VECTOR];
+/* The four fields of each of the next VF_LANES neurons of a list, `left` of which are. */
+ALWAYS_INLINE void neuron_fields(const struct neuron *neurons, const uint16_t *list, size_t first,
+                                 size_t left, vf *fields) {
     UNROLL
-    for (size_t g = 0; g < QUADS_PER_VECTOR; g++)
-        groups[g] =
-            (const float *)(const void *)((const char *)first + stride * at[g < left ? g : 0]);
-    return vf_load_groups(groups);
+    for (size_t v = 0; v < 4; v++) {
+        const float *groups[VF_LANES / 4];
+        UNROLL
+        for (size_t g = 0; g < VF_LANES / 4; g++) {
+            const size_t i = 4 * g + v, at = first + (i < left ? i : 0);
+            groups[g] = &neurons[list ? list[at] : at].bias;
+        }
+        fields[v] = vf_load_groups(groups);
+    }
+    vf_transpose4(fields);
 }
 
-#define QUAD_FIELD(field)                                                                          \
-    quad_floats((const char *)parameters + offsetof(struct quad_parameters, field),                \
-                sizeof *parameters, at, left)
-
-/* The same of arrays [quads, 4]. */
-ALWAYS_INLINE vf quad_column_floats(const float *values, const size_t *at, size_t left) {
-    return quad_floats(values, QUAD * sizeof *values, at, left);
+ALWAYS_INLINE vf finished(vf sum, const vf *fields, const struct quantised_row *row) {
+    const vf centred = vf_fma(vf_set1(-row->zero), fields[2], sum);
+    return vf_fma(centred, vf_mul(vf_set1(row->scale), fields[1]), fields[0]);
 }
 
-ALWAYS_INLINE void quads_at(const uint16_t *quads, size_t i, size_t left, size_t *at) {
-    UNROLL
-    for (size_t g = 0; g < QUADS_PER_VECTOR; g++)
-        at[g] = g >= left ? 0 : quads ? quads[i + g] : i + g;
-}
-
-ALWAYS_INLINE vf finished(const int32_t *sums, const struct quad_parameters *parameters,
-                          const size_t *at, size_t left, const struct quantised_row *row) {
+ALWAYS_INLINE vf load_sums(const int32_t *sums, size_t left) {
     int32_t some[VF_LANES] = {0};
-    if (left < QUADS_PER_VECTOR)
-        memcpy(some, sums, left * QUAD * sizeof *some);
-    const vf sum = vf_of_vi(vi_load(left < QUADS_PER_VECTOR ? some : sums));
-    const vf centred = vf_fma(vf_set1(-row->zero), QUAD_FIELD(sum), sum);
-    const vf scale = vf_mul(vf_set1(row->scale), QUAD_FIELD(scale));
-    return vf_fma(centred, scale, QUAD_FIELD(bias));
+    if (left < VF_LANES)
+        memcpy(some, sums, left * sizeof *some);
+    return vf_of_vi(vi_load(left < VF_LANES ? some : sums));
 }
 
-ALWAYS_INLINE void store_values(float *to, vf value, size_t left) {
-    if (left < QUADS_PER_VECTOR)
-        vf_store_n(to, value, left * QUAD);
-    else
-        vf_store(to, value);
-}
-
-static void sparse_finish(const int32_t *sums, const struct quad_parameters *parameters,
-                          const uint16_t *quads, size_t n, const struct quantised_row *row,
-                          float *y) {
-    size_t at[QUADS_PER_VECTOR];
-    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
-        const size_t left = n - i;
-        quads_at(quads, i, left, at);
-        store_values(y + QUAD * i, finished(sums + QUAD * i, parameters, at, left, row), left);
-    }
-}
-
-static size_t sparse_choose(const float *logits, const float *thresholds, size_t n,
-                            uint16_t *quads) {
-    size_t chosen = 0, i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES)
-        chosen += append_above(vf_load(logits + i), vf_load(thresholds + i), i, quads + chosen);
-    for (; i < n; i++) {
-        quads[chosen] = (uint16_t)i;
-        chosen += logits[i] > thresholds[i];
-    }
-    return chosen;
+ALWAYS_INLINE vf load_centers(const float *centers, const uint16_t *list, size_t first,
+                              size_t left) {
+    float some[VF_LANES] = {0};
+    for (size_t i = 0; i < VF_LANES && i < left; i++)
+        some[i] = centers[list ? list[first + i] : first + i];
+    return vf_load(some);
 }
 
 ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
@@ -196,39 +160,38 @@ ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
     return active;
 }
 
-ALWAYS_INLINE float activate_all(struct quad_sums up, struct quad_sums gate,
-                                 const struct quad_columns *columns, const uint16_t *quads,
-                                 size_t n, const struct quantised_row *row, float *values,
-                                 const enum activation kind) {
+ALWAYS_INLINE float activate_all(struct neuron_sums sums, const float *centers,
+                                 const uint16_t *list, size_t n, const struct quantised_row *row,
+                                 float *values, const enum activation kind) {
     vf most = vf_set1(0);
-    size_t at[QUADS_PER_VECTOR];
-    for (size_t i = 0; i < n; i += QUADS_PER_VECTOR) {
-        const size_t left = n - i;
-        quads_at(quads, i, left, at);
-        const vf y = finished(up.sums + QUAD * i, up.parameters, at, left, row);
+    for (size_t i = 0; i < n; i += VF_LANES) {
+        const size_t left = n - i, lanes = lanes_left(left);
+        vf fields[4], gate[4];
+        neuron_fields(sums.neurons, list, i, left, fields);
+        const vf y = finished(load_sums(sums.up + i, left), fields, row);
         vf opened = y;
-        if (kind == ACTIVATION_GATED_SILU)
-            opened = finished(gate.sums + QUAD * i, gate.parameters, at, left, row);
-        const vf center = quad_column_floats(columns->center, at, left);
-        const vf above = vf_sub(activated(y, opened, kind), center);
-        const vf value = vf_mul(above, quad_column_floats(columns->scale, at, left));
-        store_values(values + QUAD * i, value, left);
-        if (left >= QUADS_PER_VECTOR)
-            most = vf_max(most, vf_abs(value));
-        else
-            most = vf_max(most, vf_abs(vf_load_n(values + QUAD * i, left * QUAD)));
+        if (kind == ACTIVATION_GATED_SILU) {
+            neuron_fields(sums.gates, list, i, left, gate);
+            opened = finished(load_sums(sums.gate + i, left), gate, row);
+        }
+        vf active = activated(y, opened, kind);
+        if (centers)
+            active = vf_sub(active, load_centers(centers, list, i, left));
+        const vf value = vf_mul(active, fields[3]);
+        vf_store_n(values + i, value, lanes);
+        most = vf_max(most, vf_first(vf_abs(value), lanes, vf_set1(0)));
     }
     return vf_largest(most);
 }
 
-static float sparse_activate(enum activation kind, struct quad_sums up, struct quad_sums gate,
-                             const struct quad_columns *columns, const uint16_t *quads, size_t n,
-                             const struct quantised_row *row, float *values) {
+static float sparse_activate(enum activation kind, struct neuron_sums sums, const float *centers,
+                             const uint16_t *list, size_t n, const struct quantised_row *row,
+                             float *values) {
     if (kind == ACTIVATION_RELU)
-        return activate_all(up, up, columns, quads, n, row, values, ACTIVATION_RELU);
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_RELU);
     if (kind == ACTIVATION_GATED_SILU)
-        return activate_all(up, gate, columns, quads, n, row, values, ACTIVATION_GATED_SILU);
-    return activate_all(up, up, columns, quads, n, row, values, ACTIVATION_GELU);
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_SILU);
+    return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
 
 /* The first `lanes` contributions of a vector; returns their magnitudes. */
@@ -268,104 +231,92 @@ static float sparse_contribute(enum activation kind, const float *y, const float
     return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }
 
-#ifndef VECTOR_COMPRESSES
-
-ALWAYS_INLINE size_t append_lanes(vi x, const uint16_t *from, size_t first, int8_t *to,
-                                  uint16_t *list) {
-    int32_t lanes[VF_LANES];
-    size_t n = 0;
-    vi_store(lanes, x);
+/* 4 VF_LANES values, rounded to bytes, which go to `bytes`; adds them to *sum. Returns a bit for
+ * each that is not 0. */
+ALWAYS_INLINE uint64_t round_values(const float *values, vf by, vi *sum, int8_t *bytes) {
+    vi rounded[4];
     UNROLL
-    for (size_t i = 0; i < VF_LANES; i++) {
-        memcpy(to + QUAD * n, &lanes[i], sizeof *lanes);
-        list[n] = (uint16_t)(from ? from[first + i] : first + i);
-        n += lanes[i] != 0;
-    }
-    return n;
-}
-
-#endif
-
-/* VF_LANES quads' values, rounded; adds them to *sum. */
-ALWAYS_INLINE vi quad_bytes_of(const float *values, vf by, vi *sum) {
-    vi rounded[QUAD];
-    UNROLL
-    for (size_t v = 0; v < QUAD; v++) {
+    for (size_t v = 0; v < 4; v++) {
         rounded[v] = vi_round(vf_mul(vf_load(values + v * VF_LANES), by));
         *sum = vi_add(*sum, rounded[v]);
     }
-    return vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
+    const vi narrow = vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
+    memcpy(bytes, &narrow, sizeof narrow);
+    return vi_nonzero_bytes(narrow);
 }
 
-/* What is left of a list's last quads, fewer than VF_LANES. */
-ALWAYS_INLINE size_t compact_rest(const float *values, vf by, const uint16_t *quads, size_t first,
-                                  size_t n, uint16_t *kept, int8_t *bytes, vi *sum) {
-    float padded[QUAD * VF_LANES] = {0};
-    uint16_t list[VF_LANES], left[VF_LANES];
-    int8_t some[QUAD * VF_LANES];
-    memcpy(padded, values, QUAD * n * sizeof *values);
-    for (size_t i = 0; i < VF_LANES; i++)
-        list[i] = (uint16_t)(i >= n ? 0 : quads ? quads[first + i] : first + i);
-    const size_t count = append_lanes(quad_bytes_of(padded, by, sum), list, 0, some, left);
-    memcpy(kept, left, count * sizeof *kept);
-    memcpy(bytes, some, count * QUAD);
-    return count;
-}
-
-static size_t sparse_compact(const float *values, float largest, const uint16_t *quads, size_t n,
+static size_t sparse_compact(const float *values, float largest, const uint16_t *list, size_t n,
                              uint16_t *kept, int8_t *bytes, int32_t *total) {
+    enum { PART = 64 };
     const vf by = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
     vi sum = vi_set1(0);
-    size_t left = 0, i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES)
-        left += append_lanes(quad_bytes_of(values + QUAD * i, by, &sum), quads, i,
-                             bytes + QUAD * left, kept + left);
-    if (i < n)
-        left += compact_rest(values + QUAD * i, by, quads, i, n - i, kept + left,
-                             bytes + QUAD * left, &sum);
-    /* At most 127 for each of 2^18 neurons: 32 bits hold it, and where it is below 2^24, as it is
-     * for 132,000 neurons, so does a float, lane by lane even for more. */
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += PART) {
+        float padded[PART];
+        int8_t some[PART];
+        uint64_t active = 0;
+        const float *from = values + i;
+        if (n - i < PART) {
+            memset(padded, 0, sizeof padded);
+            memcpy(padded, from, (n - i) * sizeof *padded);
+            from = padded;
+        }
+        for (size_t j = 0; j < PART; j += 4 * VF_LANES)
+            active |= round_values(from + j, by, &sum, some + j) << j;
+        for (; active; active &= active - 1) {
+            const size_t at = (size_t)__builtin_ctzll(active);
+            bytes[count] = some[at];
+            kept[count++] = (uint16_t)(list ? list[i + at] : i + at);
+        }
+    }
+    for (size_t i = count; i % DOWN_NEURONS != 0; i++) {
+        bytes[i] = 0;
+        kept[i] = 0;
+    }
+    /* At most 127 for each of 2^16 neurons. */
     int32_t lanes[VF_LANES];
     vi_store(lanes, sum);
     *total = 0;
     for (size_t v = 0; v < VF_LANES; v++)
         *total += lanes[v];
-    return left;
+    return count;
 }
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
 /* `vectors` vectors of sums, from the first weight of which `w` points. */
-ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint16_t *quads,
-                              size_t n, size_t quad_bytes, int32_t *sums, const int vectors) {
+ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n,
+                              size_t column, int32_t *sums, const int vectors) {
     vi sum[DOWN_VECTORS];
     UNROLL
     for (int v = 0; v < vectors; v++)
         sum[v] = vi_set1(0);
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *at = w + quads[i] * quad_bytes;
-        /* gcc would keep w + v * ... for each v in a register of its own, and run out of them. */
-        __asm__("" : "+r"(at));
-        const vi_weights four = vi_broadcast_weights(bytes + QUAD * i);
+    for (size_t i = 0; i < n; i += DOWN_NEURONS) {
+        const vi_four four = vi_load_four(bytes + i);
+        const uint8_t *a = w + list[i] * column, *b = w + list[i + 1] * column;
+        const uint8_t *c = w + list[i + 2] * column, *d = w + list[i + 3] * column;
         UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum[v] = vi_dot(sum[v], vi_load_all_activations(at + v * VF_LANES * 4), four);
+        for (int v = 0; v < vectors; v += 4) {
+            vi_add_columns(sum + v, a, b, c, d, four);
+            a += 4 * VF_LANES;
+            b += 4 * VF_LANES;
+            c += 4 * VF_LANES;
+            d += 4 * VF_LANES;
+        }
     }
     UNROLL
     for (int v = 0; v < vectors; v++)
         vi_store(sums + v * VF_LANES, sum[v]);
 }
 
-static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *quads, size_t n,
+static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n,
                         size_t size, int32_t *sums) {
-    const size_t columns = quad_row_bytes(size), quad_bytes = QUAD * columns;
+    const size_t column = sparse_row_bytes(size);
     size_t c = 0;
-    for (; c + DOWN_VECTORS * VF_LANES <= columns; c += DOWN_VECTORS * VF_LANES)
-        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, DOWN_VECTORS);
-    for (; c + DOWN_VECTORS / 4 * VF_LANES <= columns; c += DOWN_VECTORS / 4 * VF_LANES)
-        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, DOWN_VECTORS / 4);
-    for (; c < columns; c += VF_LANES)
-        down_strip(bytes, w + QUAD * c, quads, n, quad_bytes, sums + c, 1);
+    for (; c + DOWN_VECTORS * VF_LANES <= column; c += DOWN_VECTORS * VF_LANES)
+        down_strip(bytes, w + c, list, n, column, sums + c, DOWN_VECTORS);
+    for (; c < column; c += 4 * VF_LANES)
+        down_strip(bytes, w + c, list, n, column, sums + c, 4);
 }
 
 /* The sums are padded to whole vectors. */
@@ -387,17 +338,18 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
         add_base_vector(sums + c, minus, by, scales + c, base + c, y + c, size - c);
 }
 
-#define SPARSE_KERNELS(quantiser)                                                                  \
-    {.quantise = quantiser,                                                                        \
-     .up = sparse_up,                                                                              \
-     .to_integers = sparse_to_integers,                                                            \
-     .finish = sparse_finish,                                                                      \
+#define SPARSE_KERNELS(quantiser, columns)                                                         \
+    {.lanes = VF_LANES,                                                                            \
+     .signed_columns = columns,                                                                    \
+     .quantise = quantiser,                                                                        \
      .choose = sparse_choose,                                                                      \
+     .up = sparse_up,                                                                              \
      .activate = sparse_activate,                                                                  \
      .contribute = sparse_contribute,                                                              \
      .compact = sparse_compact,                                                                    \
      .down = sparse_down,                                                                          \
      .add_base = sparse_add_base}
 
-MAYBE_UNUSED const struct sparse_kernels sparse_unsigned = SPARSE_KERNELS(sparse_quantise_unsigned);
-MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_KERNELS(sparse_quantise_signed);
+MAYBE_UNUSED const struct sparse_kernels sparse_unsigned =
+    SPARSE_KERNELS(sparse_quantise_unsigned, VECTOR_SIGNED_COLUMNS);
+MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_KERNELS(sparse_quantise_signed, 1);

@@ -34,20 +34,19 @@
  *   vi_pair(a,b)        the low halves of a's and b's lanes, a's low
  *   vi_store_i16        each lane clamped to 16 bits, VF_LANES numbers; vi_store_i16_2: of two
  *
- * and for the sparse kernels, where the 16 bytes of a chunk fill a vector or a part of one:
+ * and for the sparse kernels:
  *
- *   vi_load_activations16    16 bytes, repeated
- *   vi_load_all_activations  as many bytes as fill a vector; vi_broadcast_weights: 4, repeated
- *   vi_store_quad            the sums of each 4 lanes of what are 16 lanes together, 4 numbers
+ *   vi_load_all_activations  as many bytes as fill a vector
+ *   vi_store_sums            the sums of all lanes of each of 4 vectors, 4 numbers
  *   vf_load_groups           4 floats from each of VF_LANES / 4 places
- *   append_above(a,b,i,to)   i + the lanes in which a > b; how many; writes up to VF_LANES
+ *   vf_transpose4            lane i of each 4 of vector j becomes lane j of vector i
+ *   vf_above(a,b)            a bit for each lane in which a > b
  *   vi_narrow                the lanes of four vectors as signed bytes, in a row
- *
- * and where VECTOR_COMPRESSES is defined, since it is faster than lane by lane:
- *
- *   append_lanes(x,from,i,to,list)
- *                            the lanes of x that are not 0, and of those lanes from[i + lane], or
- *                            i + lane where from is NULL; how many; writes up to VF_LANES
+ *   vi_nonzero_bytes         a bit for each byte that is not 0
+ *   vi_load_four             4 bytes, as vi_add_columns wants them
+ *   vi_add_columns           to each of 4 vectors of sums, those of 4 VF_LANES outputs: the
+ * products of four neurons' columns (laid out as column_place says) with a vi_four;
+ * VECTOR_SIGNED_COLUMNS says whether their bytes are signed
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

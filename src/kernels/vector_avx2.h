@@ -162,16 +162,8 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return _mm256_dpbusd_avx_epi32(sum, x, w);
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
-
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    return repeat_4_bytes(p);
 }
 
 #else
@@ -200,19 +192,8 @@ ALWAYS_INLINE vi_activations pairs_of_activations(__m256i bytes) {
                             .odd = _mm256_srli_epi16(bytes, 8)};
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return pairs_of_activations(
-        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)));
-}
-
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
-}
-
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    const __m256i bytes = repeat_4_bytes(p);
-    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
-                        .odd = _mm256_srai_epi16(bytes, 8)};
 }
 
 /* Bytes widened to 16 bits, in their order. */
@@ -258,11 +239,14 @@ ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     _mm256_storeu_si256((__m256i *)(void *)p, x);
 }
 
-ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
-    const __m256i pairs = _mm256_hadd_epi32(sums[0], sums[1]); /* a a c c, b b d d */
-    const __m256i all = _mm256_hadd_epi32(pairs, pairs);       /* a c a c, b d b d */
-    const __m128i ac = _mm256_castsi256_si128(all), bd = _mm256_extracti128_si256(all, 1);
-    _mm_storeu_si128((__m128i *)(void *)p, _mm_unpacklo_epi32(ac, bd));
+ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
+    /* In each half the sums of its lanes, one of each vector; then the halves are added. */
+    const __m256i ab = _mm256_hadd_epi32(sums[0], sums[1]);
+    const __m256i cd = _mm256_hadd_epi32(sums[2], sums[3]);
+    const __m256i halves = _mm256_hadd_epi32(ab, cd);
+    const __m128i all =
+        _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, all);
 }
 
 ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
@@ -270,12 +254,17 @@ ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
                                 _mm_loadu_ps(groups[1]), 1);
 }
 
-ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
-    size_t n = 0;
-    for (unsigned above = (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)); above;
-         above &= above - 1)
-        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
-    return n;
+ALWAYS_INLINE void vf_transpose4(vf *x) {
+    const vf ab = _mm256_unpacklo_ps(x[0], x[1]), cd = _mm256_unpacklo_ps(x[2], x[3]);
+    const vf ef = _mm256_unpackhi_ps(x[0], x[1]), gh = _mm256_unpackhi_ps(x[2], x[3]);
+    x[0] = _mm256_shuffle_ps(ab, cd, 0x44);
+    x[1] = _mm256_shuffle_ps(ab, cd, 0xee);
+    x[2] = _mm256_shuffle_ps(ef, gh, 0x44);
+    x[3] = _mm256_shuffle_ps(ef, gh, 0xee);
+}
+
+ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
+    return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ));
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
@@ -284,4 +273,60 @@ ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
     const vi order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
     const vi bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     return _mm256_permutevar8x32_epi32(bytes, order);
+}
+
+ALWAYS_INLINE uint64_t vi_nonzero_bytes(vi x) {
+    const __m256i zeros = _mm256_cmpeq_epi8(x, _mm256_setzero_si256());
+    return ~(uint32_t)_mm256_movemask_epi8(zeros);
+}
+
+#ifdef VECTOR_VNNI
+
+#define VECTOR_SIGNED_COLUMNS 0
+
+typedef vi vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    return repeat_4_bytes(p);
+}
+
+ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
+    return _mm256_dpbusd_avx_epi32(sum, weights, four);
+}
+
+#else
+
+/* With magnitudes of at most 127 on both sides, two products fit 16 bits: the instruction that
+ * would saturate does not, with the signs of one side moved to the other. */
+#define VECTOR_SIGNED_COLUMNS 1
+
+typedef struct vi_four {
+    __m256i bytes, magnitudes;
+} vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    const __m256i bytes = repeat_4_bytes(p);
+    return (vi_four){bytes, _mm256_abs_epi8(bytes)};
+}
+
+ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
+    const __m256i pairs =
+        _mm256_maddubs_epi16(four.magnitudes, _mm256_sign_epi8(weights, four.bytes));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+#endif
+
+ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                  const uint8_t *d, vi_four four) {
+    const vi row_a = vi_load((const int32_t *)(const void *)a);
+    const vi row_b = vi_load((const int32_t *)(const void *)b);
+    const vi row_c = vi_load((const int32_t *)(const void *)c);
+    const vi row_d = vi_load((const int32_t *)(const void *)d);
+    const vi ab = _mm256_unpacklo_epi8(row_a, row_b), cd = _mm256_unpacklo_epi8(row_c, row_d);
+    const vi ef = _mm256_unpackhi_epi8(row_a, row_b), gh = _mm256_unpackhi_epi8(row_c, row_d);
+    sums[0] = vi_dot_column(sums[0], _mm256_unpacklo_epi16(ab, cd), four);
+    sums[1] = vi_dot_column(sums[1], _mm256_unpackhi_epi16(ab, cd), four);
+    sums[2] = vi_dot_column(sums[2], _mm256_unpacklo_epi16(ef, gh), four);
+    sums[3] = vi_dot_column(sums[3], _mm256_unpackhi_epi16(ef, gh), four);
 }

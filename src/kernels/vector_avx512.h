@@ -150,23 +150,23 @@ ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     _mm512_storeu_si512(p, x);
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return _mm512_loadu_si512(p);
 }
 
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    return vi_load_activations((const uint8_t *)p);
-}
-
-ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
-    const vi pairs = _mm512_add_epi32(sums[0], _mm512_shuffle_epi32(sums[0], _MM_PERM_BADC));
-    const vi all = _mm512_add_epi32(pairs, _mm512_shuffle_epi32(pairs, _MM_PERM_CDAB));
-    const vi first = _mm512_maskz_compress_epi32(0x1111, all);
-    _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(first));
+ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
+    /* In each quarter the sums of its lanes, one of each vector; then the quarters are added. */
+    const vi ab = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
+                                   _mm512_unpackhi_epi32(sums[0], sums[1]));
+    const vi cd = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
+                                   _mm512_unpackhi_epi32(sums[2], sums[3]));
+    const vi quarters =
+        _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const __m256i halves =
+        _mm256_add_epi32(_mm512_castsi512_si256(quarters), _mm512_extracti64x4_epi64(quarters, 1));
+    const __m128i all =
+        _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, all);
 }
 
 ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
@@ -176,16 +176,17 @@ ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
     return _mm512_insertf32x4(abc, _mm_loadu_ps(groups[3]), 3);
 }
 
-ALWAYS_INLINE vi lane_numbers(void) {
-    return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+ALWAYS_INLINE void vf_transpose4(vf *x) {
+    const vf ab = _mm512_unpacklo_ps(x[0], x[1]), cd = _mm512_unpacklo_ps(x[2], x[3]);
+    const vf ef = _mm512_unpackhi_ps(x[0], x[1]), gh = _mm512_unpackhi_ps(x[2], x[3]);
+    x[0] = _mm512_shuffle_ps(ab, cd, 0x44);
+    x[1] = _mm512_shuffle_ps(ab, cd, 0xee);
+    x[2] = _mm512_shuffle_ps(ef, gh, 0x44);
+    x[3] = _mm512_shuffle_ps(ef, gh, 0xee);
 }
 
-ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
-    const __mmask16 above = _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
-    const __m512i numbers = _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32((int)first));
-    const __m256i kept = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(above, numbers));
-    _mm256_storeu_si256((__m256i *)(void *)list, kept);
-    return (size_t)__builtin_popcount(above);
+ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
@@ -196,16 +197,26 @@ ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
     return _mm512_permutexvar_epi32(order, bytes);
 }
 
-#define VECTOR_COMPRESSES
+ALWAYS_INLINE uint64_t vi_nonzero_bytes(vi x) {
+    return _mm512_test_epi8_mask(x, x);
+}
 
-ALWAYS_INLINE size_t append_lanes(vi x, const uint16_t *from, size_t first, int8_t *to,
-                                  uint16_t *list) {
-    const __mmask16 kept = _mm512_test_epi32_mask(x, x);
-    const vi numbers = from ? _mm512_cvtepu16_epi32(
-                                  _mm256_loadu_si256((const __m256i *)(const void *)(from + first)))
-                            : _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32((int)first));
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(kept, x));
-    _mm256_storeu_si256((__m256i *)(void *)list,
-                        _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(kept, numbers)));
-    return (size_t)__builtin_popcount(kept);
+#define VECTOR_SIGNED_COLUMNS 0
+
+typedef vi vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                  const uint8_t *d, vi_four four) {
+    const vi row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
+    const vi row_c = _mm512_loadu_si512(c), row_d = _mm512_loadu_si512(d);
+    const vi ab = _mm512_unpacklo_epi8(row_a, row_b), cd = _mm512_unpacklo_epi8(row_c, row_d);
+    const vi ef = _mm512_unpackhi_epi8(row_a, row_b), gh = _mm512_unpackhi_epi8(row_c, row_d);
+    sums[0] = vi_dot(sums[0], _mm512_unpacklo_epi16(ab, cd), four);
+    sums[1] = vi_dot(sums[1], _mm512_unpackhi_epi16(ab, cd), four);
+    sums[2] = vi_dot(sums[2], _mm512_unpacklo_epi16(ef, gh), four);
+    sums[3] = vi_dot(sums[3], _mm512_unpackhi_epi16(ef, gh), four);
 }

@@ -160,19 +160,11 @@ ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     vst1q_s32(p, x);
 }
 
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return vreinterpretq_s8_u8(vld1q_u8(p));
-}
-
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return vreinterpretq_s8_u8(vld1q_u8(p));
 }
 
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    return vi_load_activations((const uint8_t *)p);
-}
-
-ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
     vst1q_s32(p, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
 }
 
@@ -180,17 +172,54 @@ ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
     return vld1q_f32(groups[0]);
 }
 
-ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
+ALWAYS_INLINE void vf_transpose4(vf *x) {
+    const float32x4x2_t ab = vzipq_f32(x[0], x[1]), cd = vzipq_f32(x[2], x[3]);
+    x[0] = vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0]));
+    x[1] = vcombine_f32(vget_high_f32(ab.val[0]), vget_high_f32(cd.val[0]));
+    x[2] = vcombine_f32(vget_low_f32(ab.val[1]), vget_low_f32(cd.val[1]));
+    x[3] = vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1]));
+}
+
+ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
     static const uint32_t bits[] = {1, 2, 4, 8};
-    size_t n = 0;
-    for (unsigned above = vaddvq_u32(vandq_u32(vcgtq_f32(a, b), vld1q_u32(bits))); above;
-         above &= above - 1)
-        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
-    return n;
+    return vaddvq_u32(vandq_u32(vcgtq_f32(a, b), vld1q_u32(bits)));
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
     const int16x8_t low = vcombine_s16(vqmovn_s32(a), vqmovn_s32(b));
     const int16x8_t high = vcombine_s16(vqmovn_s32(c), vqmovn_s32(d));
     return vreinterpretq_s32_s8(vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+}
+
+ALWAYS_INLINE uint64_t vi_nonzero_bytes(vi x) {
+    static const uint8_t bits[] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t bytes = vreinterpretq_u8_s32(x);
+    const uint8x16_t set = vandq_u8(vtstq_u8(bytes, bytes), vld1q_u8(bits));
+    return (uint64_t)vaddv_u8(vget_low_u8(set)) | (uint64_t)vaddv_u8(vget_high_u8(set)) << 8;
+}
+
+#define VECTOR_SIGNED_COLUMNS 1
+
+typedef vi_weights vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    return vi_load_activations((const uint8_t *)p);
+}
+
+ALWAYS_INLINE vi vi_dot_column(vi sum, int16x8_t columns, vi_four four) {
+    return vdotq_s32(sum, vreinterpretq_s8_s16(columns), four);
+}
+
+ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                  const uint8_t *d, vi_four four) {
+    const uint8x16x2_t ab = vzipq_u8(vld1q_u8(a), vld1q_u8(b));
+    const uint8x16x2_t cd = vzipq_u8(vld1q_u8(c), vld1q_u8(d));
+    const int16x8x2_t low =
+        vzipq_s16(vreinterpretq_s16_u8(ab.val[0]), vreinterpretq_s16_u8(cd.val[0]));
+    const int16x8x2_t high =
+        vzipq_s16(vreinterpretq_s16_u8(ab.val[1]), vreinterpretq_s16_u8(cd.val[1]));
+    sums[0] = vi_dot_column(sums[0], low.val[0], four);
+    sums[1] = vi_dot_column(sums[1], low.val[1], four);
+    sums[2] = vi_dot_column(sums[2], high.val[0], four);
+    sums[3] = vi_dot_column(sums[3], high.val[1], four);
 }

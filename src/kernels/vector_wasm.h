@@ -257,8 +257,42 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return wasm_v128_load(p);
 }
 
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
+#define VECTOR_SIGNED_COLUMNS 0
+
+typedef vi vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
     return wasm_v128_load32_splat(p);
+}
+
+/* Bytes, or pairs of them, of a and b in turn. */
+
+ALWAYS_INLINE vi zip_low_bytes(vi a, vi b) {
+    return wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+ALWAYS_INLINE vi zip_high_bytes(vi a, vi b) {
+    return wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+ALWAYS_INLINE vi zip_low_pairs(vi a, vi b) {
+    return wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+
+ALWAYS_INLINE vi zip_high_pairs(vi a, vi b) {
+    return wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                  const uint8_t *d, vi_four four) {
+    const vi row_a = wasm_v128_load(a), row_b = wasm_v128_load(b);
+    const vi row_c = wasm_v128_load(c), row_d = wasm_v128_load(d);
+    const vi ab = zip_low_bytes(row_a, row_b), cd = zip_low_bytes(row_c, row_d);
+    const vi ef = zip_high_bytes(row_a, row_b), gh = zip_high_bytes(row_c, row_d);
+    sums[0] = vi_dot(sums[0], zip_low_pairs(ab, cd), four);
+    sums[1] = vi_dot(sums[1], zip_high_pairs(ab, cd), four);
+    sums[2] = vi_dot(sums[2], zip_low_pairs(ef, gh), four);
+    sums[3] = vi_dot(sums[3], zip_high_pairs(ef, gh), four);
 }
 
 #else
@@ -269,17 +303,34 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
                             .odd = wasm_u16x8_shr(bytes, 8)};
 }
 
-ALWAYS_INLINE vi_weights vi_broadcast_weights(const int8_t *p) {
-    const v128_t bytes = wasm_v128_load32_splat(p);
-    return (vi_weights){.even = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8),
-                        .odd = wasm_i16x8_shr(bytes, 8)};
+#define VECTOR_SIGNED_COLUMNS 1
+
+typedef struct vi_four {
+    v128_t first, last; /* two of the four as 16-bit numbers, repeated */
+} vi_four;
+
+ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
+    const v128_t wide = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_splat(p));
+    return (vi_four){wasm_i32x4_shuffle(wide, wide, 0, 0, 0, 0),
+                     wasm_i32x4_shuffle(wide, wide, 1, 1, 1, 1)};
+}
+
+/* 8 outputs and two neurons. */
+ALWAYS_INLINE void add_two_columns(vi *sums, const uint8_t *a, const uint8_t *b, v128_t two) {
+    const v128_t low = wasm_i16x8_load8x8(a), high = wasm_i16x8_load8x8(b);
+    sums[0] = vi_dot_wide(sums[0], wasm_i16x8_shuffle(low, high, 0, 8, 1, 9, 2, 10, 3, 11), two);
+    sums[1] = vi_dot_wide(sums[1], wasm_i16x8_shuffle(low, high, 4, 12, 5, 13, 6, 14, 7, 15), two);
+}
+
+ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                  const uint8_t *d, vi_four four) {
+    add_two_columns(sums, a, b, four.first);
+    add_two_columns(sums + 2, a + 8, b + 8, four.first);
+    add_two_columns(sums, c, d, four.last);
+    add_two_columns(sums + 2, c + 8, d + 8, four.last);
 }
 
 #endif
-
-ALWAYS_INLINE vi_activations vi_load_activations16(const uint8_t *p) {
-    return vi_load_all_activations(p);
-}
 
 /* Lane i of the two halves of a transposition, added: (a0+a2, b0+b2, a1+a3, b1+b3). */
 ALWAYS_INLINE v128_t add_halves(v128_t a, v128_t b) {
@@ -287,7 +338,7 @@ ALWAYS_INLINE v128_t add_halves(v128_t a, v128_t b) {
                           wasm_i32x4_shuffle(a, b, 2, 6, 3, 7));
 }
 
-ALWAYS_INLINE void vi_store_quad(int32_t *p, const vi *sums) {
+ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
     const v128_t ab = add_halves(sums[0], sums[1]), cd = add_halves(sums[2], sums[3]);
     wasm_v128_store(p, wasm_i32x4_add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5),
                                       wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7)));
@@ -297,13 +348,25 @@ ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
     return wasm_v128_load(groups[0]);
 }
 
-ALWAYS_INLINE size_t append_above(vf a, vf b, size_t first, uint16_t *list) {
-    size_t n = 0;
-    for (unsigned above = wasm_i32x4_bitmask(wasm_f32x4_gt(a, b)); above; above &= above - 1)
-        list[n++] = (uint16_t)(first + (size_t)__builtin_ctz(above));
-    return n;
+ALWAYS_INLINE void vf_transpose4(vf *x) {
+    const vf ab = wasm_i32x4_shuffle(x[0], x[1], 0, 4, 1, 5);
+    const vf cd = wasm_i32x4_shuffle(x[2], x[3], 0, 4, 1, 5);
+    const vf ef = wasm_i32x4_shuffle(x[0], x[1], 2, 6, 3, 7);
+    const vf gh = wasm_i32x4_shuffle(x[2], x[3], 2, 6, 3, 7);
+    x[0] = wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5);
+    x[1] = wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7);
+    x[2] = wasm_i32x4_shuffle(ef, gh, 0, 1, 4, 5);
+    x[3] = wasm_i32x4_shuffle(ef, gh, 2, 3, 6, 7);
+}
+
+ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
+    return wasm_i32x4_bitmask(wasm_f32x4_gt(a, b));
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
     return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(a, b), wasm_i16x8_narrow_i32x4(c, d));
+}
+
+ALWAYS_INLINE uint64_t vi_nonzero_bytes(vi x) {
+    return wasm_i8x16_bitmask(wasm_i8x16_ne(x, wasm_i8x16_splat(0)));
 }
