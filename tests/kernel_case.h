@@ -183,9 +183,10 @@ void test_i16_softmax(void **state);
 void test_i16_special_values(void **state);
 
 /* kernel_sparse.c */
-void test_pack_quads(void **state);
+void test_pack_neurons(void **state);
 void test_sparse_random_layers(void **state);
 void test_sparse_extremes(void **state);
+void test_sparse_special_values(void **state);
 void test_sparse_never_saturates(void **state);
 
 /* The times of every set and kernel, as a table. */

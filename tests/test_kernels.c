@@ -58,9 +58,10 @@ static int run_all(void) {
         cmocka_unit_test(test_i16_gemm),
         cmocka_unit_test(test_i16_softmax),
         cmocka_unit_test(test_i16_special_values),
-        cmocka_unit_test(test_pack_quads),
+        cmocka_unit_test(test_pack_neurons),
         cmocka_unit_test(test_sparse_random_layers),
         cmocka_unit_test(test_sparse_extremes),
+        cmocka_unit_test(test_sparse_special_values),
         cmocka_unit_test(test_sparse_never_saturates),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
