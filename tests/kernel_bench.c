@@ -134,76 +134,73 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-enum { SPARSE_TOKENS = 32 }; /* a tile of src/sparse/ffn.c */
-
-/* Both halves of a sparse layer, quads chosen by chance. */
+/* Both halves of a sparse layer for SPARSE_TOKENS tokens, neurons chosen by chance. */
 struct sparse_bench {
     const struct kernels *set;
-    size_t quads, k, chosen; /* quads of each token, of which there are SPARSE_TOKENS */
-    uint8_t *q, *columns;    /* of x, of W_down */
-    int8_t *rows, *bytes;    /* of W_up, of the activations */
+    size_t neurons, k, chosen; /* neurons of each token */
+    uint8_t *q, *columns;      /* of x, of W_down */
+    int8_t *rows, *bytes;      /* of W_up, of the activations */
     int32_t *sums;
     uint16_t *lists; /* [SPARSE_TOKENS, chosen] */
-    size_t *starts;  /* [quads + 1]: of each quad's uses */
-    struct quad_use *uses;
+    size_t *starts;  /* [neurons + 1]: of each neuron's tokens */
+    uint8_t *tokens;
 };
 
-/* Each token's list, and which tokens use a quad. */
-static void choose_quads(struct sparse_bench *b) {
-    uint32_t place = 0;
-    bool *is_chosen = allocate(SPARSE_TOKENS * b->quads * sizeof *is_chosen);
+/* Each token's list, and which tokens use a neuron. */
+static void choose_neurons(struct sparse_bench *b) {
+    size_t place = 0;
+    bool *is_chosen = allocate(SPARSE_TOKENS * b->neurons * sizeof *is_chosen);
     for (size_t t = 0; t < SPARSE_TOKENS; t++) {
         size_t wanted = b->chosen;
-        for (size_t i = 0; i < b->quads; i++) {
-            const bool is_taken = rng_below(&kernel_rng, b->quads - i) < wanted;
-            is_chosen[t * b->quads + i] = is_taken;
+        for (size_t i = 0; i < b->neurons; i++) {
+            const bool is_taken = rng_below(&kernel_rng, b->neurons - i) < wanted;
+            is_chosen[t * b->neurons + i] = is_taken;
             if (is_taken)
                 b->lists[t * b->chosen + b->chosen - wanted--] = (uint16_t)i;
         }
     }
-    for (size_t i = 0; i < b->quads; i++) {
+    for (size_t i = 0; i < b->neurons; i++) {
         b->starts[i] = place;
-        for (uint32_t t = 0; t < SPARSE_TOKENS; t++)
-            if (is_chosen[t * b->quads + i]) {
-                b->uses[place] = (struct quad_use){t, place};
-                place++;
-            }
+        for (size_t t = 0; t < SPARSE_TOKENS; t++)
+            if (is_chosen[t * b->neurons + i])
+                b->tokens[place++] = (uint8_t)t;
     }
-    b->starts[b->quads] = place;
+    b->starts[b->neurons] = place;
     free(is_chosen);
 }
 
 static void sparse_up(const struct sparse_bench *b) {
-    const size_t bytes = QUAD * quad_row_bytes(b->k);
-    for (size_t i = 0; i < b->quads; i++)
-        b->set->sparse->up(b->q, b->rows + i * bytes, b->uses + b->starts[i],
-                           b->starts[i + 1] - b->starts[i], b->k, b->sums);
+    for (size_t i = 0; i < b->neurons; i++)
+        b->set->sparse->up(b->q, b->rows + i * sparse_row_bytes(b->k), b->tokens + b->starts[i],
+                           b->starts[i + 1] - b->starts[i], b->k, b->sums + b->starts[i]);
 }
 
 static void sparse_down(const struct sparse_bench *b) {
     for (size_t t = 0; t < SPARSE_TOKENS; t++)
-        b->set->sparse->down(b->bytes + t * b->chosen * QUAD, b->columns, b->lists + t * b->chosen,
+        b->set->sparse->down(b->bytes + t * b->chosen, b->columns, b->lists + t * b->chosen,
                              b->chosen, b->k, b->sums);
 }
 
-static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b), size_t quads,
-                        size_t k, size_t percent) {
-    struct sparse_bench b = {.quads = quads, .k = k, .chosen = quads * percent / 100};
-    const size_t uses = SPARSE_TOKENS * b.chosen, weights = quads * QUAD * quad_row_bytes(k);
-    b.q = random_bytes(SPARSE_TOKENS * quad_row_bytes(k));
+static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b),
+                        size_t neurons, size_t k, size_t percent) {
+    struct sparse_bench b = {.neurons = neurons,
+                             .k = k,
+                             .chosen = neurons * percent / 100 / DOWN_NEURONS * DOWN_NEURONS};
+    const size_t uses = SPARSE_TOKENS * b.chosen, weights = neurons * sparse_row_bytes(k);
+    b.q = random_bytes(SPARSE_TOKENS * sparse_row_bytes(k));
     b.columns = random_bytes(weights);
     b.rows = random_bytes(weights);
-    b.bytes = random_bytes(uses * QUAD);
-    b.sums = allocate((uses * QUAD + k) * sizeof *b.sums);
+    b.bytes = random_bytes(uses);
+    b.sums = allocate((uses + sparse_row_bytes(k)) * sizeof *b.sums);
     b.lists = allocate(uses * sizeof *b.lists);
-    b.starts = allocate((quads + 1) * sizeof *b.starts);
-    b.uses = allocate(uses * sizeof *b.uses);
-    choose_quads(&b);
-    printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, QUAD * quads, k);
+    b.starts = allocate((neurons + 1) * sizeof *b.starts);
+    b.tokens = allocate(uses);
+    choose_neurons(&b);
+    printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, neurons, k);
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%14.1f", (double)(uses * QUAD * k) * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)(uses * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -214,18 +211,18 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     free(b.sums);
     free(b.lists);
     free(b.starts);
-    free(b.uses);
+    free(b.tokens);
 }
 
 /* The dense product of as many tokens at the same shape first, then shares of it. */
 static void time_sparse_layers(size_t hidden, size_t wide) {
-    static const size_t percents[] = {10, 20, 40, 80};
+    static const size_t percents[] = {7, 16, 30, 50};
     time_gemm(GEMM_INT8, SPARSE_TOKENS, wide, hidden);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        time_sparse("sparse up", sparse_up, wide / QUAD, hidden, percents[i]);
+        time_sparse("sparse up", sparse_up, wide, hidden, percents[i]);
     time_gemm(GEMM_INT8, SPARSE_TOKENS, hidden, wide);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        time_sparse("sparse down", sparse_down, wide / QUAD, hidden, percents[i]);
+        time_sparse("sparse down", sparse_down, wide, hidden, percents[i]);
 }
 
 /* Bytes that a call reads and writes for each value it is given. */

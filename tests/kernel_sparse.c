@@ -324,8 +324,8 @@ static const uint8_t *packed_columns(const struct where *w, const struct layer *
         n = rng_range(&kernel_rng, 1, l->size - first);
         const size_t values = n * l->neurons;
         const float *rows = copied(SLOT_X, l->down + first * l->neurons, values * sizeof *rows);
-        pack_columns(w->set->sparse, rows, factors, l->neurons, first, n, l->size,
-                     place_anywhere(SLOT_Q, values), packed);
+        pack_neuron_columns(w->set->sparse, rows, factors, l->neurons, first, n, l->size,
+                            place_anywhere(SLOT_Q, values), packed);
         expect_intact(w);
     }
     return packed;
@@ -480,10 +480,9 @@ void test_sparse_never_saturates(void **state) {
             for (int j = 0; j < 2; j++) {
                 const struct kernels *set = kernels_at(s);
                 const uint8_t unsigned_end = i ? 255 : 0;
-                const uint8_t column =
-                    set->sparse->signed_columns ? (uint8_t)most[i] : 128 + most[i];
+                const int offset = set->sparse->signed_columns ? 0 : 128;
                 expect_up(set, 1024, unsigned_end ^ (set->signed_activations ? 0x80 : 0), most[j]);
-                expect_down(set, 512, column, most[j]);
+                expect_down(set, 512, (uint8_t)(most[i] + offset), most[j]);
             }
 }
 
