@@ -66,7 +66,7 @@ static struct projection new_projection(const struct layer *l) {
 }
 
 static struct layer new_layer(enum fill fill) {
-    struct layer l = {.neurons = rng_range(&kernel_rng, 1, 200),
+    struct layer l = {.neurons = rng_range(&kernel_rng, 1, rng_below(&kernel_rng, 4) ? 150 : 600),
                       .k = rng_range(&kernel_rng, 1, 260),
                       .size = rng_range(&kernel_rng, 1, 320),
                       .kind = (enum activation)rng_below(&kernel_rng, 3)};
