@@ -37,7 +37,7 @@ SETUP = python3 tools/setup.py
 
 # What runs anywhere, and what needs a file system and threads.
 PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
-            $(wildcard src/quant/*.c src/models/*.c src/layers/*.c src/sparse/ffn*.c \
+            $(wildcard src/quant/*.c src/models/*.c src/layers/*.c src/sparse/ffn*.c src/sparse/plan.c src/sparse/columns.c \
               src/attention/*.c src/text/*.c) \
             $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \

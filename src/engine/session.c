@@ -45,10 +45,10 @@ static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *e
         TRY(open_recalls(session, error));
     if (session->model->predictor != WISP_PREDICTOR_LOWRANK)
         return WISP_OK;
-    const size_t quads = bert->layer[0].sparse.quads;
-    session->thresholds = calloc(layers * quads, sizeof *session->thresholds);
+    const size_t wide = bert->layer[0].sparse.wide;
+    session->thresholds = calloc(layers * wide, sizeof *session->thresholds);
     if (!session->thresholds)
-        return fail_memory(error, layers * quads * sizeof *session->thresholds);
+        return fail_memory(error, layers * wide * sizeof *session->thresholds);
     return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
 }
 
@@ -89,10 +89,10 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);
-    const size_t quads = model->bert.layer[0].sparse.quads;
+    const size_t wide = model->bert.layer[0].sparse.wide;
     for (size_t l = 0; l < model->bert.config.layers; l++)
         sparse_ffn_thresholds(&model->bert.layer[l].sparse, &model->plan, 1 - sparsity,
-                              session->thresholds + l * quads);
+                              session->thresholds + l * wide);
     return WISP_OK;
 }
 
@@ -107,8 +107,8 @@ bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
         const struct worker *worker = &session->workers[i];
         const struct sparse_counts *counts = &worker->counts[layer];
         stats->tokens += dense ? worker->stats.tokens : counts->tokens;
-        stats->computed += QUAD * counts->computed;
-        stats->contributing += QUAD * counts->contributing;
+        stats->computed += counts->computed;
+        stats->contributing += counts->contributing;
         stats->seconds += counts->seconds;
     }
     stats->neurons = stats->tokens * config->intermediate_size;
@@ -118,8 +118,8 @@ bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
         const struct recall_totals totals =
             recall_sum(recalls_of(session, layer), session->n_workers);
         stats->compared = stats->computed;
-        stats->needed = QUAD * totals.needed;
-        stats->found = QUAD * totals.found;
+        stats->needed = totals.needed;
+        stats->found = totals.found;
     }
     return true;
 }

@@ -92,7 +92,7 @@ struct kernels {
 
     const struct i16_kernels *i16;       /* i16.h; NULL where f32 products are as fast */
     const struct sparse_kernels *sparse; /* sparse.h */
-    float sparse_most_share; /* of quads computed, above which dense layers are faster: measured,
+    float sparse_most_share; /* of neurons computed, above which dense layers are faster: measured,
                                 docs/sparse.md */
     bool exact_wins; /* whether ReLU layers are faster where they skip the zeros: measured too */
 };

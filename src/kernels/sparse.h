@@ -110,11 +110,12 @@ static inline size_t column_place(size_t c, size_t lanes) {
     return c - c % (4 * lanes) + lane / 4 * 16 + 4 * vector + lane % 4;
 }
 
-/* Rows first .. first + n - 1 of W_down [n, neurons] to the columns packed [neurons]
- * [sparse_row_bytes(size)], which start zeroed: rows times factors [neurons], whole numbers of at
- * most 127 once they are rounded. `bytes` [n, neurons] is worked in. */
+/* Rows first .. first + n - 1 of W_down, [n, neurons], to the columns packed [neurons]
+ * [sparse_row_bytes(size)], which start zeroed: rows times factors
+ * [neurons], whole numbers of at most 127 once they are rounded. Column i is that of neuron
+ * order[i] (order NULL: i). `bytes` [n, neurons] is worked in. */
 void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
-                         const float *factors, size_t neurons, size_t first, size_t n, size_t size,
-                         int8_t *bytes, uint8_t *packed);
+                         const float *factors, const int32_t *order, size_t neurons, size_t first,
+                         size_t n, size_t size, int8_t *bytes, uint8_t *packed);
 
 #endif

@@ -24,14 +24,16 @@ static void round_row(const float *row, const float *factors, size_t n, int8_t *
 }
 
 void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
-                         const float *factors, size_t neurons, size_t first, size_t n, size_t size,
-                         int8_t *bytes, uint8_t *packed) {
+                         const float *factors, const int32_t *order, size_t neurons, size_t first,
+                         size_t n, size_t size, int8_t *bytes, uint8_t *packed) {
     const size_t column = sparse_row_bytes(size);
     const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
     for (size_t r = 0; r < n; r++)
         round_row(rows + r * neurons, factors, neurons, bytes + r * neurons);
-    for (size_t i = 0; i < neurons; i++)
+    for (size_t i = 0; i < neurons; i++) {
+        const int8_t *from = bytes + (order ? (size_t)order[i] : i);
         for (size_t r = 0; r < n; r++)
             packed[i * column + column_place(first + r, kernels->lanes)] =
-                (uint8_t)bytes[r * neurons + i] ^ offset;
+                (uint8_t)from[r * neurons] ^ offset;
+    }
 }

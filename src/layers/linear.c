@@ -21,25 +21,13 @@ struct stack {
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* How many of the stack's rows from `first` on, at most `rows`, stand one after the other in the
- * file, at *row of their part. */
-static size_t find_rows(const struct linear_source *source, size_t first, size_t rows,
-                        size_t *row) {
-    const size_t place = first % source->n, left = source->n - place;
-    *row = source->order ? (size_t)source->order[place] : place;
-    if (source->order)
-        return 1;
-    return rows < left ? rows : left;
-}
-
 /* Rows [first, first + rows) of the stack into stack->values; they may lie in two parts. */
 static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
                                      wisp_error *error) {
     const struct linear_source *source = stack->source;
     float *values = stack->values;
     while (rows > 0) {
-        size_t row;
-        const size_t here = find_rows(source, first, rows, &row);
+        const size_t row = first % source->n, here = smaller(rows, source->n - row);
         TRY(directory_floats(source->dir, stack->parts[first / source->n], row, here, stack->stored,
                              values, error));
         values += here * source->k;
@@ -100,8 +88,8 @@ wisp_status linear_bias(const struct linear_source *source, const char *name, fl
         return WISP_OK;
     const wisp_status status =
         directory_load_floats(source->dir, name, 1, source->n, &values, error);
-    for (size_t j = 0; j < source->n && status == WISP_OK; j++)
-        bias[j] = values[source->order ? (size_t)source->order[j] : j];
+    if (status == WISP_OK)
+        memcpy(bias, values, source->n * sizeof *bias);
     memory_free(values);
     return status;
 }

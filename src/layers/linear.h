@@ -24,7 +24,6 @@ struct linear_source {
     const char *const *names; /* [parts], without ".weight" and ".bias": both must be there */
     bool unbiased;            /* a bias must not be there, and is 0 */
     size_t parts, n, k;
-    const int32_t *order; /* [n]: output i of a part is row order[i] of its tensor; NULL: row i */
 };
 
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
@@ -32,8 +31,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
 
 void linear_release(struct linear *layer);
 
-/* The bias [n] that the tensor `name` is, in the source's order, or zeros where there must be none.
- */
+/* The bias [n] that the tensor `name` is, or zeros where there must be none. */
 wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
                         wisp_error *error);
 

@@ -292,7 +292,7 @@ static void feed_forward_block(const struct bert *model, const struct bert_batch
     const double start = clock_seconds();
     if (model->sparse) {
         sparse_ffn_apply(&layer->sparse,
-                         batch->thresholds ? batch->thresholds + l * layer->sparse.quads : NULL,
+                         batch->thresholds ? batch->thresholds + l * layer->sparse.wide : NULL,
                          s->x, s->tokens, s->y, s->linear_scratch, counts);
         spent(s, STAGE_FFN_SPARSE);
     } else

@@ -5,116 +5,101 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "sparse/bits.h"
 #include "sparse/ffn_recall.h"
 
 enum {
     /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both
      * fit the second-level cache, and so each is read from beyond it once for so many tokens. */
     TOKENS_AT_A_TIME = 256,
-    /* Tokens for which a quad's rows are read once; what they are as bytes fits the first-level
-     * cache. */
-    TILE = 64
+    /* Tokens for which a neuron's row is read once; what they are as bytes fits the first-level
+     * cache, and which of them want the neuron one word. */
+    TILE = SPARSE_TOKENS,
+    /* Tokens whose logits are held at a time. */
+    PREDICTED = 16
 };
 
 /* What is left of a token for the second half of the layer. */
 struct active {
-    size_t n;      /* quads */
+    size_t n;      /* neurons */
     int32_t total; /* of their bytes */
     float scale;
 };
 
 /* What tokens are worked on in. */
 struct scratch {
-    struct quantised_row rows[TILE], inner[TILE]; /* x, and the predictor's hidden values */
-    uint8_t *q, *inner_q;                         /* [TILE, ...]: their bytes */
-    void *linear;                                 /* for the dense product of TILE tokens */
-    int32_t *sums;         /* [TILE, 4 quads or rank], then [hidden], padded to whole chunks */
-    int32_t *gate_sums;    /* [TILE, 4 quads], which with `all` follow the others */
-    float *ones, *zeros;   /* as many as the dense product wants for a tile */
-    float *values;         /* [4 quads] */
-    float *logits;         /* [4 quads] */
-    float *hidden_values;  /* [rank] */
-    float *compensation;   /* [hidden] */
-    uint16_t *tile_lists;  /* [TILE, quads + QUAD_LIST_SLACK] */
-    size_t n[TILE];        /* quads in them */
-    uint32_t *starts;      /* [quads + 1]: of each quad's uses */
-    struct quad_use *uses; /* [TILE, quads] */
-    struct active *active; /* [TOKENS_AT_A_TIME] */
-    int8_t *bytes;         /* [TOKENS_AT_A_TIME, 4 quads] */
-    uint16_t *lists;       /* [TOKENS_AT_A_TIME, quads] */
+    size_t list_length;              /* of each list below */
+    void *linear;                    /* for the dense products of a tile */
+    int32_t *sums;                   /* [TILE, wide], or as floats [TILE, all.n] */
+    int32_t *gate_sums;              /* [TILE, wide], which follow the others */
+    float *values;                   /* [wide] */
+    uint16_t *lists;                 /* [TOKENS_AT_A_TIME, list_length]: active neurons */
+    int8_t *bytes;                   /* [TOKENS_AT_A_TIME, list_length]: their values */
+    struct active *active;           /* [TOKENS_AT_A_TIME] */
+    int32_t *down_sums;              /* [hidden], padded to a whole chunk */
+    struct quantised_row rows[TILE]; /* x */
+    /* Where a predictor chooses: */
+    uint8_t *q;           /* [TILE, sparse_row_bytes(hidden)]: the rows' bytes */
+    float *inner;         /* [TILE, rank]: P x + p */
+    float *logits;        /* [PREDICTED, wide] */
+    float *compensation;  /* [TILE, hidden] */
+    uint64_t *masks;      /* [TILE, words]: of each token's neurons */
+    uint16_t *tile_lists; /* [TILE, list_length]: the neurons chosen for each token */
+    size_t n[TILE];       /* in them */
 };
 
-static size_t padded(size_t bytes) {
-    return round_up(bytes, MEMORY_ALIGNMENT);
+static size_t words_of(size_t neurons) {
+    return (neurons + 63) / 64;
 }
 
-static size_t quads_of(size_t rows) {
-    return (rows + QUAD - 1) / QUAD;
+static bool is_gated(const struct sparse_ffn *ffn) {
+    return ffn->activation == ACTIVATION_GATED_SILU;
 }
 
 /* Where each part of the scratch starts, or with NULL as its start, how large it is. */
 static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool gated,
                       struct scratch *s) {
-    unsigned char *at = start;
-    const size_t quads = quads_of(wide), neurons = QUAD * QUAD * quads_of(quads);
-    const size_t chosen = rank ? quads : 0; /* at most, by a predictor */
-    const size_t sums = larger(larger(neurons, round_up(rank, QUAD)), quad_row_bytes(hidden));
-    const size_t gate_sums = gated ? neurons : 0;
-    const size_t constants = rank ? larger(sums, TILE * int8_blocks(larger(hidden, rank))) : 0;
-    const size_t sizes[] = {TILE * quad_row_bytes(hidden),
-                            TILE * quad_row_bytes(rank),
-                            linear_scratch_bytes(TILE, hidden),
-                            TILE * (sums + gate_sums) * sizeof(int32_t),
-                            constants * sizeof(float),
-                            constants * sizeof(float),
-                            neurons * sizeof(float),
-                            rank ? neurons * sizeof(float) : 0,
-                            round_up(rank, QUAD) * sizeof(float),
-                            round_up(hidden, QUAD) * sizeof(float),
-                            TILE * (chosen + QUAD_LIST_SLACK) * sizeof(uint16_t),
-                            (chosen + 1) * sizeof(uint32_t),
-                            TILE * larger(chosen, 1) * sizeof(struct quad_use),
+    const size_t length = wide + SPARSE_SLACK, tile = rank ? TILE : 0;
+    const size_t sums = TILE * wide * sizeof(int32_t);
+    const size_t sizes[] = {linear_scratch_bytes(TILE, larger(hidden, rank)),
+                            gated ? 2 * sums : sums,
+                            wide * sizeof(float),
+                            TOKENS_AT_A_TIME * length * sizeof(uint16_t),
+                            TOKENS_AT_A_TIME * length,
                             TOKENS_AT_A_TIME * sizeof(struct active),
-                            TOKENS_AT_A_TIME * QUAD * quads,
-                            TOKENS_AT_A_TIME * quads * sizeof(uint16_t)};
-    unsigned char *places[sizeof sizes / sizeof *sizes];
+                            sparse_row_bytes(hidden) * sizeof(int32_t),
+                            tile * sparse_row_bytes(hidden),
+                            tile * rank * sizeof(float),
+                            (rank ? PREDICTED : 0) * wide * sizeof(float),
+                            tile * hidden * sizeof(float),
+                            tile * words_of(wide) * sizeof(uint64_t),
+                            tile * length * sizeof(uint16_t)};
+    unsigned char *places[sizeof sizes / sizeof *sizes], *at = start;
     size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         places[i] = start ? at + total : NULL;
-        total += padded(sizes[i]);
+        total += round_up(sizes[i], MEMORY_ALIGNMENT);
     }
     if (!start)
         return total;
-    s->q = places[0];
-    s->inner_q = places[1];
-    s->linear = places[2];
-    s->sums = (int32_t *)(void *)places[3];
-    s->gate_sums = s->sums + TILE * sums;
-    s->ones = (float *)(void *)places[4];
-    s->zeros = (float *)(void *)places[5];
-    s->values = (float *)(void *)places[6];
-    s->logits = (float *)(void *)places[7];
-    s->hidden_values = (float *)(void *)places[8];
-    s->compensation = (float *)(void *)places[9];
-    s->tile_lists = (uint16_t *)(void *)places[10];
-    s->starts = (uint32_t *)(void *)places[11];
-    s->uses = (struct quad_use *)(void *)places[12];
-    s->active = (struct active *)(void *)places[13];
-    s->bytes = (int8_t *)places[14];
-    s->lists = (uint16_t *)(void *)places[15];
-    for (size_t t = 0; t < TILE; t++) {
-        s->rows[t].q = s->q + t * quad_row_bytes(hidden);
-        s->inner[t].q = s->inner_q + t * quad_row_bytes(rank);
-    }
-    for (size_t i = 0; i < constants; i++) {
-        s->ones[i] = 1;
-        s->zeros[i] = 0;
-    }
+    s->list_length = length;
+    s->linear = places[0];
+    s->sums = (int32_t *)(void *)places[1];
+    s->gate_sums = s->sums + TILE * wide;
+    s->values = (float *)(void *)places[2];
+    s->lists = (uint16_t *)(void *)places[3];
+    s->bytes = (int8_t *)places[4];
+    s->active = (struct active *)(void *)places[5];
+    s->down_sums = (int32_t *)(void *)places[6];
+    s->q = places[7];
+    s->inner = (float *)(void *)places[8];
+    s->logits = (float *)(void *)places[9];
+    s->compensation = (float *)(void *)places[10];
+    s->masks = (uint64_t *)(void *)places[11];
+    s->tile_lists = (uint16_t *)(void *)places[12];
+    for (size_t t = 0; t < tile; t++)
+        s->rows[t].q = s->q + t * sparse_row_bytes(hidden);
     return total;
-}
-
-static bool is_gated(const struct sparse_ffn *ffn) {
-    return ffn->activation == ACTIVATION_GATED_SILU;
 }
 
 size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,
@@ -122,198 +107,172 @@ size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,
     return lay_out(NULL, hidden, wide, rank, activation == ACTIVATION_GATED_SILU, NULL);
 }
 
-/* All of `rows` for n tokens: sums [n, 4 quads]. The dense product adds sums of blocks as floats,
- * which are whole numbers that floats hold: with scales of 1, zeros and biases of 0 it is exact. */
-static void apply_rows(const struct kernels *kernels, const struct quad_rows *rows, uint8_t *q,
-                       size_t n, struct scratch *s, int32_t *sums) {
-    const size_t quad_bytes = QUAD * quad_row_bytes(rows->k), outputs = QUAD * rows->quads;
-    if (rows->panels) {
-        const struct quantised_rows x = {.q = q, .scale = s->ones, .zero = s->zeros};
-        float *values = (float *)(void *)sums;
-        kernels->gemm_int8(x, rows->panels, s->zeros, values, outputs, n, outputs,
-                           quad_row_bytes(rows->k));
-        kernels->sparse->to_integers(values, n * outputs, sums);
-        return;
-    }
-    for (size_t t = 0; t < n; t++)
-        s->uses[t] = (struct quad_use){(uint32_t)t, (uint32_t)(t * rows->quads)};
-    for (size_t i = 0; i < rows->quads; i++)
-        kernels->sparse->up(q, rows->rows + i * quad_bytes, s->uses, n, rows->k, sums + QUAD * i);
-}
+/* ---- the first half, by the predictor ------------------------------------------------------- */
 
-static uint16_t *tile_list(const struct sparse_ffn *ffn, const struct scratch *s, size_t token) {
-    return s->tile_lists + token * (ffn->quads + QUAD_LIST_SLACK);
-}
-
-/* The quads that the predictor chooses for each of n tokens. */
-static void predict(const struct sparse_ffn *ffn, const float *thresholds, size_t n,
+/* Which neurons the predictor chooses for each of n tokens x [n, hidden]. */
+static void predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x, size_t n,
                     struct scratch *s) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    apply_rows(ffn->kernels, &ffn->p, s->q, n, s, s->sums);
-    for (size_t t = 0; t < n; t++) {
-        kernels->finish(s->sums + QUAD * t * ffn->p.quads, ffn->p.parameters, NULL, ffn->p.quads,
-                        &s->rows[t], s->hidden_values);
-        kernels->quantise(s->hidden_values, NULL, ffn->rank, &s->inner[t]);
-    }
-    apply_rows(ffn->kernels, &ffn->q, s->inner_q, n, s, s->sums);
-    for (size_t t = 0; t < n; t++) {
-        kernels->finish(s->sums + QUAD * t * ffn->q.quads, ffn->q.parameters, NULL, ffn->q.quads,
-                        &s->inner[t], s->logits);
-        s->n[t] = kernels->choose(s->logits, thresholds, ffn->quads, tile_list(ffn, s, t));
+    const size_t wide = ffn->wide, words = words_of(wide);
+    linear_apply(&ffn->p, x, n, s->inner, s->linear);
+    for (size_t first = 0; first < n; first += PREDICTED) {
+        const size_t here = smaller(n - first, PREDICTED);
+        linear_apply(&ffn->q, s->inner + first * ffn->rank, here, s->logits, s->linear);
+        for (size_t t = 0; t < here; t++)
+            ffn->kernels->sparse->choose(s->logits + t * wide, thresholds, wide,
+                                         s->masks + (first + t) * words);
     }
 }
 
-/* y [n, hidden]: what is added to each token's output besides the sum over its computed quads. */
-static void compensate(const struct sparse_ffn *ffn, size_t n, struct scratch *s, float *y) {
-    const struct quad_rows *rows = &ffn->compensation;
-    apply_rows(ffn->kernels, rows, s->inner_q, n, s, s->sums);
-    for (size_t t = 0; t < n; t++) {
-        const float scale = sparse_ffn_scale(s->n[t], ffn->quads);
-        float *to = y + t * ffn->hidden;
-        ffn->kernels->sparse->finish(s->sums + QUAD * t * rows->quads, rows->parameters, NULL,
-                                     rows->quads, &s->inner[t], s->compensation);
-        for (size_t c = 0; c < ffn->hidden; c++)
-            to[c] = ffn->base[c] + scale * s->compensation[c];
+/* The sums of some tokens of the tile with a neuron's row of W_up or W_gate, each to the end of its
+ * token's. */
+static void apply_row(const struct sparse_ffn *ffn, const int8_t *rows, size_t neuron,
+                      const uint8_t *tokens, size_t n, const struct scratch *s, int32_t *sums) {
+    int32_t some[SPARSE_TOKENS];
+    ffn->kernels->sparse->up(s->q, rows + neuron * sparse_row_bytes(ffn->hidden), tokens, n,
+                             ffn->hidden, some);
+    for (size_t i = 0; i < n; i++)
+        sums[tokens[i] * ffn->wide + s->n[tokens[i]]] = some[i];
+}
+
+/* One neuron for those of the tile's tokens that the bits of `wanted` say. */
+static void apply_neuron(const struct sparse_ffn *ffn, size_t neuron, uint64_t wanted,
+                         struct scratch *s) {
+    uint8_t tokens[SPARSE_TOKENS] = {0};
+    const size_t n = list_bits(wanted, tokens);
+    apply_row(ffn, ffn->up, neuron, tokens, n, s, s->sums);
+    if (is_gated(ffn))
+        apply_row(ffn, ffn->gate, neuron, tokens, n, s, s->gate_sums);
+    for (size_t i = 0; i < n; i++)
+        s->tile_lists[tokens[i] * s->list_length + s->n[tokens[i]]++] = (uint16_t)neuron;
+}
+
+/* From masks of neurons for each of n tokens to sums with the rows of these neurons, which are
+ * loaded once for all tokens that want them. */
+static void apply_chosen(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
+    const size_t words = words_of(ffn->wide);
+    memset(s->n, 0, sizeof s->n);
+    for (size_t w = 0; w < words; w++) {
+        uint64_t wanted[64] = {0}; /* by tokens, then by neurons */
+        for (size_t t = 0; t < n; t++)
+            wanted[t] = s->masks[t * words + w];
+        transpose_bits(wanted);
+        for (size_t i = 0; i < 64; i++)
+            if (wanted[i])
+                apply_neuron(ffn, 64 * w + i, wanted[i], s);
     }
 }
 
-/* From lists of quads for each token to lists of tokens for each quad. A token's sums stand one
- * after the other, in the order of its list. */
-static void invert_lists(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
-    const size_t quads = ffn->quads;
-    uint32_t place = 0, total = 0;
-    memset(s->starts, 0, (quads + 1) * sizeof *s->starts);
-    for (size_t t = 0; t < n; t++) {
-        const uint16_t *list = tile_list(ffn, s, t);
-        for (size_t i = 0; i < s->n[t]; i++)
-            s->starts[list[i]]++;
-    }
-    for (size_t q = 0; q <= quads; q++) {
-        const uint32_t count = s->starts[q];
-        s->starts[q] = total;
-        total += count;
-    }
-    for (size_t t = 0; t < n; t++) {
-        const uint16_t *list = tile_list(ffn, s, t);
-        for (size_t i = 0; i < s->n[t]; i++)
-            s->uses[s->starts[list[i]]++] = (struct quad_use){(uint32_t)t, place++};
-    }
+/* One token's contributions to s->values, those of a list of n neurons (NULL: of all); returns the
+ * largest magnitude. */
+static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
+                      struct scratch *s) {
+    const struct neuron_sums sums = {.up = s->sums + token * ffn->wide,
+                                     .gate = s->gate_sums + token * ffn->wide,
+                                     .neurons = ffn->neurons,
+                                     .gates = ffn->gates};
+    return ffn->kernels->sparse->activate(ffn->activation, sums, ffn->center, list, n,
+                                          &s->rows[token], s->values);
 }
 
-/* The sums of the chosen quads' rows of W_up, and of W_gate where there is one. */
-static void apply_chosen(const struct sparse_ffn *ffn, struct scratch *s) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t quad_bytes = QUAD * quad_row_bytes(ffn->hidden);
-    uint32_t first = 0;
-    for (size_t q = 0; q < ffn->quads; q++) { /* starts[q] has become the end of q's uses */
-        const struct quad_use *uses = s->uses + first;
-        const size_t n = s->starts[q] - first, at = q * quad_bytes;
-        kernels->up(s->q, ffn->up.rows + at, uses, n, ffn->hidden, s->sums);
-        if (is_gated(ffn))
-            kernels->up(s->q, ffn->gate.rows + at, uses, n, ffn->hidden, s->gate_sums);
-        first = s->starts[q];
-    }
-}
-
-/* One token's contributions to s->values, those of n quads, whose sums stand `at` numbers after the
- * tile's first; returns the largest magnitude. */
-static float activate(const struct sparse_ffn *ffn, size_t at, const uint16_t *list, size_t n,
-                      const struct quantised_row *row, struct scratch *s) {
-    const struct quad_sums up = {s->sums + at, ffn->up.parameters};
-    const struct quad_sums gate = {s->gate_sums + at, ffn->gate.parameters};
-    return ffn->kernels->sparse->activate(ffn->activation, up, gate, &ffn->columns, list, n, row,
-                                          s->values);
-}
-
-/* All activations of n tokens, to compare with what was chosen. */
+/* All activations of n tokens, to compare with what the masks choose. */
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
-    const size_t quads = ffn->quads;
-    apply_rows(ffn->kernels, &ffn->up, s->q, n, s, s->sums);
-    if (is_gated(ffn))
-        apply_rows(ffn->kernels, &ffn->gate, s->q, n, s, s->gate_sums);
+    const size_t wide = ffn->wide;
+    const uint64_t all = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+    memset(s->n, 0, sizeof s->n);
+    for (size_t i = 0; i < wide; i++)
+        apply_neuron(ffn, i, all, s);
     for (size_t t = 0; t < n; t++) {
-        activate(ffn, QUAD * t * quads, NULL, quads, &s->rows[t], s);
-        recall_count(recall, s->values, tile_list(ffn, s, t), s->n[t]);
+        activate(ffn, t, NULL, wide, s);
+        recall_count(recall, s->values, s->masks + t * words_of(wide));
     }
 }
 
-/* What is left for the second half of the token's contributions s->values, those of the n quads of
- * a list (NULL: of all). */
+/* y [n, hidden]: what is added to each token's output besides the sum over its computed neurons. */
+static void compensate(const struct sparse_ffn *ffn, size_t n, const struct scratch *s, float *y) {
+    linear_apply(&ffn->compensation, s->inner, n, s->compensation, s->linear);
+    for (size_t t = 0; t < n; t++) {
+        const float scale = sparse_ffn_scale(s->n[t], ffn->wide);
+        const float *lost = s->compensation + t * ffn->hidden;
+        for (size_t c = 0; c < ffn->hidden; c++)
+            y[t * ffn->hidden + c] = ffn->columns.base[c] + scale * lost[c];
+    }
+}
+
+/* What is left for the second half of the token's contributions s->values, those of a list of n
+ * neurons (NULL: of all). */
 static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                         float largest, struct scratch *s, struct sparse_counts *counts) {
     struct active *active = &s->active[token];
-    active->n =
-        ffn->kernels->sparse->compact(s->values, largest, list, n, s->lists + token * ffn->quads,
-                                      s->bytes + token * QUAD * ffn->quads, &active->total);
+    const size_t at = token * s->list_length;
+    active->n = ffn->kernels->sparse->compact(s->values, largest, list, n, s->lists + at,
+                                              s->bytes + at, &active->total);
     active->scale = largest / 127;
     counts->computed += n;
     counts->contributing += active->n;
 }
 
-/* The first half for n tokens, `at` the first of them, by the predictor: which quads are active,
- * and their values as bytes; and y as `compensate` has it, where there is a compensation. */
+/* The first half for n tokens x, `at` the first of them: which neurons are active, and their values
+ * as bytes; and y as `compensate` has it, where there is a compensation. */
 static void apply_up_chosen(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                             size_t at, size_t n, struct scratch *s, float *y,
                             struct sparse_counts *counts) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
     for (size_t t = 0; t < n; t++)
-        kernels->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
-    predict(ffn, thresholds, n, s);
-    if (ffn->compensation.quads)
-        compensate(ffn, n, s, y);
+        ffn->kernels->sparse->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
+    predict(ffn, thresholds, x, n, s);
     if (counts->recall)
         count_recall(ffn, n, s, counts->recall);
-    invert_lists(ffn, n, s);
-    apply_chosen(ffn, s);
-    size_t sums = 0;
+    apply_chosen(ffn, n, s);
+    if (ffn->compensation.n)
+        compensate(ffn, n, s, y);
     for (size_t t = 0; t < n; t++) {
-        const uint16_t *list = tile_list(ffn, s, t);
-        const float largest = activate(ffn, sums, list, s->n[t], &s->rows[t], s);
+        const uint16_t *list = s->tile_lists + t * s->list_length;
+        const float largest = activate(ffn, t, list, s->n[t], s);
         keep_active(ffn, at + t, list, s->n[t], largest, s, counts);
-        sums += QUAD * s->n[t];
     }
 }
 
-/* The same of all quads, by the dense product. */
+/* ---- the first half of all neurons ---------------------------------------------------------- */
+
+/* The same by the dense product. */
 static void apply_up_all(const struct sparse_ffn *ffn, const float *x, size_t at, size_t n,
                          struct scratch *s, struct sparse_counts *counts) {
-    const size_t quads = ffn->quads, wide = ffn->wide;
+    const size_t wide = ffn->wide;
     float *sums = (float *)(void *)s->sums; /* [n, all.n], of which gates are the second half */
     linear_apply(&ffn->all, x, n, sums, s->linear);
-    memset(s->values + wide, 0, (QUAD * quads - wide) * sizeof *s->values);
     for (size_t t = 0; t < n; t++) {
         const float *up = sums + t * ffn->all.n;
         const float largest = ffn->kernels->sparse->contribute(ffn->activation, up, up + wide,
                                                                ffn->columns.scale, wide, s->values);
         if (counts->recall)
-            recall_count(counts->recall, s->values, NULL, quads);
-        keep_active(ffn, at + t, NULL, quads, largest, s, counts);
+            recall_count(counts->recall, s->values, NULL);
+        keep_active(ffn, at + t, NULL, wide, largest, s, counts);
     }
 }
 
-/* The second half for one token; base may be y. */
+/* ---- the second half ------------------------------------------------------------------------ */
+
+/* Of one token; base may be y. */
 static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct scratch *s,
                        const float *base, float *y) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
-    const size_t quads = ffn->quads;
     const struct active *active = &s->active[token];
-    kernels->down(s->bytes + token * QUAD * quads, ffn->columns.w, s->lists + token * quads,
-                  active->n, ffn->hidden, s->sums);
-    kernels->add_base(s->sums, ffn->kernels->signed_activations ? 0 : 128 * active->total,
-                      active->scale, ffn->row_scales, base, ffn->hidden, y);
+    const size_t at = token * s->list_length;
+    kernels->down(s->bytes + at, ffn->columns.w, s->lists + at, round_up(active->n, DOWN_NEURONS),
+                  ffn->hidden, s->down_sums);
+    kernels->add_base(s->down_sums, kernels->signed_columns ? 0 : 128 * active->total,
+                      active->scale, ffn->columns.row_scales, base, ffn->hidden, y);
 }
 
 void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts) {
-    struct scratch s = {.q = NULL};
+    struct scratch s;
     const size_t hidden = ffn->hidden;
     lay_out(scratch, hidden, ffn->wide, ffn->rank, is_gated(ffn), &s);
     for (size_t first = 0; first < tokens; first += TOKENS_AT_A_TIME) {
-        const size_t left = tokens - first;
-        const size_t n = left < TOKENS_AT_A_TIME ? left : TOKENS_AT_A_TIME;
+        const size_t n = smaller(tokens - first, TOKENS_AT_A_TIME);
         for (size_t t = 0; t < n; t += TILE) {
-            const size_t at = (first + t) * hidden, here = n - t < TILE ? n - t : TILE;
+            const size_t at = (first + t) * hidden, here = smaller(n - t, TILE);
             if (thresholds)
                 apply_up_chosen(ffn, thresholds, x + at, t, here, &s, y + at, counts);
             else
@@ -321,7 +280,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
         }
         for (size_t t = 0; t < n; t++) {
             float *to = y + (first + t) * hidden;
-            apply_down(ffn, t, &s, ffn->compensation.quads ? to : ffn->base, to);
+            apply_down(ffn, t, &s, ffn->compensation.n ? to : ffn->columns.base, to);
         }
     }
     counts->tokens += tokens;
@@ -329,7 +288,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
 
 void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_plan *plan,
                            float share, float *thresholds) {
-    const size_t quads = ffn->quads;
+    const size_t wide = ffn->wide;
     size_t above = 0;
     while (above + 1 < plan->levels && plan->shares[above] < share)
         above++;
@@ -337,7 +296,7 @@ void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_pla
     const float low = plan->shares[below], high = plan->shares[above];
     float part = high > low ? (share - low) / (high - low) : 0;
     part = part < 0 ? 0 : part > 1 ? 1 : part;
-    const float *from = ffn->thresholds + below * quads, *to = ffn->thresholds + above * quads;
-    for (size_t i = 0; i < quads; i++)
+    const float *from = ffn->thresholds + below * wide, *to = ffn->thresholds + above * wide;
+    for (size_t i = 0; i < wide; i++)
         thresholds[i] = from[i] + part * (to[i] - from[i]);
 }

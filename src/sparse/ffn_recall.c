@@ -13,19 +13,18 @@ enum {
     RECALL_BINS = 1 + (EXPONENTS << FRACTION_BITS)
 };
 
-static const double unneeded_share = 0.8; /* of quads, but with ReLU */
+static const double unneeded_share = 0.8; /* of neurons, but with ReLU */
 
 /* Lengths of W_down's columns in units of their scales, which values are multiplied by already. */
 static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
-    const int offset = ffn->kernels->signed_activations ? 0 : 128;
-    const size_t bytes = QUAD * quad_row_bytes(ffn->hidden);
-    for (size_t i = 0; i < QUAD * ffn->quads; i++) {
-        const uint8_t *column = ffn->columns.w + i / QUAD * bytes + i % QUAD;
+    const struct sparse_kernels *kernels = ffn->kernels->sparse;
+    const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
+    for (size_t i = 0; i < ffn->wide; i++) {
+        const uint8_t *column = ffn->columns.w + i * sparse_row_bytes(ffn->hidden);
         double squares = 0;
         for (size_t c = 0; c < ffn->hidden; c++) {
-            const int byte = column[c * QUAD];
-            const int weight = offset ? byte - offset : (int)(int8_t)byte;
-            const double scaled = (double)ffn->row_scales[c] * weight;
+            const int8_t weight = (int8_t)(column[column_place(c, kernels->lanes)] ^ offset);
+            const double scaled = (double)ffn->columns.row_scales[c] * weight;
             squares += scaled * scaled;
         }
         lengths[i] = (float)sqrt(squares);
@@ -33,13 +32,12 @@ static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
 }
 
 wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wisp_error *error) {
-    const size_t quads = ffn->quads, bins = 2 * (size_t)RECALL_BINS;
-    *recall = (struct recall){.quads = quads,
+    const size_t bins = 2 * (size_t)RECALL_BINS;
+    *recall = (struct recall){.wide = ffn->wide,
                               .relu = ffn->activation == ACTIVATION_RELU,
-                              .lengths = malloc(QUAD * quads * sizeof *recall->lengths),
-                              .chosen = malloc(quads * sizeof *recall->chosen),
+                              .lengths = malloc(ffn->wide * sizeof *recall->lengths),
                               .bins = calloc(bins, sizeof *recall->bins)};
-    if (!recall->lengths || !recall->chosen || !recall->bins)
+    if (!recall->lengths || !recall->bins)
         return fail_memory(error, bins * sizeof *recall->bins);
     measure_columns(ffn, recall->lengths);
     return WISP_OK;
@@ -47,7 +45,6 @@ wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wis
 
 void recall_release(struct recall *recall) {
     free(recall->lengths);
-    free(recall->chosen);
     free(recall->bins);
     *recall = (struct recall){0};
 }
@@ -64,19 +61,11 @@ static size_t bin_of(float size) {
     return bin - first < RECALL_BINS - 1 ? bin - first + 1 : RECALL_BINS - 1;
 }
 
-void recall_count(struct recall *recall, const float *values, const uint16_t *quads, size_t n) {
-    memset(recall->chosen, !quads, recall->quads * sizeof *recall->chosen);
-    for (size_t i = 0; quads && i < n; i++)
-        recall->chosen[quads[i]] = true;
-    for (size_t i = 0; i < recall->quads; i++) {
-        float squares = 0;
-        for (size_t j = QUAD * i; j < QUAD * (i + 1); j++) {
-            const float size = values[j] * recall->lengths[j];
-            squares += size * size;
-        }
-        uint64_t *bin = recall->bins + 2 * bin_of(sqrtf(squares));
+void recall_count(struct recall *recall, const float *values, const uint64_t *mask) {
+    for (size_t i = 0; i < recall->wide; i++) {
+        uint64_t *bin = recall->bins + 2 * bin_of(fabsf(values[i]) * recall->lengths[i]);
         bin[0]++;
-        bin[1] += recall->chosen[i];
+        bin[1] += mask ? mask[i / 64] >> i % 64 & 1 : 1;
     }
 }
 
@@ -87,7 +76,7 @@ static uint64_t sum_bin(const struct recall *recalls, size_t n, size_t i) {
     return sum;
 }
 
-/* The last bin of quads that are not needed. */
+/* The last bin of neurons that are not needed. */
 static size_t unneeded_bin(const struct recall *recalls, size_t n) {
     uint64_t total = 0, below = 0;
     if (recalls->relu)

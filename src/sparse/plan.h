@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is the same for all layers of a calibrated model. */
+#ifndef WISP_SPARSE_PLAN_H
+#define WISP_SPARSE_PLAN_H
+
+#include "formats/directory.h"
+
+struct sparse_plan {
+    const int32_t *order; /* [layers, wide]: the neuron at place i is order[i]; NULL: as stored */
+    size_t levels;
+    float shares[32]; /* [levels]: of neurons computed, rising */
+    float share;      /* unless told otherwise */
+    bool exact;       /* all neurons are computed: no predictor is wanted */
+};
+
+/* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
+ * order is checked to be one and lives as long as the directory. */
+wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
+                             struct sparse_plan *plan, wisp_error *error);
+
+#endif
