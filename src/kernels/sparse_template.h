@@ -231,47 +231,78 @@ static float sparse_contribute(enum activation kind, const float *y, const float
     return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }
 
-/* 4 VF_LANES values, rounded to bytes, which go to `bytes`; adds them to *sum. Returns a bit for
- * each that is not 0. */
-ALWAYS_INLINE uint64_t round_values(const float *values, vf by, vi *sum, int8_t *bytes) {
-    vi rounded[4];
+enum { COMPACT_PART = 64 };
+
+/* COMPACT_PART values: those that do not round to 0 to `bytes`, and their neurons, list[i], or
+ * first + i where list is NULL, to `kept`; returns how many. Adds all bytes to *sum. */
+#ifdef VECTOR_COMPRESSES
+
+ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *list, size_t first,
+                                  uint16_t *kept, int8_t *bytes, vi *sum) {
+    size_t n = 0;
     UNROLL
-    for (size_t v = 0; v < 4; v++) {
-        rounded[v] = vi_round(vf_mul(vf_load(values + v * VF_LANES), by));
-        *sum = vi_add(*sum, rounded[v]);
+    for (size_t i = 0; i < COMPACT_PART; i += VF_LANES) {
+        const vi rounded = vi_round(vf_mul(vf_load(values + i), by));
+        *sum = vi_add(*sum, rounded);
+        n += append_lanes(rounded, list ? list + i : NULL, first + i, bytes + n, kept + n);
     }
-    const vi narrow = vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
-    memcpy(bytes, &narrow, sizeof narrow);
-    return vi_nonzero_bytes(narrow);
+    return n;
+}
+
+#else
+
+ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *list, size_t first,
+                                  uint16_t *kept, int8_t *bytes, vi *sum) {
+    int8_t some[COMPACT_PART];
+    uint64_t active = 0;
+    size_t n = 0;
+    UNROLL
+    for (size_t i = 0; i < COMPACT_PART; i += 4 * VF_LANES) {
+        vi rounded[4];
+        UNROLL
+        for (size_t v = 0; v < 4; v++) {
+            rounded[v] = vi_round(vf_mul(vf_load(values + i + v * VF_LANES), by));
+            *sum = vi_add(*sum, rounded[v]);
+        }
+        const vi narrow = vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
+        memcpy(some + i, &narrow, sizeof narrow);
+        active |= vi_nonzero_bytes(narrow) << i;
+    }
+    for (; active; active &= active - 1) {
+        const size_t at = (size_t)__builtin_ctzll(active);
+        bytes[n] = some[at];
+        kept[n++] = (uint16_t)(list ? list[at] : first + at);
+    }
+    return n;
+}
+
+#endif
+
+/* What is left of a list, fewer than COMPACT_PART values. */
+ALWAYS_INLINE size_t compact_rest(const float *values, vf by, const uint16_t *list, size_t first,
+                                  size_t n, uint16_t *kept, int8_t *bytes, vi *sum) {
+    float padded[COMPACT_PART] = {0};
+    uint16_t neurons[COMPACT_PART];
+    memcpy(padded, values, n * sizeof *values);
+    for (size_t i = 0; i < COMPACT_PART; i++)
+        neurons[i] = (uint16_t)(i >= n ? 0 : list ? list[i] : first + i);
+    return compact_part(padded, by, neurons, 0, kept, bytes, sum);
 }
 
 static size_t sparse_compact(const float *values, float largest, const uint16_t *list, size_t n,
                              uint16_t *kept, int8_t *bytes, int32_t *total) {
-    enum { PART = 64 };
     const vf by = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
     vi sum = vi_set1(0);
-    size_t count = 0;
-    for (size_t i = 0; i < n; i += PART) {
-        float padded[PART];
-        int8_t some[PART];
-        uint64_t active = 0;
-        const float *from = values + i;
-        if (n - i < PART) {
-            memset(padded, 0, sizeof padded);
-            memcpy(padded, from, (n - i) * sizeof *padded);
-            from = padded;
-        }
-        for (size_t j = 0; j < PART; j += 4 * VF_LANES)
-            active |= round_values(from + j, by, &sum, some + j) << j;
-        for (; active; active &= active - 1) {
-            const size_t at = (size_t)__builtin_ctzll(active);
-            bytes[count] = some[at];
-            kept[count++] = (uint16_t)(list ? list[i + at] : i + at);
-        }
-    }
-    for (size_t i = count; i % DOWN_NEURONS != 0; i++) {
-        bytes[i] = 0;
-        kept[i] = 0;
+    size_t count = 0, i = 0;
+    for (; i + COMPACT_PART <= n; i += COMPACT_PART)
+        count += compact_part(values + i, by, list ? list + i : NULL, i, kept + count,
+                              bytes + count, &sum);
+    if (i < n)
+        count += compact_rest(values + i, by, list ? list + i : NULL, i, n - i, kept + count,
+                              bytes + count, &sum);
+    for (size_t j = count; j % DOWN_NEURONS != 0; j++) {
+        bytes[j] = 0;
+        kept[j] = 0;
     }
     /* At most 127 for each of 2^16 neurons. */
     int32_t lanes[VF_LANES];
@@ -295,8 +326,15 @@ ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint1
         const vi_four four = vi_load_four(bytes + i);
         const uint8_t *a = w + list[i] * column, *b = w + list[i + 1] * column;
         const uint8_t *c = w + list[i + 2] * column, *d = w + list[i + 3] * column;
+        const size_t next = i + DOWN_NEURONS < n ? i + DOWN_NEURONS : i;
+        const uint8_t *pa = w + list[next] * column, *pb = w + list[next + 1] * column;
+        const uint8_t *pc = w + list[next + 2] * column, *pd = w + list[next + 3] * column;
         UNROLL
         for (int v = 0; v < vectors; v += 4) {
+            __builtin_prefetch(pa + v / 4 * 64, 0, 3);
+            __builtin_prefetch(pb + v / 4 * 64, 0, 3);
+            __builtin_prefetch(pc + v / 4 * 64, 0, 3);
+            __builtin_prefetch(pd + v / 4 * 64, 0, 3);
             vi_add_columns(sum + v, a, b, c, d, four);
             a += 4 * VF_LANES;
             b += 4 * VF_LANES;

@@ -42,7 +42,11 @@
  *   vf_transpose4            lane i of each 4 of vector j becomes lane j of vector i
  *   vf_above(a,b)            a bit for each lane in which a > b
  *   vi_narrow                the lanes of four vectors as signed bytes, in a row
- *   vi_nonzero_bytes         a bit for each byte that is not 0
+ *   vi_nonzero_bytes         a bit for each byte that is not 0; or, where VECTOR_COMPRESSES is
+ *                            defined as that is faster,
+ *   append_lanes(x,list,i,bytes,kept)
+ *                            the lanes of x that are not 0 as bytes, and of those lanes list[lane],
+ *                            or i + lane where list is NULL; how many; writes up to VF_LANES
  *   vi_load_four             4 bytes, as vi_add_columns wants them
  *   vi_add_columns           to each of 4 vectors of sums, those of 4 VF_LANES outputs: the
  * products of four neurons' columns (laid out as column_place says) with a vi_four;

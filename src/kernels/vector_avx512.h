@@ -197,8 +197,23 @@ ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
     return _mm512_permutexvar_epi32(order, bytes);
 }
 
-ALWAYS_INLINE uint64_t vi_nonzero_bytes(vi x) {
-    return _mm512_test_epi8_mask(x, x);
+#define VECTOR_COMPRESSES
+
+ALWAYS_INLINE vi lane_numbers(void) {
+    return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+}
+
+ALWAYS_INLINE size_t append_lanes(vi x, const uint16_t *list, size_t first, int8_t *bytes,
+                                  uint16_t *kept) {
+    const __mmask16 some = _mm512_test_epi32_mask(x, x);
+    const vi neurons =
+        list ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)list))
+             : _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32((int)first));
+    _mm_storeu_si128((__m128i *)(void *)bytes,
+                     _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(some, x)));
+    _mm256_storeu_si256((__m256i *)(void *)kept,
+                        _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(some, neurons)));
+    return (size_t)__builtin_popcount(some);
 }
 
 #define VECTOR_SIGNED_COLUMNS 0
