@@ -326,15 +326,8 @@ ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint1
         const vi_four four = vi_load_four(bytes + i);
         const uint8_t *a = w + list[i] * column, *b = w + list[i + 1] * column;
         const uint8_t *c = w + list[i + 2] * column, *d = w + list[i + 3] * column;
-        const size_t next = i + DOWN_NEURONS < n ? i + DOWN_NEURONS : i;
-        const uint8_t *pa = w + list[next] * column, *pb = w + list[next + 1] * column;
-        const uint8_t *pc = w + list[next + 2] * column, *pd = w + list[next + 3] * column;
         UNROLL
         for (int v = 0; v < vectors; v += 4) {
-            __builtin_prefetch(pa + v / 4 * 64, 0, 3);
-            __builtin_prefetch(pb + v / 4 * 64, 0, 3);
-            __builtin_prefetch(pc + v / 4 * 64, 0, 3);
-            __builtin_prefetch(pd + v / 4 * 64, 0, 3);
             vi_add_columns(sum + v, a, b, c, d, four);
             a += 4 * VF_LANES;
             b += 4 * VF_LANES;
