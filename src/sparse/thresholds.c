@@ -10,9 +10,34 @@ struct point {
     float logit, loss;
 };
 
-static int by_logit(const void *a, const void *b) {
-    const float x = ((const struct point *)a)->logit, y = ((const struct point *)b)->logit;
-    return (x < y) - (x > y);
+enum { DIGIT = 11, DIGITS = 3, VALUES = 1 << DIGIT };
+
+/* A number that falls as the logit rises. */
+static uint32_t falling(float logit) {
+    uint32_t bits;
+    memcpy(&bits, &logit, sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
+static size_t digit_of(const struct point *point, int digit) {
+    return falling(point->logit) >> (DIGIT * digit) & (VALUES - 1);
+}
+
+/* By falling logits, digit by digit (Knuth, The Art of Computer Programming 3, 5.2.5): a third of
+ * calibration's time would go into qsort. `spare` [n] has the result, and points are lost. */
+static void sort_points(struct point *points, size_t n, struct point *spare) {
+    for (int digit = 0; digit < DIGITS; digit++) {
+        size_t starts[VALUES + 1] = {0};
+        for (size_t i = 0; i < n; i++)
+            starts[digit_of(&points[i], digit) + 1]++;
+        for (size_t v = 0; v < VALUES; v++)
+            starts[v + 1] += starts[v];
+        for (size_t i = 0; i < n; i++)
+            spare[starts[digit_of(&points[i], digit)]++] = points[i];
+        struct point *const sorted = spare;
+        spare = points;
+        points = sorted;
+    }
 }
 
 /* Adds a corner at the end of a hull of n, dropping those it overtops. */
@@ -54,9 +79,9 @@ static size_t fit_hull(const struct point *points, size_t tokens, struct gain *h
 
 /* What one neuron's hull is found in. */
 struct work {
-    struct point *points; /* [tokens] */
-    struct gain *hull;    /* [tokens] */
-    double *heights;      /* [tokens] */
+    struct point *points, *sorted; /* [tokens] */
+    struct gain *hull;             /* [tokens] */
+    double *heights;               /* [tokens] */
 };
 
 static wisp_status keep_corners(struct gains *g, const struct gain *hull, size_t n,
@@ -80,8 +105,8 @@ static wisp_status add_all(struct gains *g, const float *logits, const float *lo
     for (size_t i = 0; i < n; i++) {
         for (size_t t = 0; t < g->tokens; t++)
             w->points[t] = (struct point){logits[t * n + i], losses[t * n + i]};
-        qsort(w->points, g->tokens, sizeof *w->points, by_logit);
-        TRY(keep_corners(g, w->hull, fit_hull(w->points, g->tokens, w->hull, w->heights), error));
+        sort_points(w->points, g->tokens, w->sorted);
+        TRY(keep_corners(g, w->hull, fit_hull(w->sorted, g->tokens, w->hull, w->heights), error));
     }
     return WISP_OK;
 }
@@ -96,12 +121,14 @@ wisp_status gains_add(struct gains *gains, const float *logits, const float *los
                       wisp_error *error) {
     const size_t tokens = gains->tokens;
     const struct work w = {.points = malloc(tokens * sizeof *w.points),
+                           .sorted = malloc(tokens * sizeof *w.sorted),
                            .hull = malloc(tokens * sizeof *w.hull),
                            .heights = malloc(tokens * sizeof *w.heights)};
-    const wisp_status status = w.points && w.hull && w.heights
+    const wisp_status status = w.points && w.sorted && w.hull && w.heights
                                    ? add_all(gains, logits, losses, n, &w, error)
                                    : fail_memory(error, tokens * sizeof *w.hull);
     free(w.points);
+    free(w.sorted);
     free(w.hull);
     free(w.heights);
     return status;
