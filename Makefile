@@ -46,7 +46,7 @@ HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/f
           src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
           src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \
           src/engine/write_calibrated.c src/engine/trace_write.c \
-          $(addprefix src/sparse/, calibrate.c compensation.c fit.c grouping.c layer.c matrix.c \
+          $(addprefix src/sparse/, calibrate.c compensation.c fit.c order.c layer.c matrix.c \
             thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 

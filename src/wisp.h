@@ -302,22 +302,24 @@ WISP_API wisp_status wisp_convert(const char *input, const char *output,
 
 /* ---- calibration ---------------------------------------------------------------------------- */
 
-/* What calibration found in one layer, on texts that it did not fit to. A quad is four neurons
- * that are skipped or computed together. */
+/* What calibration found in one layer, on texts that it did not fit to. A token needs a neuron
+ * whose contribution is not 0 with ReLU, else among the largest fifth of the layer's. */
 typedef struct wisp_calibrated_layer {
-    double share;     /* of quads computed */
-    double needed;    /* of quads that contribute: not 0 with ReLU, among the largest fifth else */
-    double recall;    /* of needed quads, the share that is computed */
-    double precision; /* of computed quads, the share that is needed */
-    double error;     /* of the layer's output, squared, relative to its variance */
-    const float *frequency; /* [neurons]: the share of tokens for which a neuron is active */
+    double share;           /* of neurons computed */
+    double needed;          /* of neurons needed */
+    double recall;          /* of needed neurons, the share that is computed */
+    double precision;       /* of computed neurons, the share that is needed */
+    double error;           /* of the layer's output, squared, relative to its variance */
+    const float *frequency; /* [neurons]: the share of tokens that need a neuron */
     const float *magnitude; /* [neurons]: the mean size of its contribution */
     size_t neurons;
+    size_t hot; /* the fewest neurons to which nine tenths of all needed activations belong */
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {
     uint32_t rank;    /* of the predictors; 0: 64, or less for smaller models */
-    float sparsity;   /* the share of neurons to leave out unless told otherwise; 0: 0.7 */
+    float sparsity;   /* the share of neurons to leave out unless told otherwise; 0: 0.84 with ReLU,
+                         else 0.7 */
     size_t tokens;    /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1; the file does not depend on it */

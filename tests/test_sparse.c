@@ -16,6 +16,7 @@
 #include "golden.h"
 #include "opening.h"
 #include "sparse/matrix.h"
+#include "sparse/order.h"
 #include "sparse/thresholds.h"
 #include "sparse_models.h"
 
@@ -71,10 +72,10 @@ static void grams_are_sums_of_products(void **state) {
     free(w);
 }
 
-enum { TOKENS = 5, QUADS = 2 };
+enum { TOKENS = 5, NEURONS = 2 };
 
-/* The least that can be lost by computing `count` (token, quad) pairs, where each quad computes the
- * tokens with its largest logits: every way is tried. */
+/* The least that can be lost by computing `count` (token, quad) pairs, where each neuron computes
+ * the tokens with its largest logits: every way is tried. */
 static double least_loss(const float *sorted, size_t count) {
     double least = INFINITY;
     for (size_t a = 0; a <= TOKENS; a++) {
@@ -82,8 +83,8 @@ static double least_loss(const float *sorted, size_t count) {
             continue;
         double lost = 0;
         for (size_t t = 0; t < TOKENS; t++) {
-            lost += t >= a ? (double)sorted[t * QUADS] : 0;
-            lost += t >= count - a ? (double)sorted[t * QUADS + 1] : 0;
+            lost += t >= a ? (double)sorted[t * NEURONS] : 0;
+            lost += t >= count - a ? (double)sorted[t * NEURONS + 1] : 0;
         }
         least = fmin(least, lost);
     }
@@ -94,26 +95,119 @@ static void thresholds_lose_least(void **state) {
     (void)state;
     /* Logits fall with the token, so that losses are sorted as they stand. */
     static const float losses[] = {9, 1, 2, 8, 3, 0, 0.5f, 0.25f, 0, 2};
-    float logits[TOKENS * QUADS], thresholds[QUADS];
+    float logits[TOKENS * NEURONS], thresholds[NEURONS];
     struct gains gains;
     wisp_error error;
-    for (int i = 0; i < TOKENS * QUADS; i++)
-        logits[i] = 10 - (float)(i / QUADS);
-    assert_int_equal(gains_fit(logits, losses, TOKENS, QUADS, &gains, &error), WISP_OK);
+    for (int i = 0; i < TOKENS * NEURONS; i++)
+        logits[i] = 10 - (float)(i / NEURONS);
+    assert_int_equal(gains_open(TOKENS, NEURONS, &gains, &error), WISP_OK);
+    assert_int_equal(gains_add(&gains, logits, losses, NEURONS, &error), WISP_OK);
     for (float price = 20; price > 0.01f; price *= 0.8f) {
         const double share = gains_thresholds(&gains, price, thresholds);
         double lost = 0;
         size_t count = 0;
-        for (int i = 0; i < TOKENS * QUADS; i++) {
-            const bool computed = logits[i] > thresholds[i % QUADS];
+        for (int i = 0; i < TOKENS * NEURONS; i++) {
+            const bool computed = logits[i] > thresholds[i % NEURONS];
             count += computed;
             lost += computed ? 0 : (double)losses[i];
         }
-        assert_true(fabs(share - (double)count / (TOKENS * QUADS)) < 1e-9);
+        assert_true(fabs(share - (double)count / (TOKENS * NEURONS)) < 1e-9);
         assert_true(lost <= least_loss(losses, count) + 1e-6);
     }
     assert_true(gains_thresholds(&gains, gains_price(&gains, 1, 1), NULL) > 0.7);
     gains_release(&gains);
+}
+
+/* Neurons that are added one by one have the gains of those that are added together; thresholds let
+ * through as many as they say. */
+static void neurons_may_be_added_in_parts(void **state) {
+    (void)state;
+    enum { MANY = 40, WIDE = 6 };
+    float logits[MANY * WIDE], losses[MANY * WIDE], column[2][MANY];
+    struct gains whole, parts;
+    wisp_error error;
+    for (int i = 0; i < MANY * WIDE; i++) {
+        logits[i] = sinf((float)(i * i % 101));
+        losses[i] = 1 + cosf((float)(i * 7 % 97));
+    }
+    assert_int_equal(gains_open(MANY, WIDE, &whole, &error), WISP_OK);
+    assert_int_equal(gains_open(MANY, WIDE, &parts, &error), WISP_OK);
+    assert_int_equal(gains_add(&whole, logits, losses, WIDE, &error), WISP_OK);
+    for (int j = 0; j < WIDE; j++) {
+        for (int t = 0; t < MANY; t++) {
+            column[0][t] = logits[t * WIDE + j];
+            column[1][t] = losses[t * WIDE + j];
+        }
+        assert_int_equal(gains_add(&parts, column[0], column[1], 1, &error), WISP_OK);
+    }
+    for (float price = 2; price > 0.1f; price *= 0.9f) {
+        float expected[WIDE], thresholds[WIDE];
+        const double share = gains_thresholds(&whole, price, expected);
+        double computed = 0;
+        for (int i = 0; i < MANY * WIDE; i++)
+            computed += logits[i] > expected[i % WIDE];
+        assert_true(fabs(share * MANY * WIDE - computed) < 1e-6);
+        assert_true(fabs(share - gains_thresholds(&parts, price, thresholds)) < 1e-9);
+        assert_memory_equal(thresholds, expected, sizeof expected);
+    }
+    gains_release(&whole);
+    gains_release(&parts);
+}
+
+/* Frequent neurons first; among those that are as frequent, the one that is active with the last
+ * one; the hot ones hold nine tenths of all that is needed. */
+static void neurons_are_laid_out_by_use(void **state) {
+    (void)state;
+    enum { WIDE = 6, MANY = 8 };
+    /* Neurons 0, 2 and 5 are active with each other, 1 and 4 with each other, 3 never. */
+    static const bool active[WIDE][MANY] = {{1, 1, 0, 0, 1, 0, 0, 0}, {0, 0, 1, 1, 0, 1, 0, 0},
+                                            {1, 1, 0, 0, 1, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 0, 0},
+                                            {0, 0, 1, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0, 0}};
+    static const int32_t expected[WIDE] = {2, 0, 5, 1, 4, 3};
+    float contributions[MANY * WIDE], frequency[WIDE] = {0}, magnitude[WIDE] = {0};
+    const struct neurons neurons = {WIDE, frequency, magnitude, contributions, MANY};
+    int32_t order[WIDE];
+    wisp_error error;
+    for (int j = 0; j < WIDE; j++)
+        for (int t = 0; t < MANY; t++) {
+            contributions[t * WIDE + j] = active[j][t];
+            frequency[j] += active[j][t] ? 1 / (float)MANY : 0;
+            magnitude[j] += active[j][t] ? 1 / (float)MANY : 0;
+        }
+    assert_int_equal(order_neurons(kernels_at(0), &neurons, order, &error), WISP_OK);
+    assert_memory_equal(order, expected, sizeof order);
+    assert_int_equal(hot_neurons(frequency, order, WIDE), 5);
+    frequency[order[3]] = frequency[order[4]] = 0.01f;
+    assert_int_equal(hot_neurons(frequency, order, WIDE), 3);
+}
+
+enum { BANDS = 3, BAND_NEURONS = 64 };
+
+/* However they are active together, a neuron of one band never precedes those of a band before. */
+static void bands_stay_in_order(void **state) {
+    (void)state;
+    enum { WIDE = BANDS * BAND_NEURONS, MANY = 32 };
+    float *contributions = malloc(MANY * WIDE * sizeof *contributions);
+    float frequency[WIDE], magnitude[WIDE];
+    const struct neurons neurons = {WIDE, frequency, magnitude, contributions, MANY};
+    int32_t order[WIDE];
+    wisp_error error;
+    assert_non_null(contributions);
+    for (int i = 0; i < MANY * WIDE; i++)
+        contributions[i] = fabsf(sinf((float)(i * 37 % 1009)));
+    for (int j = 0; j < WIDE; j++) { /* neuron j is the (j x 5)-th in use, modulo WIDE */
+        frequency[j] = 1 - (float)(j * 5 % WIDE) / (float)WIDE;
+        magnitude[j] = 1;
+    }
+    assert_int_equal(order_neurons(kernels_at(0), &neurons, order, &error), WISP_OK);
+    bool moved = false;
+    for (int i = 0; i < WIDE; i++) {
+        const int use = order[i] * 5 % WIDE;
+        assert_int_equal(use / BAND_NEURONS, i / BAND_NEURONS);
+        moved = moved || use != i;
+    }
+    assert_true(moved);
+    free(contributions);
 }
 
 /* ---- tiny models ---------------------------------------------------------------------------- */
@@ -372,6 +466,9 @@ int main(void) {
         cmocka_unit_test(eigenvectors_are_found),
         cmocka_unit_test(grams_are_sums_of_products),
         cmocka_unit_test(thresholds_lose_least),
+        cmocka_unit_test(neurons_may_be_added_in_parts),
+        cmocka_unit_test(neurons_are_laid_out_by_use),
+        cmocka_unit_test(bands_stay_in_order),
         cmocka_unit_test(bits_do_not_depend_on_the_batch),
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),

@@ -8,11 +8,12 @@
 #include "base/file.h"
 
 void report_print(const struct calibration_report *r) {
-    printf("layer  computed    needed    recall precision  output error\n");
+    printf("layer  computed    needed    recall precision  output error  hot neurons\n");
     for (size_t l = 0; l < r->layers; l++) {
         const wisp_calibrated_layer *q = &r->layer[l];
-        printf("%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f\n", l, 100 * q->share,
-               100 * q->needed, 100 * q->recall, 100 * q->precision, q->error);
+        printf("%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f  %5zu of %zu\n", l,
+               100 * q->share, 100 * q->needed, 100 * q->recall, 100 * q->precision, q->error,
+               q->hot, q->neurons);
     }
     printf("cosine to f32 on %zu held-out texts: mean %.5f, least %.5f (int8, dense: %.5f)\n",
            r->held_out_texts, r->mean_cosine, r->least_cosine, r->dense_cosine);
@@ -57,8 +58,9 @@ static void put_json(struct document *d, const struct calibration_report *r) {
         const wisp_calibrated_layer *q = &r->layer[l];
         put(d,
             "%s\n{\"computed\":%.6g,\"needed\":%.6g,\"recall\":%.6g,\"precision\":%.6g,"
-            "\"output_error\":%.6g}",
-            l ? "," : "", q->share, q->needed, q->recall, q->precision, q->error);
+            "\"output_error\":%.6g,\"neurons\":%zu,\"hot\":%zu}",
+            l ? "," : "", q->share, q->needed, q->recall, q->precision, q->error, q->neurons,
+            q->hot);
     }
     put(d, "\n]}\n");
 }

@@ -7,15 +7,15 @@
 #include "cli/cli.h"
 #include "models/bert.h"
 
-enum { LEFT = 70, TOP = 46, CELL = 3, ROW = 34, GAP = 18, NEURONS_PER_CELL = 4 };
+enum { LEFT = 70, TOP = 46, CELL = 3, NEURONS = 4 /* of a cell */, ROW = 34, GAP = 18 };
 
-/* The share of tokens for which the neurons of a cell are active, on average. */
+/* The share of tokens that need the neurons from `first` on, on average over a cell. */
 static float cell_frequency(const float *frequency, const int32_t *order, size_t wide,
-                            size_t cell) {
+                            size_t first) {
     float sum = 0;
     size_t n = 0;
-    for (size_t i = NEURONS_PER_CELL * cell; n < NEURONS_PER_CELL && i < wide; i++, n++)
-        sum += frequency[order[i]];
+    for (size_t j = first; j < first + NEURONS && j < wide; j++, n++)
+        sum += frequency[order[j]];
     return sum / (float)n;
 }
 
@@ -35,8 +35,8 @@ static void print_layer(const float *frequency, const int32_t *order, size_t wid
         sum += (double)frequency[j] / (double)wide;
     printf("<text x=\"6\" y=\"%zu\">layer %zu</text>\n<text x=\"6\" y=\"%zu\">%.1f %%</text>\n",
            y + 14, layer, y + 28, 100 * sum);
-    for (size_t cell = 0; NEURONS_PER_CELL * cell < wide; cell++)
-        print_cell(cell_frequency(frequency, order, wide, cell), LEFT + CELL * cell, y);
+    for (size_t cell = 0; NEURONS * cell < wide; cell++)
+        print_cell(cell_frequency(frequency, order, wide, NEURONS * cell), LEFT + CELL * cell, y);
 }
 
 static wisp_status print_picture(const struct directory *dir, const struct bert_config *config,
@@ -45,8 +45,8 @@ static wisp_status print_picture(const struct directory *dir, const struct bert_
     printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
            "fill=\"white\"/>\n<text x=\"6\" y=\"18\">How often neurons are active, as a share of "
-           "tokens; a cell is four neurons, the hottest first.</text>\n",
-           LEFT + CELL * (wide / NEURONS_PER_CELL + 1) + 20,
+           "tokens; a cell is four neurons side by side.</text>\n",
+           LEFT + CELL * ((wide + NEURONS - 1) / NEURONS) + 20,
            (size_t)TOP + config->layers * (size_t)(ROW + GAP));
     for (size_t l = 0; l < config->layers; l++) {
         char name[64];

@@ -5,9 +5,9 @@
 #include "formats/directory.h"
 
 /* Writes on standard output a picture (SVG) of how often the neurons of a calibrated model are
- * active: a row for each layer, a cell for four neurons, in the order of the file, which begins with
- * those that are active most often. Returns an exit code, after complaining where that is not good.
- */
+ * active: a row for each layer, a cell for each four neurons, in the order of the file, which
+ * begins with those that are needed most often. Returns an exit code, after complaining where that
+ * is not good. */
 int print_neurons(struct directory *dir);
 
 #endif

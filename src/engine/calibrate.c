@@ -16,7 +16,8 @@
 
 enum { DEFAULT_RANK = 64, DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
-static const float default_sparsity = 0.7f;
+/* With ReLU, and where most neurons contribute something. */
+static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
 
 struct calibration {
     const wisp_calibrate_options *options;
@@ -25,7 +26,7 @@ struct calibration {
     struct layer_sample *samples; /* [layers] */
     struct layer_fit *fits;       /* [layers] */
     size_t layers;
-    float price; /* of a quad, at the share that is computed by default */
+    float price; /* of a neuron, at the share that is computed by default */
     const char *stage;
     wisp_status (*work)(struct calibration *c, size_t l, wisp_error *error); /* for each layer */
     atomic_size_t next, done;
@@ -142,18 +143,18 @@ static struct gains *all_gains(const struct calibration *c) {
 }
 
 static wisp_status share_out(struct calibration *c, struct calibrated *result, wisp_error *error) {
-    const size_t quads = c->fits[0].gains.quads;
+    const size_t wide = c->fits[0].wide;
     struct gains *gains = all_gains(c);
-    result->thresholds = malloc(c->layers * CALIBRATED_LEVELS * quads * sizeof(float));
+    result->thresholds = malloc(c->layers * CALIBRATED_LEVELS * wide * sizeof(float));
     if (!gains || !result->thresholds) {
         free(gains);
-        return fail_memory(error, c->layers * CALIBRATED_LEVELS * quads * sizeof(float));
+        return fail_memory(error, c->layers * CALIBRATED_LEVELS * wide * sizeof(float));
     }
     for (size_t i = 0; i < CALIBRATED_LEVELS; i++) {
         const float price = gains_price(gains, c->layers, shares[i]);
         for (size_t l = 0; l < c->layers; l++)
             gains_thresholds(&gains[l], price,
-                             result->thresholds + (l * CALIBRATED_LEVELS + i) * quads);
+                             result->thresholds + (l * CALIBRATED_LEVELS + i) * wide);
     }
     c->price = gains_price(gains, c->layers, 1 - c->options->sparsity);
     free(gains);
@@ -163,7 +164,7 @@ static wisp_status share_out(struct calibration *c, struct calibrated *result, w
 /* The thresholds of a layer at the default share; NULL without memory. */
 static float *default_thresholds(const struct calibration *c, size_t l) {
     const struct gains *gains = &c->fits[l].gains;
-    float *thresholds = malloc(gains->quads * sizeof *thresholds);
+    float *thresholds = malloc(gains->neurons * sizeof *thresholds);
     if (thresholds)
         gains_thresholds(gains, c->price, thresholds);
     return thresholds;
@@ -173,7 +174,7 @@ static wisp_status compensate_layer(struct calibration *c, size_t l, wisp_error 
     float *thresholds = default_thresholds(c, l);
     const wisp_status status =
         thresholds ? compensation_fit(&c->samples[l], thresholds, c->price, &c->fits[l], error)
-                   : fail_memory(error, c->fits[l].gains.quads * sizeof *thresholds);
+                   : fail_memory(error, c->fits[l].wide * sizeof *thresholds);
     free(thresholds);
     return status;
 }
@@ -183,7 +184,7 @@ static wisp_status report_layer(const struct calibration *c, size_t l, wisp_erro
     float *thresholds = default_thresholds(c, l);
     const wisp_status status =
         thresholds ? layer_measure(&c->samples[l], &c->fits[l], thresholds, &q, error)
-                   : fail_memory(error, c->fits[l].gains.quads * sizeof *thresholds);
+                   : fail_memory(error, c->fits[l].wide * sizeof *thresholds);
     free(thresholds);
     TRY(status);
     const wisp_calibrated_layer layer = {.share = q.share,
@@ -193,7 +194,8 @@ static wisp_status report_layer(const struct calibration *c, size_t l, wisp_erro
                                          .error = q.error,
                                          .frequency = c->fits[l].frequency,
                                          .magnitude = c->fits[l].magnitude,
-                                         .neurons = c->samples[l].wide};
+                                         .neurons = c->fits[l].wide,
+                                         .hot = c->fits[l].hot};
     c->options->layer(c->options->context, (uint32_t)l, &layer);
     return WISP_OK;
 }
@@ -249,8 +251,8 @@ static wisp_status run(const wisp_calibrate_options *options, wisp_model *model,
 /* The largest rank that makes sense. */
 static uint32_t most_rank(const wisp_model *model) {
     const struct bert_config *config = &model->bert.config;
-    const uint32_t quads = (config->intermediate_size + QUAD - 1) / QUAD;
-    const uint32_t limit = config->hidden_size < quads ? config->hidden_size : quads;
+    const uint32_t hidden = config->hidden_size, wide = config->intermediate_size;
+    const uint32_t limit = hidden < wide ? hidden : wide;
     return limit < MOST_RANK ? limit : MOST_RANK;
 }
 
@@ -276,7 +278,8 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     if (o.rank == 0)
         o.rank = most < DEFAULT_RANK ? most : DEFAULT_RANK;
     if (o.sparsity == 0)
-        o.sparsity = default_sparsity;
+        o.sparsity =
+            model->bert.config.activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
     wisp_status status = check_options(&o, most, error);

@@ -57,8 +57,8 @@ struct adder {
 /* More than all of it takes: as floats. */
 static size_t added_bytes(const struct calibrated *c) {
     const struct predictor *p = &c->fits[0].predictor;
-    const size_t floats = p->rank * (2 * p->hidden + p->quads + 1) +
-                          (CALIBRATED_LEVELS + 1) * p->quads + 2 * p->hidden + 2 * c->fits[0].wide;
+    const size_t floats =
+        p->rank * (2 * p->hidden + p->wide + 1) + (CALIBRATED_LEVELS + 3) * p->wide + 2 * p->hidden;
     return c->layers * floats * sizeof(float);
 }
 
@@ -114,20 +114,32 @@ static wisp_status add_transposed(struct adder *a, size_t layer, const char *suf
     return status;
 }
 
+/* Centers by neuron. */
+static wisp_status add_center(struct adder *a, size_t layer, const struct layer_fit *fit) {
+    float *center = malloc(fit->wide * sizeof *center);
+    if (!center)
+        return fail_memory(a->error, fit->wide * sizeof *center);
+    for (size_t i = 0; i < fit->wide; i++)
+        center[fit->order[i]] = fit->center[i];
+    const wisp_status status = add_tensor(a, layer, suffixes[6], center, 1, fit->wide, false);
+    free(center);
+    return status;
+}
+
 static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t l) {
     const struct layer_fit *fit = &c->fits[l];
     const struct predictor *p = &fit->predictor;
-    const size_t quads = p->quads;
+    const size_t wide = p->wide;
     TRY(add_transposed(a, l, suffixes[0], p->p, p->rank, p->hidden));
     TRY(add_tensor(a, l, suffixes[1], p->p_bias, 1, p->rank, false));
-    TRY(add_transposed(a, l, suffixes[2], p->q, quads, p->rank));
-    TRY(add_tensor(a, l, suffixes[3], p->q_bias, 1, quads, false));
-    TRY(add_tensor(a, l, suffixes[4], c->thresholds + l * CALIBRATED_LEVELS * quads,
-                   CALIBRATED_LEVELS, quads, false));
+    TRY(add_transposed(a, l, suffixes[2], p->q, wide, p->rank));
+    TRY(add_tensor(a, l, suffixes[3], p->q_bias, 1, wide, false));
+    TRY(add_tensor(a, l, suffixes[4], c->thresholds + l * CALIBRATED_LEVELS * wide,
+                   CALIBRATED_LEVELS, wide, false));
     TRY(add_tensor(a, l, suffixes[5], fit->factors, 1, p->hidden, false));
     if (c->centered)
-        TRY(add_tensor(a, l, suffixes[6], fit->center, 1, fit->wide, false));
-    TRY(add_tensor(a, l, suffixes[7], fit->frequency, 1, fit->wide, false));
+        TRY(add_center(a, l, fit));
+    TRY(add_tensor(a, l, suffixes[7], fit->frequency, 1, wide, false));
     if (!fit->compensation)
         return WISP_OK;
     TRY(add_transposed(a, l, suffixes[8], fit->compensation, p->hidden, p->rank));
@@ -139,12 +151,16 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
     const size_t wide = c->fits[0].wide;
     int32_t *order = arena_allocate(&dir->arena, c->layers * wide * sizeof *order);
     float *shares = arena_allocate(&dir->arena, CALIBRATED_LEVELS * sizeof *shares);
-    if (!order || !shares)
+    int32_t *hot = arena_allocate(&dir->arena, c->layers * sizeof *hot);
+    if (!order || !shares || !hot)
         return fail_memory(error, c->layers * wide * sizeof *order);
-    for (size_t l = 0; l < c->layers; l++)
+    for (size_t l = 0; l < c->layers; l++) {
         memcpy(order + l * wide, c->fits[l].order, wide * sizeof *order);
+        hot[l] = (int32_t)c->fits[l].hot;
+    }
     memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
     TRY(directory_put_numbers(dir, "wisp.sparse.order", VALUE_I32, order, c->layers * wide, error));
+    TRY(directory_put_numbers(dir, "wisp.sparse.hot", VALUE_I32, hot, c->layers, error));
     TRY(directory_put_numbers(dir, "wisp.sparse.shares", VALUE_F32, shares, CALIBRATED_LEVELS,
                               error));
     return directory_put_f32(dir, "wisp.sparse.share", c->share, error);

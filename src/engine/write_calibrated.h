@@ -13,7 +13,7 @@ struct calibrated {
     size_t layers, rank;
     const float *shares; /* [CALIBRATED_LEVELS] */
     float share;         /* the default */
-    float *thresholds;   /* [layers, CALIBRATED_LEVELS, quads] */
+    float *thresholds;   /* [layers, CALIBRATED_LEVELS, wide] */
     bool centered;       /* neurons have centers other than 0 */
 };
 

@@ -5,23 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/sparse.h"
 #include "sparse/compensation.h"
-#include "sparse/grouping.h"
-#include "sparse/matrix.h"
+#include "sparse/order.h"
 
 enum {
-    SUBSAMPLE = 4096, /* tokens from which centers and groups are found */
-    PART = 256,       /* tokens whose activations are held at a time */
+    SUBSAMPLE = 4096,       /* tokens from which centers and the order are found */
+    PART = 256,             /* tokens whose activations are held at a time */
+    BLOCK_VALUES = 1 << 22, /* of all tokens for some neurons, held at a time */
+    STRIDE = 61,            /* of sizes every so many are sorted */
     CENTER_ROUNDS = 4
 };
 
 static const double skipped_share = 0.8; /* but with ReLU: of neurons, of which GELU's mean is the
                                              center */
-
-static size_t quads_of(const struct layer_sample *s) {
-    return (s->wide + QUAD - 1) / QUAD;
-}
 
 /* The lengths of W_down's columns. */
 static void column_lengths(const struct layer_sample *s, float *lengths) {
@@ -33,12 +29,13 @@ static void column_lengths(const struct layer_sample *s, float *lengths) {
     }
 }
 
-/* Values to contributions' sizes: |a - center| times the column's length. */
-static void contributions(const struct layer_sample *s, const float *lengths, const float *center,
+/* Values [n, neurons] of the neurons from `first` on to their contributions' sizes: |a - center|
+ * times the column's length. */
+static void contributions(const float *lengths, const float *center, size_t first, size_t neurons,
                           size_t n, float *a) {
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < s->wide; j++)
-            a[i * s->wide + j] = fabsf(a[i * s->wide + j] - center[j]) * lengths[j];
+        for (size_t j = 0; j < neurons; j++)
+            a[i * neurons + j] = fabsf(a[i * neurons + j] - center[first + j]) * lengths[first + j];
 }
 
 /* ---- factors -------------------------------------------------------------------------------- */
@@ -69,7 +66,6 @@ static int by_value(const void *a, const void *b) {
 /* The size that `share` of the contributions are below, from every so many of them. */
 static wisp_status size_at(const float *a, const float *center, const float *lengths, size_t n,
                            size_t wide, double share, float *size, wisp_error *error) {
-    enum { STRIDE = 61 };
     const size_t count = n * wide / STRIDE + 1;
     float *sizes = malloc(count * sizeof *sizes);
     if (!sizes)
@@ -109,7 +105,7 @@ static wisp_status find_centers(const struct layer_sample *s, const float *a, si
     return status;
 }
 
-/* ---- groups --------------------------------------------------------------------------------- */
+/* ---- neurons --------------------------------------------------------------------------------- */
 
 static void describe_neurons(const struct layer_sample *s, const float *sizes, size_t n,
                              float limit, struct layer_fit *fit) {
@@ -119,7 +115,7 @@ static void describe_neurons(const struct layer_sample *s, const float *sizes, s
     }
 }
 
-/* Centers, neurons' habits and quads, from a part of the tokens, evenly spread. */
+/* Centers, neurons' habits and their order, from a part of the tokens, evenly spread. */
 static wisp_status study_neurons(const struct layer_sample *s, const float *lengths,
                                  struct layer_fit *fit, wisp_error *error) {
     const size_t n = s->tokens < SUBSAMPLE ? s->tokens : SUBSAMPLE;
@@ -135,43 +131,69 @@ static wisp_status study_neurons(const struct layer_sample *s, const float *leng
     if (status == WISP_OK && s->activation != ACTIVATION_RELU)
         status = size_at(a, fit->center, lengths, n, s->wide, skipped_share, &limit, error);
     if (status == WISP_OK) {
-        contributions(s, lengths, fit->center, n, a);
+        const struct neurons neurons = {.n = s->wide,
+                                        .frequency = fit->frequency,
+                                        .magnitude = fit->magnitude,
+                                        .contributions = a,
+                                        .tokens = n};
+        contributions(lengths, fit->center, 0, s->wide, n, a);
         describe_neurons(s, a, n, limit, fit);
-        status = group_neurons(s->kernels, a, n, s->wide, fit->order, error);
+        status = order_neurons(s->kernels, &neurons, fit->order, error);
     }
     free(x);
     free(a);
     return status;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
-
-/* sizes [n, quads]: the roots of the summed squares of a quad's contributions. */
-static wisp_status quad_sizes(const struct layer_sample *s, const struct layer_fit *fit,
-                              const float *lengths, const float *x, size_t n, float *sizes,
-                              wisp_error *error) {
-    const size_t quads = quads_of(s);
-    float *a = malloc(PART * s->wide * sizeof *a);
-    wisp_status status = a ? WISP_OK : fail_memory(error, PART * s->wide * sizeof *a);
-    for (size_t first = 0; first < n && status == WISP_OK; first += PART) {
-        const size_t rows = n - first < PART ? n - first : PART;
-        status = layer_activations(s, x + first * s->hidden, rows, a, error);
-        if (status != WISP_OK)
-            break;
-        contributions(s, lengths, fit->center, rows, a);
-        for (size_t t = 0; t < rows; t++)
-            for (size_t i = 0; i < quads; i++) {
-                float squares = 0;
-                for (size_t j = QUAD * i; j < QUAD * (i + 1) && j < s->wide; j++) {
-                    const float size = a[t * s->wide + (size_t)fit->order[j]];
-                    squares += size * size;
-                }
-                sizes[(first + t) * quads + i] = sqrtf(squares);
-            }
-    }
-    free(a);
-    return status;
+/* Numbers the neurons by their places. */
+static wisp_status put_in_order(struct layer_sample *s, struct layer_fit *fit, wisp_error *error) {
+    float *center = malloc(s->wide * sizeof *center);
+    if (!center)
+        return fail_memory(error, s->wide * sizeof *center);
+    for (size_t i = 0; i < s->wide; i++)
+        center[i] = fit->center[fit->order[i]];
+    free(fit->center);
+    fit->center = center;
+    fit->hot = hot_neurons(fit->frequency, fit->order, s->wide);
+    return layer_reorder(s, fit->order, error);
 }
+
+/* ---- the predictor -------------------------------------------------------------------------- */
+
+struct sizes {
+    const struct layer_sample *sample;
+    const float *lengths, *center; /* [wide] */
+};
+
+/* sizes [n, wide] of contributions, as predictor_fit wants them. */
+static wisp_status find_sizes(const void *layer, const float *x, size_t n, float *sizes,
+                              wisp_error *error) {
+    const struct sizes *of = layer;
+    TRY(layer_activations(of->sample, x, n, sizes, error));
+    contributions(of->lengths, of->center, 0, of->sample->wide, n, sizes);
+    return WISP_OK;
+}
+
+static wisp_status fit_predictor(const struct layer_sample *s, const float *lengths, size_t rank,
+                                 float wanted, uint64_t seed, struct layer_fit *fit,
+                                 wisp_error *error) {
+    const struct sizes sizes = {s, lengths, fit->center};
+    return predictor_fit(&(struct fit_task){.kernels = s->kernels,
+                                            .x = s->x,
+                                            .tokens = s->tokens,
+                                            .hidden = s->hidden,
+                                            .wide = s->wide,
+                                            .rank = rank,
+                                            .sizes = find_sizes,
+                                            .layer = &sizes,
+                                            .wanted = wanted,
+                                            .seed = seed,
+                                            .stopped = s->stopped,
+                                            .context = s->context},
+                         &fit->predictor, error);
+}
+
+/* ---- gains ---------------------------------------------------------------------------------- */
 
 /* The mean over tokens of the squared deviation of x + y from its mean over the token: what the
  * norm that follows divides by. */
@@ -199,45 +221,54 @@ static wisp_status output_variance(const struct layer_sample *s, double *varianc
     return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* What some neurons' gains are found in, for all tokens. */
+struct block {
+    float *h;               /* [tokens, rank] */
+    float *logits, *losses; /* [tokens, neurons] */
+    size_t neurons;
+};
 
-static wisp_status fit_predictor(const struct layer_sample *s, const float *lengths, size_t rank,
-                                 float wanted, uint64_t seed, struct layer_fit *fit,
-                                 wisp_error *error) {
-    const size_t quads = quads_of(s), n = s->tokens * quads;
-    float *sizes = malloc(n * sizeof *sizes), *logits = malloc(n * sizeof *logits);
-    float *h = malloc(s->tokens * rank * sizeof *h);
-    wisp_status status = sizes && logits && h ? WISP_OK : fail_memory(error, n * sizeof *sizes);
+static wisp_status add_gains(const struct layer_sample *s, const float *lengths,
+                             const struct block *b, struct layer_fit *fit, wisp_error *error) {
+    for (size_t first = 0; first < s->wide; first += b->neurons) {
+        const size_t left = s->wide - first, n = left < b->neurons ? left : b->neurons;
+        TRY(layer_some_activations(s, first, n, s->x, s->tokens, b->losses, error));
+        contributions(lengths, fit->center, first, n, s->tokens, b->losses);
+        for (size_t i = 0; i < s->tokens * n; i++)
+            b->losses[i] *= b->losses[i] / (float)fit->variance;
+        TRY(predictor_logits(s->kernels, &fit->predictor, first, n, b->h, s->tokens, b->logits,
+                             error));
+        TRY(gains_add(&fit->gains, b->logits, b->losses, n, error));
+    }
+    return WISP_OK;
+}
+
+static wisp_status fit_gains(const struct layer_sample *s, const float *lengths,
+                             struct layer_fit *fit, wisp_error *error) {
+    const size_t rank = fit->predictor.rank, fitting = BLOCK_VALUES / s->tokens;
+    const size_t neurons = fitting < 1 ? 1 : fitting < s->wide ? fitting : s->wide;
+    const struct block b = {.h = malloc(s->tokens * rank * sizeof *b.h),
+                            .logits = malloc(s->tokens * neurons * sizeof *b.logits),
+                            .losses = malloc(s->tokens * neurons * sizeof *b.losses),
+                            .neurons = neurons};
+    wisp_status status = b.h && b.logits && b.losses
+                             ? output_variance(s, &fit->variance, error)
+                             : fail_memory(error, s->tokens * neurons * sizeof *b.losses);
     if (status == WISP_OK)
-        status = quad_sizes(s, fit, lengths, s->x, s->tokens, sizes, error);
+        status = predictor_inner(s->kernels, &fit->predictor, s->x, s->tokens, b.h, error);
     if (status == WISP_OK)
-        status = predictor_fit(&(struct fit_task){.kernels = s->kernels,
-                                                  .x = s->x,
-                                                  .sizes = sizes,
-                                                  .tokens = s->tokens,
-                                                  .hidden = s->hidden,
-                                                  .quads = quads,
-                                                  .rank = rank,
-                                                  .wanted = wanted,
-                                                  .seed = seed,
-                                                  .stopped = s->stopped,
-                                                  .context = s->context},
-                               &fit->predictor, error);
+        status = gains_open(s->tokens, s->wide, &fit->gains, error);
     if (status == WISP_OK)
-        status = predictor_apply(s->kernels, &fit->predictor, s->x, s->tokens, h, logits, error);
-    if (status == WISP_OK)
-        status = output_variance(s, &fit->variance, error);
-    for (size_t i = 0; i < n && status == WISP_OK; i++)
-        sizes[i] *= sizes[i] / (float)fit->variance;
-    if (status == WISP_OK)
-        status = gains_fit(logits, sizes, s->tokens, quads, &fit->gains, error);
-    free(sizes);
-    free(logits);
-    free(h);
+        status = add_gains(s, lengths, &b, fit, error);
+    free(b.h);
+    free(b.logits);
+    free(b.losses);
     return status;
 }
 
-wisp_status layer_fit(const struct layer_sample *s, size_t rank, float wanted, uint64_t seed,
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error) {
     float *lengths = calloc(s->wide, sizeof *lengths);
     *fit = (struct layer_fit){.wide = s->wide,
@@ -256,7 +287,11 @@ wisp_status layer_fit(const struct layer_sample *s, size_t rank, float wanted, u
         status = study_neurons(s, lengths, fit, error);
     }
     if (status == WISP_OK)
+        status = put_in_order(s, fit, error);
+    if (status == WISP_OK)
         status = fit_predictor(s, lengths, rank, wanted, seed, fit, error);
+    if (status == WISP_OK)
+        status = fit_gains(s, lengths, fit, error);
     free(lengths);
     if (status != WISP_OK)
         layer_fit_release(fit);
@@ -277,95 +312,116 @@ void layer_fit_release(struct layer_fit *fit) {
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* What one measurement works in. */
+/* What one measurement works in, and what it counts. */
 struct measure {
-    float *lengths, *sizes, *h, *logits; /* [wide], [n, quads], [n, rank], [n, quads] */
-    float *a, *y, *errors;               /* [PART, wide], [PART, hidden] twice */
+    float *lengths;                 /* [wide] */
+    float *sizes, *h, *logits;      /* [PART, wide], [PART, rank], [PART, wide] */
+    float *y, *errors;              /* [PART, hidden] twice */
+    float limit;                    /* the size above which a neuron is needed */
+    double computed, needed, found; /* neurons; needed and computed */
+    double off, squares, sum;       /* of the output's errors, and of the output */
 };
 
-/* Counts quads, with `limit` the size above which one is needed. */
-static void count_quads(const struct measure *m, const float *thresholds, size_t n, size_t quads,
-                        float limit, struct layer_quality *q) {
-    double computed = 0, needed = 0, both = 0;
-    for (size_t i = 0; i < n * quads; i++) {
-        const bool is_computed = m->logits[i] > thresholds[i % quads];
-        const bool is_needed = m->sizes[i] > limit;
-        computed += is_computed;
-        needed += is_needed;
-        both += is_computed && is_needed;
+static wisp_status measured_sizes(const struct layer_sample *s, const struct layer_fit *fit,
+                                  const struct measure *m, size_t first, size_t n,
+                                  wisp_error *error) {
+    const struct sizes sizes = {s, m->lengths, fit->center};
+    return find_sizes(&sizes, s->held_out + first * s->hidden, n, m->sizes, error);
+}
+
+/* What is among the largest fifth, from every so many sizes. */
+static wisp_status find_limit(const struct layer_sample *s, const struct layer_fit *fit,
+                              struct measure *m, wisp_error *error) {
+    const size_t most = s->held_out_tokens * (s->wide / STRIDE + 1);
+    float *sizes = malloc(most * sizeof *sizes);
+    size_t used = 0;
+    wisp_status status = sizes ? WISP_OK : fail_memory(error, most * sizeof *sizes);
+    for (size_t first = 0; first < s->held_out_tokens && status == WISP_OK; first += PART) {
+        const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
+        status = measured_sizes(s, fit, m, first, n, error);
+        for (size_t i = 0; i < n * s->wide && status == WISP_OK; i += STRIDE)
+            sizes[used++] = m->sizes[i];
     }
-    q->share = computed / (double)(n * quads);
-    q->needed = needed / (double)(n * quads);
-    q->recall = needed > 0 ? both / needed : 1;
-    q->precision = computed > 0 ? both / computed : 1;
+    if (status == WISP_OK) {
+        qsort(sizes, used, sizeof *sizes, by_value);
+        m->limit = sizes[(size_t)(skipped_share * (double)(used - 1))];
+    }
+    free(sizes);
+    return status;
+}
+
+static void count_neurons(struct measure *m, const float *thresholds, size_t n, size_t wide) {
+    for (size_t i = 0; i < n * wide; i++) {
+        const bool is_computed = m->logits[i] > thresholds[i % wide];
+        const bool is_needed = m->sizes[i] > m->limit;
+        m->computed += is_computed;
+        m->needed += is_needed;
+        m->found += is_computed && is_needed;
+    }
 }
 
 /* Squared differences of the sparse output from the dense, and of the dense from its mean. */
-static wisp_status output_error(const struct layer_sample *s, const struct layer_fit *fit,
-                                const float *thresholds, const struct measure *m, double *relative,
-                                wisp_error *error) {
-    double off = 0, squares = 0, sum = 0;
-    for (size_t first = 0; first < s->held_out_tokens; first += PART) {
-        const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
-        const float *x = s->held_out + first * s->hidden;
-        TRY(layer_activations(s, x, n, m->a, error));
-        TRY(layer_outputs(s, m->a, n, m->y, error));
-        TRY(layer_errors(s, fit, thresholds, x, n, m->errors, error));
-        for (size_t i = 0; i < n * s->hidden; i++) {
-            const double y = (double)m->y[i] + (double)s->down_bias[i % s->hidden];
-            off += (double)m->errors[i] * (double)m->errors[i];
-            squares += y * y;
-            sum += y;
-        }
+static wisp_status add_errors(const struct layer_sample *s, const struct layer_fit *fit,
+                              const float *thresholds, const float *x, size_t n, struct measure *m,
+                              wisp_error *error) {
+    TRY(layer_activations(s, x, n, m->sizes, error));
+    TRY(layer_outputs(s, m->sizes, n, m->y, error));
+    TRY(layer_errors(s, fit, thresholds, x, n, m->errors, error));
+    for (size_t i = 0; i < n * s->hidden; i++) {
+        const double y = (double)m->y[i] + (double)s->down_bias[i % s->hidden];
+        m->off += (double)m->errors[i] * (double)m->errors[i];
+        m->squares += y * y;
+        m->sum += y;
     }
-    const double count = (double)(s->held_out_tokens * s->hidden);
-    *relative = off / fmax(squares - sum * sum / count, 1e-30);
     return WISP_OK;
 }
 
 static wisp_status measure_all(const struct layer_sample *s, const struct layer_fit *fit,
-                               const float *thresholds, const struct measure *m,
+                               const float *thresholds, struct measure *m,
                                struct layer_quality *quality, wisp_error *error) {
-    const size_t n = s->held_out_tokens, quads = quads_of(s);
-    float limit = 0;
+    const struct predictor *p = &fit->predictor;
     column_lengths(s, m->lengths);
-    TRY(quad_sizes(s, fit, m->lengths, s->held_out, n, m->sizes, error));
-    TRY(predictor_apply(s->kernels, &fit->predictor, s->held_out, n, m->h, m->logits, error));
-    if (s->activation != ACTIVATION_RELU) {
-        float *sorted = malloc(n * quads * sizeof *sorted);
-        if (!sorted)
-            return fail_memory(error, n * quads * sizeof *sorted);
-        memcpy(sorted, m->sizes, n * quads * sizeof *sorted);
-        qsort(sorted, n * quads, sizeof *sorted, by_value);
-        limit = sorted[(size_t)(skipped_share * (double)(n * quads - 1))];
-        free(sorted);
+    if (s->activation != ACTIVATION_RELU)
+        TRY(find_limit(s, fit, m, error));
+    for (size_t first = 0; first < s->held_out_tokens; first += PART) {
+        const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
+        const float *x = s->held_out + first * s->hidden;
+        TRY(measured_sizes(s, fit, m, first, n, error));
+        TRY(predictor_inner(s->kernels, p, x, n, m->h, error));
+        TRY(predictor_logits(s->kernels, p, 0, s->wide, m->h, n, m->logits, error));
+        count_neurons(m, thresholds, n, s->wide);
+        TRY(add_errors(s, fit, thresholds, x, n, m, error));
     }
-    count_quads(m, thresholds, n, quads, limit, quality);
-    return output_error(s, fit, thresholds, m, &quality->error, error);
+    const double neurons = (double)(s->held_out_tokens * s->wide);
+    const double values = (double)(s->held_out_tokens * s->hidden);
+    *quality = (struct layer_quality){.share = m->computed / neurons,
+                                      .needed = m->needed / neurons,
+                                      .recall = m->needed > 0 ? m->found / m->needed : 1,
+                                      .precision = m->computed > 0 ? m->found / m->computed : 1,
+                                      .error = m->off /
+                                               fmax(m->squares - m->sum * m->sum / values, 1e-30)};
+    return WISP_OK;
 }
 
 wisp_status layer_measure(const struct layer_sample *s, const struct layer_fit *fit,
                           const float *thresholds, struct layer_quality *quality,
                           wisp_error *error) {
-    const size_t n = s->held_out_tokens * quads_of(s);
     struct measure m = {.lengths = calloc(s->wide, sizeof(float)),
-                        .sizes = calloc(n + 1, sizeof(float)),
-                        .h = calloc(s->held_out_tokens * fit->predictor.rank + 1, sizeof(float)),
-                        .logits = calloc(n + 1, sizeof(float)),
-                        .a = malloc(PART * s->wide * sizeof(float)),
+                        .sizes = malloc(PART * s->wide * sizeof(float)),
+                        .h = malloc(PART * fit->predictor.rank * sizeof(float)),
+                        .logits = malloc(PART * s->wide * sizeof(float)),
                         .y = malloc(PART * s->hidden * sizeof(float)),
                         .errors = malloc(PART * s->hidden * sizeof(float))};
     *quality = (struct layer_quality){0};
-    wisp_status status = m.lengths && m.sizes && m.h && m.logits && m.a && m.y && m.errors
+    wisp_status status = m.lengths && m.sizes && m.h && m.logits && m.y && m.errors
                              ? WISP_OK
-                             : fail_memory(error, n * sizeof(float));
+                             : fail_memory(error, PART * s->wide * sizeof(float));
     if (status == WISP_OK && s->held_out_tokens > 0)
         status = measure_all(s, fit, thresholds, &m, quality, error);
     free(m.lengths);
     free(m.sizes);
     free(m.h);
     free(m.logits);
-    free(m.a);
     free(m.y);
     free(m.errors);
     return status;

@@ -9,31 +9,32 @@
 
 struct layer_fit {
     size_t wide;
-    int32_t *order;   /* [wide]: neuron j of quad i is order[4 i + j] */
-    float *center;    /* [wide]; 0 but with GELU */
+    int32_t *order;   /* [wide]: the neuron at place i is order[i] (order.h) */
+    size_t hot;       /* places of hot neurons, from the first on */
+    float *center;    /* [wide], by place; 0 but with GELU */
     float *factors;   /* [hidden]: what x is multiplied by before it is quantised */
-    float *frequency; /* [wide]: the share of tokens for which the neuron is active: above 0 with
-                         ReLU, else among the largest fifth of contributions */
-    float *magnitude; /* [wide]: the mean size of its contribution */
+    float *frequency; /* [wide], by neuron: the share of tokens that need it */
+    float *magnitude; /* [wide], by neuron: the mean size of its contribution */
     struct predictor predictor;
     double variance;     /* of what the layer's output is added to, about each token's mean */
     struct gains gains;  /* losses in units of the variance */
     float *compensation; /* [rank + 1, hidden]: B, transposed, and b (compensation.h); or NULL */
 };
 
-/* What thresholds do to tokens that were not fitted to. */
+/* A neuron is needed by a token where its contribution is not 0 (ReLU), or is among the largest
+ * fifth. What thresholds do to tokens that were not fitted to: */
 struct layer_quality {
-    double share;  /* of quads computed */
-    double needed; /* of quads whose contribution is not 0 (ReLU) or is among the largest fifth */
-    double recall; /* of needed quads, how many are computed */
-    double precision; /* of computed quads, how many are needed */
+    double share;     /* of neurons computed */
+    double needed;    /* of neurons needed */
+    double recall;    /* of needed neurons, how many are computed */
+    double precision; /* of computed neurons, how many are needed */
     double error;     /* of the layer's output, relative to its variance */
 };
 
 /* Everything but thresholds, which are shared out among all layers, and what depends on them.
- * `wanted` is the share of quads that the predictor is trained to find. Released with
- * layer_fit_release. */
-wisp_status layer_fit(const struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
+ * `wanted` is the share of neurons that the predictor is trained to find. The sample's neurons are
+ * put in the fit's order, in which all that follows wants them. Released with layer_fit_release. */
+wisp_status layer_fit(struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error);
 
 wisp_status layer_measure(const struct layer_sample *sample, const struct layer_fit *fit,

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/sparse.h"
 #include "sparse/ffn.h"
 #include "sparse/matrix.h"
 
@@ -14,8 +13,7 @@ static const double ridge = 1e-4; /* of the mean square of what is regressed on 
 
 /* What PART tokens are worked on in. */
 struct work {
-    float *h, *logits, *a, *undone; /* [PART, rank + 1], [PART, quads], [PART, wide], [PART, hidden]
-                                     */
+    float *h, *logits, *a, *undone; /* [PART, rank + 1], [PART, wide] twice, [PART, hidden] */
 };
 
 static void close_work(struct work *w) {
@@ -29,7 +27,7 @@ static void close_work(struct work *w) {
 static wisp_status open_work(const struct layer_sample *s, const struct predictor *p,
                              struct work *w, wisp_error *error) {
     *w = (struct work){.h = malloc(PART * (p->rank + 1) * sizeof(float)),
-                       .logits = malloc(PART * p->quads * sizeof(float)),
+                       .logits = malloc(PART * p->wide * sizeof(float)),
                        .a = malloc(PART * s->wide * sizeof(float)),
                        .undone = malloc(PART * s->hidden * sizeof(float))};
     if (w->h && w->logits && w->a && w->undone)
@@ -38,16 +36,15 @@ static wisp_status open_work(const struct layer_sample *s, const struct predicto
     return fail_memory(error, PART * s->wide * sizeof(float));
 }
 
-/* Of one token's activations only what is lost where quads are skipped; returns how many quads are
- * not. */
-static size_t keep_lost(const struct layer_sample *s, const struct layer_fit *fit,
-                        const float *logits, const float *thresholds, float *a) {
+/* Of one token's activations only what is lost where neurons are skipped; returns how many neurons
+ * are not. */
+static size_t keep_lost(const struct layer_fit *fit, const float *logits, const float *thresholds,
+                        float *a) {
     size_t computed = 0;
-    for (size_t place = 0; place < s->wide; place++) {
-        const size_t quad = place / QUAD, j = (size_t)fit->order[place];
-        const bool is_computed = logits[quad] > thresholds[quad];
-        a[j] = is_computed ? 0 : a[j] - fit->center[j];
-        computed += is_computed && place % QUAD == 0;
+    for (size_t i = 0; i < fit->wide; i++) {
+        const bool is_computed = logits[i] > thresholds[i];
+        a[i] = is_computed ? 0 : a[i] - fit->center[i];
+        computed += is_computed;
     }
     return computed;
 }
@@ -59,14 +56,15 @@ static wisp_status lost_part(const struct layer_sample *s, const struct layer_fi
                              const struct work *w, float *errors, wisp_error *error) {
     const struct predictor *p = &fit->predictor;
     const size_t rank = p->rank;
-    TRY(predictor_apply(s->kernels, p, x, n, w->h, w->logits, error));
+    TRY(predictor_inner(s->kernels, p, x, n, w->h, error));
+    TRY(predictor_logits(s->kernels, p, 0, p->wide, w->h, n, w->logits, error));
     TRY(layer_activations(s, x, n, w->a, error));
     for (size_t t = n; t-- > 0;) { /* from the last, as rows grow by one */
         const float *from = w->h + t * rank;
         float *to = w->h + t * (rank + 1);
         const size_t computed =
-            keep_lost(s, fit, w->logits + t * p->quads, thresholds, w->a + t * s->wide);
-        const float scale = sparse_ffn_scale(computed, p->quads);
+            keep_lost(fit, w->logits + t * s->wide, thresholds, w->a + t * s->wide);
+        const float scale = sparse_ffn_scale(computed, s->wide);
         to[rank] = scale;
         for (size_t j = rank; j-- > 0;)
             to[j] = scale * from[j];
@@ -173,9 +171,10 @@ wisp_status compensation_fit(const struct layer_sample *s, const float *threshol
         status = regress(s, thresholds, fit, error);
     if (status == WISP_OK)
         status = held_out_loss(s, fit, thresholds, errors, &after, error);
-    /* A quad takes 2 QUAD products for each value of x. */
-    const double quads = (double)fit->predictor.rank / (2 * QUAD);
-    if (!(before - after > (double)price * quads * (double)s->held_out_tokens)) {
+    /* For each of `hidden` values B takes `rank` products; a neuron one in each of its rows of W_up
+     * and W_gate, and one in its column of W_down. */
+    const double neurons = (double)fit->predictor.rank / (s->gate ? 3 : 2);
+    if (!(before - after > (double)price * neurons * (double)s->held_out_tokens)) {
         free(fit->compensation);
         fit->compensation = NULL;
     }

@@ -3,22 +3,22 @@
  *
  *   y += scale (B (P x + p) + b)
  *
- * with a scale that depends on how many of the token's quads are skipped (sparse_ffn_scale): the
+ * with a scale that depends on how many of the token's neurons are skipped (sparse_ffn_scale): the
  * fewer are the less is lost, and so one B serves all thresholds. */
 #ifndef WISP_SPARSE_COMPENSATION_H
 #define WISP_SPARSE_COMPENSATION_H
 
 #include "sparse/calibrate.h"
 
-/* errors [n, hidden]: the layer's output for x [n, hidden] less what it is where quads are skipped,
- * after compensation if the fit has one. */
+/* errors [n, hidden]: the layer's output for x [n, hidden] less what it is where neurons are
+ * skipped, after compensation if the fit has one. */
 wisp_status layer_errors(const struct layer_sample *sample, const struct layer_fit *fit,
                          const float *thresholds, const float *x, size_t n, float *errors,
                          wisp_error *error);
 
-/* Least squares on the sample, given the final thresholds [quads]. Kept as fit->compensation only
- * where, on held-out tokens, it takes away more of the loss (as in fit->gains) than the quads would
- * that could be computed in its time, at `price` each. */
+/* Least squares on the sample, given the final thresholds [wide]. Kept as fit->compensation only
+ * where, on held-out tokens, it takes away more of the loss (as in fit->gains) than the neurons
+ * would that could be computed in its time, at `price` each. */
 wisp_status compensation_fit(const struct layer_sample *sample, const float *thresholds,
                              float price, struct layer_fit *fit, wisp_error *error);
 

@@ -8,24 +8,50 @@
 #include "base/random.h"
 #include "sparse/matrix.h"
 
-enum { STEPS = 600, BATCH = 512, SAMPLE = 1 << 16 };
+enum {
+    STEPS = 600,
+    BATCH = 512,
+    PART = 256,            /* tokens whose sizes are held at a time */
+    SAMPLED = 1024,        /* tokens from which it is told which sizes are large */
+    STRIDE = 17,           /* of whose sizes every so many are looked at */
+    WANT_BYTES = 128 << 20 /* for wants, at most: of more tokens a part is fitted to */
+};
 
 static const float most_weight = 20; /* of one token's loss, in units of the mean */
 static const float least_weight = 0.2f;
-static const float absent_weight = 0.7f; /* of tokens that do not want the quad */
+static const float absent_weight = 0.7f; /* of tokens that do not want the neuron */
+
+/* How much a token wants a neuron: 0 for not at all. */
+typedef uint8_t want;
 
 struct fit {
-    const struct kernels *kernels;
-    const float *x, *sizes;
-    size_t tokens;
+    const struct fit_task *task;
+    size_t tokens; /* that are fitted to, evenly spread */
+    want *wants;   /* [tokens, wide] */
     uint64_t random;
     struct predictor *to;
-    float threshold;   /* sizes above it are wanted */
-    float mean_square; /* of the sizes */
+    float threshold;    /* sizes above it are wanted */
+    float mean_square;  /* of the sizes */
+    float weights[256]; /* of each want in the loss */
 };
 
 static size_t random_below(uint64_t *state, size_t n) {
     return (size_t)((random_next(state) >> 32) * n >> 32);
+}
+
+/* ---- what is wanted ------------------------------------------------------------------------- */
+
+static const float *row_of(const struct fit *f, size_t token, size_t tokens) {
+    return f->task->x + token * f->task->tokens / tokens * f->task->hidden;
+}
+
+/* Rows first .. first + n of `tokens` that are spread evenly: x [n, hidden] and sizes [n, wide]. */
+static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens, float *x,
+                             float *sizes, wisp_error *error) {
+    const struct fit_task *task = f->task;
+    for (size_t t = 0; t < n; t++)
+        memcpy(x + t * task->hidden, row_of(f, first + t, tokens), task->hidden * sizeof *x);
+    return task->sizes(task->layer, x, n, sizes, error);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -34,123 +60,210 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* The threshold that the wanted share of sizes is above, from a sample; and their mean square. */
-static bool measure_sizes(struct fit *f, float wanted) {
-    float *sample = malloc(SAMPLE * sizeof *sample);
+static wisp_status measure_sizes(struct fit *f, float *x, float *sizes, wisp_error *error) {
+    const size_t wide = f->task->wide, tokens = f->tokens < SAMPLED ? f->tokens : SAMPLED;
+    float *sample = malloc((tokens * wide / STRIDE + SAMPLED) * sizeof *sample);
     double squares = 0;
-    if (!sample)
-        return false;
-    for (size_t i = 0; i < SAMPLE; i++) {
-        sample[i] = f->sizes[random_below(&f->random, f->tokens * f->to->quads)];
-        squares += (double)sample[i] * (double)sample[i];
+    size_t used = 0;
+    wisp_status status = sample ? WISP_OK : fail_memory(error, tokens * wide / STRIDE);
+    for (size_t first = 0; first < tokens && status == WISP_OK; first += PART) {
+        const size_t n = tokens - first < PART ? tokens - first : PART;
+        status = take_part(f, first, n, tokens, x, sizes, error);
+        for (size_t i = 0; i < n * wide && status == WISP_OK; i += STRIDE) {
+            sample[used++] = sizes[i];
+            squares += (double)sizes[i] * (double)sizes[i];
+        }
     }
-    qsort(sample, SAMPLE, sizeof *sample, by_size);
-    f->threshold = sample[(size_t)((1 - (double)wanted) * (SAMPLE - 1))];
-    f->mean_square = squares > 0 ? (float)(squares / (double)SAMPLE) : 1;
+    if (status == WISP_OK) {
+        qsort(sample, used, sizeof *sample, by_size);
+        f->threshold = sample[(size_t)((1 - (double)f->task->wanted) * (double)(used - 1))];
+        f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
+    }
     free(sample);
-    return true;
+    return status;
+}
+
+/* Wants are as fine for small weights as for large ones: in steps of their roots. */
+static void weigh_wants(struct fit *f) {
+    f->weights[0] = absent_weight;
+    for (int i = 1; i < 256; i++) {
+        const float root = (float)(i - 1) / 254;
+        f->weights[i] = most_weight * root * root + least_weight;
+    }
+}
+
+static want want_of(const struct fit *f, float size) {
+    if (!(size > f->threshold))
+        return 0;
+    const float root = sqrtf(fminf(size * size / (f->mean_square * most_weight), 1));
+    return (want)(1 + (int)(254 * root + 0.5f));
 }
 
 /* ---- reduced-rank start --------------------------------------------------------------------- */
 
-/* Means of the columns of x [rows, n]. */
-static void column_means(const float *x, size_t rows, size_t n, double *means) {
-    for (size_t j = 0; j < n; j++)
-        means[j] = 0;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < n; j++)
-            means[j] += (double)x[i * n + j] / (double)rows;
-}
-
+/* Sums over tokens; then xx is the factor L of what it was, xy L^-1 times that. */
 struct regression {
-    double *xx, *xy, *h, *fitted, *v; /* [hidden, hidden], [hidden, quads] twice, [quads, quads],
-                                         [quads, rank] */
-    double *x_mean, *y_mean;
+    double *xx, *xy, *part;        /* [hidden, hidden], [hidden, wide] twice */
+    double *x_sum, *y_sum;         /* [hidden], [wide] */
+    double *products, *v, *fitted; /* [hidden, hidden], [hidden, rank], [rank, wide] */
 };
 
-/* Sums of products about the means, with a ridge. */
+static void close_regression(struct regression *r) {
+    free(r->xx);
+    free(r->xy);
+    free(r->part);
+    free(r->x_sum);
+    free(r->y_sum);
+    free(r->products);
+    free(r->v);
+    free(r->fitted);
+}
+
+static wisp_status open_regression(const struct fit_task *task, struct regression *r,
+                                   wisp_error *error) {
+    const size_t n = task->hidden, m = task->wide, larger = n > m ? n : m;
+    *r = (struct regression){.xx = calloc(n * n, sizeof(double)),
+                             .xy = calloc(n * m, sizeof(double)),
+                             .part = malloc(n * larger * sizeof(double)),
+                             .x_sum = calloc(n, sizeof(double)),
+                             .y_sum = calloc(m, sizeof(double)),
+                             .products = malloc(n * n * sizeof(double)),
+                             .v = malloc(n * task->rank * sizeof(double)),
+                             .fitted = malloc(task->rank * m * sizeof(double))};
+    if (r->xx && r->xy && r->part && r->x_sum && r->y_sum && r->products && r->v && r->fitted)
+        return WISP_OK;
+    return fail_memory(error, n * m * sizeof(double));
+}
+
+static void add_columns(const float *x, size_t rows, size_t n, double *sums) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < n; j++)
+            sums[j] += (double)x[i * n + j];
+}
+
+static bool add_products(const struct fit *f, const struct regression *r, const float *x,
+                         const float *sizes, size_t tokens) {
+    const size_t n = f->task->hidden, m = f->task->wide;
+    const struct kernels *kernels = f->task->kernels;
+    if (!matrix_gram(kernels, x, x, r->part, n, n, tokens))
+        return false;
+    for (size_t i = 0; i < n * n; i++)
+        r->xx[i] += r->part[i];
+    if (!matrix_gram(kernels, x, sizes, r->part, n, m, tokens))
+        return false;
+    for (size_t i = 0; i < n * m; i++)
+        r->xy[i] += r->part[i];
+    add_columns(x, tokens, n, r->x_sum);
+    add_columns(sizes, tokens, m, r->y_sum);
+    return true;
+}
+
+/* Goes through all tokens: wants, and the sums that the regression needs. */
+static wisp_status read_sizes(struct fit *f, const struct regression *r, float *x, float *sizes,
+                              wisp_error *error) {
+    const size_t m = f->task->wide;
+    for (size_t first = 0; first < f->tokens; first += PART) {
+        const size_t n = f->tokens - first < PART ? f->tokens - first : PART;
+        TRY(take_part(f, first, n, f->tokens, x, sizes, error));
+        if (!add_products(f, r, x, sizes, n))
+            return fail_memory(error, f->task->hidden * m * sizeof(float));
+        for (size_t i = 0; i < n * m; i++)
+            f->wants[first * m + i] = want_of(f, sizes[i]);
+    }
+    return WISP_OK;
+}
+
+/* Sums of products become those about the means, with a ridge. */
 static void centre(const struct fit *f, const struct regression *r) {
-    const size_t n = f->to->hidden, m = f->to->quads;
+    const size_t n = f->task->hidden, m = f->task->wide;
+    const double tokens = (double)f->tokens;
     double trace = 0;
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++)
-            r->xx[i * n + j] -= (double)f->tokens * r->x_mean[i] * r->x_mean[j];
+            r->xx[i * n + j] -= r->x_sum[i] * r->x_sum[j] / tokens;
         for (size_t j = 0; j < m; j++)
-            r->xy[i * m + j] -= (double)f->tokens * r->x_mean[i] * r->y_mean[j];
+            r->xy[i * m + j] -= r->x_sum[i] * r->y_sum[j] / tokens;
         trace += r->xx[i * n + i];
     }
     for (size_t i = 0; i < n; i++)
         r->xx[i * n + i] += 0.01 * trace / (double)n + 1e-9;
 }
 
-/* The products H^T X^T X H of the fitted values [quads, quads]. */
-static void fitted_products(const struct fit *f, const struct regression *r) {
-    const size_t n = f->to->hidden, m = f->to->quads;
-    for (size_t i = 0; i < m * m; i++)
-        r->fitted[i] = 0;
-    /* X^T X H = X^T Y, but for the ridge, which only shrinks. */
-    for (size_t c = 0; c < n; c++)
-        for (size_t i = 0; i < m; i++)
-            for (size_t j = 0; j < m; j++)
-                r->fitted[i * m + j] += r->h[c * m + i] * r->xy[c * m + j];
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < i; j++)
-            r->fitted[i * m + j] = r->fitted[j * m + i] =
-                (r->fitted[i * m + j] + r->fitted[j * m + i]) / 2;
+/* products = a a^T of a [n, m] */
+static void outer_products(const double *a, size_t n, size_t m, double *products) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (size_t c = 0; c < m; c++)
+                sum += a[i * m + c] * a[j * m + c];
+            products[i * n + j] = products[j * n + i] = sum;
+        }
 }
 
-/* P = H V, Q = V^T, scaled so that logits start with a spread of some units. */
+/* With L L^T the products of x, the fitted sizes are those of L^-T (L^-1 X^T Y), and of all maps
+ * of the wanted rank L^-T V (V^T L^-1 X^T Y) is nearest, V being the first left singular vectors of
+ * what is in brackets. */
+static bool reduce(const struct fit *f, const struct regression *r) {
+    const size_t n = f->task->hidden, m = f->task->wide, rank = f->task->rank;
+    matrix_factor(r->xx, n);
+    matrix_solve_lower(r->xx, r->xy, n, m);
+    outer_products(r->xy, n, m, r->products);
+    if (!matrix_eigenvectors(r->products, n, rank, r->v))
+        return false;
+    for (size_t i = 0; i < rank * m; i++)
+        r->fitted[i] = 0;
+    for (size_t c = 0; c < n; c++)
+        for (size_t j = 0; j < rank; j++)
+            for (size_t i = 0; i < m; i++)
+                r->fitted[j * m + i] += r->v[c * rank + j] * r->xy[c * m + i];
+    matrix_solve_upper(r->xx, r->v, n, rank);
+    return true;
+}
+
+/* Scaled so that rows of Q start with a length of 4, and logits with a spread of some units. */
 static void start_from(const struct fit *f, const struct regression *r) {
     struct predictor *to = f->to;
-    const size_t n = to->hidden, m = to->quads, rank = to->rank;
-    const double scale = 4 / sqrt((double)f->mean_square);
+    const size_t n = to->hidden, m = to->wide, rank = to->rank;
     for (size_t j = 0; j < rank; j++) {
-        double bias = 0;
+        double bias = 0, squares = 0;
+        for (size_t i = 0; i < m; i++)
+            squares += r->fitted[j * m + i] * r->fitted[j * m + i];
+        const double length = sqrt(squares), scale = length / sqrt((double)f->mean_square);
         for (size_t c = 0; c < n; c++) {
-            double sum = 0;
-            for (size_t i = 0; i < m; i++)
-                sum += r->h[c * m + i] * r->v[i * rank + j];
-            to->p[c * rank + j] = (float)(sum * scale / 4);
-            bias -= r->x_mean[c] * sum * scale / 4;
+            to->p[c * rank + j] = (float)(r->v[c * rank + j] * scale);
+            bias -= r->x_sum[c] / (double)f->tokens * r->v[c * rank + j] * scale;
         }
         to->p_bias[j] = (float)bias;
         for (size_t i = 0; i < m; i++)
-            to->q[j * m + i] = (float)(4 * r->v[i * rank + j]);
+            to->q[j * m + i] = length > 0 ? (float)(4 * r->fitted[j * m + i] / length) : 0;
     }
     for (size_t i = 0; i < m; i++)
         to->q_bias[i] = -1.5f;
 }
 
-static bool start_reduced(const struct fit *f) {
-    const size_t n = f->to->hidden, m = f->to->quads, rank = f->to->rank;
-    struct regression r = {.xx = malloc(n * n * sizeof(double)),
-                           .xy = malloc(n * m * sizeof(double)),
-                           .h = malloc(n * m * sizeof(double)),
-                           .fitted = malloc(m * m * sizeof(double)),
-                           .v = malloc(m * rank * sizeof(double)),
-                           .x_mean = malloc(n * sizeof(double)),
-                           .y_mean = malloc(m * sizeof(double))};
-    bool good = r.xx && r.xy && r.h && r.fitted && r.v && r.x_mean && r.y_mean &&
-                matrix_gram(f->kernels, f->x, f->x, r.xx, n, n, f->tokens) &&
-                matrix_gram(f->kernels, f->x, f->sizes, r.xy, n, m, f->tokens);
-    if (good) {
-        column_means(f->x, f->tokens, n, r.x_mean);
-        column_means(f->sizes, f->tokens, m, r.y_mean);
-        centre(f, &r);
-        memcpy(r.h, r.xy, n * m * sizeof *r.h);
-        matrix_solve(r.xx, r.h, n, m);
-        fitted_products(f, &r);
-        good = matrix_eigenvectors(r.fitted, m, rank, r.v);
+static wisp_status start(struct fit *f, wisp_error *error) {
+    struct regression r;
+    float *x = malloc(PART * f->task->hidden * sizeof *x);
+    float *sizes = malloc(PART * f->task->wide * sizeof *sizes);
+    wisp_status status = open_regression(f->task, &r, error);
+    if (status == WISP_OK)
+        status = x && sizes ? measure_sizes(f, x, sizes, error)
+                            : fail_memory(error, PART * f->task->wide * sizeof *sizes);
+    if (status == WISP_OK) {
+        weigh_wants(f);
+        status = read_sizes(f, &r, x, sizes, error);
     }
-    if (good)
-        start_from(f, &r);
-    free(r.xx);
-    free(r.xy);
-    free(r.h);
-    free(r.fitted);
-    free(r.v);
-    free(r.x_mean);
-    free(r.y_mean);
-    return good;
+    if (status == WISP_OK) {
+        centre(f, &r);
+        if (reduce(f, &r))
+            start_from(f, &r);
+        else
+            status = fail_memory(error, f->task->hidden * f->task->rank * sizeof(double));
+    }
+    close_regression(&r);
+    free(x);
+    free(sizes);
+    return status;
 }
 
 /* ---- Adam ----------------------------------------------------------------------------------- */
@@ -177,7 +290,7 @@ static void update(struct group *g, int step, float rate) {
 
 /* What one step works in. */
 struct step {
-    float *x, *h, *z, *dh; /* [BATCH, hidden], [BATCH, rank], [BATCH, quads], [BATCH, rank] */
+    float *x, *h, *z, *dh; /* [BATCH, hidden], [BATCH, rank], [BATCH, wide], [BATCH, rank] */
     double *sums;          /* the largest gradient's */
     size_t *chosen;        /* [BATCH] */
     struct group groups[4];
@@ -189,27 +302,28 @@ static void forward(struct fit *f, struct step *s, bool *good) {
     const struct predictor *to = f->to;
     for (size_t i = 0; i < BATCH; i++) {
         s->chosen[i] = random_below(&f->random, f->tokens);
-        memcpy(s->x + i * to->hidden, f->x + s->chosen[i] * to->hidden, to->hidden * sizeof *s->x);
+        memcpy(s->x + i * to->hidden, row_of(f, s->chosen[i], f->tokens),
+               to->hidden * sizeof *s->x);
     }
-    *good = *good && matrix_multiply(f->kernels, s->x, to->p, s->h, BATCH, to->rank, to->hidden);
+    *good =
+        *good && matrix_multiply(f->task->kernels, s->x, to->p, s->h, BATCH, to->rank, to->hidden);
     for (size_t i = 0; i < BATCH * to->rank; i++)
         s->h[i] += to->p_bias[i % to->rank];
-    *good = *good && matrix_multiply(f->kernels, s->h, to->q, s->z, BATCH, to->quads, to->rank);
+    *good =
+        *good && matrix_multiply(f->task->kernels, s->h, to->q, s->z, BATCH, to->wide, to->rank);
 }
 
 /* z becomes the loss's derivative by it. */
 static void differentiate(const struct fit *f, struct step *s) {
-    const size_t m = f->to->quads;
-    for (size_t i = 0; i < BATCH; i++)
+    const size_t m = f->to->wide;
+    for (size_t i = 0; i < BATCH; i++) {
+        const want *wants = f->wants + s->chosen[i] * m;
+        float *z = s->z + i * m;
         for (size_t j = 0; j < m; j++) {
-            const float size = f->sizes[s->chosen[i] * m + j];
-            const bool is_wanted = size > f->threshold;
-            const float weight = fminf(size * size / f->mean_square, most_weight) + least_weight;
-            float *z = &s->z[i * m + j];
-            const float chance = 1 / (1 + expf(-(*z + f->to->q_bias[j])));
-            *z = (chance - (is_wanted ? 1.0f : 0.0f)) * (is_wanted ? weight : absent_weight) /
-                 (float)(BATCH * m);
+            const float chance = 1 / (1 + expf(-(z[j] + f->to->q_bias[j])));
+            z[j] = (chance - (wants[j] ? 1.0f : 0.0f)) * f->weights[wants[j]] / (float)BATCH;
         }
+    }
 }
 
 static void sum_columns(const float *x, size_t rows, size_t n, float *sums) {
@@ -221,7 +335,7 @@ static void sum_columns(const float *x, size_t rows, size_t n, float *sums) {
 
 static bool gradient_of_product(const struct fit *f, const float *x, const float *dy, size_t m,
                                 size_t n, struct step *s, float *gradient) {
-    if (!matrix_gram(f->kernels, x, dy, s->sums, m, n, BATCH))
+    if (!matrix_gram(f->task->kernels, x, dy, s->sums, m, n, BATCH))
         return false;
     for (size_t i = 0; i < m * n; i++)
         gradient[i] = (float)s->sums[i];
@@ -230,11 +344,12 @@ static bool gradient_of_product(const struct fit *f, const float *x, const float
 
 static bool backward(const struct fit *f, struct step *s) {
     const struct predictor *to = f->to;
-    const size_t n = to->hidden, m = to->quads, rank = to->rank;
+    const size_t n = to->hidden, m = to->wide, rank = to->rank;
     sum_columns(s->z, BATCH, m, s->groups[GROUP_Q_BIAS].gradient);
-    const bool good = gradient_of_product(f, s->h, s->z, rank, m, s, s->groups[GROUP_Q].gradient) &&
-                      matrix_multiply_transposed(f->kernels, s->z, to->q, s->dh, BATCH, rank, m) &&
-                      gradient_of_product(f, s->x, s->dh, n, rank, s, s->groups[GROUP_P].gradient);
+    const bool good =
+        gradient_of_product(f, s->h, s->z, rank, m, s, s->groups[GROUP_Q].gradient) &&
+        matrix_multiply_transposed(f->task->kernels, s->z, to->q, s->dh, BATCH, rank, m) &&
+        gradient_of_product(f, s->x, s->dh, n, rank, s, s->groups[GROUP_P].gradient);
     sum_columns(s->dh, BATCH, rank, s->groups[GROUP_P_BIAS].gradient);
     return good;
 }
@@ -249,7 +364,7 @@ static bool open_group(struct group *g, float *values, size_t n) {
 }
 
 static bool open_step(const struct predictor *to, struct step *s) {
-    const size_t n = to->hidden, m = to->quads, rank = to->rank;
+    const size_t n = to->hidden, m = to->wide, rank = to->rank;
     const size_t most = n > m ? n : m;
     *s = (struct step){.x = malloc(BATCH * n * sizeof(float)),
                        .h = malloc(BATCH * rank * sizeof(float)),
@@ -278,8 +393,9 @@ static void close_step(struct step *s) {
     free(s->chosen);
 }
 
-static wisp_status descend(struct fit *f, const struct fit_task *task, wisp_error *error) {
+static wisp_status descend(struct fit *f, wisp_error *error) {
     const float fastest = 3e-3f, slowest = 6e-5f;
+    const struct fit_task *task = f->task;
     struct step s;
     bool good = open_step(f->to, &s), stopped = false;
     for (int step = 1; step <= STEPS && good && !stopped; step++) {
@@ -296,43 +412,52 @@ static wisp_status descend(struct fit *f, const struct fit_task *task, wisp_erro
     close_step(&s);
     if (stopped)
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    return good ? WISP_OK : fail_memory(error, BATCH * f->to->hidden * sizeof(float));
+    return good ? WISP_OK : fail_memory(error, BATCH * task->wide * sizeof(float));
 }
 
 wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
-    const size_t hidden = task->hidden, quads = task->quads, rank = task->rank;
-    struct fit f = {.kernels = task->kernels,
-                    .x = task->x,
-                    .sizes = task->sizes,
-                    .tokens = task->tokens,
+    const size_t hidden = task->hidden, wide = task->wide, rank = task->rank;
+    const size_t most = WANT_BYTES / wide;
+    struct fit f = {.task = task,
+                    .tokens = task->tokens < most ? task->tokens : most,
                     .random = task->seed,
                     .to = to};
     *to = (struct predictor){.hidden = hidden,
-                             .quads = quads,
+                             .wide = wide,
                              .rank = rank,
                              .p = malloc(hidden * rank * sizeof(float)),
                              .p_bias = malloc(rank * sizeof(float)),
-                             .q = malloc(rank * quads * sizeof(float)),
-                             .q_bias = malloc(quads * sizeof(float))};
-    const bool good = to->p && to->p_bias && to->q && to->q_bias &&
-                      measure_sizes(&f, task->wanted) && start_reduced(&f);
-    const wisp_status status = good ? descend(&f, task, error)
-                                    : fail_memory(error, (hidden + quads) * (hidden + quads) * 8);
+                             .q = malloc(rank * wide * sizeof(float)),
+                             .q_bias = malloc(wide * sizeof(float))};
+    f.wants = malloc(f.tokens * wide);
+    wisp_status status = to->p && to->p_bias && to->q && to->q_bias && f.wants
+                             ? start(&f, error)
+                             : fail_memory(error, f.tokens * wide);
+    if (status == WISP_OK)
+        status = descend(&f, error);
+    free(f.wants);
     if (status != WISP_OK)
         predictor_release(to);
     return status;
 }
 
-wisp_status predictor_apply(const struct kernels *kernels, const struct predictor *to,
-                            const float *x, size_t tokens, float *h, float *logits,
-                            wisp_error *error) {
-    bool good = matrix_multiply(kernels, x, to->p, h, tokens, to->rank, to->hidden);
-    for (size_t i = 0; i < tokens * to->rank && good; i++)
-        h[i] += to->p_bias[i % to->rank];
-    good = good && matrix_multiply(kernels, h, to->q, logits, tokens, to->quads, to->rank);
-    for (size_t i = 0; i < tokens * to->quads && good; i++)
-        logits[i] += to->q_bias[i % to->quads];
-    return good ? WISP_OK : fail_memory(error, (to->hidden + to->quads) * to->rank * sizeof *h);
+wisp_status predictor_inner(const struct kernels *kernels, const struct predictor *to,
+                            const float *x, size_t tokens, float *h, wisp_error *error) {
+    if (!matrix_multiply(kernels, x, to->p, h, tokens, to->rank, to->hidden))
+        return fail_memory(error, to->hidden * to->rank * sizeof *h);
+    for (size_t i = 0; i < tokens; i++)
+        kernels->add(h + i * to->rank, to->p_bias, to->rank);
+    return WISP_OK;
+}
+
+wisp_status predictor_logits(const struct kernels *kernels, const struct predictor *to,
+                             size_t first, size_t n, const float *h, size_t tokens, float *logits,
+                             wisp_error *error) {
+    if (!matrix_multiply_columns(kernels, h, to->q + first, to->wide, logits, tokens, n, to->rank))
+        return fail_memory(error, to->rank * n * sizeof *h);
+    for (size_t i = 0; i < tokens; i++)
+        kernels->add(logits + i * n, to->q_bias + first, n);
+    return WISP_OK;
 }
 
 void predictor_release(struct predictor *predictor) {

@@ -6,37 +6,45 @@
 
 #include "sparse/matrix.h"
 
-/* a [n, wide]: what W_up has made of x becomes silu(x W_gate^T) times that. */
-static bool open_gates(const struct layer_sample *s, const float *x, size_t n, float *a) {
-    float *gates = malloc(n * s->wide * sizeof *gates + 1); /* never of 0 bytes */
+/* a [n, neurons]: what W_up has made of x becomes silu(x W_gate^T) times that. */
+static bool open_gates(const struct layer_sample *s, size_t first, size_t neurons, const float *x,
+                       size_t n, float *a) {
+    float *gates = malloc(n * neurons * sizeof *gates + 1); /* never of 0 bytes */
     const bool good =
-        gates && matrix_multiply_transposed(s->kernels, x, s->gate, gates, n, s->wide, s->hidden);
+        gates && matrix_multiply_transposed(s->kernels, x, s->gate + first * s->hidden, gates, n,
+                                            neurons, s->hidden);
     if (good) {
-        s->kernels->silu_mul(gates, a, n * s->wide);
-        memcpy(a, gates, n * s->wide * sizeof *a);
+        s->kernels->silu_mul(gates, a, n * neurons);
+        memcpy(a, gates, n * neurons * sizeof *a);
     }
     free(gates);
     return good;
 }
 
-wisp_status layer_activations(const struct layer_sample *s, const float *x, size_t n, float *a,
-                              wisp_error *error) {
-    if (!matrix_multiply_transposed(s->kernels, x, s->up, a, n, s->wide, s->hidden))
-        return fail_memory(error, s->wide * s->hidden * sizeof(float));
+wisp_status layer_some_activations(const struct layer_sample *s, size_t first, size_t neurons,
+                                   const float *x, size_t n, float *a, wisp_error *error) {
+    if (!matrix_multiply_transposed(s->kernels, x, s->up + first * s->hidden, a, n, neurons,
+                                    s->hidden))
+        return fail_memory(error, neurons * s->hidden * sizeof(float));
     for (size_t i = 0; i < n; i++)
-        s->kernels->add(a + i * s->wide, s->up_bias, s->wide);
+        s->kernels->add(a + i * neurons, s->up_bias + first, neurons);
     switch (s->activation) {
     case ACTIVATION_GELU:
-        s->kernels->gelu(a, n * s->wide);
+        s->kernels->gelu(a, n * neurons);
         break;
     case ACTIVATION_RELU:
-        s->kernels->relu(a, n * s->wide);
+        s->kernels->relu(a, n * neurons);
         break;
     case ACTIVATION_GATED_SILU:
-        if (!open_gates(s, x, n, a))
-            return fail_memory(error, s->wide * (s->hidden + n) * sizeof(float));
+        if (!open_gates(s, first, neurons, x, n, a))
+            return fail_memory(error, neurons * (s->hidden + n) * sizeof(float));
     }
     return WISP_OK;
+}
+
+wisp_status layer_activations(const struct layer_sample *s, const float *x, size_t n, float *a,
+                              wisp_error *error) {
+    return layer_some_activations(s, 0, s->wide, x, n, a, error);
 }
 
 wisp_status layer_outputs(const struct layer_sample *s, const float *a, size_t n, float *y,
@@ -44,4 +52,31 @@ wisp_status layer_outputs(const struct layer_sample *s, const float *a, size_t n
     if (!matrix_multiply_transposed(s->kernels, a, s->down, y, n, s->hidden, s->wide))
         return fail_memory(error, s->hidden * s->wide * sizeof(float));
     return WISP_OK;
+}
+
+/* Row i of w [n, k] becomes the one that was order[i]-th. */
+static bool reorder_rows(float *w, size_t n, size_t k, const int32_t *order) {
+    float *copy = malloc(n * k * sizeof *copy);
+    if (!copy)
+        return false;
+    memcpy(copy, w, n * k * sizeof *copy);
+    for (size_t i = 0; i < n; i++)
+        memcpy(w + i * k, copy + (size_t)order[i] * k, k * sizeof *w);
+    free(copy);
+    return true;
+}
+
+static bool reorder_columns(float *w, size_t rows, size_t n, const int32_t *order) {
+    for (size_t i = 0; i < rows; i++)
+        if (!reorder_rows(w + i * n, n, 1, order))
+            return false;
+    return true;
+}
+
+wisp_status layer_reorder(struct layer_sample *s, const int32_t *order, wisp_error *error) {
+    const bool good = reorder_rows(s->up, s->wide, s->hidden, order) &&
+                      reorder_rows(s->up_bias, s->wide, 1, order) &&
+                      (!s->gate || reorder_rows(s->gate, s->wide, s->hidden, order)) &&
+                      reorder_columns(s->down, s->hidden, s->wide, order);
+    return good ? WISP_OK : fail_memory(error, s->wide * s->hidden * sizeof(float));
 }

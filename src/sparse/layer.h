@@ -27,8 +27,16 @@ struct layer_sample {
 wisp_status layer_activations(const struct layer_sample *sample, const float *x, size_t n, float *a,
                               wisp_error *error);
 
+/* The same of the neurons from `first` on: a [n, neurons]. */
+wisp_status layer_some_activations(const struct layer_sample *sample, size_t first, size_t neurons,
+                                   const float *x, size_t n, float *a, wisp_error *error);
+
 /* y [n, hidden] = a W_down^T, without the bias. */
 wisp_status layer_outputs(const struct layer_sample *sample, const float *a, size_t n, float *y,
                           wisp_error *error);
+
+/* Renumbers the neurons: number i is what was order[i]. After an error the weights are of no use.
+ */
+wisp_status layer_reorder(struct layer_sample *sample, const int32_t *order, wisp_error *error);
 
 #endif

@@ -25,7 +25,12 @@ static bool multiply(const struct kernels *kernels, const float *x, const float 
 
 bool matrix_multiply(const struct kernels *kernels, const float *x, const float *w, float *y,
                      size_t m, size_t n, size_t k) {
-    return multiply(kernels, x, w, n, pack_f32_transposed, y, m, n, k);
+    return matrix_multiply_columns(kernels, x, w, n, y, m, n, k);
+}
+
+bool matrix_multiply_columns(const struct kernels *kernels, const float *x, const float *w,
+                             size_t ld, float *y, size_t m, size_t n, size_t k) {
+    return multiply(kernels, x, w, ld, pack_f32_transposed, y, m, n, k);
 }
 
 bool matrix_multiply_transposed(const struct kernels *kernels, const float *x, const float *w,
@@ -58,27 +63,40 @@ bool matrix_gram(const struct kernels *kernels, const float *x, const float *w, 
     return good;
 }
 
-void matrix_solve(double *a, double *b, size_t n, size_t m) {
-    for (size_t i = 0; i < n; i++) {
+void matrix_factor(double *a, size_t n) {
+    for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) {
             double sum = a[i * n + j];
             for (size_t c = 0; c < j; c++)
                 sum -= a[i * n + c] * a[j * n + c];
             a[i * n + j] = i == j ? sqrt(sum > 0 ? sum : 1e-300) : sum / a[j * n + j];
         }
+}
+
+void matrix_solve_lower(const double *l, double *b, size_t n, size_t m) {
+    for (size_t i = 0; i < n; i++) {
         for (size_t c = 0; c < i; c++)
             for (size_t r = 0; r < m; r++)
-                b[i * m + r] -= a[i * n + c] * b[c * m + r];
+                b[i * m + r] -= l[i * n + c] * b[c * m + r];
         for (size_t r = 0; r < m; r++)
-            b[i * m + r] /= a[i * n + i];
+            b[i * m + r] /= l[i * n + i];
     }
+}
+
+void matrix_solve_upper(const double *l, double *b, size_t n, size_t m) {
     for (size_t i = n; i-- > 0;) {
         for (size_t c = i + 1; c < n; c++)
             for (size_t r = 0; r < m; r++)
-                b[i * m + r] -= a[c * n + i] * b[c * m + r];
+                b[i * m + r] -= l[c * n + i] * b[c * m + r];
         for (size_t r = 0; r < m; r++)
-            b[i * m + r] /= a[i * n + i];
+            b[i * m + r] /= l[i * n + i];
     }
+}
+
+void matrix_solve(double *a, double *b, size_t n, size_t m) {
+    matrix_factor(a, n);
+    matrix_solve_lower(a, b, n, m);
+    matrix_solve_upper(a, b, n, m);
 }
 
 /* Makes the columns of v [n, r] orthonormal, the first ones first. */

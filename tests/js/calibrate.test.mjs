@@ -32,13 +32,15 @@ describe('calibrate', () => {
   });
 
   test('reports on every layer, and on held-out texts', () => {
-    assert.match(table, /^layer +computed +needed +recall +precision +output error\n/);
+    assert.match(table, /^layer +computed +needed +recall +precision +output error +hot neurons\n/);
     const report = JSON.parse(readFileSync(`${base}.json`, 'utf8'));
     assert.equal(report.layers.length, 6);
     assert.equal(report.held_out_texts, lines.length / 8);
     for (const layer of report.layers) {
       assert.ok(layer.computed > 0 && layer.computed < 1);
       assert.ok(layer.recall > layer.computed, 'better than chance');
+      assert.equal(layer.neurons, 1536);
+      assert.ok(layer.hot > 100 && layer.hot < 1536);
     }
     assert.ok(report.mean_cosine > 0.9 && report.mean_cosine < report.dense_mean_cosine);
     assert.match(readFileSync(`${base}.svg`, 'utf8'), /^<svg[^]*layer 5[^]*<\/svg>\n$/);
