@@ -115,4 +115,8 @@ void tiny_each_tensor(const struct tiny_shape *shape,
 /* n deterministic values of the tensor `name`. */
 void tiny_values(const char *name, float *values, size_t n);
 
+/* One more tensor, of these values; to be settled after the last. */
+void tiny_add_tensor(struct gguf *file, const char *name, uint64_t dim0, uint64_t dim1,
+                     uint32_t type);
+
 #endif

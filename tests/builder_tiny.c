@@ -131,12 +131,11 @@ static bool is_matrix(const char *name, uint64_t rows) {
            strcmp(name, "token_types.weight") != 0;
 }
 
-static void make_tensor(void *context, const char *name, uint64_t dim0, uint64_t dim1) {
-    const struct making *m = context;
-    const uint32_t type = is_matrix(name, dim1) ? m->shape->type : (uint32_t)BLOCK_F32;
-    if (m->file->n_tensors == GGUF_MAX_TENSORS)
+void tiny_add_tensor(struct gguf *file, const char *name, uint64_t dim0, uint64_t dim1,
+                     uint32_t type) {
+    if (file->n_tensors == GGUF_MAX_TENSORS)
         abort();
-    struct gguf_tensor *tensor = &m->file->tensors[m->file->n_tensors++];
+    struct gguf_tensor *tensor = &file->tensors[file->n_tensors++];
     tensor->n_dims = dim1 > 1 ? 2 : 1;
     tensor->dims[0] = dim0;
     tensor->dims[1] = dim1;
@@ -144,6 +143,12 @@ static void make_tensor(void *context, const char *name, uint64_t dim0, uint64_t
     bytes_put(&tensor->name, name, strlen(name));
     tensor->name_length = strlen(name);
     put_values(tensor, block_format_by_id(type), name, (size_t)(dim0 * dim1));
+}
+
+static void make_tensor(void *context, const char *name, uint64_t dim0, uint64_t dim1) {
+    const struct making *m = context;
+    tiny_add_tensor(m->file, name, dim0, dim1,
+                    is_matrix(name, dim1) ? m->shape->type : (uint32_t)BLOCK_F32);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ struct layer {
     float *centers; /* or NULL */
     float *down;    /* [size, neurons] */
     float *factors; /* [neurons] */
+    int32_t *order; /* [neurons]: whose columns are packed, or NULL */
     size_t n;       /* neurons in the list */
     uint16_t *list;
 };
@@ -46,6 +47,17 @@ static size_t fill_list(uint16_t *list, size_t neurons) {
         if (rng_below(&kernel_rng, 100) < percent)
             list[n++] = (uint16_t)i;
     return n;
+}
+
+/* Shuffled. */
+static int32_t *new_order(size_t neurons) {
+    int32_t *order = allocate(neurons * sizeof *order);
+    for (size_t i = 0; i < neurons; i++) {
+        const size_t j = rng_below(&kernel_rng, i + 1);
+        order[i] = order[j];
+        order[j] = (int32_t)i;
+    }
+    return order;
 }
 
 static struct projection new_projection(const struct layer *l) {
@@ -81,6 +93,7 @@ static struct layer new_layer(enum fill fill) {
     l.factors = new_floats(l.neurons, FILL_UNIFORM);
     for (size_t i = 0; i < l.neurons; i++)
         l.factors[i] *= 127;
+    l.order = rng_coin(&kernel_rng) ? new_order(l.neurons) : NULL;
     l.list = allocate(l.neurons * sizeof *l.list);
     l.n = fill_list(l.list, l.neurons);
     return l;
@@ -101,6 +114,7 @@ static void free_layer(struct layer *l) {
     free(l->centers);
     free(l->down);
     free(l->factors);
+    free(l->order);
     free(l->list);
 }
 
@@ -310,9 +324,10 @@ static void check_compact(const struct where *w, enum fill fill) {
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
-/* Weight c of neuron i as it is packed. */
+/* Weight c of column i as it is packed. */
 static int32_t column_weight(const struct layer *l, size_t c, size_t i) {
-    return (int32_t)lrintf(l->down[c * l->neurons + i] * l->factors[i]);
+    const size_t neuron = l->order ? (size_t)l->order[i] : i;
+    return (int32_t)lrintf(l->down[c * l->neurons + neuron] * l->factors[neuron]);
 }
 
 /* A few rows of W_down at a time. */
@@ -320,11 +335,13 @@ static const uint8_t *packed_columns(const struct where *w, const struct layer *
     const size_t bytes = l->neurons * sparse_row_bytes(l->size);
     uint8_t *packed = memset(place_anywhere(SLOT_W, bytes), 0, bytes);
     const float *factors = copied(SLOT_BIAS, l->factors, l->neurons * sizeof *factors);
+    const int32_t *order =
+        l->order ? copied(SLOT_ZERO, l->order, l->neurons * sizeof *order) : NULL;
     for (size_t first = 0, n; first < l->size; first += n) {
         n = rng_range(&kernel_rng, 1, l->size - first);
         const size_t values = n * l->neurons;
         const float *rows = copied(SLOT_X, l->down + first * l->neurons, values * sizeof *rows);
-        pack_neuron_columns(w->set->sparse, rows, factors, l->neurons, first, n, l->size,
+        pack_neuron_columns(w->set->sparse, rows, factors, order, l->neurons, first, n, l->size,
                             place_anywhere(SLOT_Q, values), packed);
         expect_intact(w);
     }
