@@ -19,7 +19,7 @@
 
 enum {
     SPARSE_CHUNK = 64,    /* bytes that rows and columns are padded to a multiple of, with zeros */
-    SPARSE_TOKENS = 64,   /* at most in one call of `up` */
+    SPARSE_TOKENS = 63,   /* of a tile: bits of a word, of which one is left for nobody */
     DOWN_NEURONS = 4,     /* that `down` takes at a time */
     SPARSE_SLACK = 16,    /* entries past the end of a list that `compact` may write */
     NEURONS_MAX = 1 << 16 /* that a list can number */
@@ -43,6 +43,17 @@ struct quantised_row {
     float scale, zero;
 };
 
+/* Up to SPARSE_TOKENS tokens, and what `up` has computed of them so far. Tokens are multiplied a
+ * few at a time: one more stands for those that are missing, and what it is given is not kept. */
+struct neuron_tile {
+    const uint8_t *q; /* [SPARSE_TOKENS + 1, sparse_row_bytes(k)], as `quantise` makes them */
+    size_t k;
+    size_t length;             /* of a token's part of the sums and lists: more than neurons */
+    int32_t *sums, *gate_sums; /* [SPARSE_TOKENS + 1, length] */
+    uint16_t *lists;           /* [SPARSE_TOKENS + 1, length] */
+    size_t n[SPARSE_TOKENS + 1];
+};
+
 /* The sums of a token with the rows of a list of neurons, in the list's order. */
 struct neuron_sums {
     const int32_t *up, *gate;             /* gate may be NULL where the activation is not gated */
@@ -60,10 +71,12 @@ struct sparse_kernels {
     /* Bit i of mask [(n + 63) / 64] = logits[i] > thresholds[i], for i < n; the others 0. */
     void (*choose)(const float *logits, const float *thresholds, size_t n, uint64_t *mask);
 
-    /* sums[i] = the sum over c < k of q[tokens[i], c] times w[c], for i < n, n at most
-     * SPARSE_TOKENS. q [tokens, sparse_row_bytes(k)]; w as pack_neuron_row lays it out. */
-    void (*up)(const uint8_t *q, const int8_t *w, const uint8_t *tokens, size_t n, size_t k,
-               int32_t *sums);
+    /* For each token whose bit of `wanted` is set, one more neuron: the sum over c < k of q[token,
+     * c] times row[c] to the end of the token's sums, of gate_row (NULL where there is no gate)
+     * to the end of its gate_sums, and the neuron's number to the end of its list. Rows as
+     * pack_neuron_row lays them out. */
+    void (*up)(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row, size_t neuron,
+               uint64_t wanted);
 
     /* values[i] = (activation(y) - center) * column, of neuron list[i] (list NULL: i), where y =
      * bias + (row.scale * scale) * (sum - row.zero * the row's sum), and where the activation is

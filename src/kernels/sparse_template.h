@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sparse kernels (sparse.h), written once over the vector operations of an instruction set.
  * The including file has included rows_template.h and defined how much is held in registers:
- * DOWN_VECTORS vectors of sums in `down`, a multiple of 4, and the sums of UP_TOKENS tokens in
- * `up`, 4 or 8. */
+ * DOWN_VECTORS vectors of sums in `down`, a multiple of 4. */
 #include "kernels/sparse.h"
 
 /* ---- a token's row -------------------------------------------------------------------------- */
@@ -69,47 +68,69 @@ static void sparse_choose(const float *logits, const float *thresholds, size_t n
         mask[i / 64] |= (uint64_t)(logits[i] > thresholds[i]) << i % 64;
 }
 
-/* `count` tokens at a time, so that weights are loaded, and where need be unpacked, once for all.
- */
-ALWAYS_INLINE void up_some(const uint8_t *q, const int8_t *w, const uint8_t *tokens,
-                           size_t row_bytes, int32_t *sums, const int count) {
+enum { UP_TOKENS = 4 };
+
+/* The sums of UP_TOKENS tokens with one row, loaded once for all. */
+ALWAYS_INLINE void row_sums(const uint8_t *const *q, const int8_t *row, size_t row_bytes,
+                            int32_t *sums) {
     vi sum[UP_TOKENS];
-    const uint8_t *row[UP_TOKENS];
-    int32_t last[UP_TOKENS];
     UNROLL
     for (int i = 0; i < UP_TOKENS; i++)
         sum[i] = vi_set1(0);
-    UNROLL
-    for (int i = 0; i < count; i++)
-        row[i] = q + tokens[i] * row_bytes;
-    for (size_t c = 0; c < row_bytes; c += 4 * VF_LANES) {
-        const vi_weights weights = vi_load_weights((const unsigned char *)w + c);
+    for (size_t c = 0; c < row_bytes; c += SPARSE_CHUNK) {
         UNROLL
-        for (int i = 0; i < count; i++)
-            sum[i] = vi_dot(sum[i], vi_load_all_activations(row[i] + c), weights);
+        for (size_t v = 0; v < SPARSE_CHUNK; v += 4 * VF_LANES) {
+            const vi_weights weights = vi_load_weights((const unsigned char *)row + c + v);
+            UNROLL
+            for (int i = 0; i < UP_TOKENS; i++)
+                sum[i] = vi_dot(sum[i], vi_load_all_activations(q[i] + c + v), weights);
+        }
     }
-    int32_t *to = count % 4 == 0 ? sums : last;
-    UNROLL
-    for (int i = 0; i < count; i += 4)
-        vi_store_sums(to + i, sum + i);
-    if (to == last)
-        memcpy(sums, last, (size_t)count * sizeof *sums);
+    vi_store_sums(sums, sum);
 }
 
-static void sparse_up(const uint8_t *q, const int8_t *w, const uint8_t *tokens, size_t n, size_t k,
-                      int32_t *sums) {
-    const size_t row_bytes = sparse_row_bytes(k);
-    size_t i = 0;
-    for (; i + UP_TOKENS <= n; i += UP_TOKENS)
-        up_some(q, w, tokens + i, row_bytes, sums + i, UP_TOKENS);
-    for (; i + 4 <= n && UP_TOKENS > 4; i += 4)
-        up_some(q, w, tokens + i, row_bytes, sums + i, 4);
-    if (n - i == 3)
-        up_some(q, w, tokens + i, row_bytes, sums + i, 3);
-    else if (n - i == 2)
-        up_some(q, w, tokens + i, row_bytes, sums + i, 2);
-    else if (n - i == 1)
-        up_some(q, w, tokens + i, row_bytes, sums + i, 1);
+/* The first of the tokens, which is taken away; SPARSE_TOKENS where none is left. */
+ALWAYS_INLINE size_t next_token(uint64_t *wanted) {
+    const size_t token = (size_t)__builtin_ctzll(*wanted | UINT64_C(1) << SPARSE_TOKENS);
+    *wanted &= *wanted - 1;
+    return token;
+}
+
+ALWAYS_INLINE void up_tokens(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
+                             size_t neuron, uint64_t wanted) {
+    const size_t row_bytes = sparse_row_bytes(tile->k);
+    tile->n[SPARSE_TOKENS] = 0;
+    for (size_t c = 0; c < row_bytes; c += CACHE_LINE)
+        __builtin_prefetch(row + row_bytes + c); /* the next neuron's, most likely */
+    while (wanted) {
+        size_t token[UP_TOKENS];
+        const uint8_t *q[UP_TOKENS];
+        int32_t sums[UP_TOKENS], gate_sums[UP_TOKENS];
+        UNROLL
+        for (int i = 0; i < UP_TOKENS; i++) {
+            token[i] = next_token(&wanted);
+            q[i] = tile->q + token[i] * row_bytes;
+        }
+        row_sums(q, row, row_bytes, sums);
+        if (gate_row)
+            row_sums(q, gate_row, row_bytes, gate_sums);
+        UNROLL
+        for (int i = 0; i < UP_TOKENS; i++) {
+            const size_t at = token[i] * tile->length + tile->n[token[i]]++;
+            tile->sums[at] = sums[i];
+            if (gate_row)
+                tile->gate_sums[at] = gate_sums[i];
+            tile->lists[at] = (uint16_t)neuron;
+        }
+    }
+}
+
+static void sparse_up(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
+                      size_t neuron, uint64_t wanted) {
+    if (gate_row)
+        up_tokens(tile, row, gate_row, neuron, wanted);
+    else
+        up_tokens(tile, row, NULL, neuron, wanted);
 }
 
 /* ---- from sums to contributions ------------------------------------------------------------- */

@@ -5,13 +5,13 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "sparse/bits.h"
 #include "sparse/ffn_recall.h"
+#include "sparse/transpose_bits.h"
 
 enum {
     /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both
      * fit the second-level cache, and so each is read from beyond it once for so many tokens. */
-    TOKENS_AT_A_TIME = 256,
+    TOKENS_AT_A_TIME = 4 * SPARSE_TOKENS,
     /* Tokens for which a neuron's row is read once; what they are as bytes fits the first-level
      * cache, and which of them want the neuron one word. */
     TILE = SPARSE_TOKENS,
@@ -28,28 +28,32 @@ struct active {
 
 /* What tokens are worked on in. */
 struct scratch {
-    size_t list_length;              /* of each list below */
-    void *linear;                    /* for the dense products of a tile */
-    int32_t *sums;                   /* [TILE, wide], or as floats [TILE, all.n] */
-    int32_t *gate_sums;              /* [TILE, wide], which follow the others */
-    float *values;                   /* [wide] */
-    uint16_t *lists;                 /* [TOKENS_AT_A_TIME, list_length]: active neurons */
-    int8_t *bytes;                   /* [TOKENS_AT_A_TIME, list_length]: their values */
-    struct active *active;           /* [TOKENS_AT_A_TIME] */
-    int32_t *down_sums;              /* [hidden], padded to a whole chunk */
-    struct quantised_row rows[TILE]; /* x */
+    void *linear;          /* for the dense products of a tile */
+    float *all;            /* [TILE, all.n]: the dense first half */
+    float *values;         /* [wide] */
+    size_t length;         /* of a token's part of the next two */
+    uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: active neurons */
+    int8_t *bytes;         /* [TOKENS_AT_A_TIME, length]: their values */
+    struct active *active; /* [TOKENS_AT_A_TIME] */
+    int32_t *down_sums;    /* [hidden], padded to a whole chunk */
     /* Where a predictor chooses: */
-    uint8_t *q;           /* [TILE, sparse_row_bytes(hidden)]: the rows' bytes */
-    float *inner;         /* [TILE, rank]: P x + p */
-    float *logits;        /* [PREDICTED, wide] */
-    float *compensation;  /* [TILE, hidden] */
-    uint64_t *masks;      /* [TILE, words]: of each token's neurons */
-    uint16_t *tile_lists; /* [TILE, list_length]: the neurons chosen for each token */
-    size_t n[TILE];       /* in them */
+    struct neuron_tile tile;
+    struct quantised_row rows[TILE]; /* x, with their bytes in the tile */
+    float *inner;                    /* [TILE, rank]: P x + p */
+    float *logits;                   /* [PREDICTED, wide] */
+    float *compensation;             /* [TILE, hidden] */
+    uint64_t *masks;                 /* [TILE, words]: of each token's neurons */
 };
 
 static size_t words_of(size_t neurons) {
     return (neurons + 63) / 64;
+}
+
+/* An odd number of cache lines, so that the ends of all tokens' parts, to which each neuron adds,
+ * do not compete for the same few sets of the first-level cache. */
+static size_t part_length(size_t wide) {
+    enum { LINE = 64 / sizeof(int32_t) };
+    return LINE * (round_up(wide + SPARSE_SLACK, LINE) / LINE | 1);
 }
 
 static bool is_gated(const struct sparse_ffn *ffn) {
@@ -59,21 +63,21 @@ static bool is_gated(const struct sparse_ffn *ffn) {
 /* Where each part of the scratch starts, or with NULL as its start, how large it is. */
 static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool gated,
                       struct scratch *s) {
-    const size_t length = wide + SPARSE_SLACK, tile = rank ? TILE : 0;
-    const size_t sums = TILE * wide * sizeof(int32_t);
+    const size_t length = part_length(wide), tokens = rank ? TILE + 1 : 0, parts = gated ? 2 : 1;
     const size_t sizes[] = {linear_scratch_bytes(TILE, larger(hidden, rank)),
-                            gated ? 2 * sums : sums,
+                            TILE * wide * parts * sizeof(float),
                             wide * sizeof(float),
                             TOKENS_AT_A_TIME * length * sizeof(uint16_t),
                             TOKENS_AT_A_TIME * length,
                             TOKENS_AT_A_TIME * sizeof(struct active),
                             sparse_row_bytes(hidden) * sizeof(int32_t),
-                            tile * sparse_row_bytes(hidden),
-                            tile * rank * sizeof(float),
+                            tokens * sparse_row_bytes(hidden),
+                            tokens * length * parts * sizeof(int32_t),
+                            tokens * length * sizeof(uint16_t),
+                            tokens * rank * sizeof(float),
                             (rank ? PREDICTED : 0) * wide * sizeof(float),
-                            tile * hidden * sizeof(float),
-                            tile * words_of(wide) * sizeof(uint64_t),
-                            tile * length * sizeof(uint16_t)};
+                            tokens * hidden * sizeof(float),
+                            tokens * words_of(wide) * sizeof(uint64_t)};
     unsigned char *places[sizeof sizes / sizeof *sizes], *at = start;
     size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -82,23 +86,26 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
     }
     if (!start)
         return total;
-    s->list_length = length;
     s->linear = places[0];
-    s->sums = (int32_t *)(void *)places[1];
-    s->gate_sums = s->sums + TILE * wide;
+    s->all = (float *)(void *)places[1];
     s->values = (float *)(void *)places[2];
+    s->length = length;
     s->lists = (uint16_t *)(void *)places[3];
     s->bytes = (int8_t *)places[4];
     s->active = (struct active *)(void *)places[5];
     s->down_sums = (int32_t *)(void *)places[6];
-    s->q = places[7];
-    s->inner = (float *)(void *)places[8];
-    s->logits = (float *)(void *)places[9];
-    s->compensation = (float *)(void *)places[10];
-    s->masks = (uint64_t *)(void *)places[11];
-    s->tile_lists = (uint16_t *)(void *)places[12];
-    for (size_t t = 0; t < tile; t++)
-        s->rows[t].q = s->q + t * sparse_row_bytes(hidden);
+    s->tile = (struct neuron_tile){.q = places[7],
+                                   .k = hidden,
+                                   .length = length,
+                                   .sums = (int32_t *)(void *)places[8],
+                                   .lists = (uint16_t *)(void *)places[9]};
+    s->tile.gate_sums = s->tile.sums + tokens * length;
+    s->inner = (float *)(void *)places[10];
+    s->logits = (float *)(void *)places[11];
+    s->compensation = (float *)(void *)places[12];
+    s->masks = (uint64_t *)(void *)places[13];
+    for (size_t t = 0; rank && t < TILE; t++)
+        s->rows[t].q = places[7] + t * sparse_row_bytes(hidden);
     return total;
 }
 
@@ -123,34 +130,19 @@ static void predict(const struct sparse_ffn *ffn, const float *thresholds, const
     }
 }
 
-/* The sums of some tokens of the tile with a neuron's row of W_up or W_gate, each to the end of its
- * token's. */
-static void apply_row(const struct sparse_ffn *ffn, const int8_t *rows, size_t neuron,
-                      const uint8_t *tokens, size_t n, const struct scratch *s, int32_t *sums) {
-    int32_t some[SPARSE_TOKENS];
-    ffn->kernels->sparse->up(s->q, rows + neuron * sparse_row_bytes(ffn->hidden), tokens, n,
-                             ffn->hidden, some);
-    for (size_t i = 0; i < n; i++)
-        sums[tokens[i] * ffn->wide + s->n[tokens[i]]] = some[i];
-}
-
 /* One neuron for those of the tile's tokens that the bits of `wanted` say. */
 static void apply_neuron(const struct sparse_ffn *ffn, size_t neuron, uint64_t wanted,
                          struct scratch *s) {
-    uint8_t tokens[SPARSE_TOKENS] = {0};
-    const size_t n = list_bits(wanted, tokens);
-    apply_row(ffn, ffn->up, neuron, tokens, n, s, s->sums);
-    if (is_gated(ffn))
-        apply_row(ffn, ffn->gate, neuron, tokens, n, s, s->gate_sums);
-    for (size_t i = 0; i < n; i++)
-        s->tile_lists[tokens[i] * s->list_length + s->n[tokens[i]]++] = (uint16_t)neuron;
+    const size_t at = neuron * sparse_row_bytes(ffn->hidden);
+    ffn->kernels->sparse->up(&s->tile, ffn->up + at, ffn->gate ? ffn->gate + at : NULL, neuron,
+                             wanted);
 }
 
 /* From masks of neurons for each of n tokens to sums with the rows of these neurons, which are
  * loaded once for all tokens that want them. */
 static void apply_chosen(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
     const size_t words = words_of(ffn->wide);
-    memset(s->n, 0, sizeof s->n);
+    memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t w = 0; w < words; w++) {
         uint64_t wanted[64] = {0}; /* by tokens, then by neurons */
         for (size_t t = 0; t < n; t++)
@@ -166,8 +158,8 @@ static void apply_chosen(const struct sparse_ffn *ffn, size_t n, struct scratch 
  * largest magnitude. */
 static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                       struct scratch *s) {
-    const struct neuron_sums sums = {.up = s->sums + token * ffn->wide,
-                                     .gate = s->gate_sums + token * ffn->wide,
+    const struct neuron_sums sums = {.up = s->tile.sums + token * s->length,
+                                     .gate = s->tile.gate_sums + token * s->length,
                                      .neurons = ffn->neurons,
                                      .gates = ffn->gates};
     return ffn->kernels->sparse->activate(ffn->activation, sums, ffn->center, list, n,
@@ -178,8 +170,8 @@ static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
     const size_t wide = ffn->wide;
-    const uint64_t all = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-    memset(s->n, 0, sizeof s->n);
+    const uint64_t all = (UINT64_C(1) << n) - 1;
+    memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t i = 0; i < wide; i++)
         apply_neuron(ffn, i, all, s);
     for (size_t t = 0; t < n; t++) {
@@ -192,7 +184,7 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
 static void compensate(const struct sparse_ffn *ffn, size_t n, const struct scratch *s, float *y) {
     linear_apply(&ffn->compensation, s->inner, n, s->compensation, s->linear);
     for (size_t t = 0; t < n; t++) {
-        const float scale = sparse_ffn_scale(s->n[t], ffn->wide);
+        const float scale = sparse_ffn_scale(s->tile.n[t], ffn->wide);
         const float *lost = s->compensation + t * ffn->hidden;
         for (size_t c = 0; c < ffn->hidden; c++)
             y[t * ffn->hidden + c] = ffn->columns.base[c] + scale * lost[c];
@@ -204,7 +196,7 @@ static void compensate(const struct sparse_ffn *ffn, size_t n, const struct scra
 static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                         float largest, struct scratch *s, struct sparse_counts *counts) {
     struct active *active = &s->active[token];
-    const size_t at = token * s->list_length;
+    const size_t at = token * s->length;
     active->n = ffn->kernels->sparse->compact(s->values, largest, list, n, s->lists + at,
                                               s->bytes + at, &active->total);
     active->scale = largest / 127;
@@ -226,9 +218,9 @@ static void apply_up_chosen(const struct sparse_ffn *ffn, const float *threshold
     if (ffn->compensation.n)
         compensate(ffn, n, s, y);
     for (size_t t = 0; t < n; t++) {
-        const uint16_t *list = s->tile_lists + t * s->list_length;
-        const float largest = activate(ffn, t, list, s->n[t], s);
-        keep_active(ffn, at + t, list, s->n[t], largest, s, counts);
+        const uint16_t *list = s->tile.lists + t * s->length;
+        const float largest = activate(ffn, t, list, s->tile.n[t], s);
+        keep_active(ffn, at + t, list, s->tile.n[t], largest, s, counts);
     }
 }
 
@@ -238,10 +230,9 @@ static void apply_up_chosen(const struct sparse_ffn *ffn, const float *threshold
 static void apply_up_all(const struct sparse_ffn *ffn, const float *x, size_t at, size_t n,
                          struct scratch *s, struct sparse_counts *counts) {
     const size_t wide = ffn->wide;
-    float *sums = (float *)(void *)s->sums; /* [n, all.n], of which gates are the second half */
-    linear_apply(&ffn->all, x, n, sums, s->linear);
+    linear_apply(&ffn->all, x, n, s->all, s->linear);
     for (size_t t = 0; t < n; t++) {
-        const float *up = sums + t * ffn->all.n;
+        const float *up = s->all + t * ffn->all.n; /* gates are its second half */
         const float largest = ffn->kernels->sparse->contribute(ffn->activation, up, up + wide,
                                                                ffn->columns.scale, wide, s->values);
         if (counts->recall)
@@ -257,7 +248,7 @@ static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct 
                        const float *base, float *y) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const struct active *active = &s->active[token];
-    const size_t at = token * s->list_length;
+    const size_t at = token * s->length;
     kernels->down(s->bytes + at, ffn->columns.w, s->lists + at, round_up(active->n, DOWN_NEURONS),
                   ffn->hidden, s->down_sums);
     kernels->add_base(s->down_sums, kernels->signed_columns ? 0 : 128 * active->total,

@@ -1,18 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Sets of up to 64 numbers, as the bits of a word. */
-#ifndef WISP_SPARSE_BITS_H
-#define WISP_SPARSE_BITS_H
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_SPARSE_TRANSPOSE_BITS_H
+#define WISP_SPARSE_TRANSPOSE_BITS_H
 
-#include <stddef.h>
 #include <stdint.h>
-
-/* The numbers of the bits that are set, rising; returns how many. */
-static inline size_t list_bits(uint64_t bits, uint8_t *list) {
-    size_t n = 0;
-    for (; bits; bits &= bits - 1)
-        list[n++] = (uint8_t)__builtin_ctzll(bits);
-    return n;
-}
 
 /* Bit j of word i becomes bit i of word j: squares of 32 bits a side, then of 16 and so on, have
  * their upper right and lower left quarters exchanged. */
