@@ -8,19 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "allocations.h"
 #include "folder.h"
 #include "opening.h"
+#include "sparse_models.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
 
 /* So many texts that three threads all have some. */
-enum { TEXTS = 40, SIZE = 8, MAX_IDS = 16 };
+enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 
 /* What operations work with; made once. */
 static struct {
     struct bytes file;
     char file_path[128], folder_path[128], nomic_path[128], output_path[128];
+    char predicting_paths[2][128];
     wisp_model *model;
     wisp_session *session; /* of one test, which works on in it after a failure */
 } world;
@@ -29,8 +32,8 @@ static const wisp_text *texts(void) {
     static const char *const some[] = {"the man is eating food", "",
                                        "a b c a b c a b c a b c a b c a b c, and so on.",
                                        "some one plays the guitar [MASK]", "\xC3\xA9t\xC3\xA9"};
-    static wisp_text list[TEXTS];
-    for (size_t i = 0; i < TEXTS; i++)
+    static wisp_text list[BATCH];
+    for (size_t i = 0; i < BATCH; i++)
         list[i] = wisp_text_of(some[i % (sizeof some / sizeof *some)]);
     return list;
 }
@@ -89,6 +92,16 @@ static wisp_status open_gated(wisp_error *error) {
     return open_path_and_close(world.nomic_path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, error);
 }
 
+static wisp_status open_predicting(wisp_error *error) {
+    return open_path_and_close(world.predicting_paths[0], WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK,
+                               error);
+}
+
+static wisp_status open_gated_predicting(wisp_error *error) {
+    return open_path_and_close(world.predicting_paths[1], WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK,
+                               error);
+}
+
 static wisp_status open_sessions(uint32_t threads, wisp_error *error) {
     const wisp_session_options options = {.threads = threads};
     wisp_session *session = NULL;
@@ -114,10 +127,10 @@ static wisp_status tokenize(wisp_error *error) {
 
 /* Rows must be those of a session that never wanted for memory. */
 static wisp_status embed(wisp_error *error) {
-    static float expected[TEXTS * SIZE];
+    static float expected[BATCH * SIZE];
     static bool known;
-    float rows[TEXTS * SIZE];
-    const wisp_status status = wisp_embed(world.session, texts(), TEXTS, NULL, rows, error);
+    float rows[BATCH * SIZE];
+    const wisp_status status = wisp_embed(world.session, texts(), BATCH, NULL, rows, error);
     if (status != WISP_OK)
         return status;
     if (known)
@@ -166,6 +179,8 @@ static const struct operation operations[] = {
     {"open a folder, from there on", open_folder, 0, true},
     {"open a folder of nomic-bert", open_nomic, 0, false},
     {"open sparse layers that are gated", open_gated, 0, false},
+    {"open sparse layers with a predictor", open_predicting, 0, false},
+    {"open gated ones with a predictor", open_gated_predicting, 0, false},
     {"open a session", open_session, 0, false},
     {"open a session of three threads", open_session_of_three, 0, false},
     {"open a session of three threads, from there on", open_session_of_three, 0, true},
@@ -249,6 +264,21 @@ static void no_error_wanted(void **state) {
 
 /* ---- the world ------------------------------------------------------------------------------ */
 
+/* Of all that sparse layers may have: centers or gates, shared or not. */
+static void make_predicting_models(void) {
+    for (int gated = 0; gated < 2; gated++) {
+        const char *activation = gated ? "silu" : "gelu";
+        const struct predicting p = {.shape = tiny_shape_of(activation),
+                                     .activation = activation,
+                                     .rank = 32,
+                                     .type = gated ? BLOCK_Q8_0 : BLOCK_F32,
+                                     .compensated = true,
+                                     .shared = gated != 0};
+        snprintf(world.predicting_paths[gated], sizeof world.predicting_paths[gated], "%s",
+                 predicting_model(gated ? "gated.gguf" : "sparse.gguf", &p));
+    }
+}
+
 static int make_world(void **state) {
     struct gguf file;
     struct folder folder;
@@ -268,6 +298,7 @@ static int make_world(void **state) {
     folder_write(&folder, world.nomic_path);
     folder_release(&folder);
     make_folder(temporary_path("out"));
+    make_predicting_models();
     return wisp_model_open(world.file_path, NULL, &world.model, NULL) == WISP_OK ? 0 : -1;
 }
 

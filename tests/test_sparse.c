@@ -220,9 +220,12 @@ static void bits_do_not_depend_on_the_batch(void **state) {
     const char *kernels;
     make_texts(&texts);
     for (size_t a = 0; a < ACTIVATIONS; a++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
-        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        const struct predicting predicting = {.shape = tiny_shape_of(activations[a]),
+                                              .activation = activations[a],
+                                              .rank = 32,
+                                              .type = BLOCK_Q8_0,
+                                              .compensated = true};
+        const char *path = predicting_model("sparse.gguf", &predicting);
         for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
             for (int p = WISP_PREDICTOR_EXACT; p <= WISP_PREDICTOR_LOWRANK; p++) {
                 wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, (wisp_predictor)p, kernels);

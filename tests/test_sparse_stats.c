@@ -5,13 +5,14 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "golden.h"
 #include "opening.h"
 #include "sparse/ffn_recall.h"
 #include "sparse_models.h"
+#include "sparse_reference.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -20,86 +21,115 @@ enum {
     MOST_LAYERS = 8,
     HELD_OUT_EVERY = 8,
     HELD_OUT = TEXTS / HELD_OUT_EVERY,
-    ROWS = 40,
-    MOST_QUADS = 64
+    ROWS = 80,
+    WIDE = 64
 };
 
-/* How many of the quads have an activation above 0, in double precision. */
-static uint64_t count_positive(const wisp_model *model, const float *x, size_t tokens) {
-    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
-    float *up = layer_floats(model, "blk.0.ffn_up.weight", f->wide, HIDDEN);
-    float *up_bias = layer_floats(model, "blk.0.ffn_up.bias", 1, f->wide);
-    uint64_t positive = 0;
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t q = 0; q < f->quads; q++) {
-            bool needed = false;
-            for (size_t place = QUAD * q; place < QUAD * (q + 1); place++) {
-                const size_t j = (size_t)model->plan.order[place];
-                double sum = (double)up_bias[j];
-                for (size_t c = 0; c < HIDDEN; c++)
-                    sum += (double)up[j * HIDDEN + c] * (double)x[t * HIDDEN + c];
-                needed = needed || sum > 0;
-            }
-            positive += needed;
+static struct predicting predicting_of(const char *activation) {
+    return (struct predicting){.shape = tiny_shape_of(activation),
+                               .activation = activation,
+                               .rank = 32,
+                               .type = BLOCK_Q8_0};
+}
+
+/* ---- recall --------------------------------------------------------------------------------- */
+
+static int compare_sizes(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sizes [ROWS, WIDE] of what layer 0's neurons contribute, by place, in double precision. */
+static void reference_sizes(const wisp_model *model, const float *x, double *sizes) {
+    struct reference r = reference_open(model, 0);
+    for (size_t place = 0; place < WIDE; place++) {
+        const size_t j = reference_neuron(&r, place);
+        double squares = 0;
+        for (size_t c = 0; c < HIDDEN; c++)
+            squares += (double)r.down[c * WIDE + j] * (double)r.down[c * WIDE + j];
+        for (size_t t = 0; t < ROWS; t++) {
+            const double center = r.center ? (double)r.center[j] : 0;
+            const double above = reference_activation(&r, j, x + t * HIDDEN) - center;
+            sizes[t * WIDE + place] = fabs(above) * sqrt(squares);
         }
-    memory_free(up);
-    memory_free(up_bias);
-    return positive;
+    }
+    reference_close(&r);
+}
+
+/* With ReLU the needed are those that contribute, else the largest fifth. */
+static struct recall_totals reference_recall(const wisp_model *model, const float *x,
+                                             const bool *chosen) {
+    static double sizes[ROWS * WIDE], sorted[ROWS * WIDE];
+    struct recall_totals totals = {0};
+    reference_sizes(model, x, sizes);
+    memcpy(sorted, sizes, sizeof sizes);
+    qsort(sorted, ROWS * WIDE, sizeof *sorted, compare_sizes);
+    const bool relu = model->bert.config.activation == ACTIVATION_RELU;
+    const double most = relu ? 0 : sorted[ROWS * WIDE * 4 / 5];
+    for (size_t i = 0; i < ROWS * WIDE; i++) {
+        totals.needed += sizes[i] > most;
+        totals.found += sizes[i] > most && chosen[i % WIDE];
+    }
+    return totals;
 }
 
 /* What recall is of some rows through layer 0. Counting it changes no bit of the layer's output. */
 static struct recall_totals recall_of(const struct sparse_ffn *f, const float *thresholds,
                                       const float *x) {
-    float y[2][ROWS * HIDDEN];
-    void *scratch =
-        memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
+    static float y[2][ROWS * HIDDEN];
     struct recall recall;
     wisp_error error;
-    assert_non_null(scratch);
     assert_int_equal(recall_open(f, &recall, &error), WISP_OK);
     struct sparse_counts plain = {0}, counts = {.recall = &recall};
-    sparse_ffn_apply(f, thresholds, x, ROWS, y[0], scratch, &plain);
-    sparse_ffn_apply(f, thresholds, x, ROWS, y[1], scratch, &counts);
+    apply_sparse(f, thresholds, x, ROWS, y[0], &plain);
+    apply_sparse(f, thresholds, x, ROWS, y[1], &counts);
     assert_memory_equal(y[0], y[1], sizeof y[0]);
     assert_int_equal(plain.computed, counts.computed);
     const struct recall_totals totals = recall_sum(&recall, 1);
     recall_release(&recall);
-    memory_free(scratch);
     return totals;
 }
 
-/* With all quads computed all that are needed are found, with none none. With ReLU the needed are
- * those with an activation above 0, else a fifth. */
+/* As near as int8 and bins allow. */
+static void expect_near(uint64_t got, uint64_t wanted) {
+    print_message("%llu, in double precision %llu\n", (unsigned long long)got,
+                  (unsigned long long)wanted);
+    assert_true(fabs((double)got - (double)wanted) < 0.01 * ROWS * WIDE);
+}
+
+/* Of the neurons that are needed those are found that are chosen: all, none, some. */
 static void recall_counts_what_is_needed(void **state) {
     (void)state;
-    float x[ROWS * HIDDEN], lowest[MOST_QUADS], highest[MOST_QUADS];
+    float x[ROWS * HIDDEN];
     for (size_t c = 0; c < ROWS * HIDDEN; c++)
         x[c] = sinf((float)(c * c % 1009));
-    for (size_t q = 0; q < MOST_QUADS; q++) {
-        lowest[q] = -1e30f;
-        highest[q] = 1e30f;
-    }
     for (size_t a = 0; a < ACTIVATIONS; a++) {
+        const struct predicting p = predicting_of(activations[a]);
         char path[256];
-        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
-        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 1);
+        snprintf(path, sizeof path, "%s", predicting_model("sparse.gguf", &p));
         wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
         const struct sparse_ffn *f = &model->bert.layer[0].sparse;
-        assert_true(f->quads <= MOST_QUADS);
-        const struct recall_totals all = recall_of(f, lowest, x), none = recall_of(f, highest, x);
-        const double quads = (double)(ROWS * f->quads), share = (double)all.needed / quads;
-        assert_int_equal(all.found, all.needed);
+        assert_int_equal(f->wide, WIDE);
+        for (size_t some = 1; some <= 3; some++) {
+            bool chosen[WIDE];
+            float thresholds[WIDE];
+            for (size_t i = 0; i < WIDE; i++) {
+                chosen[i] = some == 1 || (some == 2 && i * i % 5 < 2);
+                thresholds[i] = chosen[i] ? -1e30f : 1e30f;
+            }
+            const struct recall_totals got = recall_of(f, thresholds, x);
+            const struct recall_totals wanted = reference_recall(model, x, chosen);
+            expect_near(got.needed, wanted.needed);
+            expect_near(got.found, wanted.found);
+            assert_true(some != 1 || got.found == got.needed);
+            assert_true(some != 3 || got.found == 0);
+        }
         wisp_model *exact = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_EXACT, NULL);
-        const struct recall_totals skipping = recall_of(&exact->bert.layer[0].sparse, NULL, x);
-        assert_int_equal(skipping.found, skipping.needed);
-        assert_true(fabs((double)skipping.needed - (double)all.needed) < 0.02 * quads);
+        const struct recall_totals all = recall_of(&exact->bert.layer[0].sparse, NULL, x);
+        const bool chosen[WIDE] = {false};
+        assert_int_equal(all.found, all.needed);
+        expect_near(all.needed, reference_recall(model, x, chosen).needed);
         wisp_model_close(exact);
-        assert_int_equal(none.needed, all.needed);
-        assert_int_equal(none.found, 0);
-        if (model->bert.config.activation == ACTIVATION_RELU)
-            assert_true(fabs(share - (double)count_positive(model, x, ROWS) / quads) < 0.02);
-        else
-            assert_true(share > 0.17 && share <= 0.2);
         wisp_model_close(model);
     }
 }
@@ -164,15 +194,15 @@ static void layers_are_counted(void **state) {
     (void)state;
     struct texts texts;
     float rows[TEXTS * HIDDEN];
-    char path[256];
+    const struct predicting predicting = predicting_of("relu");
+    const char *path = predicting_model("sparse.gguf", &predicting);
+    const float sparsity = 1 - predicting_shares[PREDICTING_LEVELS - 1];
     make_texts(&texts);
-    snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
-    calibrate_or_fail(tiny_model("plain.gguf", "relu"), path, 1);
     for (int p = WISP_PREDICTOR_DENSE; p <= WISP_PREDICTOR_LOWRANK; p++) {
         wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, (wisp_predictor)p, NULL);
         wisp_model_info info;
         wisp_model_get_info(model, &info);
-        assert_true(info.sparsity == (p == WISP_PREDICTOR_LOWRANK ? 0.5f : 0));
+        assert_true(info.sparsity == (p == WISP_PREDICTOR_LOWRANK ? sparsity : 0));
         for (int recall = 0; recall < 2; recall++) {
             const wisp_session_options options = {.threads = 2, .recall = recall != 0};
             wisp_session *session;
@@ -186,7 +216,8 @@ static void layers_are_counted(void **state) {
                 assert_true(wisp_session_get_layer_stats(session, l, &s));
                 assert_int_equal(s.tokens, stats.tokens);
                 assert_int_equal(s.neurons, stats.tokens * info.intermediate_size);
-                assert_true(p == WISP_PREDICTOR_LOWRANK || s.computed == s.neurons);
+                assert_true((p == WISP_PREDICTOR_LOWRANK) == (s.computed < s.neurons));
+                assert_true(s.computed > 0 && s.contributing <= s.computed);
                 assert_true(p != WISP_PREDICTOR_DENSE || s.contributing == s.neurons);
                 assert_int_equal(s.compared, recall && p != WISP_PREDICTOR_DENSE ? s.computed : 0);
                 assert_true((s.needed > 0) == (s.compared > 0) && s.found <= s.needed);

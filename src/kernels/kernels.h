@@ -144,9 +144,6 @@ size_t packed_f32_floats(size_t n, size_t k, size_t panel);
  * values, groups of 4 along k interleaved by row: [block / 4][panel][4]. */
 void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed);
 
-/* The same for w that are whole numbers from -127 to 127, kept as they are: all scales are 1. */
-void pack_int8_whole(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed);
-
 size_t packed_int8_bytes(size_t n, size_t k, size_t panel);
 
 #endif

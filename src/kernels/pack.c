@@ -38,9 +38,9 @@ size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
 
 /* One row's share of a block: `length` values from w, padded with zeros to a multiple of 4, in
  * steps of the largest of them / 127. */
-static void pack_block_row(const float *w, size_t length, float largest, size_t panel, size_t j,
+static void pack_block_row(const float *w, size_t length, size_t panel, size_t j,
                            unsigned char *block) {
-    const float scale = largest / 127;
+    const float largest = largest_magnitude(w, length), scale = largest / 127;
     unsigned char *values = block + panel * 2 * sizeof(float) + 4 * j;
     int8_t q[INT8_BLOCK] = {0};
     const float sum = (float)round_weights(w, length, inverse_scale(largest), q);
@@ -50,8 +50,8 @@ static void pack_block_row(const float *w, size_t length, float largest, size_t 
     memcpy(block + (panel + j) * sizeof(float), &sum, sizeof sum);
 }
 
-static void pack_panels(const float *w, size_t ldw, size_t n, size_t k, size_t panel, bool whole,
-                        unsigned char *block) {
+void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
+    unsigned char *block = packed;
     for (size_t first = 0; first < n; first += panel)
         for (size_t start = 0; start < k; start += INT8_BLOCK) {
             const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
@@ -59,17 +59,8 @@ static void pack_panels(const float *w, size_t ldw, size_t n, size_t k, size_t p
             memset(block, 0, bytes);
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const float *row = w + (first + j) * ldw + start;
-                pack_block_row(row, length, whole ? 127 : largest_magnitude(row, length), panel, j,
-                               block);
+                pack_block_row(row, length, panel, j, block);
             }
             block += bytes;
         }
-}
-
-void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
-    pack_panels(w, ldw, n, k, panel, false, packed);
-}
-
-void pack_int8_whole(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
-    pack_panels(w, ldw, n, k, panel, true, packed);
 }

@@ -12,7 +12,8 @@ enum {
     SUBSAMPLE = 4096,       /* tokens from which centers and the order are found */
     PART = 256,             /* tokens whose activations are held at a time */
     BLOCK_VALUES = 1 << 22, /* of all tokens for some neurons, held at a time */
-    STRIDE = 61,            /* of sizes every so many are sorted */
+    STRIDE = 61,            /* of sizes every so many are sorted, */
+    FEW_SIZES = 1 << 18,    /* but all where there are fewer than these */
     CENTER_ROUNDS = 4
 };
 
@@ -63,15 +64,19 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static size_t stride_of(size_t sizes) {
+    return sizes < FEW_SIZES ? 1 : STRIDE;
+}
+
 /* The size that `share` of the contributions are below, from every so many of them. */
 static wisp_status size_at(const float *a, const float *center, const float *lengths, size_t n,
                            size_t wide, double share, float *size, wisp_error *error) {
-    const size_t count = n * wide / STRIDE + 1;
+    const size_t stride = stride_of(n * wide), count = n * wide / stride + 1;
     float *sizes = malloc(count * sizeof *sizes);
     if (!sizes)
         return fail_memory(error, count * sizeof *sizes);
     size_t used = 0;
-    for (size_t i = 0; i < n * wide; i += STRIDE)
+    for (size_t i = 0; i < n * wide; i += stride)
         sizes[used++] = fabsf(a[i] - center[i % wide]) * lengths[i % wide];
     qsort(sizes, used, sizeof *sizes, by_value);
     *size = sizes[(size_t)(share * (double)(used - 1))];
@@ -332,14 +337,15 @@ static wisp_status measured_sizes(const struct layer_sample *s, const struct lay
 /* What is among the largest fifth, from every so many sizes. */
 static wisp_status find_limit(const struct layer_sample *s, const struct layer_fit *fit,
                               struct measure *m, wisp_error *error) {
-    const size_t most = s->held_out_tokens * (s->wide / STRIDE + 1);
+    const size_t stride = stride_of(s->held_out_tokens * s->wide);
+    const size_t most = s->held_out_tokens * (s->wide / stride + 1);
     float *sizes = malloc(most * sizeof *sizes);
     size_t used = 0;
     wisp_status status = sizes ? WISP_OK : fail_memory(error, most * sizeof *sizes);
     for (size_t first = 0; first < s->held_out_tokens && status == WISP_OK; first += PART) {
         const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
         status = measured_sizes(s, fit, m, first, n, error);
-        for (size_t i = 0; i < n * s->wide && status == WISP_OK; i += STRIDE)
+        for (size_t i = 0; i < n * s->wide && status == WISP_OK; i += stride)
             sizes[used++] = m->sizes[i];
     }
     if (status == WISP_OK) {

@@ -161,8 +161,9 @@ static wisp_status load_down(const struct loader *l) {
     if (l->levels > 0 && has(l, "ffn_center")) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "blk.%zu.ffn_center", l->index);
-        TRY(directory_load_floats(l->dir, name, 1, f->wide, &centers, l->error));
-        status = order_centers(l, centers);
+        status = directory_load_floats(l->dir, name, 1, f->wide, &centers, l->error);
+        if (status == WISP_OK)
+            status = order_centers(l, centers);
     }
     const struct columns_source source = {.dir = l->dir,
                                           .index = l->index,
