@@ -39,13 +39,15 @@ SETUP = python3 tools/setup.py
 PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
             $(wildcard src/quant/*.c src/models/*.c src/layers/*.c src/sparse/ffn*.c src/sparse/plan.c src/sparse/columns.c \
               src/attention/*.c src/text/*.c) \
-            $(addprefix src/formats/, directory.c metadata.c gguf_read.c) \
+            $(addprefix src/formats/, directory.c metadata.c gguf_read.c neurons.c) \
             $(addprefix src/engine/, model.c session.c embed.c build.c) \
             $(addprefix src/kernels/, scalar.c i16_scalar.c pack.c weights.c select.c sparse_scalar.c sparse_pack.c)
-HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c src/formats/json.c \
-          src/formats/safetensors.c $(wildcard src/formats/hf*.c) \
+HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c \
+          src/formats/row_converter.c src/formats/json.c src/formats/safetensors.c \
+          $(wildcard src/formats/hf*.c) \
           src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \
-          src/engine/write_calibrated.c src/engine/trace_write.c \
+          src/engine/write_calibrated.c src/engine/write_model.c src/engine/neuron_rows.c \
+          src/engine/trace_write.c \
           $(addprefix src/sparse/, calibrate.c compensation.c fit.c order.c layer.c matrix.c \
             thresholds.c)
 CLI := $(wildcard src/cli/*.c)

@@ -288,7 +288,9 @@ typedef struct wisp_convert_options {
     const char *type;           /* weights as "f32", "f16", "q8_0", "q4_0"; NULL: as they are */
     const char *embedding_type; /* the token embedding, where it should differ; NULL: as `type` */
     const char *name;           /* general.name; NULL: keep */
-    bool plain;                 /* take away what wisp_calibrate added */
+    bool plain;                 /* take away what wisp_calibrate added, and neurons as rows */
+    bool neurons;               /* each feed-forward neuron's weights side by side, as
+                                   wisp_calibrate writes them; false: as they are */
     float sparsity;             /* of a calibrated model, unless told otherwise; 0: keep */
     /* Called after each tensor; returning false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

@@ -29,6 +29,23 @@ const struct tiny_shape tiny_nomic_q8_0 = {.hidden = 32,
                                            .type = BLOCK_Q8_0,
                                            .nomic = true};
 
+const struct tiny_shape tiny_rows = {.hidden = 8,
+                                     .wide = 12,
+                                     .layers = 2,
+                                     .heads = 2,
+                                     .positions = 16,
+                                     .type = BLOCK_F32,
+                                     .rows = true};
+
+const struct tiny_shape tiny_nomic_rows_q8_0 = {.hidden = 32,
+                                                .wide = 64,
+                                                .layers = 2,
+                                                .heads = 4,
+                                                .positions = 16,
+                                                .type = BLOCK_Q8_0,
+                                                .nomic = true,
+                                                .rows = true};
+
 const char *const tiny_tokens[TINY_TOKENS] = {
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a",    "b",     "c",    "the",  "man",      "is",
     "eat",   "food",  "some",  "one",   "has",    "me",   "play",  "guit", "red",  ".",        ",",

@@ -60,6 +60,7 @@ struct tiny_shape {
     uint32_t hidden, wide, layers, heads, positions;
     uint32_t type;
     bool nomic; /* rotary positions, gated layers and no biases: nomic-bert */
+    bool rows;  /* neurons as rows, some of them cold, in the order of tiny_neuron */
 };
 
 /* 8 wide, 2 layers, f32: about 12 KB. */
@@ -71,9 +72,19 @@ extern const struct tiny_shape tiny_shape_q8_0;
 /* The same two of nomic-bert. */
 extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 
+/* The first and the last of these with neurons as rows. */
+extern const struct tiny_shape tiny_rows, tiny_nomic_rows_q8_0;
+
 /* Releases nothing: a file is made once and released once. */
 void gguf_make(struct gguf *file, const struct tiny_shape *shape);
 void gguf_release(struct gguf *file);
+
+/* Makes rows of a plain file's neurons: what gguf_make does last where the shape says so. */
+void gguf_make_rows(struct gguf *file, const struct tiny_shape *shape);
+
+/* The neuron at a place, and how many of a layer's are hot. */
+int32_t tiny_neuron(const struct tiny_shape *shape, size_t layer, size_t place);
+size_t tiny_hot(const struct tiny_shape *shape);
 
 /* By name; abort where there is none. */
 struct gguf_key *gguf_key(struct gguf *file, const char *name);

@@ -229,5 +229,7 @@ void gguf_make(struct gguf *file, const struct tiny_shape *shape) {
     make_vocabulary(file);
     make_settings(file, shape);
     tiny_each_tensor(shape, make_tensor, &making);
+    if (shape->rows)
+        gguf_make_rows(file, shape);
     gguf_settle(file);
 }

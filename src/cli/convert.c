@@ -13,19 +13,30 @@ static const char help[] =
     "      --type TYPE            weights as f32, f16, q8_0 or q4_0 (default: as they are)\n"
     "      --embedding-type TYPE  the token embedding, where it should differ\n"
     "      --sparsity SHARE       of a calibrated model, unless told otherwise\n"
-    "      --plain                take away what wisp calibrate added\n"
+    "      --neurons              each feed-forward neuron's weights side by side, as wisp "
+    "calibrate\n"
+    "                             writes them\n"
+    "      --plain                take away what wisp calibrate added, and that\n"
     "      --name NAME            the model's name in the file\n"
     "  -h, --help                 this text\n"
     "\n"
     "Exit codes: as of wisp embed.\n";
 
-enum { OPTION_TYPE = 256, OPTION_EMBEDDING_TYPE, OPTION_NAME, OPTION_PLAIN, OPTION_SPARSITY_SHARE };
+enum {
+    OPTION_TYPE = 256,
+    OPTION_EMBEDDING_TYPE,
+    OPTION_NAME,
+    OPTION_PLAIN,
+    OPTION_NEURONS,
+    OPTION_SPARSITY_SHARE
+};
 
 static const struct option options[] = {
     {"type", required_argument, NULL, OPTION_TYPE},
     {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
     {"name", required_argument, NULL, OPTION_NAME},
     {"sparsity", required_argument, NULL, OPTION_SPARSITY_SHARE},
+    {"neurons", no_argument, NULL, OPTION_NEURONS},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -48,6 +59,8 @@ int command_convert(int argc, char **argv) {
             o.embedding_type = optarg;
         else if (option == OPTION_SPARSITY_SHARE && parse_share("sparsity", optarg, &sparsity))
             o.sparsity = (float)sparsity;
+        else if (option == OPTION_NEURONS)
+            o.neurons = true;
         else if (option == OPTION_PLAIN)
             o.plain = true;
         else if (option == OPTION_NAME)

@@ -40,10 +40,16 @@ static void digest_text(const wisp_source *source, char text[65]) {
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-static uint64_t tensor_bytes(const struct directory *dir) {
+/* The tensors of the file, where others are made of them. */
+static const struct tensor *tensors_of(const struct directory *dir, size_t *n) {
+    *n = dir->stored ? dir->n_stored : dir->n_tensors;
+    return dir->stored ? dir->stored : dir->tensors;
+}
+
+static uint64_t tensor_bytes(const struct tensor *tensors, size_t n) {
     uint64_t total = 0;
-    for (size_t i = 0; i < dir->n_tensors; i++)
-        total += dir->tensors[i].bytes;
+    for (size_t i = 0; i < n; i++)
+        total += tensors[i].bytes;
     return total;
 }
 
@@ -59,6 +65,8 @@ static void shape_text(const struct tensor *tensor, const char *separator, char 
 
 static void print_table(const struct directory *dir, bool sha256) {
     char value[VALUE_BYTES];
+    size_t n;
+    const struct tensor *tensors = tensors_of(dir, &n);
     for (uint32_t i = 0; i < dir->n_sources; i++) {
         printf("%s, %llu bytes\n", dir->sources[i].name, (unsigned long long)dir->sources[i].size);
         if (sha256) {
@@ -74,9 +82,9 @@ static void print_table(const struct directory *dir, bool sha256) {
         printf("  %-44s %.*s%s\n", dir->metadata[i].key, TABLE_VALUE, value,
                strlen(value) > TABLE_VALUE ? "..." : "");
     }
-    printf("\nTENSORS (%zu, %llu bytes)\n", dir->n_tensors, (unsigned long long)tensor_bytes(dir));
-    for (size_t i = 0; i < dir->n_tensors; i++) {
-        const struct tensor *tensor = &dir->tensors[i];
+    printf("\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)tensor_bytes(tensors, n));
+    for (size_t i = 0; i < n; i++) {
+        const struct tensor *tensor = &tensors[i];
         shape_text(tensor, " x ", value, sizeof value);
         printf("  %-32s %-6s %-16s %12llu bytes at %llu\n", tensor->name, tensor->format->name,
                value, (unsigned long long)tensor->bytes, (unsigned long long)tensor->offset);
@@ -132,6 +140,8 @@ static void print_json_files(const struct directory *dir, bool sha256) {
 
 static void print_json(const struct directory *dir, bool sha256) {
     char shape[VALUE_BYTES];
+    size_t n;
+    const struct tensor *tensors = tensors_of(dir, &n);
     print_json_files(dir, sha256);
     fputs("\"metadata\":{", stdout);
     for (size_t i = 0; i < dir->n_metadata; i++) {
@@ -141,8 +151,8 @@ static void print_json(const struct directory *dir, bool sha256) {
         print_json_value(&dir->metadata[i]);
     }
     fputs("},\n\"tensors\":[", stdout);
-    for (size_t i = 0; i < dir->n_tensors; i++) {
-        const struct tensor *tensor = &dir->tensors[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct tensor *tensor = &tensors[i];
         shape_text(tensor, ",", shape, sizeof shape);
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
         print_json_text(tensor->name);

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "engine/open_path.h"
 #include "engine/write_calibrated.h"
-#include "formats/gguf_write.h"
+#include "engine/write_model.h"
 
 /* llama.cpp's general.file_type for a file whose matrices are mostly of one type. */
 static uint32_t file_type_of(const struct block_format *format) {
@@ -112,21 +111,16 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
     return directory_finish(dir, error);
 }
 
-static wisp_status write_model(const struct directory *dir, const struct gguf_plan *plan,
-                               const char *output, wisp_error *error) {
-    struct file_writer writer;
-    TRY(file_writer_open(&writer, output, error));
-    wisp_status status = gguf_write(&writer, dir, plan, error);
-    if (status == WISP_OK)
-        status = file_writer_commit(&writer, error);
-    file_writer_discard(&writer);
-    return status;
-}
-
 static wisp_status convert(struct directory *dir, const char *output,
                            const wisp_convert_options *options, struct gguf_plan *plan,
                            wisp_error *error) {
     const struct block_format *type, *embedding_type;
+    const enum neuron_layout layout = options->plain     ? NEURONS_PLAIN
+                                      : options->neurons ? NEURONS_ALL
+                                                         : NEURONS_AS_THEY_ARE;
+    if (options->plain && options->neurons)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
+                    "a plain model has no neurons as rows");
     if (options->plain)
         TRY(strip_calibration(dir, error));
     TRY(find_format(options->type, &type, error));
@@ -138,7 +132,7 @@ static wisp_status convert(struct directory *dir, const char *output,
                         &plan->formats[i], error));
     }
     TRY(update_metadata(dir, options, type, error));
-    return write_model(dir, plan, output, error);
+    return write_model(dir, plan, layout, output, error);
 }
 
 wisp_status wisp_convert(const char *input, const char *output, const wisp_convert_options *options,

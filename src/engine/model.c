@@ -124,6 +124,7 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
     made->dir = *dir;
     const wisp_model_options defaults = {0};
     const wisp_status status = load(made, options ? options : &defaults, error);
+    directory_let_go(&made->dir);
     made->load_start = start;
     made->load_seconds = clock_seconds() - start;
     if (status == WISP_OK)

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "engine/open_path.h"
-#include "formats/gguf_write.h"
+#include "engine/write_model.h"
 
 /* ---- taking away ---------------------------------------------------------------------------- */
 
@@ -31,15 +30,12 @@ bool is_calibration_tensor(const char *name) {
 }
 
 wisp_status strip_calibration(struct directory *dir, wisp_error *error) {
-    size_t tensors = 0, entries = 0;
+    size_t tensors = 0;
     for (size_t i = 0; i < dir->n_tensors; i++)
         if (!is_calibration_tensor(dir->tensors[i].name))
             dir->tensors[tensors++] = dir->tensors[i];
-    for (size_t i = 0; i < dir->n_metadata; i++)
-        if (strncmp(dir->metadata[i].key, "wisp.sparse.", 12) != 0)
-            dir->metadata[entries++] = dir->metadata[i];
     dir->n_tensors = tensors;
-    dir->n_metadata = entries;
+    directory_drop_metadata(dir, "wisp.sparse.");
     return directory_finish(dir, error);
 }
 
@@ -166,22 +162,15 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
     return directory_put_f32(dir, "wisp.sparse.share", c->share, error);
 }
 
-static wisp_status write_directory(const struct directory *dir, const char *output,
-                                   wisp_error *error) {
-    struct gguf_plan plan = {.formats = malloc(dir->n_tensors * sizeof *plan.formats)};
-    struct file_writer writer;
-    if (!plan.formats)
-        return fail_memory(error, dir->n_tensors * sizeof *plan.formats);
+static wisp_status write_directory(struct directory *dir, const char *output, wisp_error *error) {
+    const struct block_format **formats = malloc(dir->n_tensors * sizeof *formats);
+    const struct gguf_plan plan = {.formats = formats};
+    if (!formats)
+        return fail_memory(error, dir->n_tensors * sizeof *formats);
     for (size_t i = 0; i < dir->n_tensors; i++)
-        plan.formats[i] = dir->tensors[i].format;
-    wisp_status status = file_writer_open(&writer, output, error);
-    if (status == WISP_OK) {
-        status = gguf_write(&writer, dir, &plan, error);
-        if (status == WISP_OK)
-            status = file_writer_commit(&writer, error);
-        file_writer_discard(&writer);
-    }
-    free((void *)plan.formats);
+        formats[i] = dir->tensors[i].format;
+    const wisp_status status = write_model(dir, &plan, NEURONS_WHERE_POSSIBLE, output, error);
+    free((void *)formats);
     return status;
 }
 

@@ -12,7 +12,9 @@ void directory_release(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
         if (dir->sources[i].close)
             dir->sources[i].close(dir->sources[i].context);
+    directory_let_go(dir);
     free(dir->tensors);
+    free(dir->stored);
     free(dir->metadata);
     free((void *)dir->tensors_by_name);
     free((void *)dir->metadata_by_key);
@@ -68,8 +70,16 @@ wisp_status directory_add_metadata(struct directory *dir, struct metadata **adde
     return WISP_OK;
 }
 
-wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
-                                   wisp_error *error) {
+void directory_drop_metadata(struct directory *dir, const char *prefix) {
+    size_t kept = 0;
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strncmp(dir->metadata[i].key, prefix, strlen(prefix)) != 0)
+            dir->metadata[kept++] = dir->metadata[i];
+    dir->n_metadata = kept;
+}
+
+wisp_status directory_measure_tensor(const struct directory *dir, struct tensor *tensor,
+                                     wisp_error *error) {
     const char *file = dir->sources[tensor->source].name;
     if (tensor->n_dims == 0 || tensor->n_dims > TENSOR_MAX_DIMS)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
@@ -90,10 +100,18 @@ wisp_status directory_check_tensor(const struct directory *dir, struct tensor *t
                     "a row of %llu elements is no multiple of the %s block of %u",
                     (unsigned long long)tensor->dims[0], tensor->format->name,
                     tensor->format->elements);
-    uint64_t end;
     if (!block_row_bytes(tensor->format, tensor->dims[0], &tensor->row_bytes) ||
-        !checked_multiply(tensor->rows, tensor->row_bytes, &tensor->bytes) ||
-        !checked_add(tensor->offset, tensor->bytes, &end))
+        !checked_multiply(tensor->rows, tensor->row_bytes, &tensor->bytes))
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "the size in bytes overflows");
+    return WISP_OK;
+}
+
+wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
+                                   wisp_error *error) {
+    const char *file = dir->sources[tensor->source].name;
+    uint64_t end;
+    TRY(directory_measure_tensor(dir, tensor, error));
+    if (!checked_add(tensor->offset, tensor->bytes, &end))
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "the size in bytes overflows");
     if (end > dir->sources[tensor->source].size)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
@@ -188,6 +206,8 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
                            uint64_t rows, void *buffer, const void **bytes, wisp_error *error) {
     const wisp_source *source = &dir->sources[tensor->source];
     const uint64_t offset = tensor->offset + first * tensor->row_bytes;
+    if (tensor->make)
+        return tensor->make(dir, tensor, first, rows, buffer, bytes, error);
     if (source->data) {
         *bytes = (const unsigned char *)source->data + offset;
         return WISP_OK;
@@ -220,6 +240,13 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
                 "rows %llu to %llu hold a value that is not finite", (unsigned long long)first,
                 (unsigned long long)(first + rows - 1));
+}
+
+void directory_let_go(const struct directory *dir) {
+    if (!dir->held)
+        return;
+    free(dir->held->bytes);
+    *dir->held = (struct held){0};
 }
 
 wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,

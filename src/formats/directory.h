@@ -9,6 +9,8 @@
 
 enum { TENSOR_MAX_DIMS = 4, DIRECTORY_MAX_SOURCES = 256 };
 
+struct directory;
+
 struct tensor {
     const char *name;
     const struct block_format *format;
@@ -19,6 +21,17 @@ struct tensor {
     uint64_t bytes;  /* rows * row_bytes */
     uint64_t offset; /* in its source */
     uint32_t source;
+    /* directory_rows for a tensor that is made of others; NULL: the bytes lie in the source. */
+    wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
+                        uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
+    const void *maker; /* its own */
+    uint64_t part;     /* its own */
+};
+
+/* Bytes of a source that is read by calls, kept while tensors are made of them. */
+struct held {
+    const void *owner; /* whose they are; NULL: nobody's */
+    void *bytes;
 };
 
 /* GGUF's numbers. */
@@ -61,6 +74,9 @@ struct directory {
     uint32_t n_sources;
     struct tensor *tensors;
     size_t n_tensors, tensor_capacity;
+    struct tensor *stored; /* what the file has instead; NULL where it is the same */
+    size_t n_stored;
+    struct held *held; /* where tensors are made of others, else NULL */
     struct metadata *metadata;
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
@@ -93,10 +109,16 @@ wisp_status directory_put_texts(struct directory *dir, const char *key, const wi
 wisp_status directory_put_numbers(struct directory *dir, const char *key, enum value_type element,
                                   const void *numbers, uint64_t count, wisp_error *error);
 
-/* Sets rows, row_bytes and bytes from format and dims, and checks that the bytes lie in the source:
- * the checks every format shares. */
+/* Sets rows, row_bytes and bytes from format and dims. */
+wisp_status directory_measure_tensor(const struct directory *dir, struct tensor *tensor,
+                                     wisp_error *error);
+
+/* The same, and checks that the bytes lie in the source: the checks every format shares. */
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
+
+/* Takes away the metadata whose keys begin with `prefix`. directory_finish must follow. */
+void directory_drop_metadata(struct directory *dir, const char *prefix);
 
 /* Sorts the names; a repeated tensor name or key is a format error. To be called again after
  * entries were added. */
@@ -138,8 +160,9 @@ void metadata_format(const struct metadata *entry, char *text, size_t capacity);
 size_t value_type_bytes(enum value_type type);
 const char *value_type_name(enum value_type type);
 
-/* `rows` rows of the tensor from `first`, as they are stored. `buffer` holds them unless the source
- * is in memory, where the bytes are used in place; *bytes points to them either way. */
+/* `rows` rows of the tensor from `first`, as they are stored. `buffer` has room for them, and holds
+ * them unless they can be used in place, in a source in memory; *bytes points to them either way.
+ */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
 
@@ -148,6 +171,9 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error);
+
+/* Releases what is held. One thread at a time may read tensors that are made of others. */
+void directory_let_go(const struct directory *dir);
 
 /* A tensor of rows x row_length values as floats, in memory of its own (memory_free). */
 wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/utf8.h"
 #include "formats/gguf.h"
+#include "formats/neurons.h"
 
 enum {
     WINDOW_BYTES = 64 * 1024,
@@ -327,5 +328,7 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
     }
     wisp_status status = read_all(&c);
     free(c.window);
-    return status == WISP_OK ? directory_finish(dir, error) : status;
+    if (status == WISP_OK)
+        status = directory_finish(dir, error);
+    return status == WISP_OK ? neurons_read(dir, error) : status;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/gguf_write.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "formats/row_converter.h"
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
@@ -101,69 +99,26 @@ static wisp_status put_padding(struct writer *w) {
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
-/* Buffers for `rows` rows: as stored, as floats, as they will be stored; the last two only where
- * those differ. */
-struct chunk {
-    uint64_t rows;
-    void *stored, *converted;
-    float *values;
-};
-
-static wisp_status reserve_chunk(const struct writer *w, const struct tensor *tensor, bool convert,
-                                 struct chunk *chunk) {
-    const uint64_t most = CHUNK_VALUES / tensor->dims[0];
-    uint64_t bytes;
-    size_t size;
-    chunk->rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
-    if (!checked_multiply(chunk->rows * tensor->dims[0], sizeof(float), &bytes) ||
-        !checked_size(bytes, &size))
-        return fail_memory(w->error, UINT64_MAX);
-    chunk->stored = malloc((size_t)(chunk->rows * tensor->row_bytes));
-    chunk->converted = convert ? malloc(size) : NULL; /* no type that is written is wider */
-    chunk->values = convert ? malloc(size) : NULL;
-    if (!chunk->stored || (convert && (!chunk->converted || !chunk->values)))
-        return fail_memory(w->error, size);
-    return WISP_OK;
-}
-
-/* What f16 does not hold would be written as infinity, and the file would not open. */
-static bool fits(const struct block_format *format, const float *values, size_t n) {
-    float largest = 0;
-    for (size_t i = 0; i < n && format->id == BLOCK_F16; i++)
-        largest = fmaxf(largest, fabsf(values[i]));
-    return largest < 65520;
-}
-
-static wisp_status put_rows(struct writer *w, const struct tensor *tensor,
-                            const struct block_format *format, uint64_t first, uint64_t rows,
-                            const struct chunk *chunk) {
-    const void *stored;
-    const size_t n = (size_t)(rows * tensor->dims[0]);
-    if (!chunk->values) {
-        TRY(directory_rows(w->dir, tensor, first, rows, chunk->stored, &stored, w->error));
-        return file_write(w->file, stored, (size_t)(rows * tensor->row_bytes), w->error);
-    }
-    TRY(directory_floats(w->dir, tensor, first, rows, chunk->stored, chunk->values, w->error));
-    if (!fits(format, chunk->values, n))
-        return fail(w->error, WISP_ERROR_UNSUPPORTED, w->dir->sources[tensor->source].name,
-                    tensor->name, "rows %llu to %llu hold a value that is too large for %s",
-                    (unsigned long long)first, (unsigned long long)(first + rows - 1),
-                    format->name);
-    format->quantise(chunk->values, n, chunk->converted);
-    return file_write(w->file, chunk->converted, n / format->elements * format->bytes, w->error);
+static wisp_status put_rows(struct writer *w, const struct row_converter *converter, uint64_t first,
+                            uint64_t rows) {
+    const void *bytes;
+    uint64_t row_bytes = 0;
+    TRY(row_converter_read(converter, first, rows, &bytes, w->error));
+    block_row_bytes(converter->format, converter->tensor->dims[0], &row_bytes);
+    return file_write(w->file, bytes, (size_t)(rows * row_bytes), w->error);
 }
 
 static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
                               const struct block_format *format) {
-    struct chunk chunk = {0};
-    wisp_status status = reserve_chunk(w, tensor, format != tensor->format, &chunk);
-    for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += chunk.rows) {
+    const uint64_t most = CHUNK_VALUES / tensor->dims[0];
+    const uint64_t rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
+    struct row_converter converter;
+    wisp_status status = row_converter_open(&converter, w->dir, tensor, format, rows, w->error);
+    for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
         const uint64_t left = tensor->rows - row;
-        status = put_rows(w, tensor, format, row, left < chunk.rows ? left : chunk.rows, &chunk);
+        status = put_rows(w, &converter, row, left < rows ? left : rows);
     }
-    free(chunk.stored);
-    free(chunk.converted);
-    free(chunk.values);
+    row_converter_close(&converter);
     return status == WISP_OK ? put_padding(w) : status;
 }
 

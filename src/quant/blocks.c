@@ -175,7 +175,7 @@ static const struct block_format formats[] = {
     {21, "IQ3_S", 256, 110, NULL, NULL},
     {22, "IQ2_S", 256, 82, NULL, NULL},
     {23, "IQ4_XS", 256, 136, NULL, NULL},
-    {24, "I8", 1, 1, NULL, NULL},
+    {BLOCK_I8, "I8", 1, 1, NULL, NULL},
     {25, "I16", 1, 2, NULL, NULL},
     {26, "I32", 1, 4, NULL, NULL},
     {27, "I64", 1, 8, NULL, NULL},

@@ -18,6 +18,7 @@ enum block_type {
     BLOCK_Q4_K = 12,
     BLOCK_Q5_K = 13,
     BLOCK_Q6_K = 14,
+    BLOCK_I8 = 24, /* bytes that are no weights */
     BLOCK_BF16 = 30
 };
 

@@ -32,11 +32,12 @@ static void column_lengths(const struct layer_sample *s, float *lengths) {
 
 /* Values [n, neurons] of the neurons from `first` on to their contributions' sizes: |a - center|
  * times the column's length. */
-static void contributions(const float *lengths, const float *center, size_t first, size_t neurons,
-                          size_t n, float *a) {
+static void contributions(const struct layer_fit *fit, size_t first, size_t neurons, size_t n,
+                          float *a) {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < neurons; j++)
-            a[i * neurons + j] = fabsf(a[i * neurons + j] - center[first + j]) * lengths[first + j];
+            a[i * neurons + j] =
+                fabsf(a[i * neurons + j] - fit->center[first + j]) * fit->lengths[first + j];
 }
 
 /* ---- factors -------------------------------------------------------------------------------- */
@@ -121,8 +122,8 @@ static void describe_neurons(const struct layer_sample *s, const float *sizes, s
 }
 
 /* Centers, neurons' habits and their order, from a part of the tokens, evenly spread. */
-static wisp_status study_neurons(const struct layer_sample *s, const float *lengths,
-                                 struct layer_fit *fit, wisp_error *error) {
+static wisp_status study_neurons(const struct layer_sample *s, struct layer_fit *fit,
+                                 wisp_error *error) {
     const size_t n = s->tokens < SUBSAMPLE ? s->tokens : SUBSAMPLE;
     float *x = malloc(n * s->hidden * sizeof *x), *a = malloc(n * s->wide * sizeof *a);
     wisp_status status = x && a ? WISP_OK : fail_memory(error, n * s->wide * sizeof *a);
@@ -132,16 +133,16 @@ static wisp_status study_neurons(const struct layer_sample *s, const float *leng
     if (status == WISP_OK)
         status = layer_activations(s, x, n, a, error);
     if (status == WISP_OK)
-        status = find_centers(s, a, n, lengths, fit->center, error);
+        status = find_centers(s, a, n, fit->lengths, fit->center, error);
     if (status == WISP_OK && s->activation != ACTIVATION_RELU)
-        status = size_at(a, fit->center, lengths, n, s->wide, skipped_share, &limit, error);
+        status = size_at(a, fit->center, fit->lengths, n, s->wide, skipped_share, &limit, error);
     if (status == WISP_OK) {
         const struct neurons neurons = {.n = s->wide,
                                         .frequency = fit->frequency,
                                         .magnitude = fit->magnitude,
                                         .contributions = a,
                                         .tokens = n};
-        contributions(lengths, fit->center, 0, s->wide, n, a);
+        contributions(fit, 0, s->wide, n, a);
         describe_neurons(s, a, n, limit, fit);
         status = order_neurons(s->kernels, &neurons, fit->order, error);
     }
@@ -160,14 +161,16 @@ static wisp_status put_in_order(struct layer_sample *s, struct layer_fit *fit, w
     free(fit->center);
     fit->center = center;
     fit->hot = hot_neurons(fit->frequency, fit->order, s->wide);
-    return layer_reorder(s, fit->order, error);
+    TRY(layer_reorder(s, fit->order, error));
+    column_lengths(s, fit->lengths);
+    return WISP_OK;
 }
 
 /* ---- the predictor -------------------------------------------------------------------------- */
 
 struct sizes {
     const struct layer_sample *sample;
-    const float *lengths, *center; /* [wide] */
+    const struct layer_fit *fit;
 };
 
 /* sizes [n, wide] of contributions, as predictor_fit wants them. */
@@ -175,14 +178,13 @@ static wisp_status find_sizes(const void *layer, const float *x, size_t n, float
                               wisp_error *error) {
     const struct sizes *of = layer;
     TRY(layer_activations(of->sample, x, n, sizes, error));
-    contributions(of->lengths, of->center, 0, of->sample->wide, n, sizes);
+    contributions(of->fit, 0, of->sample->wide, n, sizes);
     return WISP_OK;
 }
 
-static wisp_status fit_predictor(const struct layer_sample *s, const float *lengths, size_t rank,
-                                 float wanted, uint64_t seed, struct layer_fit *fit,
-                                 wisp_error *error) {
-    const struct sizes sizes = {s, lengths, fit->center};
+static wisp_status fit_predictor(const struct layer_sample *s, size_t rank, float wanted,
+                                 uint64_t seed, struct layer_fit *fit, wisp_error *error) {
+    const struct sizes sizes = {s, fit};
     return predictor_fit(&(struct fit_task){.kernels = s->kernels,
                                             .x = s->x,
                                             .tokens = s->tokens,
@@ -233,12 +235,12 @@ struct block {
     size_t neurons;
 };
 
-static wisp_status add_gains(const struct layer_sample *s, const float *lengths,
-                             const struct block *b, struct layer_fit *fit, wisp_error *error) {
+static wisp_status add_gains(const struct layer_sample *s, const struct block *b,
+                             struct layer_fit *fit, wisp_error *error) {
     for (size_t first = 0; first < s->wide; first += b->neurons) {
         const size_t left = s->wide - first, n = left < b->neurons ? left : b->neurons;
         TRY(layer_some_activations(s, first, n, s->x, s->tokens, b->losses, error));
-        contributions(lengths, fit->center, first, n, s->tokens, b->losses);
+        contributions(fit, first, n, s->tokens, b->losses);
         for (size_t i = 0; i < s->tokens * n; i++)
             b->losses[i] *= b->losses[i] / (float)fit->variance;
         TRY(predictor_logits(s->kernels, &fit->predictor, first, n, b->h, s->tokens, b->logits,
@@ -248,8 +250,8 @@ static wisp_status add_gains(const struct layer_sample *s, const float *lengths,
     return WISP_OK;
 }
 
-static wisp_status fit_gains(const struct layer_sample *s, const float *lengths,
-                             struct layer_fit *fit, wisp_error *error) {
+static wisp_status fit_gains(const struct layer_sample *s, struct layer_fit *fit,
+                             wisp_error *error) {
     const size_t rank = fit->predictor.rank, fitting = BLOCK_VALUES / s->tokens;
     const size_t neurons = fitting < 1 ? 1 : fitting < s->wide ? fitting : s->wide;
     const struct block b = {.h = malloc(s->tokens * rank * sizeof *b.h),
@@ -264,7 +266,7 @@ static wisp_status fit_gains(const struct layer_sample *s, const float *lengths,
     if (status == WISP_OK)
         status = gains_open(s->tokens, s->wide, &fit->gains, error);
     if (status == WISP_OK)
-        status = add_gains(s, lengths, &b, fit, error);
+        status = add_gains(s, &b, fit, error);
     free(b.h);
     free(b.logits);
     free(b.losses);
@@ -275,29 +277,28 @@ static wisp_status fit_gains(const struct layer_sample *s, const float *lengths,
 
 wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error) {
-    float *lengths = calloc(s->wide, sizeof *lengths);
     *fit = (struct layer_fit){.wide = s->wide,
                               .order = malloc(s->wide * sizeof *fit->order),
                               .center = calloc(s->wide, sizeof *fit->center),
+                              .lengths = calloc(s->wide, sizeof *fit->lengths),
                               .factors = malloc(s->hidden * sizeof *fit->factors),
                               .frequency = calloc(s->wide, sizeof *fit->frequency),
                               .magnitude = calloc(s->wide, sizeof *fit->magnitude)};
-    wisp_status status =
-        lengths && fit->order && fit->center && fit->factors && fit->frequency && fit->magnitude
-            ? WISP_OK
-            : fail_memory(error, s->wide * sizeof *lengths);
+    wisp_status status = fit->order && fit->center && fit->lengths && fit->factors &&
+                                 fit->frequency && fit->magnitude
+                             ? WISP_OK
+                             : fail_memory(error, s->wide * sizeof *fit->lengths);
     if (status == WISP_OK) {
-        column_lengths(s, lengths);
+        column_lengths(s, fit->lengths);
         find_factors(s, fit->factors);
-        status = study_neurons(s, lengths, fit, error);
+        status = study_neurons(s, fit, error);
     }
     if (status == WISP_OK)
         status = put_in_order(s, fit, error);
     if (status == WISP_OK)
-        status = fit_predictor(s, lengths, rank, wanted, seed, fit, error);
+        status = fit_predictor(s, rank, wanted, seed, fit, error);
     if (status == WISP_OK)
-        status = fit_gains(s, lengths, fit, error);
-    free(lengths);
+        status = fit_gains(s, fit, error);
     if (status != WISP_OK)
         layer_fit_release(fit);
     return status;
@@ -306,6 +307,7 @@ wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_
 void layer_fit_release(struct layer_fit *fit) {
     free(fit->order);
     free(fit->center);
+    free(fit->lengths);
     free(fit->factors);
     free(fit->frequency);
     free(fit->magnitude);
@@ -319,7 +321,6 @@ void layer_fit_release(struct layer_fit *fit) {
 
 /* What one measurement works in, and what it counts. */
 struct measure {
-    float *lengths;                 /* [wide] */
     float *sizes, *h, *logits;      /* [PART, wide], [PART, rank], [PART, wide] */
     float *y, *errors;              /* [PART, hidden] twice */
     float limit;                    /* the size above which a neuron is needed */
@@ -330,7 +331,7 @@ struct measure {
 static wisp_status measured_sizes(const struct layer_sample *s, const struct layer_fit *fit,
                                   const struct measure *m, size_t first, size_t n,
                                   wisp_error *error) {
-    const struct sizes sizes = {s, m->lengths, fit->center};
+    const struct sizes sizes = {s, fit};
     return find_sizes(&sizes, s->held_out + first * s->hidden, n, m->sizes, error);
 }
 
@@ -386,7 +387,6 @@ static wisp_status measure_all(const struct layer_sample *s, const struct layer_
                                const float *thresholds, struct measure *m,
                                struct layer_quality *quality, wisp_error *error) {
     const struct predictor *p = &fit->predictor;
-    column_lengths(s, m->lengths);
     if (s->activation != ACTIVATION_RELU)
         TRY(find_limit(s, fit, m, error));
     for (size_t first = 0; first < s->held_out_tokens; first += PART) {
@@ -412,19 +412,17 @@ static wisp_status measure_all(const struct layer_sample *s, const struct layer_
 wisp_status layer_measure(const struct layer_sample *s, const struct layer_fit *fit,
                           const float *thresholds, struct layer_quality *quality,
                           wisp_error *error) {
-    struct measure m = {.lengths = calloc(s->wide, sizeof(float)),
-                        .sizes = malloc(PART * s->wide * sizeof(float)),
+    struct measure m = {.sizes = malloc(PART * s->wide * sizeof(float)),
                         .h = malloc(PART * fit->predictor.rank * sizeof(float)),
                         .logits = malloc(PART * s->wide * sizeof(float)),
                         .y = malloc(PART * s->hidden * sizeof(float)),
                         .errors = malloc(PART * s->hidden * sizeof(float))};
     *quality = (struct layer_quality){0};
-    wisp_status status = m.lengths && m.sizes && m.h && m.logits && m.y && m.errors
+    wisp_status status = m.sizes && m.h && m.logits && m.y && m.errors
                              ? WISP_OK
                              : fail_memory(error, PART * s->wide * sizeof(float));
     if (status == WISP_OK && s->held_out_tokens > 0)
         status = measure_all(s, fit, thresholds, &m, quality, error);
-    free(m.lengths);
     free(m.sizes);
     free(m.h);
     free(m.logits);

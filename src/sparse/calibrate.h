@@ -12,6 +12,7 @@ struct layer_fit {
     int32_t *order;   /* [wide]: the neuron at place i is order[i] (order.h) */
     size_t hot;       /* places of hot neurons, from the first on */
     float *center;    /* [wide], by place; 0 but with GELU */
+    float *lengths;   /* [wide], by place: of W_down's columns */
     float *factors;   /* [hidden]: what x is multiplied by before it is quantised */
     float *frequency; /* [wide], by neuron: the share of tokens that need it */
     float *magnitude; /* [wide], by neuron: the mean size of its contribution */
