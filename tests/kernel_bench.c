@@ -134,84 +134,79 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-/* Both halves of a sparse layer for SPARSE_TOKENS tokens, neurons chosen by chance. */
+/* Both halves of a sparse layer for a tile of tokens, neurons chosen by chance. */
 struct sparse_bench {
     const struct kernels *set;
-    size_t neurons, k, chosen; /* neurons of each token */
-    uint8_t *q, *columns;      /* of x, of W_down */
-    int8_t *rows, *bytes;      /* of W_up, of the activations */
+    size_t neurons, chosen;   /* of each token */
+    struct neuron_tile *tile; /* with the tokens' lists */
+    uint64_t *wanted;         /* [neurons]: by which tokens */
+    uint8_t *columns;         /* of W_down */
+    int8_t *rows, *bytes;     /* of W_up, of the activations */
     int32_t *sums;
-    uint16_t *lists; /* [SPARSE_TOKENS, chosen] */
-    size_t *starts;  /* [neurons + 1]: of each neuron's tokens */
-    uint8_t *tokens;
 };
 
-/* Each token's list, and which tokens use a neuron. */
+/* Each token's list, and which tokens want a neuron. */
 static void choose_neurons(struct sparse_bench *b) {
-    size_t place = 0;
-    bool *is_chosen = allocate(SPARSE_TOKENS * b->neurons * sizeof *is_chosen);
+    memset(b->wanted, 0, b->neurons * sizeof *b->wanted);
     for (size_t t = 0; t < SPARSE_TOKENS; t++) {
-        size_t wanted = b->chosen;
-        for (size_t i = 0; i < b->neurons; i++) {
-            const bool is_taken = rng_below(&kernel_rng, b->neurons - i) < wanted;
-            is_chosen[t * b->neurons + i] = is_taken;
-            if (is_taken)
-                b->lists[t * b->chosen + b->chosen - wanted--] = (uint16_t)i;
-        }
+        uint16_t *list = b->tile->lists + t * b->tile->length;
+        for (size_t i = 0, n = 0; i < b->neurons; i++)
+            if (rng_below(&kernel_rng, b->neurons - i) < b->chosen - n) {
+                b->wanted[i] |= UINT64_C(1) << t;
+                list[n++] = (uint16_t)i;
+            }
     }
-    for (size_t i = 0; i < b->neurons; i++) {
-        b->starts[i] = place;
-        for (size_t t = 0; t < SPARSE_TOKENS; t++)
-            if (is_chosen[t * b->neurons + i])
-                b->tokens[place++] = (uint8_t)t;
-    }
-    b->starts[b->neurons] = place;
-    free(is_chosen);
 }
 
+/* The lists come out as they were. */
 static void sparse_up(const struct sparse_bench *b) {
+    memset(b->tile->n, 0, sizeof b->tile->n);
     for (size_t i = 0; i < b->neurons; i++)
-        b->set->sparse->up(b->q, b->rows + i * sparse_row_bytes(b->k), b->tokens + b->starts[i],
-                           b->starts[i + 1] - b->starts[i], b->k, b->sums + b->starts[i]);
+        b->set->sparse->up(b->tile, b->rows + i * sparse_row_bytes(b->tile->k), NULL, i,
+                           b->wanted[i]);
 }
 
 static void sparse_down(const struct sparse_bench *b) {
     for (size_t t = 0; t < SPARSE_TOKENS; t++)
-        b->set->sparse->down(b->bytes + t * b->chosen, b->columns, b->lists + t * b->chosen,
-                             b->chosen, b->k, b->sums);
+        b->set->sparse->down(b->bytes + t * b->chosen, b->columns,
+                             b->tile->lists + t * b->tile->length, b->chosen, b->tile->k, b->sums);
 }
 
 static void time_sparse(const char *name, void (*half)(const struct sparse_bench *b),
                         size_t neurons, size_t k, size_t percent) {
+    const size_t weights = neurons * sparse_row_bytes(k);
+    const size_t length = neurons + SPARSE_SLACK, places = (SPARSE_TOKENS + 1) * length;
+    uint8_t *q = random_bytes((SPARSE_TOKENS + 1) * sparse_row_bytes(k));
+    struct neuron_tile tile = {.q = q,
+                               .k = k,
+                               .length = length,
+                               .sums = allocate(places * sizeof *tile.sums),
+                               .lists = allocate(places * sizeof *tile.lists)};
     struct sparse_bench b = {.neurons = neurons,
-                             .k = k,
-                             .chosen = neurons * percent / 100 / DOWN_NEURONS * DOWN_NEURONS};
-    const size_t uses = SPARSE_TOKENS * b.chosen, weights = neurons * sparse_row_bytes(k);
-    b.q = random_bytes(SPARSE_TOKENS * sparse_row_bytes(k));
-    b.columns = random_bytes(weights);
-    b.rows = random_bytes(weights);
-    b.bytes = random_bytes(uses);
-    b.sums = allocate((uses + sparse_row_bytes(k)) * sizeof *b.sums);
-    b.lists = allocate(uses * sizeof *b.lists);
-    b.starts = allocate((neurons + 1) * sizeof *b.starts);
-    b.tokens = allocate(uses);
+                             .chosen = neurons * percent / 100 / DOWN_NEURONS * DOWN_NEURONS,
+                             .tile = &tile,
+                             .wanted = allocate(neurons * sizeof *b.wanted),
+                             .columns = random_bytes(weights),
+                             .rows = random_bytes(weights),
+                             .sums = allocate(sparse_row_bytes(k) * sizeof *b.sums)};
+    b.bytes = random_bytes(SPARSE_TOKENS * b.chosen);
     choose_neurons(&b);
     printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, neurons, k);
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%14.1f", (double)(uses * k) * 1e-9 / time_of(&t));
+        printf("%14.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
-    free(b.q);
+    free(q);
+    free(tile.sums);
+    free(tile.lists);
+    free(b.wanted);
     free(b.columns);
     free(b.rows);
     free(b.bytes);
     free(b.sums);
-    free(b.lists);
-    free(b.starts);
-    free(b.tokens);
 }
 
 /* The dense product of as many tokens at the same shape first, then shares of it. */

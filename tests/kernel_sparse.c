@@ -60,8 +60,14 @@ static int32_t *new_order(size_t neurons) {
     return order;
 }
 
+static int32_t row_sum(const uint8_t *q, const int8_t *row, size_t k) {
+    int32_t sum = 0;
+    for (size_t c = 0; c < k; c++)
+        sum += q[c] * row[c];
+    return sum;
+}
+
 static struct projection new_projection(const struct layer *l) {
-    static const uint8_t token = 0;
     struct projection p = {.rows = allocate(l->neurons * sparse_row_bytes(l->k)),
                            .neurons = allocate(l->neurons * sizeof *p.neurons),
                            .sums = allocate(l->neurons * sizeof *p.sums)};
@@ -71,7 +77,7 @@ static struct projection new_projection(const struct layer *l) {
         pack_neuron_row(weights + i * l->k, l->k, row, &p.neurons[i]);
         fill_floats(&p.neurons[i].bias, 1, FILL_UNIFORM);
         fill_floats(&p.neurons[i].column, 1, FILL_UNIFORM);
-        sparse_scalar.up(l->row.q, row, &token, 1, l->k, &p.sums[i]);
+        p.sums[i] = row_sum(l->row.q, row, l->k);
     }
     free(weights);
     return p;
@@ -164,31 +170,84 @@ static void check_quantise(const struct where *w, const struct layer *l) {
     expect_intact(w);
 }
 
-/* Random tokens, some of them more than once, with one row: sums are exact, so each token's is what
- * it is alone. */
-static void check_up(const struct where *w, const struct layer *l) {
-    const size_t bytes = sparse_row_bytes(l->k), n = rng_below(&kernel_rng, SPARSE_TOKENS + 1);
-    const size_t rows = rng_range(&kernel_rng, 1, SPARSE_TOKENS);
-    const size_t neuron = rng_below(&kernel_rng, l->neurons);
-    const int32_t offset = w->set->signed_activations ? 128 : 0;
-    uint8_t *q = place_anywhere(SLOT_Q, rows * bytes);
-    uint8_t *tokens = place_anywhere(SLOT_SCALE, n), *unsigned_q = allocate(rows * bytes);
-    int8_t *row = place_anywhere(SLOT_W, bytes);
-    int32_t *sums = place(SLOT_Y, n * sizeof *sums), wanted[SPARSE_TOKENS];
-    for (size_t i = 0; i < rows * bytes; i++) {
-        unsigned_q[i] = (uint8_t)rng_below(&kernel_rng, 256);
-        q[i] = unsigned_q[i] ^ (offset ? 0x80 : 0);
+/* ---- up ------------------------------------------------------------------------------------- */
+
+/* Any of the tokens, sometimes none or all. */
+static uint64_t some_tokens(void) {
+    const uint64_t all = (UINT64_C(1) << SPARSE_TOKENS) - 1;
+    switch (rng_below(&kernel_rng, 5)) {
+    case 0:
+        return rng_coin(&kernel_rng) ? all : 0;
+    case 1:
+        return rng_bits(&kernel_rng) & rng_bits(&kernel_rng) & rng_bits(&kernel_rng) & all;
+    case 2:
+        return (rng_bits(&kernel_rng) | rng_bits(&kernel_rng) | rng_bits(&kernel_rng)) & all;
+    default:
+        return rng_bits(&kernel_rng) & all;
     }
-    for (size_t i = 0; i < n; i++)
-        tokens[i] = (uint8_t)rng_below(&kernel_rng, rows);
-    memcpy(row, l->up.rows + neuron * bytes, bytes);
-    w->set->sparse->up(q, row, tokens, n, l->k, sums);
-    expect_intact(w);
-    sparse_scalar.up(unsigned_q, row, tokens, n, l->k, wanted);
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(sums[i], wanted[i] - offset * (int32_t)l->up.neurons[neuron].sum);
-    free(unsigned_q);
 }
+
+/* Tokens that no neuron was computed for yet, their bytes random. */
+static struct neuron_tile placed_tile(const struct layer *l, size_t neurons) {
+    const size_t bytes = (SPARSE_TOKENS + 1) * sparse_row_bytes(l->k);
+    const size_t length = neurons + SPARSE_SLACK + rng_below(&kernel_rng, 4);
+    const size_t places = (SPARSE_TOKENS + 1) * length;
+    uint8_t *q = place_anywhere(SLOT_Q, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        q[i] = (uint8_t)rng_below(&kernel_rng, 256);
+    return (struct neuron_tile){.q = q,
+                                .k = l->k,
+                                .length = length,
+                                .sums = place(SLOT_Y, places * sizeof(int32_t)),
+                                .gate_sums = place(SLOT_BIAS, places * sizeof(int32_t)),
+                                .lists = place(SLOT_SCALE, places * sizeof(uint16_t))};
+}
+
+/* A token's sum with a row, its bytes as the set has them. */
+static int32_t wanted_sum(const struct where *w, const struct neuron_tile *tile, size_t token,
+                          const int8_t *row) {
+    const uint8_t *q = tile->q + token * sparse_row_bytes(tile->k);
+    int32_t sum = 0;
+    for (size_t c = 0; c < tile->k; c++)
+        sum += (w->set->signed_activations ? (int8_t)q[c] : q[c]) * row[c];
+    return sum;
+}
+
+/* Some neurons one after the other, each for some of the tokens: what these have got then is exact,
+ * and so the same whoever else wanted the neurons. */
+static void check_up(const struct where *w, const struct layer *l) {
+    enum { MOST = 10 };
+    const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
+    const size_t first = rng_below(&kernel_rng, l->neurons - neurons + 1);
+    const bool gated = l->kind == ACTIVATION_GATED_SILU;
+    struct neuron_tile tile = placed_tile(l, neurons);
+    uint64_t wanted[MOST];
+    const int8_t *rows = memcpy(place_anywhere(SLOT_W, neurons * bytes), l->up.rows + first * bytes,
+                                neurons * bytes);
+    const int8_t *gates = memcpy(place_anywhere(SLOT_X, neurons * bytes),
+                                 l->gate.rows + first * bytes, neurons * bytes);
+    for (size_t i = 0; i < neurons; i++) {
+        wanted[i] = some_tokens();
+        w->set->sparse->up(&tile, rows + i * bytes, gated ? gates + i * bytes : NULL, first + i,
+                           wanted[i]);
+        expect_intact(w);
+    }
+    for (size_t t = 0; t < SPARSE_TOKENS; t++) {
+        size_t at = t * tile.length;
+        for (size_t i = 0; i < neurons; i++) {
+            if (!(wanted[i] >> t & 1))
+                continue;
+            assert_int_equal(tile.lists[at], first + i);
+            assert_int_equal(tile.sums[at], wanted_sum(w, &tile, t, rows + i * bytes));
+            if (gated)
+                assert_int_equal(tile.gate_sums[at], wanted_sum(w, &tile, t, gates + i * bytes));
+            at++;
+        }
+        assert_int_equal(tile.n[t], at - t * tile.length);
+    }
+}
+
+/* ---- from sums to contributions ------------------------------------------------------------- */
 
 /* Sums of a list of neurons (NULL: of the first), as the set has them. */
 static const int32_t *placed_sums(const struct where *w, enum slot slot, const struct projection *p,
@@ -458,15 +517,16 @@ void test_sparse_special_values(void **state) {
 }
 
 static void expect_up(const struct kernels *set, size_t k, uint8_t q, int8_t weight) {
-    uint8_t *rows = memset(allocate(SPARSE_TOKENS * k), q, SPARSE_TOKENS * k);
+    enum { LENGTH = SPARSE_SLACK, TOKENS = SPARSE_TOKENS + 1 };
+    uint8_t *rows = memset(allocate(TOKENS * k), q, TOKENS * k);
     int8_t *w = memset(allocate(k), (unsigned char)weight, k);
-    uint8_t tokens[SPARSE_TOKENS];
-    int32_t sums[SPARSE_TOKENS];
+    int32_t sums[TOKENS * LENGTH];
+    uint16_t lists[TOKENS * LENGTH];
+    struct neuron_tile tile = {.q = rows, .k = k, .length = LENGTH, .sums = sums, .lists = lists};
+    set->sparse->up(&tile, w, NULL, 0, (UINT64_C(1) << SPARSE_TOKENS) - 1);
     for (size_t i = 0; i < SPARSE_TOKENS; i++)
-        tokens[i] = (uint8_t)i;
-    set->sparse->up(rows, w, tokens, SPARSE_TOKENS, k, sums);
-    for (size_t i = 0; i < SPARSE_TOKENS; i++)
-        assert_int_equal(sums[i], (set->signed_activations ? (int8_t)q : q) * weight * (int)k);
+        assert_int_equal(sums[i * LENGTH],
+                         (set->signed_activations ? (int8_t)q : q) * weight * (int)k);
     free(rows);
     free(w);
 }

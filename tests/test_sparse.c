@@ -146,7 +146,7 @@ static void neurons_may_be_added_in_parts(void **state) {
         double computed = 0;
         for (int i = 0; i < MANY * WIDE; i++)
             computed += logits[i] > expected[i % WIDE];
-        assert_true(fabs(share * MANY * WIDE - computed) < 1e-6);
+        assert_true(fabs(share * (double)(MANY * WIDE) - computed) < 1e-6);
         assert_true(fabs(share - gains_thresholds(&parts, price, thresholds)) < 1e-9);
         assert_memory_equal(thresholds, expected, sizeof expected);
     }

@@ -65,7 +65,7 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
     }
     memory_free(q);
     memory_free(q_bias);
-    return sqrt(squares / WIDE);
+    return sqrt(squares / (double)WIDE);
 }
 
 /* Thresholds a little above or below a token's logits, by a share of their size, choose just the
@@ -284,7 +284,7 @@ static void malformed_predictors_are_refused(void **state) {
 static void add_compensation(const wisp_model *model, const float *x, size_t computed, double *y) {
     float *b = block_floats(model, 0, "ffn_compensation.weight", HIDDEN, RANK);
     float *b_bias = block_floats(model, 0, "ffn_compensation.bias", 1, HIDDEN);
-    const double skipped = 1 - (double)computed / WIDE;
+    const double skipped = 1 - (double)computed / (double)WIDE;
     double h[RANK];
     inner_values(model, 0, x, h);
     for (size_t c = 0; c < HIDDEN; c++) {

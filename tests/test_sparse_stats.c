@@ -94,7 +94,7 @@ static struct recall_totals recall_of(const struct sparse_ffn *f, const float *t
 static void expect_near(uint64_t got, uint64_t wanted) {
     print_message("%llu, in double precision %llu\n", (unsigned long long)got,
                   (unsigned long long)wanted);
-    assert_true(fabs((double)got - (double)wanted) < 0.01 * ROWS * WIDE);
+    assert_true(fabs((double)got - (double)wanted) < 0.01 * (double)(ROWS * WIDE));
 }
 
 /* Of the neurons that are needed those are found that are chosen: all, none, some. */
