@@ -50,7 +50,7 @@ void make_predicting(struct gguf *file, const struct predicting *predicting);
 const char *predicting_model(const char *name, const struct predicting *predicting);
 
 /* Writes the file and releases it; its path. */
-const char *write_model(struct gguf *file, const char *name);
+const char *write_built(struct gguf *file, const char *name);
 
 /* ---- models that are open ------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ static void write_gguf(const char *name, const struct gguf *file, char path[PATH
     bytes_release(&bytes);
 }
 
-static void write_model(const char *name, const struct tiny_shape *shape, char path[PATH_BYTES]) {
+static void write_shape(const char *name, const struct tiny_shape *shape, char path[PATH_BYTES]) {
     struct gguf file;
     gguf_make(&file, shape);
     write_gguf(name, &file, path);
@@ -93,12 +93,12 @@ static void rows_are_as_documented_and_can_be_undone(void **state) {
     for (size_t i = 0; i < KINDS; i++) {
         char path[PATH_BYTES], plain[PATH_BYTES], expected[PATH_BYTES], rows[PATH_BYTES];
         struct tiny_shape shape = kind_at(i);
-        write_model("plain.gguf", &shape, path);
+        write_shape("plain.gguf", &shape, path);
         convert(path, "plain-2.gguf", NULL, plain);
         write_ordered("ordered.gguf", &shape, tiny_hot(&shape), path);
         convert(path, "rows.gguf", &as_rows, rows);
         shape.rows = true;
-        write_model("expected.gguf", &shape, path);
+        write_shape("expected.gguf", &shape, path);
         convert(path, "expected-2.gguf", NULL, expected);
         expect_same_files(rows, expected);
         convert(rows, "rows-2.gguf", &as_rows, path);
@@ -235,10 +235,10 @@ static void matrices_can_be_read_in_any_piece(void **state) {
         char path[PATH_BYTES];
         struct directory plain, mapped, read;
         struct counted file;
-        write_model("plain.gguf", &shape, path);
+        write_shape("plain.gguf", &shape, path);
         open_or_fail(&plain, path);
         shape.rows = true;
-        write_model("rows.gguf", &shape, path);
+        write_shape("rows.gguf", &shape, path);
         open_or_fail(&mapped, path);
         open_counted(&read, &file, path);
         assert_int_equal(plain.n_tensors, mapped.n_tensors);
@@ -287,9 +287,9 @@ static void embeddings_have_the_same_bits(void **state) {
         char plain[PATH_BYTES], rows[PATH_BYTES];
         struct counted file;
         wisp_model_info infos[2];
-        write_model("plain.gguf", &shape, plain);
+        write_shape("plain.gguf", &shape, plain);
         shape.rows = true;
-        write_model("rows.gguf", &shape, rows);
+        write_shape("rows.gguf", &shape, rows);
         wisp_model *model = open_with(plain, way->compute, way->predictor, NULL);
         wisp_model_get_info(model, &infos[0]);
         embed(model, expected);
