@@ -190,7 +190,7 @@ static uint64_t some_tokens(void) {
 /* Tokens that no neuron was computed for yet, their bytes random. */
 static struct neuron_tile placed_tile(const struct layer *l, size_t neurons) {
     const size_t bytes = (SPARSE_TOKENS + 1) * sparse_row_bytes(l->k);
-    const size_t length = neurons + SPARSE_SLACK + rng_below(&kernel_rng, 4);
+    const size_t length = neurons + rng_range(&kernel_rng, 4, 8);
     const size_t places = (SPARSE_TOKENS + 1) * length;
     uint8_t *q = place_anywhere(SLOT_Q, bytes);
     for (size_t i = 0; i < bytes; i++)
@@ -216,7 +216,7 @@ static int32_t wanted_sum(const struct where *w, const struct neuron_tile *tile,
 /* Some neurons one after the other, each for some of the tokens: what these have got then is exact,
  * and so the same whoever else wanted the neurons. */
 static void check_up(const struct where *w, const struct layer *l) {
-    enum { MOST = 10 };
+    enum { MOST = 24 };
     const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
     const size_t first = rng_below(&kernel_rng, l->neurons - neurons + 1);
     const bool gated = l->kind == ACTIVATION_GATED_SILU;

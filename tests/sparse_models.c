@@ -28,7 +28,7 @@ void make_texts(struct texts *t) {
     }
 }
 
-const char *write_built(struct gguf *file, const char *name) {
+const char *write_made(struct gguf *file, const char *name) {
     struct bytes bytes = {0};
     gguf_write_bytes(file, &bytes);
     write_file(name, bytes.data, bytes.size);
@@ -45,7 +45,7 @@ const char *tiny_model(const char *name, const char *activation) {
     struct gguf file;
     gguf_make(&file, tiny_shape_of(activation));
     gguf_set_text(&file, "wisp.hidden_act", activation);
-    return write_built(&file, name);
+    return write_made(&file, name);
 }
 
 void calibrate_or_fail(const char *input, const char *output, uint32_t threads) {
@@ -132,7 +132,7 @@ void make_predicting(struct gguf *file, const struct predicting *p) {
 const char *predicting_model(const char *name, const struct predicting *predicting) {
     struct gguf file;
     make_predicting(&file, predicting);
-    return write_built(&file, name);
+    return write_made(&file, name);
 }
 
 /* ---- models that are open ------------------------------------------------------------------- */

@@ -49,8 +49,8 @@ void make_predicting(struct gguf *file, const struct predicting *predicting);
 /* The same in a file. */
 const char *predicting_model(const char *name, const struct predicting *predicting);
 
-/* Writes the file and releases it; its path. */
-const char *write_built(struct gguf *file, const char *name);
+/* Writes the file that was made and releases it; its path. */
+const char *write_made(struct gguf *file, const char *name);
 
 /* ---- models that are open ------------------------------------------------------------------- */
 

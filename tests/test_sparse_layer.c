@@ -276,7 +276,7 @@ static void gated_layers_have_their_tensors(void **state) {
                                 BLOCK_F32);
             gguf_settle(&file);
             assert_int_equal(
-                wisp_model_open(write_built(&file, "gated.gguf"), &options, &model, &error),
+                wisp_model_open(write_made(&file, "gated.gguf"), &options, &model, &error),
                 cases[i].status);
             assert_string_equal(error.field, cases[i].field);
         }

@@ -182,8 +182,8 @@ static void layers_may_share_a_predictor(void **state) {
             copy_data(&own, "blk.0.ffn_predictor_p.bias", &shared, "ffn_predictor_p.bias");
             copy_data(&own, "blk.1.ffn_predictor_p.weight", &shared, "ffn_predictor_p.weight");
             copy_data(&own, "blk.1.ffn_predictor_p.bias", &shared, "ffn_predictor_p.bias");
-            outputs_of(write_built(&own, "own.gguf"), wanted);
-            outputs_of(write_built(&shared, "shared.gguf"), got);
+            outputs_of(write_made(&own, "own.gguf"), wanted);
+            outputs_of(write_made(&shared, "shared.gguf"), got);
             assert_memory_equal(got, wanted, sizeof wanted);
         }
 }
@@ -201,7 +201,7 @@ static void layers_may_have_a_predictor_besides(void **state) {
     tiny_add_tensor(&file, "ffn_predictor_p.weight", HIDDEN, RANK, BLOCK_F32);
     tiny_add_tensor(&file, "ffn_predictor_p.bias", RANK, 1, BLOCK_F32);
     gguf_settle(&file);
-    outputs_of(write_built(&file, "both.gguf"), both);
+    outputs_of(write_made(&file, "both.gguf"), both);
     p.shared = true;
     outputs_of(predicting_model("shared.gguf", &p), shared);
     assert_memory_equal(both[0], own[0], sizeof own[0]);
@@ -271,9 +271,8 @@ static void malformed_predictors_are_refused(void **state) {
             set_f32(&file, name, cases[i].value);
         else
             gguf_drop_tensor(&file, name);
-        assert_int_equal(
-            wisp_model_open(write_built(&file, "wrong.gguf"), &options, &model, &error),
-            cases[i].status);
+        assert_int_equal(wisp_model_open(write_made(&file, "wrong.gguf"), &options, &model, &error),
+                         cases[i].status);
         assert_string_equal(error.field, cases[i].field ? cases[i].field : name);
     }
 }

@@ -39,18 +39,24 @@ static int compare_sizes(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static double column_length(const struct reference *r, size_t neuron) {
+    double squares = 0;
+    for (size_t c = 0; c < r->hidden; c++) {
+        const double weight = (double)r->down[c * r->wide + neuron];
+        squares += weight * weight;
+    }
+    return sqrt(squares);
+}
+
 /* Sizes [ROWS, WIDE] of what layer 0's neurons contribute, by place, in double precision. */
 static void reference_sizes(const wisp_model *model, const float *x, double *sizes) {
     struct reference r = reference_open(model, 0);
     for (size_t place = 0; place < WIDE; place++) {
         const size_t j = reference_neuron(&r, place);
-        double squares = 0;
-        for (size_t c = 0; c < HIDDEN; c++)
-            squares += (double)r.down[c * WIDE + j] * (double)r.down[c * WIDE + j];
         for (size_t t = 0; t < ROWS; t++) {
             const double center = r.center ? (double)r.center[j] : 0;
             const double above = reference_activation(&r, j, x + t * HIDDEN) - center;
-            sizes[t * WIDE + place] = fabs(above) * sqrt(squares);
+            sizes[t * WIDE + place] = fabs(above) * column_length(&r, j);
         }
     }
     reference_close(&r);
@@ -88,6 +94,47 @@ static struct recall_totals recall_of(const struct sparse_ffn *f, const float *t
     const struct recall_totals totals = recall_sum(&recall, 1);
     recall_release(&recall);
     return totals;
+}
+
+/* A neuron counts by its value times the length of its column, whatever scales are in between; rows
+ * of W_down are made of very different sizes here. */
+static void columns_have_their_lengths(void **state) {
+    (void)state;
+    const struct tiny_shape shape = {.hidden = HIDDEN,
+                                     .wide = WIDE,
+                                     .layers = 1,
+                                     .heads = 4,
+                                     .positions = 16,
+                                     .type = BLOCK_F32};
+    struct predicting p = predicting_of("relu");
+    const char *kernels, *path;
+    struct gguf file;
+    p.shape = &shape;
+    make_predicting(&file, &p);
+    unsigned char *down = gguf_tensor(&file, "blk.0.ffn_down.weight")->data.data;
+    for (size_t i = 0; i < HIDDEN * WIDE; i++) {
+        float weight;
+        memcpy(&weight, down + i * sizeof weight, sizeof weight);
+        weight = ldexpf(weight, (int)(i / WIDE % 5));
+        memcpy(down + i * sizeof weight, &weight, sizeof weight);
+    }
+    path = write_made(&file, "rows.gguf");
+    for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
+        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
+        const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+        struct reference r = reference_open(model, 0);
+        struct recall recall;
+        wisp_error error;
+        assert_int_equal(recall_open(f, &recall, &error), WISP_OK);
+        for (size_t i = 0; i < WIDE; i++) {
+            const double wanted = column_length(&r, reference_neuron(&r, i));
+            const double got = (double)recall.lengths[i] * (double)f->columns.scale[i];
+            assert_true(fabs(got - wanted) < 0.01 * wanted);
+        }
+        recall_release(&recall);
+        reference_close(&r);
+        wisp_model_close(model);
+    }
 }
 
 /* As near as int8 and bins allow. */
@@ -232,6 +279,7 @@ static void layers_are_counted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_have_their_lengths),
         cmocka_unit_test(recall_counts_what_is_needed),
         cmocka_unit_test(recall_is_what_calibration_reports),
         cmocka_unit_test(layers_are_counted),
