@@ -49,7 +49,7 @@ HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c \
           src/engine/write_calibrated.c src/engine/write_model.c src/engine/neuron_rows.c \
           src/engine/trace_write.c \
           $(addprefix src/sparse/, calibrate.c compensation.c fit.c order.c layer.c matrix.c \
-            thresholds.c)
+            predictor.c share.c thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 
 KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx_vnni.c src/kernels/avx512.c src/kernels/amx.c
