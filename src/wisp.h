@@ -290,7 +290,8 @@ typedef struct wisp_convert_options {
     const char *name;           /* general.name; NULL: keep */
     bool plain;                 /* take away what wisp_calibrate added, and neurons as rows */
     bool neurons;               /* each feed-forward neuron's weights side by side, as
-                                   wisp_calibrate writes them; false: as they are */
+                                   wisp_calibrate writes them; false: as they are. An error where
+                                   the layers' types do not allow it (docs/formats.md) */
     float sparsity;             /* of a calibrated model, unless told otherwise; 0: keep */
     /* Called after each tensor; returning false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
@@ -341,8 +342,8 @@ typedef struct wisp_calibrate_options {
 /* Makes a model sparse: runs it on `n` texts like those it is to embed, fits a predictor of which
  * neurons matter to each token, and writes the model at `input` (anything wisp_model_open reads) to
  * `output` with all that is needed to skip the rest. Every eighth text is not fitted to, but
- * measured on. The weights stay as they are; wisp_convert with `plain` takes away what was added.
- * Native only. */
+ * measured on. The weights keep their bits, and each neuron's stand side by side; wisp_convert with
+ * `plain` gives the model back as it was. Native only. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

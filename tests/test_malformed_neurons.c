@@ -173,7 +173,7 @@ static const struct malformed cases[] = {
     {"an order with neuron 12", set_entry, ORDER, 20, 12, FORMAT, ORDER, "entry 20 is 12"},
     {"a count of the hot too few", set_length, HOT, 1, 9, FORMAT, HOT, "1, where 2"},
     {"-1 hot", set_entry, HOT, 1, -1, FORMAT, HOT, "-1"},
-    {"13 hot", set_entry, HOT, 1, 13, FORMAT, HOT, "12 neurons"},
+    {"13 hot", set_entry, HOT, 1, 13, FORMAT, HOT, "entry 1 is 13"},
     {"8 hot of 9", set_entry, HOT, 1, 8, FORMAT, HOT, "9 hot"},
     {"no hot rows", drop_tensor, HOT_0, 0, 0, FORMAT, ORDER, "24, where 6"},
     {"no cold rows", drop_tensor, COLD_1, 0, 0, FORMAT, HOT_1, "9 neurons"},
