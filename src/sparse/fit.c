@@ -131,7 +131,7 @@ static wisp_status open_regression(const struct fit_task *task, struct regressio
                              .y_sum = calloc(m, sizeof(double)),
                              .products = malloc(n * n * sizeof(double)),
                              .v = malloc(n * task->rank * sizeof(double)),
-                             .fitted = malloc(task->rank * m * sizeof(double))};
+                             .fitted = calloc(task->rank * m, sizeof(double))};
     if (r->xx && r->xy && r->part && r->x_sum && r->y_sum && r->products && r->v && r->fitted)
         return WISP_OK;
     return fail_memory(error, n * m * sizeof(double));
@@ -212,8 +212,6 @@ static bool reduce(const struct fit *f, const struct regression *r) {
     outer_products(r->xy, n, m, r->products);
     if (!matrix_eigenvectors(r->products, n, rank, r->v))
         return false;
-    for (size_t i = 0; i < rank * m; i++)
-        r->fitted[i] = 0;
     for (size_t c = 0; c < n; c++)
         for (size_t j = 0; j < rank; j++)
             for (size_t i = 0; i < m; i++)
@@ -374,7 +372,7 @@ static bool open_group(struct group *g, float *values, size_t n) {
 static bool open_step(const struct predictor *to, struct step *s) {
     const size_t n = to->hidden, m = to->wide, rank = to->rank;
     const size_t most = n > m ? n : m;
-    *s = (struct step){.x = malloc(BATCH * n * sizeof(float)),
+    *s = (struct step){.x = malloc(BATCH * n * sizeof(float) + 1), /* never of 0 bytes */
                        .h = malloc(BATCH * rank * sizeof(float)),
                        .z = malloc(BATCH * m * sizeof(float)),
                        .dh = malloc(BATCH * rank * sizeof(float)),
