@@ -49,7 +49,7 @@ HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c \
           src/engine/write_calibrated.c src/engine/write_model.c src/engine/neuron_rows.c \
           src/engine/trace_write.c \
           $(addprefix src/sparse/, calibrate.c compensation.c fit.c order.c layer.c matrix.c \
-            thresholds.c)
+            predictor.c share.c thresholds.c)
 CLI := $(wildcard src/cli/*.c)
 
 KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx_vnni.c src/kernels/avx512.c src/kernels/amx.c
@@ -276,10 +276,12 @@ test-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) nodes chromium firefox $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
-# The tokenizer against Hugging Face's, and the generated tables against their generator.
-test-oracle: build/native/tests/oracle/tokenize_driver | .tools/stamp/python
+# The tokenizer against Hugging Face's, the generated tables against their generator, and neurons as
+# rows against the gguf package.
+test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python
 	.tools/bin/python tools/generate_unicode.py --check --download
 	.tools/bin/python tests/oracle/tokenizer.py $<
+	.tools/bin/python tests/oracle/neurons.py build/wisp
 
 # tools/train_relu.py on a tiny model, and its result in wisp and transformers.
 test-train: build/wisp

@@ -290,7 +290,8 @@ typedef struct wisp_convert_options {
     const char *name;           /* general.name; NULL: keep */
     bool plain;                 /* take away what wisp_calibrate added, and neurons as rows */
     bool neurons;               /* each feed-forward neuron's weights side by side, as
-                                   wisp_calibrate writes them; false: as they are */
+                                   wisp_calibrate writes them; false: as they are. An error where
+                                   the layers' types do not allow it (docs/formats.md) */
     float sparsity;             /* of a calibrated model, unless told otherwise; 0: keep */
     /* Called after each tensor; returning false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
@@ -319,15 +320,18 @@ typedef struct wisp_calibrated_layer {
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {
-    uint32_t rank;    /* of the predictors; 0: 64, or less for smaller models */
-    float sparsity;   /* the share of neurons to leave out unless told otherwise; 0: 0.84 with ReLU,
-                         else 0.7 */
-    size_t tokens;    /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
-    uint64_t seed;    /* the same seed, texts and kernel set give the same file */
+    uint32_t rank;  /* of the predictors; 0: 64, or less for smaller models */
+    float sparsity; /* the share of neurons to leave out unless told otherwise; 0: 0.84 with ReLU,
+                       else 0.7 */
+    const char *predictor_type; /* of P and Q in the file: f32, q8_0 or q4_0; NULL: q8_0, or f32
+                                   where rows are no whole blocks of that */
+    bool shared_p; /* one P for all layers: a smaller file, and a worse choice of the same rank */
+    size_t tokens; /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
+    uint64_t seed; /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1; the file does not depend on it */
     void *context;    /* handed to the functions below, which may all be NULL */
     /* Called on the calling thread: `done` of `total` "texts", "layers" or, of layers again,
-     * "compensation". */
+     * "sharing" (of P) and "compensation". */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread; true ends the work with WISP_ERROR_CANCELLED. */
     bool (*cancelled)(void *context);
@@ -338,8 +342,8 @@ typedef struct wisp_calibrate_options {
 /* Makes a model sparse: runs it on `n` texts like those it is to embed, fits a predictor of which
  * neurons matter to each token, and writes the model at `input` (anything wisp_model_open reads) to
  * `output` with all that is needed to skip the rest. Every eighth text is not fitted to, but
- * measured on. The weights stay as they are; wisp_convert with `plain` takes away what was added.
- * Native only. */
+ * measured on. The weights keep their bits, and each neuron's stand side by side; wisp_convert with
+ * `plain` gives the model back as it was. Native only. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

@@ -337,6 +337,48 @@ static void calibration_is_deterministic_and_can_be_undone(void **state) {
         expect_undoing(activations[a]);
 }
 
+/* The predictor's tensors are of the type that was asked for; a shared P is there once; and plain
+ * files have none of them. */
+static void expect_form(const char *type, uint32_t id, bool shared) {
+    struct texts texts;
+    char plain[256], path[256], undone[256];
+    const wisp_calibrate_options o = {.sparsity = 0.5f,
+                                      .rank = 32,
+                                      .seed = 3,
+                                      .threads = 2,
+                                      .predictor_type = type,
+                                      .shared_p = shared};
+    const wisp_convert_options undo = {.plain = true};
+    wisp_error error;
+    struct directory dir;
+    make_texts(&texts);
+    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", "relu"));
+    snprintf(path, sizeof path, "%s", temporary_path("form.gguf"));
+    snprintf(undone, sizeof undone, "%s", temporary_path("undone.gguf"));
+    assert_int_equal(wisp_calibrate(plain, path, texts.text, TEXTS, &o, &error), WISP_OK);
+    assert_int_equal(directory_open_path(&dir, path, &error), WISP_OK);
+    const struct tensor *p = directory_find_tensor(&dir, "ffn_predictor_p.weight");
+    const struct tensor *own = directory_find_tensor(&dir, "blk.1.ffn_predictor_p.weight");
+    const struct tensor *q = directory_find_tensor(&dir, "blk.1.ffn_predictor_q.weight");
+    assert_true((p != NULL) == shared && (own != NULL) == !shared && q);
+    assert_int_equal((shared ? p : own)->format->id, id);
+    assert_int_equal(q->format->id, id);
+    directory_release(&dir);
+    assert_int_equal(wisp_convert(path, undone, &undo, &error), WISP_OK);
+    assert_int_equal(directory_open_path(&dir, undone, &error), WISP_OK);
+    assert_null(directory_find_tensor(&dir, "ffn_predictor_p.weight"));
+    assert_null(directory_find_tensor(&dir, "ffn_predictor_p.bias"));
+    directory_release(&dir);
+}
+
+static void predictors_have_the_form_that_is_asked_for(void **state) {
+    (void)state;
+    expect_form(NULL, BLOCK_Q8_0, false);
+    expect_form("f32", BLOCK_F32, false);
+    expect_form("q8_0", BLOCK_Q8_0, true);
+    expect_form("q4_0", BLOCK_Q4_0, true);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 static bool stop_at_once(void *context) {
@@ -401,6 +443,8 @@ static void what_cannot_be_done_is_said(void **state) {
     const wisp_model_options lowrank = {.predictor = WISP_PREDICTOR_LOWRANK};
     const wisp_model_options f32 = {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_EXACT};
     const wisp_calibrate_options rank = {.rank = 1000}, sparsity = {.sparsity = 1.5f};
+    const wisp_calibrate_options type = {.predictor_type = "q5_0"};
+    const wisp_calibrate_options broken = {.predictor_type = "q4_0", .rank = 8};
     make_texts(&texts);
     snprintf(path, sizeof path, "%s", tiny_model("plain.gguf", "relu"));
     assert_int_equal(wisp_model_open(path, &lowrank, &model, &error), WISP_ERROR_NOT_FOUND);
@@ -418,6 +462,12 @@ static void what_cannot_be_done_is_said(void **state) {
     assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &sparsity, &error),
                      WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "sparsity");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &type, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "predictor_type");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &broken, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "predictor_type");
     assert_int_equal(wisp_calibrate(path, output, texts.text, 1, NULL, &error),
                      WISP_ERROR_ARGUMENT);
     assert_string_equal(error.field, "texts");
@@ -475,6 +525,7 @@ int main(void) {
         cmocka_unit_test(bits_do_not_depend_on_the_batch),
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
+        cmocka_unit_test(predictors_have_the_form_that_is_asked_for),
         cmocka_unit_test(cancelling_leaves_no_file),
         cmocka_unit_test(auto_is_what_is_faster),
         cmocka_unit_test(what_cannot_be_done_is_said),

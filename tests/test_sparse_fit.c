@@ -9,6 +9,7 @@
 
 #include "rng.h"
 #include "sparse/compensation.h"
+#include "sparse/share.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -103,7 +104,10 @@ struct fitted {
 static struct fitted fit_or_fail(enum activation activation) {
     struct fitted f = {.before = make_sample(activation), .after = make_sample(activation)};
     wisp_error error;
+    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
+                                              block_format_by_id(BLOCK_F32)};
     assert_int_equal(layer_fit(&f.after, RANK, 0.3f, 5, &f.fit, &error), WISP_OK);
+    assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
     return f;
 }
 
@@ -148,7 +152,7 @@ static void hot_neurons_come_first(void **state) {
         double active = 0;
         for (size_t t = 0; t < FITTED; t++)
             active += activation_of(&f.before, j, f.before.x + t * HIDDEN) > 0;
-        assert_true(fabs(active / FITTED - (double)f.fit.frequency[j]) < 0.005);
+        assert_true(fabs(active / (double)FITTED - (double)f.fit.frequency[j]) < 0.005);
         assert_memory_equal(f.after.up + i * HIDDEN, f.before.up + j * HIDDEN,
                             HIDDEN * sizeof(float));
         assert_false(seen[j]);
@@ -220,12 +224,151 @@ static void predictors_are_better_than_chance(void **state) {
     }
 }
 
+/* ---- forms of the predictor ----------------------------------------------------------------- */
+
+enum { BIG_HIDDEN = 64, BIG_WIDE = 48, BIG_RANK = 32, ROWS = 50 };
+
+static struct predictor random_predictor(struct rng *random, size_t hidden, size_t wide,
+                                         size_t rank) {
+    return (struct predictor){.hidden = hidden,
+                              .wide = wide,
+                              .rank = rank,
+                              .p = random_values(random, hidden * rank, 1),
+                              .p_bias = random_values(random, rank, 1),
+                              .q = random_values(random, rank * wide, 1),
+                              .q_bias = random_values(random, wide, 1)};
+}
+
+static void logits_or_fail(const struct predictor *p, const float *x, size_t n, float *logits) {
+    float *h = malloc(n * p->rank * sizeof *h);
+    wisp_error error;
+    assert_non_null(h);
+    assert_int_equal(predictor_inner(kernels_at(0), p, x, n, h, &error), WISP_OK);
+    assert_int_equal(predictor_logits(kernels_at(0), p, 0, p->wide, h, n, logits, &error), WISP_OK);
+    free(h);
+}
+
+/* Root mean square of a - b, relative to that of b. */
+static double difference(const float *a, const float *b, size_t n) {
+    double off = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        squares += (double)b[i] * (double)b[i];
+    }
+    return sqrt(off / squares);
+}
+
+/* What is rounded to F32 stays; 8 bits change little and 4 bits more. */
+static void predictors_are_rounded_as_in_files(void **state) {
+    (void)state;
+    static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0, BLOCK_Q4_0};
+    static const double least[] = {0, 0.002, 0.03}, most[] = {1e-7, 0.02, 0.3};
+    struct rng random = {11};
+    struct predictor from = random_predictor(&random, BIG_HIDDEN, BIG_WIDE, BIG_RANK), to;
+    float *x = random_values(&random, ROWS * BIG_HIDDEN, 1);
+    float logits[2][ROWS * BIG_WIDE];
+    wisp_error error;
+    logits_or_fail(&from, x, ROWS, logits[0]);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct predictor_formats formats = {block_format_by_id(types[i]),
+                                                  block_format_by_id(types[i])};
+        assert_int_equal(predictor_round(&from, &formats, &to, &error), WISP_OK);
+        logits_or_fail(&to, x, ROWS, logits[1]);
+        const double off = difference(logits[1], logits[0], ROWS * BIG_WIDE);
+        assert_true(off >= least[i] && off <= most[i]);
+        predictor_release(&to);
+    }
+    predictor_release(&from);
+    free(x);
+}
+
+/* P of other directions in the same space. */
+static void mix_p(struct predictor *p, const struct predictor *of) {
+    float mixed[HIDDEN * RANK];
+    for (size_t i = 0; i < HIDDEN; i++)
+        for (size_t j = 0; j < RANK; j++) {
+            double sum = 0;
+            for (size_t c = 0; c < RANK; c++)
+                sum += (double)of->p[i * RANK + c] * (j == c ? 2 : sin((double)(c * 3 + j)));
+            mixed[i * RANK + j] = (float)sum;
+        }
+    memcpy(p->p, mixed, sizeof mixed);
+}
+
+enum { SHARED = 3 };
+
+/* Where the layers' logits depend on the same directions, sharing P changes none of them; where
+ * each has its own, each loses some. */
+static void p_is_shared(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        struct rng random = {13};
+        struct layer_sample samples[SHARED];
+        struct layer_fit fits[SHARED] = {{0}};
+        float before[SHARED][HELD_OUT * WIDE], after[HELD_OUT * WIDE];
+        wisp_error error;
+        for (size_t l = 0; l < SHARED; l++) {
+            samples[l] = make_sample(ACTIVATION_RELU);
+            for (size_t i = 0; i < FITTED * HIDDEN; i++) /* its own means and spreads */
+                samples[l].x[i] = samples[l].x[i] * (float)(1 + (l + i) % 3) + 0.3f * (float)l;
+            fits[l].trained = random_predictor(&random, HIDDEN, WIDE, RANK);
+            if (same)
+                mix_p(&fits[l].trained, &fits[0].trained);
+            logits_or_fail(&fits[l].trained, samples[l].x, HELD_OUT, before[l]);
+        }
+        assert_int_equal(predictors_share(samples, fits, SHARED, &error), WISP_OK);
+        for (size_t l = 0; l < SHARED; l++) {
+            const struct predictor *p = &fits[l].trained;
+            assert_memory_equal(p->p, fits[0].trained.p, HIDDEN * RANK * sizeof(float));
+            assert_memory_equal(p->p_bias, fits[0].trained.p_bias, RANK * sizeof(float));
+            logits_or_fail(p, samples[l].x, HELD_OUT, after);
+            const double off = difference(after, before[l], HELD_OUT * WIDE);
+            print_message("%s, layer %zu: %.5f\n", same ? "same" : "own", l, off);
+            assert_true(same ? off < 0.01 : off > 0.1 && off < 0.8);
+            release_sample(&samples[l]);
+        }
+        for (size_t l = 0; l < SHARED; l++)
+            layer_fit_release(&fits[l]);
+    }
+}
+
+/* Training on keeps P and makes a predictor out of a Q that is none. */
+static void q_is_trained_alone(void **state) {
+    (void)state;
+    struct fitted f = fit_or_fail(ACTIVATION_RELU);
+    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
+                                              block_format_by_id(BLOCK_F32)};
+    float p[HIDDEN * RANK], thresholds[WIDE];
+    double errors[2];
+    wisp_error error;
+    memset(f.fit.trained.q, 0, RANK * WIDE * sizeof(float));
+    memcpy(p, f.fit.trained.p, sizeof p);
+    for (int i = 0; i < 2; i++) {
+        struct layer_quality quality;
+        if (i == 1)
+            assert_int_equal(layer_refit(&f.after, 0.3f, 5, &f.fit, &error), WISP_OK);
+        predictor_release(&f.fit.predictor);
+        gains_release(&f.fit.gains);
+        assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
+        gains_thresholds(&f.fit.gains, gains_price(&f.fit.gains, 1, 0.3f), thresholds);
+        assert_int_equal(layer_measure(&f.after, &f.fit, thresholds, &quality, &error), WISP_OK);
+        errors[i] = quality.error;
+    }
+    assert_memory_equal(f.fit.trained.p, p, sizeof p);
+    print_message("error without Q %.4f, trained %.4f\n", errors[0], errors[1]);
+    assert_true(errors[1] < errors[0] / 2);
+    release(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gains_are_those_of_the_neuron),
         cmocka_unit_test(hot_neurons_come_first),
         cmocka_unit_test(errors_are_what_is_left_out),
         cmocka_unit_test(predictors_are_better_than_chance),
+        cmocka_unit_test(predictors_are_rounded_as_in_files),
+        cmocka_unit_test(p_is_shared),
+        cmocka_unit_test(q_is_trained_alone),
     };
     return cmocka_run_group_tests_name("sparse fit", tests, NULL, NULL);
 }

@@ -25,6 +25,9 @@ static const char help[] =
     "      --rank R           of the predictors (default: 64, or less for smaller models)\n"
     "      --sparsity SHARE   of neurons to leave out unless told otherwise (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
+    "      --predictor-type T of the predictors in the file: f32, q8_0 (default) or q4_0\n"
+    "      --shared-p         one P for the predictors of all layers: a smaller file, for which\n"
+    "                         the rank should be larger\n"
     "      --seed N           what chance does (default: 1)\n"
     "      --report BASE      write what was found to BASE.json and BASE.svg\n"
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"
@@ -38,28 +41,33 @@ enum {
     OPTION_TOKENS,
     OPTION_RANK,
     OPTION_SHARE,
+    OPTION_PREDICTOR_TYPE,
+    OPTION_SHARED_P,
     OPTION_SEED,
     OPTION_REPORT,
     MOST_SAMPLES = 1000000
 };
 
-static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"samples", required_argument, NULL, OPTION_SAMPLES},
-                                        {"tokens", required_argument, NULL, OPTION_TOKENS},
-                                        {"rank", required_argument, NULL, OPTION_RANK},
-                                        {"sparsity", required_argument, NULL, OPTION_SHARE},
-                                        {"seed", required_argument, NULL, OPTION_SEED},
-                                        {"report", required_argument, NULL, OPTION_REPORT},
-                                        {"threads", required_argument, NULL, 't'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+static const struct option options[] = {
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"output", required_argument, NULL, 'o'},
+    {"samples", required_argument, NULL, OPTION_SAMPLES},
+    {"tokens", required_argument, NULL, OPTION_TOKENS},
+    {"rank", required_argument, NULL, OPTION_RANK},
+    {"sparsity", required_argument, NULL, OPTION_SHARE},
+    {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
+    {"shared-p", no_argument, NULL, OPTION_SHARED_P},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"report", required_argument, NULL, OPTION_REPORT},
+    {"threads", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
+    {0}};
 
 struct arguments {
-    const char *model, *data, *output, *report;
+    const char *model, *data, *output, *report, *predictor_type;
     unsigned long samples, tokens, rank, seed, threads;
     double sparsity;
-    bool help;
+    bool shared_p, help;
 };
 
 static bool take_option(struct arguments *a, int option, const char *value) {
@@ -78,6 +86,11 @@ static bool take_option(struct arguments *a, int option, const char *value) {
         return parse_count("rank", value, 1 << 16, &a->rank);
     case OPTION_SHARE:
         return parse_share("sparsity", value, &a->sparsity);
+    case OPTION_PREDICTOR_TYPE:
+        a->predictor_type = value;
+        return true;
+    case OPTION_SHARED_P:
+        return a->shared_p = true;
     case OPTION_SEED:
         return parse_count("seed", value, 1ul << 31, &a->seed);
     case OPTION_REPORT:
@@ -292,6 +305,8 @@ static int run_calibrate(const struct arguments *a, const struct texts *texts) {
     struct run run = {.report = {.texts = texts->n, .rank = a->rank, .sparsity = a->sparsity}};
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
+                                      .predictor_type = a->predictor_type,
+                                      .shared_p = a->shared_p,
                                       .tokens = a->tokens,
                                       .seed = a->seed,
                                       .threads = (uint32_t)a->threads,

@@ -13,6 +13,7 @@
 #include "engine/open_path.h"
 #include "engine/write_calibrated.h"
 #include "sparse/compensation.h"
+#include "sparse/share.h"
 
 enum { DEFAULT_RANK = 64, DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
@@ -21,6 +22,7 @@ static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
 
 struct calibration {
     const wisp_calibrate_options *options;
+    struct predictor_formats formats;
     wisp_model *model;
     struct pool *team;
     struct layer_sample *samples; /* [layers] */
@@ -94,8 +96,15 @@ static void release_sample(struct layer_sample *s) {
 }
 
 static wisp_status fit_layer(struct calibration *c, size_t l, wisp_error *error) {
-    return layer_fit(&c->samples[l], c->options->rank, 1 - c->options->sparsity,
-                     c->options->seed + l, &c->fits[l], error);
+    const wisp_calibrate_options *o = c->options;
+    TRY(layer_fit(&c->samples[l], o->rank, 1 - o->sparsity, o->seed + l, &c->fits[l], error));
+    return o->shared_p ? WISP_OK : layer_weigh(&c->samples[l], &c->formats, &c->fits[l], error);
+}
+
+static wisp_status refit_layer(struct calibration *c, size_t l, wisp_error *error) {
+    const wisp_calibrate_options *o = c->options;
+    TRY(layer_refit(&c->samples[l], 1 - o->sparsity, o->seed + l, &c->fits[l], error));
+    return layer_weigh(&c->samples[l], &c->formats, &c->fits[l], error);
 }
 
 static void take_layers(void *context, uint32_t member) {
@@ -206,7 +215,8 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                              const wisp_text *texts, size_t n, wisp_error *error) {
     struct calibrated result = {.fits = c->fits,
                                 .layers = c->layers,
-                                .rank = c->options->rank,
+                                .formats = c->formats,
+                                .shared_p = c->options->shared_p,
                                 .shares = shares,
                                 .share = 1 - c->options->sparsity,
                                 .centered = c->model->bert.config.activation == ACTIVATION_GELU};
@@ -214,6 +224,10 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
     for (size_t l = 0; l < c->layers; l++)
         TRY(open_sample(c, l, &c->samples[l], error));
     TRY(each_layer(c, "layers", fit_layer, error));
+    if (c->options->shared_p) {
+        TRY(predictors_share(c->samples, c->fits, c->layers, error));
+        TRY(each_layer(c, "sharing", refit_layer, error));
+    }
     wisp_status status = share_out(c, &result, error);
     if (status == WISP_OK)
         status = each_layer(c, "compensation", compensate_layer, error);
@@ -227,10 +241,14 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
     return status;
 }
 
-static wisp_status run(const wisp_calibrate_options *options, wisp_model *model, const char *input,
-                       const char *output, const wisp_text *texts, size_t n, wisp_error *error) {
-    struct calibration c = {
-        .options = options, .model = model, .layers = model->bert.config.layers};
+static wisp_status run(const wisp_calibrate_options *options,
+                       const struct predictor_formats *formats, wisp_model *model,
+                       const char *input, const char *output, const wisp_text *texts, size_t n,
+                       wisp_error *error) {
+    struct calibration c = {.options = options,
+                            .formats = *formats,
+                            .model = model,
+                            .layers = model->bert.config.layers};
     TRY(pool_open(options->threads ? options->threads : 1, &c.team, error));
     c.samples = calloc(c.layers, sizeof *c.samples);
     c.fits = calloc(c.layers, sizeof *c.fits);
@@ -267,6 +285,24 @@ static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
     return WISP_OK;
 }
 
+/* In Q8_0 where rows are whole blocks of it, unless told otherwise. */
+static wisp_status find_formats(const char *name, const wisp_model *model, uint32_t rank,
+                                struct predictor_formats *formats, wisp_error *error) {
+    const uint32_t hidden = model->bert.config.hidden_size;
+    formats->p = name ? block_format_by_name(name) : block_format_fitting(BLOCK_Q8_0, hidden);
+    formats->q = name ? formats->p : block_format_fitting(BLOCK_Q8_0, rank);
+    const struct block_format *format = formats->p;
+    if (!format ||
+        (format->id != BLOCK_F32 && format->id != BLOCK_Q8_0 && format->id != BLOCK_Q4_0))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
+                    "%.32s is not one of f32, q8_0, q4_0", name);
+    if (name && (hidden % format->elements != 0 || rank % format->elements != 0))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor_type",
+                    "rows of %u and %u values are not whole blocks of %s, which have %u", hidden,
+                    rank, format->name, format->elements);
+    return WISP_OK;
+}
+
 wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts, size_t n,
                            const wisp_calibrate_options *options, wisp_error *error) {
     const wisp_model_options dense = {.compute = WISP_COMPUTE_F32,
@@ -282,9 +318,12 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
             model->bert.config.activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
+    struct predictor_formats formats;
     wisp_status status = check_options(&o, most, error);
     if (status == WISP_OK)
-        status = run(&o, model, input, output, texts, n, error);
+        status = find_formats(o.predictor_type, model, o.rank, &formats, error);
+    if (status == WISP_OK)
+        status = run(&o, &formats, model, input, output, texts, n, error);
     wisp_model_close(model);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
 #include "engine/open_path.h"
 #include "engine/write_model.h"
 
@@ -23,8 +24,9 @@ static const char *const suffixes[] = {"ffn_predictor_p.weight",
 
 bool is_calibration_tensor(const char *name) {
     const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
-        if (strcmp(dot + 1, suffixes[i]) == 0)
+    const char *suffix = dot ? dot + 1 : name; /* a shared P is of no layer */
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(suffix, suffixes[i]) == 0)
             return true;
     return false;
 }
@@ -70,15 +72,15 @@ static wisp_status open_adder(struct adder *a) {
     return directory_add_source(a->dir, &memory, &a->source, a->error);
 }
 
-/* A tensor of rows x columns; in Q8_0 where that is asked for and fits. */
-static wisp_status add_tensor(struct adder *a, size_t layer, const char *suffix,
-                              const float *values, size_t rows, size_t columns, bool quantised) {
-    const struct block_format *format =
-        block_format_by_id(quantised && columns % 32 == 0 ? BLOCK_Q8_0 : BLOCK_F32);
+/* A tensor of rows x columns, of a layer or of none. */
+static wisp_status add_tensor(struct adder *a, int layer, const char *suffix, const float *values,
+                              size_t rows, size_t columns, const struct block_format *format) {
     const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
-    char name[64];
+    char name[64] = "";
     struct tensor *tensor;
-    snprintf(name, sizeof name, "blk.%zu.%s", layer, suffix);
+    if (layer != NO_LAYER)
+        snprintf(name, sizeof name, "blk.%d.", layer);
+    strncat(name, suffix, sizeof name - strlen(name) - 1);
     if (bytes > a->capacity - a->used)
         return fail_memory(a->error, bytes);
     format->quantise(values, n, a->data + a->used);
@@ -96,51 +98,62 @@ static wisp_status add_tensor(struct adder *a, size_t layer, const char *suffix,
     return directory_check_tensor(a->dir, tensor, a->error);
 }
 
+static wisp_status add_floats(struct adder *a, int layer, const char *suffix, const float *values,
+                              size_t rows, size_t columns) {
+    return add_tensor(a, layer, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
+}
+
 /* w [rows, columns] of w [columns, rows]. */
-static wisp_status add_transposed(struct adder *a, size_t layer, const char *suffix, const float *w,
-                                  size_t rows, size_t columns) {
+static wisp_status add_transposed(struct adder *a, int layer, const char *suffix, const float *w,
+                                  size_t rows, size_t columns, const struct block_format *format) {
     float *turned = malloc(rows * columns * sizeof *turned);
     if (!turned)
         return fail_memory(a->error, rows * columns * sizeof *turned);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < columns; j++)
-            turned[i * columns + j] = w[j * rows + i];
-    const wisp_status status = add_tensor(a, layer, suffix, turned, rows, columns, true);
+    predictor_rows(w, columns, rows, turned);
+    const wisp_status status = add_tensor(a, layer, suffix, turned, rows, columns, format);
     free(turned);
     return status;
 }
 
+static wisp_status add_p(struct adder *a, int layer, const struct predictor *p,
+                         const struct block_format *format) {
+    TRY(add_transposed(a, layer, suffixes[0], p->p, p->rank, p->hidden, format));
+    return add_floats(a, layer, suffixes[1], p->p_bias, 1, p->rank);
+}
+
+static wisp_status add_compensation(struct adder *a, int layer, const struct layer_fit *fit) {
+    const struct predictor *p = &fit->predictor;
+    const struct block_format *format = block_format_fitting(BLOCK_Q8_0, p->rank);
+    TRY(add_transposed(a, layer, suffixes[8], fit->compensation, p->hidden, p->rank, format));
+    return add_floats(a, layer, suffixes[9], fit->compensation + p->rank * p->hidden, 1, p->hidden);
+}
+
 /* Centers by neuron. */
-static wisp_status add_center(struct adder *a, size_t layer, const struct layer_fit *fit) {
+static wisp_status add_center(struct adder *a, int layer, const struct layer_fit *fit) {
     float *center = malloc(fit->wide * sizeof *center);
     if (!center)
         return fail_memory(a->error, fit->wide * sizeof *center);
     for (size_t i = 0; i < fit->wide; i++)
         center[fit->order[i]] = fit->center[i];
-    const wisp_status status = add_tensor(a, layer, suffixes[6], center, 1, fit->wide, false);
+    const wisp_status status = add_floats(a, layer, suffixes[6], center, 1, fit->wide);
     free(center);
     return status;
 }
 
-static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t l) {
+static wisp_status add_layer(struct adder *a, const struct calibrated *c, int l) {
     const struct layer_fit *fit = &c->fits[l];
-    const struct predictor *p = &fit->predictor;
-    const size_t wide = p->wide;
-    TRY(add_transposed(a, l, suffixes[0], p->p, p->rank, p->hidden));
-    TRY(add_tensor(a, l, suffixes[1], p->p_bias, 1, p->rank, false));
-    TRY(add_transposed(a, l, suffixes[2], p->q, wide, p->rank));
-    TRY(add_tensor(a, l, suffixes[3], p->q_bias, 1, wide, false));
-    TRY(add_tensor(a, l, suffixes[4], c->thresholds + l * CALIBRATED_LEVELS * wide,
-                   CALIBRATED_LEVELS, wide, false));
-    TRY(add_tensor(a, l, suffixes[5], fit->factors, 1, p->hidden, false));
+    const struct predictor *p = &fit->trained;
+    const float *thresholds = c->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
+    if (!c->shared_p)
+        TRY(add_p(a, l, p, c->formats.p));
+    TRY(add_transposed(a, l, suffixes[2], p->q, p->wide, p->rank, c->formats.q));
+    TRY(add_floats(a, l, suffixes[3], p->q_bias, 1, p->wide));
+    TRY(add_floats(a, l, suffixes[4], thresholds, CALIBRATED_LEVELS, p->wide));
+    TRY(add_floats(a, l, suffixes[5], fit->factors, 1, p->hidden));
     if (c->centered)
         TRY(add_center(a, l, fit));
-    TRY(add_tensor(a, l, suffixes[7], fit->frequency, 1, wide, false));
-    if (!fit->compensation)
-        return WISP_OK;
-    TRY(add_transposed(a, l, suffixes[8], fit->compensation, p->hidden, p->rank));
-    return add_tensor(a, l, suffixes[9], fit->compensation + p->rank * p->hidden, 1, p->hidden,
-                      false);
+    TRY(add_floats(a, l, suffixes[7], fit->frequency, 1, p->wide));
+    return fit->compensation ? add_compensation(a, l, fit) : WISP_OK;
 }
 
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
@@ -182,8 +195,10 @@ wisp_status write_calibrated(const char *input, const char *output,
     wisp_status status = open_adder(&adder);
     if (status == WISP_OK)
         status = strip_calibration(&dir, error);
+    if (status == WISP_OK && calibrated->shared_p)
+        status = add_p(&adder, NO_LAYER, &calibrated->fits[0].trained, calibrated->formats.p);
     for (size_t l = 0; l < calibrated->layers && status == WISP_OK; l++)
-        status = add_layer(&adder, calibrated, l);
+        status = add_layer(&adder, calibrated, (int)l);
     if (status == WISP_OK)
         status = add_keys(&dir, calibrated, error);
     if (status == WISP_OK)

@@ -10,7 +10,9 @@ enum { CALIBRATED_LEVELS = 14 };
 
 struct calibrated {
     const struct layer_fit *fits; /* [layers] */
-    size_t layers, rank;
+    size_t layers;
+    struct predictor_formats formats;
+    bool shared_p;       /* all layers' predictors have the same P and p */
     const float *shares; /* [CALIBRATED_LEVELS] */
     float share;         /* the default */
     float *thresholds;   /* [layers, CALIBRATED_LEVELS, wide] */

@@ -207,7 +207,7 @@ static wisp_status find_numbers(const struct directory *dir, const char *key,
     return WISP_OK;
 }
 
-/* Of so many, where it is there. */
+/* The same of so many. */
 static wisp_status find_so_many(const struct directory *dir, const char *key, uint64_t wanted,
                                 const int32_t **numbers, wisp_error *error) {
     uint64_t count = wanted;
@@ -327,7 +327,7 @@ static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
 
 static wisp_status check_hot(const struct reader *r, uint64_t l, const struct neuron_rows *rows) {
     const uint64_t n = rows->stored[HOT].rows;
-    if (r->hot && (uint64_t)r->hot[l] != n)
+    if (r->hot && (r->hot[l] < 0 || (uint64_t)r->hot[l] != n))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_HOT,
                     "entry %llu is %d, where the file has %llu hot neurons", (unsigned long long)l,
                     (int)r->hot[l], (unsigned long long)n);
@@ -408,8 +408,6 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
         TRY(check_scales(r, l, rows, s));
     if (!r->order)
         TRY(neurons_read_order(r->dir, r->layers, r->wide, &r->order, r->error));
-    if (!r->hot)
-        TRY(neurons_read_hot(r->dir, r->layers, r->wide, &r->hot, r->error));
     TRY(check_hot(r, l, rows));
     TRY(find_places(r, l, rows));
     for (uint64_t part = 0; part < s->matrices; part++)
@@ -465,7 +463,8 @@ static wisp_status read_keys(struct reader *r) {
     if (!r->places)
         return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, NEURONS_PLACES,
                     "the key is missing");
-    return find_so_many(r->dir, NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error);
+    TRY(find_so_many(r->dir, NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error));
+    return find_so_many(r->dir, NEURONS_HOT, r->layers, &r->hot, r->error);
 }
 
 wisp_status neurons_read(struct directory *dir, wisp_error *error) {

@@ -198,6 +198,11 @@ const struct block_format *block_format_by_id(uint32_t id) {
     return NULL;
 }
 
+const struct block_format *block_format_fitting(uint32_t id, uint64_t n) {
+    const struct block_format *format = block_format_by_id(id);
+    return format && n % format->elements == 0 ? format : block_format_by_id(BLOCK_F32);
+}
+
 const struct block_format *block_format_by_name(const char *name) {
     for (size_t i = 0; i < FORMAT_COUNT; i++)
         if (strcasecmp(formats[i].name, name) == 0)

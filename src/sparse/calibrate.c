@@ -182,22 +182,20 @@ static wisp_status find_sizes(const void *layer, const float *x, size_t n, float
     return WISP_OK;
 }
 
-static wisp_status fit_predictor(const struct layer_sample *s, size_t rank, float wanted,
-                                 uint64_t seed, struct layer_fit *fit, wisp_error *error) {
-    const struct sizes sizes = {s, fit};
-    return predictor_fit(&(struct fit_task){.kernels = s->kernels,
-                                            .x = s->x,
-                                            .tokens = s->tokens,
-                                            .hidden = s->hidden,
-                                            .wide = s->wide,
-                                            .rank = rank,
-                                            .sizes = find_sizes,
-                                            .layer = &sizes,
-                                            .wanted = wanted,
-                                            .seed = seed,
-                                            .stopped = s->stopped,
-                                            .context = s->context},
-                         &fit->predictor, error);
+static struct fit_task task_of(const struct layer_sample *s, const struct sizes *sizes, size_t rank,
+                               float wanted, uint64_t seed) {
+    return (struct fit_task){.kernels = s->kernels,
+                             .x = s->x,
+                             .tokens = s->tokens,
+                             .hidden = s->hidden,
+                             .wide = s->wide,
+                             .rank = rank,
+                             .sizes = find_sizes,
+                             .layer = sizes,
+                             .wanted = wanted,
+                             .seed = seed,
+                             .stopped = s->stopped,
+                             .context = s->context};
 }
 
 /* ---- gains ---------------------------------------------------------------------------------- */
@@ -295,13 +293,26 @@ wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_
     }
     if (status == WISP_OK)
         status = put_in_order(s, fit, error);
+    const struct sizes sizes = {s, fit};
+    const struct fit_task task = task_of(s, &sizes, rank, wanted, seed);
     if (status == WISP_OK)
-        status = fit_predictor(s, rank, wanted, seed, fit, error);
-    if (status == WISP_OK)
-        status = fit_gains(s, fit, error);
+        status = predictor_fit(&task, &fit->trained, error);
     if (status != WISP_OK)
         layer_fit_release(fit);
     return status;
+}
+
+wisp_status layer_refit(const struct layer_sample *s, float wanted, uint64_t seed,
+                        struct layer_fit *fit, wisp_error *error) {
+    const struct sizes sizes = {s, fit};
+    const struct fit_task task = task_of(s, &sizes, fit->trained.rank, wanted, seed);
+    return predictor_refit(&task, &fit->trained, error);
+}
+
+wisp_status layer_weigh(const struct layer_sample *s, const struct predictor_formats *formats,
+                        struct layer_fit *fit, wisp_error *error) {
+    TRY(predictor_round(&fit->trained, formats, &fit->predictor, error));
+    return fit_gains(s, fit, error);
 }
 
 void layer_fit_release(struct layer_fit *fit) {
@@ -311,6 +322,7 @@ void layer_fit_release(struct layer_fit *fit) {
     free(fit->factors);
     free(fit->frequency);
     free(fit->magnitude);
+    predictor_release(&fit->trained);
     predictor_release(&fit->predictor);
     gains_release(&fit->gains);
     free(fit->compensation);

@@ -16,7 +16,8 @@ struct layer_fit {
     float *factors;   /* [hidden]: what x is multiplied by before it is quantised */
     float *frequency; /* [wide], by neuron: the share of tokens that need it */
     float *magnitude; /* [wide], by neuron: the mean size of its contribution */
-    struct predictor predictor;
+    struct predictor trained;
+    struct predictor predictor; /* the same as the file has it */
     double variance;     /* of what the layer's output is added to, about each token's mean */
     struct gains gains;  /* losses in units of the variance */
     float *compensation; /* [rank + 1, hidden]: B, transposed, and b (compensation.h); or NULL */
@@ -32,11 +33,20 @@ struct layer_quality {
     double error;     /* of the layer's output, relative to its variance */
 };
 
-/* Everything but thresholds, which are shared out among all layers, and what depends on them.
- * `wanted` is the share of neurons that the predictor is trained to find. The sample's neurons are
- * put in the fit's order, in which all that follows wants them. Released with layer_fit_release. */
+/* Neurons and a trained predictor; layer_weigh has the rest. `wanted` is the share of neurons that
+ * the predictor is trained to find. The sample's neurons are put in the fit's order, in which all
+ * that follows wants them. Released with layer_fit_release. */
 wisp_status layer_fit(struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error);
+
+/* Trains Q on, where P has become another. */
+wisp_status layer_refit(const struct layer_sample *sample, float wanted, uint64_t seed,
+                        struct layer_fit *fit, wisp_error *error);
+
+/* The predictor as the file will have it, and what is gained by each neuron that it chooses: of all
+ * layers together that gives the thresholds. */
+wisp_status layer_weigh(const struct layer_sample *sample, const struct predictor_formats *formats,
+                        struct layer_fit *fit, wisp_error *error);
 
 wisp_status layer_measure(const struct layer_sample *sample, const struct layer_fit *fit,
                           const float *thresholds, struct layer_quality *quality,

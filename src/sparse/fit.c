@@ -30,6 +30,8 @@ struct fit {
     want *wants;   /* [tokens, wide] */
     uint64_t random;
     struct predictor *to;
+    bool p_stays;
+    int steps;
     float threshold;    /* sizes above it are wanted */
     float mean_square;  /* of the sizes */
     float weights[256]; /* of each want in the loss */
@@ -129,7 +131,7 @@ static wisp_status open_regression(const struct fit_task *task, struct regressio
                              .y_sum = calloc(m, sizeof(double)),
                              .products = malloc(n * n * sizeof(double)),
                              .v = malloc(n * task->rank * sizeof(double)),
-                             .fitted = malloc(task->rank * m * sizeof(double))};
+                             .fitted = calloc(task->rank * m, sizeof(double))};
     if (r->xx && r->xy && r->part && r->x_sum && r->y_sum && r->products && r->v && r->fitted)
         return WISP_OK;
     return fail_memory(error, n * m * sizeof(double));
@@ -158,14 +160,14 @@ static bool add_products(const struct fit *f, const struct regression *r, const 
     return true;
 }
 
-/* Goes through all tokens: wants, and the sums that the regression needs. */
+/* Goes through all tokens: wants, and the sums that a regression needs (NULL: none). */
 static wisp_status read_sizes(struct fit *f, const struct regression *r, float *x, float *sizes,
                               wisp_error *error) {
     const size_t m = f->task->wide;
     for (size_t first = 0; first < f->tokens; first += PART) {
         const size_t n = f->tokens - first < PART ? f->tokens - first : PART;
         TRY(take_part(f, first, n, f->tokens, x, sizes, error));
-        if (!add_products(f, r, x, sizes, n))
+        if (r && !add_products(f, r, x, sizes, n))
             return fail_memory(error, f->task->hidden * m * sizeof(float));
         for (size_t i = 0; i < n * m; i++)
             f->wants[first * m + i] = want_of(f, sizes[i]);
@@ -210,8 +212,6 @@ static bool reduce(const struct fit *f, const struct regression *r) {
     outer_products(r->xy, n, m, r->products);
     if (!matrix_eigenvectors(r->products, n, rank, r->v))
         return false;
-    for (size_t i = 0; i < rank * m; i++)
-        r->fitted[i] = 0;
     for (size_t c = 0; c < n; c++)
         for (size_t j = 0; j < rank; j++)
             for (size_t i = 0; i < m; i++)
@@ -241,18 +241,11 @@ static void start_from(const struct fit *f, const struct regression *r) {
         to->q_bias[i] = -1.5f;
 }
 
-static wisp_status start(struct fit *f, wisp_error *error) {
+static wisp_status regress(struct fit *f, float *x, float *sizes, wisp_error *error) {
     struct regression r;
-    float *x = malloc(PART * f->task->hidden * sizeof *x);
-    float *sizes = malloc(PART * f->task->wide * sizeof *sizes);
     wisp_status status = open_regression(f->task, &r, error);
     if (status == WISP_OK)
-        status = x && sizes ? measure_sizes(f, x, sizes, error)
-                            : fail_memory(error, PART * f->task->wide * sizeof *sizes);
-    if (status == WISP_OK) {
-        weigh_wants(f);
         status = read_sizes(f, &r, x, sizes, error);
-    }
     if (status == WISP_OK) {
         centre(f, &r);
         if (reduce(f, &r))
@@ -261,6 +254,17 @@ static wisp_status start(struct fit *f, wisp_error *error) {
             status = fail_memory(error, f->task->hidden * f->task->rank * sizeof(double));
     }
     close_regression(&r);
+    return status;
+}
+
+static wisp_status start(struct fit *f, wisp_error *error) {
+    float *x = malloc(PART * f->task->hidden * sizeof *x);
+    float *sizes = malloc(PART * f->task->wide * sizeof *sizes);
+    wisp_status status = x && sizes ? measure_sizes(f, x, sizes, error)
+                                    : fail_memory(error, PART * f->task->wide * sizeof *sizes);
+    weigh_wants(f);
+    if (status == WISP_OK)
+        status = f->p_stays ? read_sizes(f, NULL, x, sizes, error) : regress(f, x, sizes, error);
     free(x);
     free(sizes);
     return status;
@@ -346,12 +350,14 @@ static bool backward(const struct fit *f, struct step *s) {
     const struct predictor *to = f->to;
     const size_t n = to->hidden, m = to->wide, rank = to->rank;
     sum_columns(s->z, BATCH, m, s->groups[GROUP_Q_BIAS].gradient);
-    const bool good =
-        gradient_of_product(f, s->h, s->z, rank, m, s, s->groups[GROUP_Q].gradient) &&
-        matrix_multiply_transposed(f->task->kernels, s->z, to->q, s->dh, BATCH, rank, m) &&
-        gradient_of_product(f, s->x, s->dh, n, rank, s, s->groups[GROUP_P].gradient);
+    if (!gradient_of_product(f, s->h, s->z, rank, m, s, s->groups[GROUP_Q].gradient))
+        return false;
+    if (f->p_stays)
+        return true;
+    if (!matrix_multiply_transposed(f->task->kernels, s->z, to->q, s->dh, BATCH, rank, m))
+        return false;
     sum_columns(s->dh, BATCH, rank, s->groups[GROUP_P_BIAS].gradient);
-    return good;
+    return gradient_of_product(f, s->x, s->dh, n, rank, s, s->groups[GROUP_P].gradient);
 }
 
 static bool open_group(struct group *g, float *values, size_t n) {
@@ -366,7 +372,7 @@ static bool open_group(struct group *g, float *values, size_t n) {
 static bool open_step(const struct predictor *to, struct step *s) {
     const size_t n = to->hidden, m = to->wide, rank = to->rank;
     const size_t most = n > m ? n : m;
-    *s = (struct step){.x = malloc(BATCH * n * sizeof(float)),
+    *s = (struct step){.x = malloc(BATCH * n * sizeof(float) + 1), /* never of 0 bytes */
                        .h = malloc(BATCH * rank * sizeof(float)),
                        .z = malloc(BATCH * m * sizeof(float)),
                        .dh = malloc(BATCH * rank * sizeof(float)),
@@ -398,14 +404,14 @@ static wisp_status descend(struct fit *f, wisp_error *error) {
     const struct fit_task *task = f->task;
     struct step s;
     bool good = open_step(f->to, &s), stopped = false;
-    for (int step = 1; step <= STEPS && good && !stopped; step++) {
-        const float rate = slowest + fastest * (1 - (float)step / (float)STEPS);
+    for (int step = 1; step <= f->steps && good && !stopped; step++) {
+        const float rate = slowest + fastest * (1 - (float)step / (float)f->steps);
         forward(f, &s, &good);
         if (good) {
             differentiate(f, &s);
             good = backward(f, &s);
         }
-        for (int i = 0; i < GROUPS && good; i++)
+        for (int i = f->p_stays ? GROUP_Q : GROUP_P; i < GROUPS && good; i++)
             update(&s.groups[i], step, rate);
         stopped = task->stopped && task->stopped(task->context);
     }
@@ -415,55 +421,32 @@ static wisp_status descend(struct fit *f, wisp_error *error) {
     return good ? WISP_OK : fail_memory(error, BATCH * task->wide * sizeof(float));
 }
 
-wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
-    const size_t hidden = task->hidden, wide = task->wide, rank = task->rank;
-    const size_t most = WANT_BYTES / wide;
+static wisp_status fit(const struct fit_task *task, bool p_stays, struct predictor *to,
+                       wisp_error *error) {
+    const size_t most = WANT_BYTES / task->wide;
     struct fit f = {.task = task,
                     .tokens = task->tokens < most ? task->tokens : most,
                     .random = task->seed,
-                    .to = to};
-    *to = (struct predictor){.hidden = hidden,
-                             .wide = wide,
-                             .rank = rank,
-                             .p = malloc(hidden * rank * sizeof(float)),
-                             .p_bias = malloc(rank * sizeof(float)),
-                             .q = malloc(rank * wide * sizeof(float)),
-                             .q_bias = malloc(wide * sizeof(float))};
-    f.wants = malloc(f.tokens * wide);
-    wisp_status status = to->p && to->p_bias && to->q && to->q_bias && f.wants
-                             ? start(&f, error)
-                             : fail_memory(error, f.tokens * wide);
+                    .to = to,
+                    .p_stays = p_stays,
+                    .steps = p_stays ? STEPS / 2 : STEPS};
+    f.wants = malloc(f.tokens * task->wide);
+    wisp_status status = f.wants ? start(&f, error) : fail_memory(error, f.tokens * task->wide);
     if (status == WISP_OK)
         status = descend(&f, error);
     free(f.wants);
+    return status;
+}
+
+wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
+    wisp_status status = predictor_open(task->hidden, task->wide, task->rank, to, error);
+    if (status == WISP_OK)
+        status = fit(task, false, to, error);
     if (status != WISP_OK)
         predictor_release(to);
     return status;
 }
 
-wisp_status predictor_inner(const struct kernels *kernels, const struct predictor *to,
-                            const float *x, size_t tokens, float *h, wisp_error *error) {
-    if (!matrix_multiply(kernels, x, to->p, h, tokens, to->rank, to->hidden))
-        return fail_memory(error, to->hidden * to->rank * sizeof *h);
-    for (size_t i = 0; i < tokens; i++)
-        kernels->add(h + i * to->rank, to->p_bias, to->rank);
-    return WISP_OK;
-}
-
-wisp_status predictor_logits(const struct kernels *kernels, const struct predictor *to,
-                             size_t first, size_t n, const float *h, size_t tokens, float *logits,
-                             wisp_error *error) {
-    if (!matrix_multiply_columns(kernels, h, to->q + first, to->wide, logits, tokens, n, to->rank))
-        return fail_memory(error, to->rank * n * sizeof *h);
-    for (size_t i = 0; i < tokens; i++)
-        kernels->add(logits + i * n, to->q_bias + first, n);
-    return WISP_OK;
-}
-
-void predictor_release(struct predictor *predictor) {
-    free(predictor->p);
-    free(predictor->p_bias);
-    free(predictor->q);
-    free(predictor->q_bias);
-    *predictor = (struct predictor){0};
+wisp_status predictor_refit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
+    return fit(task, true, to, error);
 }

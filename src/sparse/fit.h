@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fits a predictor: logits = Q (P x + p) + q, high where a neuron's contribution to the layer's
- * output is large. */
+ * Fits a predictor: logits are to be high where a neuron's contribution to the layer's output is
+ * large. */
 #ifndef WISP_SPARSE_FIT_H
 #define WISP_SPARSE_FIT_H
 
-#include "base/status.h"
-#include "kernels/kernels.h"
-
-struct predictor {
-    size_t hidden, wide, rank;
-    float *p, *p_bias; /* [hidden, rank], [rank] */
-    float *q, *q_bias; /* [rank, wide], [wide] */
-};
+#include "sparse/predictor.h"
 
 struct fit_task {
     const struct kernels *kernels;
@@ -34,15 +27,7 @@ struct fit_task {
  * The result is released with predictor_release. */
 wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
-/* h = P x + p [tokens, rank] of x [tokens, hidden]. */
-wisp_status predictor_inner(const struct kernels *kernels, const struct predictor *to,
-                            const float *x, size_t tokens, float *h, wisp_error *error);
-
-/* logits [tokens, n] of h, those of the neurons from `first` on. */
-wisp_status predictor_logits(const struct kernels *kernels, const struct predictor *to,
-                             size_t first, size_t n, const float *h, size_t tokens, float *logits,
-                             wisp_error *error);
-
-void predictor_release(struct predictor *predictor);
+/* Only the second half of that, for P as it is and Q from where it is; in half as many steps. */
+wisp_status predictor_refit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
 #endif

@@ -52,7 +52,7 @@ static double cosine_in(const double *together, size_t n, size_t i, size_t j) {
 /* order [n] is put in the order of the chain from its first neuron on. */
 static void chain(const double *together, size_t n, int32_t *order) {
     size_t places[BAND];
-    int32_t sorted[BAND];
+    int32_t sorted[BAND] = {0};
     for (size_t i = 0; i < n; i++)
         places[i] = i;
     for (size_t i = 1; i < n; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Any bytes as a GGUF file that is converted: where that succeeds, the result can be read and
- * converted again to the same bytes. */
+ * converted again to the same bytes, and neurons that became rows come apart as if they never had.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,7 +12,7 @@
 
 /* Paths of this process's own, made on the first call. */
 struct paths {
-    char folder[64], input[80], output[80], again[80];
+    char folder[64], input[80], output[80], again[80], undone[80];
 };
 
 static struct paths paths;
@@ -27,6 +28,7 @@ static void make_paths(void) {
     snprintf(paths.input, sizeof paths.input, "%s/in", paths.folder);
     snprintf(paths.output, sizeof paths.output, "%s/out", paths.folder);
     snprintf(paths.again, sizeof paths.again, "%s/again", paths.folder);
+    snprintf(paths.undone, sizeof paths.undone, "%s/undone", paths.folder);
     mkdir(paths.folder, 0777);
     atexit(remove_paths);
 }
@@ -51,9 +53,29 @@ static void expect_same(const char *first_path, const char *second_path) {
     bytes_release(&second);
 }
 
+static void convert(const char *input, const char *output, const wisp_convert_options *options) {
+    wisp_error error;
+    if (wisp_convert(input, output, options, &error) != WISP_OK)
+        abort();
+}
+
+/* The output, whose neurons became rows, against what would be without that. */
+static void expect_undoing(const wisp_convert_options *options) {
+    const wisp_convert_options plain = {.plain = true};
+    wisp_convert_options never = *options;
+    never.neurons = false;
+    never.plain = true;
+    convert(paths.input, paths.again, &never);
+    convert(paths.output, paths.undone, &plain);
+    expect_same(paths.again, paths.undone);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const types[] = {NULL, "f32", "f16", "q8_0", "q4_0"};
-    const wisp_convert_options options = {.type = types[size % 5], .name = size % 2 ? "x" : NULL};
+    const wisp_convert_options options = {.type = types[size % 5],
+                                          .name = size % 2 ? "x" : NULL,
+                                          .neurons = size % 3 == 1,
+                                          .plain = size % 3 == 2};
     wisp_error error;
     make_paths();
     FILE *file = fopen(paths.input, "wb");
@@ -62,9 +84,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const wisp_status status = wisp_convert(paths.input, paths.output, &options, &error);
     fuzz_check(status, &error);
     if (status == WISP_OK) {
-        if (wisp_convert(paths.output, paths.again, NULL, &error) != WISP_OK)
-            abort();
+        convert(paths.output, paths.again, NULL);
         expect_same(paths.output, paths.again);
+        if (options.neurons)
+            expect_undoing(&options);
     }
     return 0;
 }

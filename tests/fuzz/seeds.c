@@ -28,18 +28,20 @@ static void put(const char *target, const char *name, const void *data, size_t s
 }
 
 /* A model with as few weights as can be. */
-static void put_one_gguf(uint32_t type, uint32_t size, bool nomic) {
+static void put_one_gguf(uint32_t type, uint32_t size, bool nomic, bool rows) {
     const struct tiny_shape shape = {.hidden = size,
                                      .wide = size,
                                      .layers = 1,
                                      .heads = 1,
                                      .positions = 4,
                                      .type = type,
-                                     .nomic = nomic};
+                                     .nomic = nomic,
+                                     .rows = rows};
     struct gguf file;
     struct bytes bytes = {0};
-    char name[16];
-    snprintf(name, sizeof name, "%u%s", (unsigned)type, nomic ? "-nomic" : "");
+    char name[32];
+    snprintf(name, sizeof name, "%u%s%s", (unsigned)type, nomic ? "-nomic" : "",
+             rows ? "-rows" : "");
     gguf_make(&file, &shape);
     gguf_write_bytes(&file, &bytes);
     put("gguf", name, bytes.data, bytes.size);
@@ -52,8 +54,9 @@ static void put_gguf(void) {
     enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8, BF16 = 30 };
     static const uint32_t types[] = {F32, F16, Q4_0, Q8_0, BF16};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (int nomic = 0; nomic < 2; nomic++)
-            put_one_gguf(types[i], types[i] == Q4_0 || types[i] == Q8_0 ? 32 : 2, nomic != 0);
+        for (int kind = 0; kind < 4; kind++)
+            put_one_gguf(types[i], types[i] == Q4_0 || types[i] == Q8_0 ? 32 : 2, kind % 2 != 0,
+                         kind / 2 != 0);
 }
 
 static void put_one_of_folder(int number, const char *file, const struct bytes *content) {
