@@ -313,7 +313,7 @@ tsan: $(TSAN_TESTS)
 
 # Where the width of size_t or the instruction set matters.
 PORTED := test_kernels test_blocks test_attention test_models test_tokenizer test_malformed_gguf \
-          test_malformed_hf test_nomic
+          test_malformed_hf test_nomic test_neurons test_malformed_neurons
 PORTED_m32 := $(PORTED:%=build/m32/tests/%)
 PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
 m32: $(PORTED_m32)

@@ -21,8 +21,8 @@ enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 
 /* What operations work with; made once. */
 static struct {
-    struct bytes file;
-    char file_path[128], folder_path[128], nomic_path[128], output_path[128];
+    struct bytes file, rows;
+    char file_path[128], rows_path[128], folder_path[128], nomic_path[128], output_path[128];
     char predicting_paths[2][128];
     wisp_model *model;
     wisp_session *session; /* of one test, which works on in it after a failure */
@@ -40,16 +40,17 @@ static const wisp_text *texts(void) {
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static int read_world(void *context, uint64_t offset, void *buffer, size_t length) {
-    (void)context;
-    memcpy(buffer, world.file.data + offset, length);
+static int read_bytes(void *context, uint64_t offset, void *buffer, size_t length) {
+    const struct bytes *file = context;
+    memcpy(buffer, file->data + offset, length);
     return 0;
 }
 
-static wisp_status open_source_and_close(bool in_place, wisp_error *error) {
-    const wisp_source source = {.size = world.file.size,
-                                .data = in_place ? world.file.data : NULL,
-                                .read = read_world,
+static wisp_status open_source_and_close(struct bytes *file, bool in_place, wisp_error *error) {
+    const wisp_source source = {.size = file->size,
+                                .data = in_place ? file->data : NULL,
+                                .read = read_bytes,
+                                .context = file,
                                 .name = "tiny.gguf"};
     wisp_model *model = NULL;
     const wisp_status status = wisp_model_open_source(&source, NULL, &model, error);
@@ -59,11 +60,19 @@ static wisp_status open_source_and_close(bool in_place, wisp_error *error) {
 }
 
 static wisp_status open_in_place(wisp_error *error) {
-    return open_source_and_close(true, error);
+    return open_source_and_close(&world.file, true, error);
 }
 
 static wisp_status open_by_reading(wisp_error *error) {
-    return open_source_and_close(false, error);
+    return open_source_and_close(&world.file, false, error);
+}
+
+static wisp_status open_rows(wisp_error *error) {
+    return open_source_and_close(&world.rows, true, error);
+}
+
+static wisp_status open_rows_by_reading(wisp_error *error) {
+    return open_source_and_close(&world.rows, false, error);
 }
 
 static wisp_status open_path_and_close(const char *path, wisp_compute compute,
@@ -140,9 +149,9 @@ static wisp_status embed(wisp_error *error) {
     return WISP_OK;
 }
 
-static wisp_status convert(const char *input, wisp_error *error) {
-    const wisp_convert_options options = {.type = "f16", .name = "renamed"};
-    const wisp_status status = wisp_convert(input, world.output_path, &options, error);
+static wisp_status convert_by(const char *input, const wisp_convert_options *options,
+                              wisp_error *error) {
+    const wisp_status status = wisp_convert(input, world.output_path, options, error);
     /* The output's folder holds it alone, or nothing. */
     assert_int_equal(remove(world.output_path), status == WISP_OK ? 0 : -1);
     char folder[128];
@@ -151,6 +160,25 @@ static wisp_status convert(const char *input, wisp_error *error) {
     assert_int_equal(remove(folder), 0);
     make_folder(folder);
     return status;
+}
+
+static wisp_status convert(const char *input, wisp_error *error) {
+    const wisp_convert_options options = {.type = "f16", .name = "renamed"};
+    return convert_by(input, &options, error);
+}
+
+static wisp_status convert_to_rows(wisp_error *error) {
+    const wisp_convert_options options = {.type = "f16", .neurons = true};
+    return convert_by(world.nomic_path, &options, error);
+}
+
+static wisp_status convert_rows(wisp_error *error) {
+    return convert_by(world.rows_path, NULL, error);
+}
+
+static wisp_status convert_to_plain(wisp_error *error) {
+    const wisp_convert_options options = {.plain = true};
+    return convert_by(world.rows_path, &options, error);
 }
 
 static wisp_status convert_file(wisp_error *error) {
@@ -181,6 +209,9 @@ static const struct operation operations[] = {
     {"open sparse layers that are gated", open_gated, 0, false},
     {"open sparse layers with a predictor", open_predicting, 0, false},
     {"open gated ones with a predictor", open_gated_predicting, 0, false},
+    {"open neurons that are rows", open_rows, 0, false},
+    {"open neurons that are rows, by reading", open_rows_by_reading, 0, false},
+    {"open neurons that are rows, by reading, from there on", open_rows_by_reading, 0, true},
     {"open a session", open_session, 0, false},
     {"open a session of three threads", open_session_of_three, 0, false},
     {"open a session of three threads, from there on", open_session_of_three, 0, true},
@@ -193,6 +224,10 @@ static const struct operation operations[] = {
     {"convert a file, from there on", convert_file, 0, true},
     {"convert a folder", convert_folder, 0, false},
     {"convert a folder, from there on", convert_folder, 0, true},
+    {"convert to rows", convert_to_rows, 0, false},
+    {"convert rows", convert_rows, 0, false},
+    {"convert rows, from there on", convert_rows, 0, true},
+    {"convert rows to plain", convert_to_plain, 0, false},
 };
 
 /* ---- the loop ------------------------------------------------------------------------------- */
@@ -286,6 +321,11 @@ static int make_world(void **state) {
     gguf_make(&file, &tiny_shape);
     gguf_write_bytes(&file, &world.file);
     gguf_release(&file);
+    gguf_make(&file, &tiny_nomic_rows_q8_0);
+    gguf_write_bytes(&file, &world.rows);
+    gguf_release(&file);
+    snprintf(world.rows_path, sizeof world.rows_path, "%s", temporary_path("rows.gguf"));
+    write_file(world.rows_path, world.rows.data, world.rows.size);
     snprintf(world.file_path, sizeof world.file_path, "%s", temporary_path("tiny.gguf"));
     snprintf(world.folder_path, sizeof world.folder_path, "%s", temporary_path("model"));
     snprintf(world.nomic_path, sizeof world.nomic_path, "%s", temporary_path("nomic"));
@@ -306,6 +346,7 @@ static int end_world(void **state) {
     (void)state;
     wisp_model_close(world.model);
     bytes_release(&world.file);
+    bytes_release(&world.rows);
     remove_temporary_folder();
     return 0;
 }
