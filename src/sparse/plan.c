@@ -1,57 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sparse/plan.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static const char order_key[] = "wisp.sparse.order", shares_key[] = "wisp.sparse.shares";
+#include "formats/neurons.h"
 
-static wisp_status wrong_length(const struct directory *dir, const struct metadata *array,
-                                uint64_t wanted, wisp_error *error) {
-    return fail(error, WISP_ERROR_FORMAT, dir->file, array->key,
-                "an array of %llu, where %llu numbers belong", (unsigned long long)array->count,
-                (unsigned long long)wanted);
-}
+static const char shares_key[] = "wisp.sparse.shares";
 
-/* Each layer's part must name each neuron once. */
-static wisp_status check_order(const struct directory *dir, const int32_t *order, size_t layers,
-                               size_t wide, wisp_error *error) {
-    bool *seen = calloc(wide, sizeof *seen);
-    wisp_status status = seen ? WISP_OK : fail_memory(error, wide);
-    for (size_t i = 0; i < layers * wide && status == WISP_OK; i++) {
-        if (i % wide == 0)
-            memset(seen, 0, wide * sizeof *seen);
-        if (order[i] < 0 || (size_t)order[i] >= wide || seen[order[i]])
-            status = fail(error, WISP_ERROR_FORMAT, dir->file, order_key,
-                          "entry %zu is %d: not an order of %zu neurons", i, (int)order[i], wide);
-        else
-            seen[order[i]] = true;
-    }
-    free(seen);
-    return status;
-}
-
-static wisp_status read_order(struct directory *dir, size_t layers, size_t wide,
+/* Neurons are computed in the order in which rows of them lie in a file. */
+static wisp_status read_order(const struct directory *dir, size_t layers, size_t wide,
                               struct sparse_plan *plan, wisp_error *error) {
-    const struct metadata *array = directory_find_metadata(dir, order_key);
-    const uint64_t n = (uint64_t)layers * wide;
-    if (!array || array->type != VALUE_ARRAY || array->element != VALUE_I32)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, order_key, "an array of i32 belongs here");
-    if (array->count != n)
-        return wrong_length(dir, array, n, error);
-    int32_t *order = arena_allocate(&dir->arena, (size_t)n * sizeof *order);
-    if (!order)
-        return fail_memory(error, n * sizeof *order);
-    for (uint64_t i = 0; i < n; i++) {
-        int64_t value = -1;
-        metadata_array_i64(array, i, &value);
-        order[i] = (int32_t)value;
-    }
-    plan->order = order;
-    return check_order(dir, order, layers, wide, error);
+    TRY(neurons_read_order(dir, layers, wide, &plan->order, error));
+    if (!plan->order)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_ORDER, "the key is missing");
+    return WISP_OK;
 }
 
-wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
+wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t wide,
                              struct sparse_plan *plan, wisp_error *error) {
     const size_t most = sizeof plan->shares / sizeof *plan->shares;
     *plan = (struct sparse_plan){0};

@@ -15,7 +15,7 @@ struct sparse_plan {
 
 /* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
  * order is checked to be one and lives as long as the directory. */
-wisp_status sparse_read_plan(struct directory *dir, size_t layers, size_t wide,
+wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t wide,
                              struct sparse_plan *plan, wisp_error *error);
 
 #endif
