@@ -19,16 +19,17 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* What AUTO becomes: what the file was calibrated for, else exact where it is faster than dense,
- * which it equals in exactness (docs/sparse.md). */
+/* What AUTO becomes: the predictor that the file was calibrated for where that is fastest, else
+ * exact where it is faster than dense, which it equals in exactness (docs/sparse.md). */
 static wisp_predictor best_predictor(const wisp_model *model, const struct bert_config *config,
                                      const struct kernels *kernels) {
+    const bool relu = config->activation == ACTIVATION_RELU;
+    const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
     if (!model->int8 || !sparse_ffn_fits(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
-    if (model->plan.levels > 0 && model->plan.share <= kernels->sparse_most_share)
+    if (model->plan.levels > 0 && model->plan.share <= most)
         return WISP_PREDICTOR_LOWRANK;
-    return config->activation == ACTIVATION_RELU && kernels->exact_wins ? WISP_PREDICTOR_EXACT
-                                                                        : WISP_PREDICTOR_DENSE;
+    return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }
 
 /* exact and lowrank exist in int8 alone. */

@@ -240,5 +240,6 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .dot = rows_dot,                                                                              \
      .i16 = I16_KERNELS,                                                                           \
      .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
-     .sparse_most_share = (float)SPARSE_MOST_PERCENT / 100,                                        \
+     .lowrank_most_share = (float)MOST_PERCENT / 100,                                              \
+     .lowrank_most_share_relu = (float)MOST_PERCENT_RELU / 100,                                    \
      .exact_wins = EXACT_WINS}

@@ -92,9 +92,11 @@ struct kernels {
 
     const struct i16_kernels *i16;       /* i16.h; NULL where f32 products are as fast */
     const struct sparse_kernels *sparse; /* sparse.h */
-    float sparse_most_share; /* of neurons computed, above which dense layers are faster: measured,
-                                docs/sparse.md */
-    bool exact_wins; /* whether ReLU layers are faster where they skip the zeros: measured too */
+    /* Of neurons computed, up to which choosing them is faster than what is done without a
+     * predictor: all of them or, with ReLU, exact; and whether exact is faster than all of them.
+     * Measured: docs/sparse.md. */
+    float lowrank_most_share, lowrank_most_share_relu;
+    bool exact_wins;
 };
 
 enum { SCALAR_PANEL = 4 }; /* both of its panels */

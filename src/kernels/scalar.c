@@ -163,6 +163,7 @@ const struct kernels kernels_scalar = {
     .dot = dot,
     .i16 = &i16_scalar,
     .sparse = &sparse_scalar,
-    .sparse_most_share = 0.8f,
+    .lowrank_most_share = 0.5f,
+    .lowrank_most_share_relu = 0.5f,
     .exact_wins = true,
 };
