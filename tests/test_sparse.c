@@ -74,7 +74,7 @@ static void grams_are_sums_of_products(void **state) {
 
 enum { TOKENS = 5, NEURONS = 2 };
 
-/* The least that can be lost by computing `count` (token, quad) pairs, where each neuron computes
+/* The least that can be lost by computing `count` (token, neuron) pairs, where each neuron computes
  * the tokens with its largest logits: every way is tried. */
 static double least_loss(const float *sorted, size_t count) {
     double least = INFINITY;

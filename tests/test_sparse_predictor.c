@@ -374,12 +374,15 @@ static void compensation_is_kept_where_it_pays(void **state) {
                              .tokens = FIT_TOKENS,
                              .held_out = random_floats(&rng, FIT_HELD_OUT * FIT_HIDDEN, 1),
                              .held_out_tokens = FIT_HELD_OUT};
+    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
+                                              block_format_by_id(BLOCK_F32)};
     struct layer_fit fit;
     float thresholds[FIT_WIDE];
     wisp_error error;
     for (size_t j = 0; j < FIT_WIDE; j++)
         s.up_bias[j] += 1;
     assert_int_equal(layer_fit(&s, FIT_RANK, 0.3f, 1, &fit, &error), WISP_OK);
+    assert_int_equal(layer_weigh(&s, &formats, &fit, &error), WISP_OK);
     const float price = gains_price(&fit.gains, 1, 0.3f);
     gains_thresholds(&fit.gains, price, thresholds);
     const double before = held_out_error(&s, &fit, thresholds);
