@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the JavaScript tests share.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { shortTexts } from './pool/texts.mjs';
@@ -96,7 +96,8 @@ export function smallModel(name = 'cls12') {
  */
 export function smallCalibratedModel(name = 'cls12') {
   const path = `${ROOT}build/test-models/${name}-calibrated.gguf`;
-  if (!existsSync(path)) {
+  const changed = statSync(PROGRAM).mtimeMs;
+  if (!existsSync(path) || statSync(path).mtimeMs < changed) {
     const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6'];
     const { code, err } = wisp(
       ['calibrate', smallModel(name), ...args],
