@@ -312,6 +312,7 @@ static void embeddings_have_the_same_bits(void **state) {
 static void calibrated_models_have_rows(void **state) {
     static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
     const wisp_model_options dense = {.predictor = WISP_PREDICTOR_DENSE};
+    const wisp_model_options lowrank = {.predictor = WISP_PREDICTOR_LOWRANK};
     (void)state;
     for (size_t a = 0; a < ACTIVATIONS; a++) {
         char plain[PATH_BYTES], rows[PATH_BYTES];
@@ -330,6 +331,10 @@ static void calibrated_models_have_rows(void **state) {
         directory_release(&dir);
         embed(open_with(plain, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, NULL), expected);
         embed(open_by_calls(&file, rows, &dense), found);
+        assert_memory_equal(found, expected, sizeof found);
+        free(file.bytes);
+        embed(open_with(rows, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL), expected);
+        embed(open_by_calls(&file, rows, &lowrank), found);
         assert_memory_equal(found, expected, sizeof found);
         free(file.bytes);
     }

@@ -117,7 +117,8 @@ static void release(struct fitted *f) {
     layer_fit_release(&f->fit);
 }
 
-/* The hull of each place ends where all is gained that the neuron there has to give. */
+/* The hull of each place ends where all is gained that the neuron there has to give, and the
+ * hundredth that is spread over all tokens: so they are all worth something. */
 static void gains_are_those_of_the_neuron(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
@@ -135,7 +136,8 @@ static void gains_are_those_of_the_neuron(void **state) {
                 lost += loss_of(&f.before, (size_t)f.fit.order[i], (double)f.fit.center[i],
                                 f.before.x + t * HIDDEN) /
                         f.fit.variance;
-            assert_true(is_near(computed, FITTED) && is_near(gained, lost));
+            assert_true(is_near(computed, FITTED) && is_near(gained, 1.01 * lost));
+            assert_true(g->corners[g->starts[i + 1] - 1].steepness > 0);
         }
         release(&f);
     }

@@ -137,6 +137,35 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
+/* Byte c of x[r] and byte r of x[c] change places. */
+static inline void transpose(uint64_t x[8]) {
+    static const uint64_t low[] = {0, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF, 0, 0xFFFFFFFF};
+    for (unsigned step = 4; step > 0; step /= 2)
+        for (unsigned i = 0; i < 8; i++)
+            if ((i & step) == 0) {
+                const uint64_t moved = (x[i] >> 8 * step ^ x[i + step]) & low[step];
+                x[i] ^= moved << 8 * step;
+                x[i + step] ^= moved;
+            }
+}
+
+/* Eight columns of bytes, side by side in a block: eight of each at a time. */
+static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
+                         unsigned char *out) {
+    size_t r = 0;
+    for (; r + 8 <= d->rows; r += 8) {
+        uint64_t x[8];
+        for (size_t c = 0; c < 8; c++)
+            memcpy(&x[c], columns[c] + d->first + r, 8);
+        transpose(x);
+        for (size_t i = 0; i < 8; i++, out += d->row_bytes)
+            memcpy(out, &x[i], 8);
+    }
+    for (; r < d->rows; r++, out += d->row_bytes)
+        for (size_t c = 0; c < 8; c++)
+            out[c] = columns[c][d->first + r];
+}
+
 /* The low nibbles of a block come before the high ones. */
 static void spread_nibbles(const struct down_rows *d, const unsigned char *column,
                            unsigned char *out, bool high) {
@@ -146,7 +175,7 @@ static void spread_nibbles(const struct down_rows *d, const unsigned char *colum
     }
 }
 
-/* Element j of each row from column j. */
+/* Element j of each row from column j, of any but bytes. */
 static void spread(const struct down_rows *d, const struct block_format *format, size_t j,
                    const unsigned char *column) {
     unsigned char *out = d->out + neurons_element_byte(format, j);
@@ -156,9 +185,6 @@ static void spread(const struct down_rows *d, const struct block_format *format,
         break;
     case 16:
         spread_as(d, column, out, 2);
-        break;
-    case 8:
-        spread_as(d, column, out, 1);
         break;
     default:
         spread_nibbles(d, column, out, j % format->elements >= 16);
@@ -183,8 +209,16 @@ static wisp_status make_down_rows(const struct directory *dir, const struct tens
                                 .out = buffer};
     struct layer_bytes layer;
     TRY(find_bytes(dir, tensor->maker, &layer, error));
-    for (uint64_t j = 0; j < tensor->dims[0]; j++)
-        spread(&d, tensor->format, (size_t)j, find_part(&layer, j, tensor->part));
+    const size_t columns = neurons_element_bits(tensor->format) == 8 ? 8 : 1;
+    for (size_t j = 0; j < tensor->dims[0]; j += columns) {
+        const unsigned char *column[8];
+        for (size_t c = 0; c < columns; c++)
+            column[c] = find_part(&layer, j + c, tensor->part);
+        if (columns == 8)
+            spread_eight(&d, column, d.out + neurons_element_byte(tensor->format, j));
+        else
+            spread(&d, tensor->format, j, column[0]);
+    }
     if (neurons_scale_bytes(tensor->format) > 0)
         copy_scales(&d, tensor->format, layer.at[SCALES]);
     *bytes = buffer;

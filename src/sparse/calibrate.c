@@ -17,6 +17,7 @@ enum {
     CENTER_ROUNDS = 4
 };
 
+static const double spread_share = 0.01; /* of a neuron's loss */
 static const double skipped_share = 0.8; /* but with ReLU: of neurons, of which GELU's mean is the
                                              center */
 
@@ -229,9 +230,25 @@ static wisp_status output_variance(const struct layer_sample *s, double *varianc
 /* What some neurons' gains are found in, for all tokens. */
 struct block {
     float *h;               /* [tokens, rank] */
+    float *chances;         /* [tokens] */
     float *logits, *losses; /* [tokens, neurons] */
     size_t neurons;
 };
+
+/* Where no token of the sample needs a neuron, one of another text may, the sooner the higher its
+ * logit: so a small part of each neuron's loss is spread over all tokens by the chances that logits
+ * stand for. It grades what nothing else does. */
+static void spread_losses(const struct block *b, size_t tokens, size_t n, size_t j) {
+    double lost = 0, chances = 0;
+    for (size_t i = j; i < tokens * n; i += n) {
+        lost += (double)b->losses[i];
+        b->chances[i / n] = 1 / (1 + expf(-b->logits[i]));
+        chances += (double)b->chances[i / n];
+    }
+    const float share = chances > 0 ? (float)(spread_share * lost / chances) : 0;
+    for (size_t i = j; i < tokens * n; i += n)
+        b->losses[i] += share * b->chances[i / n];
+}
 
 static wisp_status add_gains(const struct layer_sample *s, const struct block *b,
                              struct layer_fit *fit, wisp_error *error) {
@@ -243,6 +260,8 @@ static wisp_status add_gains(const struct layer_sample *s, const struct block *b
             b->losses[i] *= b->losses[i] / (float)fit->variance;
         TRY(predictor_logits(s->kernels, &fit->predictor, first, n, b->h, s->tokens, b->logits,
                              error));
+        for (size_t j = 0; j < n; j++)
+            spread_losses(b, s->tokens, n, j);
         TRY(gains_add(&fit->gains, b->logits, b->losses, n, error));
     }
     return WISP_OK;
@@ -253,10 +272,11 @@ static wisp_status fit_gains(const struct layer_sample *s, struct layer_fit *fit
     const size_t rank = fit->predictor.rank, fitting = BLOCK_VALUES / s->tokens;
     const size_t neurons = fitting < 1 ? 1 : fitting < s->wide ? fitting : s->wide;
     const struct block b = {.h = malloc(s->tokens * rank * sizeof *b.h),
+                            .chances = malloc(s->tokens * sizeof *b.chances),
                             .logits = malloc(s->tokens * neurons * sizeof *b.logits),
                             .losses = malloc(s->tokens * neurons * sizeof *b.losses),
                             .neurons = neurons};
-    wisp_status status = b.h && b.logits && b.losses
+    wisp_status status = b.h && b.chances && b.logits && b.losses
                              ? output_variance(s, &fit->variance, error)
                              : fail_memory(error, s->tokens * neurons * sizeof *b.losses);
     if (status == WISP_OK)
@@ -266,6 +286,7 @@ static wisp_status fit_gains(const struct layer_sample *s, struct layer_fit *fit
     if (status == WISP_OK)
         status = add_gains(s, &b, fit, error);
     free(b.h);
+    free(b.chances);
     free(b.logits);
     free(b.losses);
     return status;
