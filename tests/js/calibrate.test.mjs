@@ -55,9 +55,10 @@ describe('calibrate', () => {
       assert.equal(shares.length, 6);
       return shares.reduce((sum, [, share]) => sum + Number(share) / 600, 0);
     };
-    assert.ok(Math.abs(computed('0.8') - 0.2) < 0.05);
-    assert.ok(Math.abs(computed('0.7') - 0.3) < 0.06);
-    assert.ok(computed('0.5') > computed('0.7'), 'though most have nothing to give by then');
+    const few = computed('0.9'),
+      more = computed('0.8');
+    assert.ok(Math.abs(few - 0.1) < 0.03);
+    assert.ok(more > few && more < 0.23, 'or less: of few texts most neurons have nothing to give');
   });
 
   test('embed --recall compares the predictor with all activations', () => {
