@@ -15,7 +15,7 @@
 #include "sparse/compensation.h"
 #include "sparse/share.h"
 
-enum { DEFAULT_RANK = 64, DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
+enum { DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
 
 /* With ReLU, and where most neurons contribute something. */
 static const float relu_sparsity = 0.84f, default_sparsity = 0.7f;
@@ -274,6 +274,16 @@ static uint32_t most_rank(const wisp_model *model) {
     return limit < MOST_RANK ? limit : MOST_RANK;
 }
 
+/* A quarter of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger one gains
+ * in quality it loses in time (docs/sparse.md). */
+static uint32_t default_rank(const wisp_model *model) {
+    enum { BLOCK = 32, LARGEST = 256 };
+    const uint32_t hidden = model->bert.config.hidden_size, most = most_rank(model);
+    const uint32_t quarter = (hidden / 4 + BLOCK - 1) / BLOCK * BLOCK;
+    const uint32_t rank = quarter < LARGEST ? quarter : LARGEST;
+    return rank < most ? rank : most;
+}
+
 static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
                                  wisp_error *error) {
     if (o->rank > most)
@@ -312,7 +322,7 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     TRY(wisp_model_open(input, &dense, &model, error));
     const uint32_t most = most_rank(model);
     if (o.rank == 0)
-        o.rank = most < DEFAULT_RANK ? most : DEFAULT_RANK;
+        o.rank = default_rank(model);
     if (o.sparsity == 0)
         o.sparsity =
             model->bert.config.activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
