@@ -9,6 +9,11 @@ build/bench/wisp: bench/runners/wisp.c $(BENCH_PROTOCOL) build/libwisp.a
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $(filter %.c %.a,$^) $(LDLIBS) -o $@
 
+build/bench/sparse: bench/sparse/time.c build/libwisp.a
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
+
 build/bench/calibrate: bench/runners/calibrate.c $(BENCH_PROTOCOL)
 	@mkdir -p $(@D)
 	$(SAY) LINK $@

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The curve of wall clock and quality against sparsity: for each sparsity what `wisp eval sts` says
-// of quality, and the time of passages in batches and of single sentences, natively (one thread)
-// and in WebAssembly, against the same model run dense. See README.md.
+// of quality, and the time of passages together and of sentences one by one, natively (one thread,
+// each of the kernel sets that are named) and in WebAssembly, against the same model run dense. See
+// README.md.
 //
-//   node bench/sparse/curve.mjs --model CALIBRATED.gguf --texts FILE --pairs STS-FILE [--out BASE]
+//   node bench/sparse/curve.mjs --model CALIBRATED.gguf --texts FILE --pairs STS-FILE
+//       [--kernels SET,SET] [--sparsities S,S] [--out BASE]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,6 +17,7 @@ import { Engine } from '../../js/engine.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;
+const TIMER = `${ROOT}build/bench/sparse`;
 const ROUNDS = 7;
 
 const { values: options } = parseArgs({
@@ -23,7 +26,8 @@ const { values: options } = parseArgs({
     texts: { type: 'string' },
     pairs: { type: 'string' },
     out: { type: 'string' },
-    sparsities: { type: 'string', default: '0.84,0.8,0.75,0.7,0.65,0.6,0.5' },
+    sparsities: { type: 'string', default: '0.9,0.87,0.84,0.8,0.75,0.7,0.6' },
+    kernels: { type: 'string', default: 'avx512' },
   },
 });
 if (!options.model || !options.texts || !options.pairs) {
@@ -50,21 +54,52 @@ function milliseconds(work) {
 }
 
 /**
- * The forward pass in the native program on one thread, by its own statistics.
- * @param {string[]} args
+ * The native library on one thread.
+ * @param {string} file
+ * @param {string} predictor
+ * @param {string} kernels
+ * @param {readonly string[]} texts
+ * @param {number} atOnce
  */
-function nativeTime(args) {
-  const statistics = execFileSync(
-    'sh',
-    ['-c', '"$0" embed -t 1 --format f32 --stats "$@" 2>&1 >/dev/null', PROGRAM, ...args],
-    { encoding: 'utf8', input: passages.join('\n') },
+const nativeTime = (file, predictor, kernels, texts, atOnce) =>
+  Number(
+    execFileSync(TIMER, [file, kernels, predictor, String(atOnce)], {
+      encoding: 'utf8',
+      input: texts.join('\n') + '\n',
+    }),
   );
-  const stages = [...statistics.matchAll(/^\w+ +([\d.]+) s +[\d.]+ %$/gm)];
-  return stages.reduce((sum, [, seconds]) => sum + 1000 * Number(seconds), 0);
-}
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-sparse-'));
 const module = await WebAssembly.compile(readFileSync(`${ROOT}js/wisp-${pickBuild()}.wasm`));
+
+/** @typedef {{ file: string, predictor: string, engine: Engine }} Row */
+
+/** @param {string} set */
+const nativePlaces = (set) => [
+  {
+    name: `${set}, passages`,
+    time: (/** @type {Row} */ { file, predictor }) =>
+      nativeTime(file, predictor, set, passages, passages.length),
+  },
+  {
+    name: `${set}, single sentences`,
+    time: (/** @type {Row} */ { file, predictor }) =>
+      nativeTime(file, predictor, set, sentences, 1),
+  },
+];
+
+const PLACES = [
+  ...options.kernels.split(',').flatMap(nativePlaces),
+  {
+    name: 'wasm, passages',
+    time: (/** @type {Row} */ { engine }) => milliseconds(() => engine.embed(passages)),
+  },
+  {
+    name: 'wasm, single sentences',
+    time: (/** @type {Row} */ { engine }) =>
+      milliseconds(() => sentences.forEach((text) => engine.embed([text]))),
+  },
+];
 
 /**
  * @param {'dense' | 'exact' | 'lowrank'} predictor
@@ -79,7 +114,9 @@ async function openRow(predictor, sparsity) {
   const quality = JSON.parse(wisp(['eval', 'sts', '--json', ...args, pairs]));
   const engine = await Engine.open(module, readFileSync(file), { predictor });
   const { spearman, mean_cosine: cosine } = quality;
-  return { name, sparsity, args, engine, spearman, cosine, native: NaN, wasm: NaN, single: NaN };
+  /** @type {number[]} */
+  const times = PLACES.map(() => Infinity);
+  return { name, sparsity, file, predictor, engine, spearman, cosine, times };
 }
 
 const rows = [await openRow('dense'), await openRow('exact')];
@@ -89,39 +126,29 @@ for (const sparsity of options.sparsities.split(','))
 // All take turns in each round, and the least time of each counts: what else the machine does
 // only adds.
 for (let round = 0; round < ROUNDS; round++)
-  for (const row of rows) {
-    const { engine, args } = row;
-    const times = {
-      native: nativeTime(args),
-      wasm: milliseconds(() => engine.embed(passages)),
-      single: milliseconds(() => sentences.forEach((text) => engine.embed([text]))),
-    };
-    for (const key of /** @type {const} */ (['native', 'wasm', 'single']))
-      row[key] = Math.min(times[key], round ? row[key] : Infinity);
-  }
+  for (const row of rows)
+    PLACES.forEach(({ time }, i) => (row.times[i] = Math.min(row.times[i], time(row))));
 const kernels = rows[0].engine.info().kernels;
 for (const { engine } of rows) engine.close();
 rmSync(folder, { recursive: true });
 
 const [dense] = rows;
-/** @param {'native' | 'wasm' | 'single'} key */
-const gain = (/** @type {typeof dense} */ row, key) => dense[key] / row[key];
+/** @param {typeof dense} row @param {number} place */
+const gain = (row, place) => dense.times[place] / row.times[place];
+/** @param {(string | number)[]} cells */
+const line = (cells) => `| ${cells.join(' | ')} |`;
 const table = [
-  '| left out | Spearman | cosine to f32 | native, passages | wasm, passages | wasm, single sentences |',
-  '|---|---|---|---|---|---|',
+  line(['left out', 'Spearman', 'cosine to f32', ...PLACES.map(({ name }) => name)]),
+  line(['', '', '', ...PLACES].map(() => '---')),
   ...rows.map((row) =>
-    [
-      '',
+    line([
       row.name,
       row.spearman.toFixed(4),
-      row.cosine.toFixed(5),
-      .../** @type {const} */ (['native', 'wasm', 'single']).map(
-        (key) => `${row[key].toFixed(0)} ms, ${gain(row, key).toFixed(2)}x`,
+      row.cosine.toFixed(4),
+      ...row.times.map((time, i) =>
+        row === dense ? `${time.toFixed(0)} ms` : `${gain(row, i).toFixed(2)}x`,
       ),
-      '',
-    ]
-      .join(' | ')
-      .trim(),
+    ]),
   ),
 ].join('\n');
 console.log(table);
@@ -129,25 +156,25 @@ console.log(`WebAssembly kernels: ${kernels}`);
 
 /** Gain (y) against cosine (x), a line for each place. */
 function picture() {
-  const [width, height, left, top] = [560, 320, 60, 30];
+  const [width, height, left, top] = [560, 360, 60, 30];
+  const colours = ['#4269d0', '#efb118', '#3ca951', '#ff725c', '#a463f2', '#9c6b4e', '#6cc5b0'];
   const byCosine = [...rows].sort((a, b) => a.cosine - b.cosine);
   const worst = byCosine[0].cosine;
-  const most = Math.max(2, ...rows.flatMap((row) => [gain(row, 'native'), gain(row, 'wasm')]));
+  const most = Math.max(2, ...rows.flatMap((row) => PLACES.map((_, i) => gain(row, i))));
+  const least = Math.min(1, ...rows.flatMap((row) => PLACES.map((_, i) => gain(row, i))));
   const x = (/** @type {number} */ c) => left + ((c - worst) / (1 - worst)) * (width - left - 20);
-  const y = (/** @type {number} */ g) => height - 40 - ((g - 1) / (most - 1)) * (height - 40 - top);
-  const lines = /** @type {const} */ ([
-    ['native', '#4269d0', 'native, passages'],
-    ['wasm', '#efb118', 'WebAssembly, passages'],
-    ['single', '#3ca951', 'WebAssembly, single sentences'],
-  ]).map(([key, colour, name], i) => {
+  const y = (/** @type {number} */ g) =>
+    height - 40 - ((g - least) / (most - least)) * (height - 40 - top);
+  const lines = PLACES.map(({ name }, i) => {
+    const colour = colours[i % colours.length];
     const points = byCosine.map(
-      (row) => `${x(row.cosine).toFixed(1)},${y(gain(row, key)).toFixed(1)}`,
+      (row) => `${x(row.cosine).toFixed(1)},${y(gain(row, i)).toFixed(1)}`,
     );
     return `<polyline fill="none" stroke="${colour}" stroke-width="2" points="${points.join(' ')}"/>
-<text x="${left + 10}" y="${top + 14 * i}" fill="${colour}">${name}</text>`;
+<text x="${width - 180}" y="${top + 14 * i}" fill="${colour}">${name}</text>`;
   });
-  const marks = [1, 1.25, 1.5, 1.75, 2]
-    .filter((g) => g <= most)
+  const marks = [0.75, 1, 1.25, 1.5, 1.75, 2]
+    .filter((g) => g >= least && g <= most)
     .map(
       (g) => `<text x="8" y="${y(g) + 4}">${g}x</text>
 <line x1="${left}" x2="${width - 20}" y1="${y(g)}" y2="${y(g)}" stroke="#ddd"/>`,
