@@ -46,6 +46,11 @@ static wisp_status hold(const struct loader *l, size_t bytes, void **held) {
     return *held ? WISP_OK : fail_memory(l->error, bytes);
 }
 
+/* The neuron at a place of the order. */
+static size_t neuron_at(const struct loader *l, size_t place) {
+    return l->order ? (size_t)l->order[place] : place;
+}
+
 static bool is_gated(const struct loader *l) {
     return l->ffn->activation == ACTIVATION_GATED_SILU;
 }
@@ -75,7 +80,7 @@ static wisp_status pack_rows(const struct loader *l, const struct tensor *tensor
                              void *stored, float *row, int8_t *rows, struct neuron *neurons) {
     const struct sparse_ffn *f = l->ffn;
     for (size_t i = 0; i < f->wide; i++) {
-        const size_t neuron = (size_t)l->order[i];
+        const size_t neuron = neuron_at(l, i);
         TRY(directory_floats(l->dir, tensor, neuron, 1, stored, row, l->error));
         for (size_t c = 0; c < f->hidden; c++)
             row[c] /= f->by[c];
@@ -150,7 +155,7 @@ static wisp_status order_centers(const struct loader *l, const float *centers) {
     TRY(hold(l, f->wide * sizeof *f->center, &held));
     f->center = held;
     for (size_t i = 0; i < f->wide; i++)
-        f->center[i] = centers[l->order[i]];
+        f->center[i] = centers[neuron_at(l, i)];
     return WISP_OK;
 }
 
