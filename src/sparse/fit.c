@@ -17,7 +17,7 @@ enum {
     WANT_BYTES = 128 << 20 /* for wants, at most: of more tokens a part is fitted to */
 };
 
-static const float most_weight = 20; /* of one token's loss, in units of the mean */
+static const float most_weight = 100; /* of one token's loss, in units of the mean */
 static const float least_weight = 0.2f;
 static const float absent_weight = 0.7f; /* of tokens that do not want the neuron */
 
@@ -400,7 +400,7 @@ static void close_step(struct step *s) {
 }
 
 static wisp_status descend(struct fit *f, wisp_error *error) {
-    const float fastest = 3e-3f, slowest = 6e-5f;
+    const float fastest = 1.5e-2f, slowest = 6e-5f;
     const struct fit_task *task = f->task;
     struct step s;
     bool good = open_step(f->to, &s), stopped = false;
