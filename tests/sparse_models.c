@@ -173,7 +173,8 @@ void apply_sparse(const struct sparse_ffn *f, const float *thresholds, const flo
     void *scratch =
         memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
     assert_non_null(scratch);
-    sparse_ffn_apply(f, thresholds, x, tokens, y, scratch, counts);
+    sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, scratch,
+                     counts);
     memory_free(scratch);
 }
 

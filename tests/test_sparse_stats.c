@@ -224,12 +224,12 @@ static void recall_is_what_calibration_reports(void **state) {
             assert_int_equal(s->compared, s->computed);
             print_message(
                 "%s layer %u: recall %.3f, reported %.3f; precision %.3f, reported %.3f\n",
-                activations[a], l, found / (double)s->needed, reported[l].recall,
-                found / (double)s->compared, reported[l].precision);
-            assert_true(fabs((double)s->computed / neurons - reported[l].share) < 0.05);
-            assert_true(fabs((double)s->needed / neurons - reported[l].needed) < 0.05);
-            assert_true(fabs(found / (double)s->needed - reported[l].recall) < 0.08);
-            assert_true(fabs(found / (double)s->compared - reported[l].precision) < 0.08);
+                activations[a], l, found / (double)s->needed, reported[l].lowrank.recall,
+                found / (double)s->compared, reported[l].lowrank.precision);
+            assert_true(fabs((double)s->computed / neurons - reported[l].lowrank.share) < 0.05);
+            assert_true(fabs((double)s->needed / neurons - reported[l].lowrank.needed) < 0.05);
+            assert_true(fabs(found / (double)s->needed - reported[l].lowrank.recall) < 0.08);
+            assert_true(fabs(found / (double)s->compared - reported[l].lowrank.precision) < 0.08);
         }
         wisp_model_close(model);
     }

@@ -43,17 +43,23 @@ static size_t random_below(uint64_t *state, size_t n) {
 
 /* ---- what is wanted ------------------------------------------------------------------------- */
 
-static const float *row_of(const struct fit *f, size_t token, size_t tokens) {
-    return f->task->x + token * f->task->tokens / tokens * f->task->hidden;
+/* Rows first .. first + n of `tokens` that are spread evenly over `all`. */
+static void take_rows(const struct fit *f, const float *all, size_t first, size_t n, size_t tokens,
+                      float *rows) {
+    const size_t hidden = f->task->hidden;
+    for (size_t t = 0; t < n; t++)
+        memcpy(rows + t * hidden, all + (first + t) * f->task->tokens / tokens * hidden,
+               hidden * sizeof *rows);
 }
 
-/* Rows first .. first + n of `tokens` that are spread evenly: x [n, hidden] and sizes [n, wide]. */
-static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens, float *x,
-                             float *sizes, wisp_error *error) {
+/* Of such rows what is seen, [n, hidden], and their sizes [n, wide]. */
+static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens,
+                             float *seen, float *sizes, wisp_error *error) {
     const struct fit_task *task = f->task;
-    for (size_t t = 0; t < n; t++)
-        memcpy(x + t * task->hidden, row_of(f, first + t, tokens), task->hidden * sizeof *x);
-    return task->sizes(task->layer, x, n, sizes, error);
+    take_rows(f, task->x, first, n, tokens, seen);
+    TRY(task->sizes(task->layer, seen, n, sizes, error));
+    take_rows(f, task->seen, first, n, tokens, seen);
+    return WISP_OK;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -306,8 +312,7 @@ static void forward(struct fit *f, struct step *s, bool *good) {
     const struct predictor *to = f->to;
     for (size_t i = 0; i < BATCH; i++) {
         s->chosen[i] = random_below(&f->random, f->tokens);
-        memcpy(s->x + i * to->hidden, row_of(f, s->chosen[i], f->tokens),
-               to->hidden * sizeof *s->x);
+        take_rows(f, f->task->seen, s->chosen[i], 1, f->tokens, s->x + i * to->hidden);
     }
     *good =
         *good && matrix_multiply(f->task->kernels, s->x, to->p, s->h, BATCH, to->rank, to->hidden);
