@@ -218,7 +218,7 @@ export class Engine {
         compute,
         kernels,
         predictor,
-        /** The share of neurons that lowrank leaves out, 0 with the other predictors. */
+        /** The share of neurons that lowrank or sentence leaves out, else 0. */
         sparsity: this.#sparsity ?? Number(sparsity.toPrecision(6)), // of a float
         pooling,
         hiddenSize,
@@ -269,7 +269,7 @@ export class Engine {
   }
 
   /**
-   * Sets about which share of the neurons the predictor lowrank leaves out, as opening with it does.
+   * Sets about which share of the neurons a predictor leaves out, as opening with it does.
    * @param {number} [sparsity] what the model says unless given
    */
   setSparsity(sparsity) {

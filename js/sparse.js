@@ -4,17 +4,16 @@ import { WispError } from './errors.js';
 /**
  * Which neurons of the feed-forward layers are computed for a token.
  * @typedef {object} SparseOptions
- * @property {'auto' | 'dense' | 'exact' | 'lowrank'} [predictor] dense: all. exact: the first half
- *   of all, the second of those that are not 0. lowrank: those that a calibrated model's predictor
- *   chooses. auto: lowrank where sparsity is given; else, in int8, what is faster here: lowrank of
- *   a calibrated model, else with ReLU exact, else dense
- * @property {number} [sparsity] with lowrank, about which share of the neurons is left out: from 0 to
- *   below 1, what the model has no thresholds for becoming the nearest it has. What the model says
- *   unless given
+ * @property {'auto' | 'dense' | 'exact' | 'lowrank' | 'sentence'} [predictor] dense: all. exact: the
+ *   first half of all, the second of those that are not 0. lowrank: those that a calibrated model's
+ *   predictor chooses. sentence: the same for a whole text. auto: lowrank where sparsity is given;
+ *   else, in int8, what is faster here of lowrank, exact with ReLU, dense
+ * @property {number} [sparsity] of lowrank and sentence: about which share of the neurons is left
+ *   out, from 0 to below 1 or to where thresholds end. What the model says unless given
  */
 
 /** What each is to the module. */
-export const PREDICTORS = { auto: 0, dense: 1, exact: 2, lowrank: 3 };
+export const PREDICTORS = { auto: 0, dense: 1, exact: 2, lowrank: 3, sentence: 4 };
 
 /**
  * The kinds of values; what the model allows is for the engine to say.

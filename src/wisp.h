@@ -117,16 +117,18 @@ typedef enum wisp_compute {
 
 /* Which neurons of the feed-forward layers are computed for a token. */
 typedef enum wisp_predictor {
-    WISP_PREDICTOR_AUTO = 0,   /* in int8, what is faster with the kernel set at hand: lowrank of a
-                                  calibrated model, else with ReLU exact, else dense */
-    WISP_PREDICTOR_DENSE = 1,  /* all */
-    WISP_PREDICTOR_EXACT = 2,  /* the first half of all, the second of those that are not 0 */
-    WISP_PREDICTOR_LOWRANK = 3 /* those that the model's predictor chooses: see wisp calibrate */
+    WISP_PREDICTOR_AUTO = 0,    /* in int8, what is faster with the kernel set at hand: lowrank of a
+                                   calibrated model, else with ReLU exact, else dense */
+    WISP_PREDICTOR_DENSE = 1,   /* all */
+    WISP_PREDICTOR_EXACT = 2,   /* the first half of all, the second of those that are not 0 */
+    WISP_PREDICTOR_LOWRANK = 3, /* those that the model's predictor chooses: see wisp calibrate */
+    WISP_PREDICTOR_SENTENCE = 4 /* the same ones for all tokens of a text, from their mean. AUTO
+                                   never takes it: at the same share it loses more than lowrank
+                                   does. Needs a model made by wisp calibrate --sentence */
 } wisp_predictor;
 
 typedef struct wisp_model_options {
-    wisp_compute
-        compute; /* AUTO becomes int8 with the predictors exact and lowrank, which need it */
+    wisp_compute compute; /* AUTO becomes int8 with all predictors but dense, which need it */
     const char *kernels; /* a name from wisp_kernels_name, or NULL for the fastest that runs here */
     wisp_predictor predictor;
 } wisp_model_options;
@@ -305,16 +307,22 @@ WISP_API wisp_status wisp_convert(const char *input, const char *output,
 
 /* ---- calibration ---------------------------------------------------------------------------- */
 
-/* What calibration found in one layer, on texts that it did not fit to. A token needs a neuron
+/* What a predictor does to one layer, on texts that it was not fitted to. A token needs a neuron
  * whose contribution is not 0 with ReLU, else among the largest fifth of the layer's. */
+typedef struct wisp_calibrated_quality {
+    double share;     /* of neurons computed */
+    double needed;    /* of neurons needed */
+    double recall;    /* of needed neurons, the share that is computed */
+    double precision; /* of computed neurons, the share that is needed */
+    double error;     /* of the layer's output, squared, relative to its variance */
+} wisp_calibrated_quality;
+
+/* What calibration found in one layer. */
 typedef struct wisp_calibrated_layer {
-    double share;           /* of neurons computed */
-    double needed;          /* of neurons needed */
-    double recall;          /* of needed neurons, the share that is computed */
-    double precision;       /* of computed neurons, the share that is needed */
-    double error;           /* of the layer's output, squared, relative to its variance */
-    const float *frequency; /* [neurons]: the share of tokens that need a neuron */
-    const float *magnitude; /* [neurons]: the mean size of its contribution */
+    wisp_calibrated_quality lowrank;
+    wisp_calibrated_quality sentence; /* all 0 where that was not asked for */
+    const float *frequency;           /* [neurons]: the share of tokens that need a neuron */
+    const float *magnitude;           /* [neurons]: the mean size of its contribution */
     size_t neurons;
     size_t hot; /* the fewest neurons to which nine tenths of all needed activations belong */
 } wisp_calibrated_layer;
@@ -326,12 +334,13 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of P and Q in the file: f32, q8_0 or q4_0; NULL: q8_0, or f32
                                    where rows are no whole blocks of that */
     bool shared_p; /* one P for all layers: a smaller file, and a worse choice of the same rank */
+    bool sentence; /* besides, predictors that choose once for a whole text */
     size_t tokens; /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
     uint64_t seed; /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1; the file does not depend on it */
     void *context;    /* handed to the functions below, which may all be NULL */
     /* Called on the calling thread: `done` of `total` "texts", "layers" or, of layers again,
-     * "sharing" (of P) and "compensation". */
+     * "sharing" (of P), "sentences" (their predictors) and "compensation". */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread; true ends the work with WISP_ERROR_CANCELLED. */
     bool (*cancelled)(void *context);

@@ -50,7 +50,8 @@ const char *tiny_model(const char *name, const char *activation) {
 
 void calibrate_or_fail(const char *input, const char *output, uint32_t threads) {
     struct texts texts;
-    const wisp_calibrate_options o = {.sparsity = 0.5f, .rank = 8, .seed = 3, .threads = threads};
+    const wisp_calibrate_options o = {
+        .sparsity = 0.5f, .rank = 8, .seed = 3, .threads = threads, .sentence = true};
     wisp_error error;
     make_texts(&texts);
     if (wisp_calibrate(input, output, texts.text, TEXTS, &o, &error) != WISP_OK)
@@ -80,15 +81,31 @@ static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
     }
 }
 
+/* Q, q and thresholds. */
+static void add_q(struct gguf *file, const struct predicting *p, uint32_t layer,
+                  const char *const *suffixes) {
+    const uint64_t wide = p->shape->wide;
+    add_tensor(file, layer, suffixes[0], p->rank, wide, p->type);
+    add_tensor(file, layer, suffixes[1], wide, 1, BLOCK_F32);
+    add_tensor(file, layer, suffixes[2], wide, PREDICTING_LEVELS, BLOCK_F32);
+}
+
 static void add_predictor(struct gguf *file, const struct predicting *p, uint32_t layer) {
     const uint64_t hidden = p->shape->hidden, wide = p->shape->wide;
     if (!p->shared) {
         add_tensor(file, layer, "ffn_predictor_p.weight", hidden, p->rank, p->type);
         add_tensor(file, layer, "ffn_predictor_p.bias", p->rank, 1, BLOCK_F32);
     }
-    add_tensor(file, layer, "ffn_predictor_q.weight", p->rank, wide, p->type);
-    add_tensor(file, layer, "ffn_predictor_q.bias", wide, 1, BLOCK_F32);
-    add_tensor(file, layer, "ffn_thresholds", wide, PREDICTING_LEVELS, BLOCK_F32);
+    add_q(
+        file, p, layer,
+        (const char *const[]){"ffn_predictor_q.weight", "ffn_predictor_q.bias", "ffn_thresholds"});
+    if (p->by_text) {
+        add_tensor(file, layer, "ffn_sentence_p.weight", hidden, p->rank, p->type);
+        add_tensor(file, layer, "ffn_sentence_p.bias", p->rank, 1, BLOCK_F32);
+        add_q(file, p, layer,
+              (const char *const[]){"ffn_sentence_q.weight", "ffn_sentence_q.bias",
+                                    "ffn_sentence_thresholds"});
+    }
     add_factors(file, layer, hidden);
     if (strcmp(p->activation, "gelu") == 0)
         add_tensor(file, layer, "ffn_center", wide, 1, BLOCK_F32);
@@ -173,7 +190,8 @@ void apply_sparse(const struct sparse_ffn *f, const float *thresholds, const flo
     void *scratch =
         memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
     assert_non_null(scratch);
-    sparse_ffn_apply(f, thresholds, x, tokens, y, scratch, counts);
+    sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, scratch,
+                     counts);
     memory_free(scratch);
 }
 

@@ -37,6 +37,7 @@ struct predicting {
     uint32_t type;    /* of P, Q and B: an enum block_type */
     bool compensated; /* the layers have a B */
     bool shared;      /* all layers have one P */
+    bool by_text;     /* there are predictors for whole texts besides */
 };
 
 /* For shares of 0.2 and 0.4, so the file says: thresholds are as arbitrary as the rest. */

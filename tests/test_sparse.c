@@ -224,10 +224,11 @@ static void bits_do_not_depend_on_the_batch(void **state) {
                                               .activation = activations[a],
                                               .rank = 32,
                                               .type = BLOCK_Q8_0,
-                                              .compensated = true};
+                                              .compensated = true,
+                                              .by_text = true};
         const char *path = predicting_model("sparse.gguf", &predicting);
         for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
-            for (int p = WISP_PREDICTOR_EXACT; p <= WISP_PREDICTOR_LOWRANK; p++) {
+            for (int p = WISP_PREDICTOR_EXACT; p <= WISP_PREDICTOR_SENTENCE; p++) {
                 wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, (wisp_predictor)p, kernels);
                 wisp_session *one = open_session_or_fail(model, 1);
                 wisp_session *three = open_session_or_fail(model, 3);
@@ -337,9 +338,13 @@ static void calibration_is_deterministic_and_can_be_undone(void **state) {
         expect_undoing(activations[a]);
 }
 
-/* The predictor's tensors are of the type that was asked for; a shared P is there once; and plain
- * files have none of them. */
-static void expect_form(const char *type, uint32_t id, bool shared) {
+static const char *const texts_tensors[] = {
+    "blk.1.ffn_sentence_p.weight", "blk.1.ffn_sentence_q.weight", "blk.1.ffn_sentence_p.bias",
+    "blk.1.ffn_sentence_q.bias", "blk.1.ffn_sentence_thresholds"};
+
+/* The predictor's tensors are of the type that was asked for, and those for texts as well; a shared
+ * P is there once; and plain files have none of them. */
+static void expect_form(const char *type, uint32_t id, bool shared, bool by_text) {
     struct texts texts;
     char plain[256], path[256], undone[256];
     const wisp_calibrate_options o = {.sparsity = 0.5f,
@@ -347,7 +352,8 @@ static void expect_form(const char *type, uint32_t id, bool shared) {
                                       .seed = 3,
                                       .threads = 2,
                                       .predictor_type = type,
-                                      .shared_p = shared};
+                                      .shared_p = shared,
+                                      .sentence = by_text};
     const wisp_convert_options undo = {.plain = true};
     wisp_error error;
     struct directory dir;
@@ -363,20 +369,27 @@ static void expect_form(const char *type, uint32_t id, bool shared) {
     assert_true((p != NULL) == shared && (own != NULL) == !shared && q);
     assert_int_equal((shared ? p : own)->format->id, id);
     assert_int_equal(q->format->id, id);
+    for (size_t i = 0; i < sizeof texts_tensors / sizeof *texts_tensors; i++) {
+        const struct tensor *tensor = directory_find_tensor(&dir, texts_tensors[i]);
+        assert_true((tensor != NULL) == by_text);
+        assert_true(!tensor || tensor->format->id == (i < 2 ? id : BLOCK_F32));
+    }
     directory_release(&dir);
     assert_int_equal(wisp_convert(path, undone, &undo, &error), WISP_OK);
     assert_int_equal(directory_open_path(&dir, undone, &error), WISP_OK);
     assert_null(directory_find_tensor(&dir, "ffn_predictor_p.weight"));
     assert_null(directory_find_tensor(&dir, "ffn_predictor_p.bias"));
+    for (size_t i = 0; i < sizeof texts_tensors / sizeof *texts_tensors; i++)
+        assert_null(directory_find_tensor(&dir, texts_tensors[i]));
     directory_release(&dir);
 }
 
 static void predictors_have_the_form_that_is_asked_for(void **state) {
     (void)state;
-    expect_form(NULL, BLOCK_Q8_0, false);
-    expect_form("f32", BLOCK_F32, false);
-    expect_form("q8_0", BLOCK_Q8_0, true);
-    expect_form("q4_0", BLOCK_Q4_0, true);
+    expect_form(NULL, BLOCK_Q8_0, false, true);
+    expect_form("f32", BLOCK_F32, false, false);
+    expect_form("q8_0", BLOCK_Q8_0, true, true);
+    expect_form("q4_0", BLOCK_Q4_0, true, true);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */

@@ -179,12 +179,12 @@ static void errors_are_what_is_left_out(void **state) {
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
         struct fitted f = fit_or_fail(activations[a]);
         const float *x = f.before.held_out;
-        struct layer_quality quality;
-        assert_int_equal(layer_errors(&f.after, &f.fit, lowest, x, HELD_OUT, errors, &error),
+        wisp_calibrated_quality quality;
+        assert_int_equal(layer_errors(&f.after, &f.fit, lowest, x, x, HELD_OUT, errors, &error),
                          WISP_OK);
         for (size_t i = 0; i < HELD_OUT * HIDDEN; i++)
             assert_true(fabsf(errors[i]) < 1e-6f);
-        assert_int_equal(layer_errors(&f.after, &f.fit, highest, x, HELD_OUT, errors, &error),
+        assert_int_equal(layer_errors(&f.after, &f.fit, highest, x, x, HELD_OUT, errors, &error),
                          WISP_OK);
         for (size_t t = 0; t < HELD_OUT; t++)
             for (size_t c = 0; c < HIDDEN; c++) {
@@ -210,7 +210,7 @@ static void predictors_are_better_than_chance(void **state) {
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
         struct fitted f = fit_or_fail(activations[a]);
         float thresholds[WIDE], highest[WIDE];
-        struct layer_quality some, none;
+        wisp_calibrated_quality some, none;
         wisp_error error;
         for (size_t i = 0; i < WIDE; i++)
             highest[i] = 1e30f;
@@ -346,7 +346,7 @@ static void q_is_trained_alone(void **state) {
     memset(f.fit.trained.q, 0, RANK * WIDE * sizeof(float));
     memcpy(p, f.fit.trained.p, sizeof p);
     for (int i = 0; i < 2; i++) {
-        struct layer_quality quality;
+        wisp_calibrated_quality quality;
         if (i == 1)
             assert_int_equal(layer_refit(&f.after, 0.3f, 5, &f.fit, &error), WISP_OK);
         predictor_release(&f.fit.predictor);

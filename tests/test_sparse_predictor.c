@@ -351,8 +351,9 @@ static double held_out_error(const struct layer_sample *s, const struct layer_fi
     float errors[FIT_HELD_OUT * FIT_HIDDEN];
     double sum = 0;
     wisp_error error;
-    assert_int_equal(
-        layer_errors(s, fit, thresholds, s->held_out, s->held_out_tokens, errors, &error), WISP_OK);
+    assert_int_equal(layer_errors(s, fit, thresholds, s->held_out, s->held_out, s->held_out_tokens,
+                                  errors, &error),
+                     WISP_OK);
     for (size_t i = 0; i < FIT_HELD_OUT * FIT_HIDDEN; i++)
         sum += (double)errors[i] * (double)errors[i];
     return sum;

@@ -185,53 +185,69 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
     ((wisp_calibrated_layer *)context)[layer] = *found;
 }
 
+/* The calibrated model embeds the held-out texts by one of its predictors. */
+static void expect_reported(const char *path, wisp_predictor predictor, const wisp_text *held_out,
+                            const wisp_calibrated_layer *reported) {
+    const bool by_text = predictor == WISP_PREDICTOR_SENTENCE;
+    const wisp_embed_options as_they_are = {.prompt = ""}; /* as calibration takes them */
+    float rows[HELD_OUT * HIDDEN];
+    wisp_error error;
+    wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, NULL);
+    wisp_layer_stats counted[2][MOST_LAYERS];
+    assert_true(model->bert.config.layers <= MOST_LAYERS);
+    for (uint32_t i = 0; i < 2; i++) {
+        const wisp_session_options options = {.threads = 1 + 2 * i, .recall = true};
+        wisp_session *session;
+        assert_int_equal(wisp_session_open(model, &options, &session, &error), WISP_OK);
+        assert_int_equal(wisp_embed(session, held_out, HELD_OUT, &as_they_are, rows, &error),
+                         WISP_OK);
+        for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &counted[i][l]); l++)
+            counted[i][l].seconds = 0;
+        wisp_session_close(session);
+    }
+    for (uint32_t l = 0; l < model->bert.config.layers; l++) {
+        const wisp_calibrated_quality *q = by_text ? &reported[l].sentence : &reported[l].lowrank;
+        const wisp_layer_stats *s = &counted[0][l];
+        const double neurons = (double)s->neurons, found = (double)s->found;
+        assert_memory_equal(s, &counted[1][l], sizeof *s);
+        assert_int_equal(s->compared, s->computed);
+        print_message("%slayer %u: recall %.3f, reported %.3f; precision %.3f, reported %.3f\n",
+                      by_text ? "texts, " : "", l, found / (double)s->needed, q->recall,
+                      found / (double)s->compared, q->precision);
+        assert_true(fabs((double)s->computed / neurons - q->share) < 0.05);
+        assert_true(fabs((double)s->needed / neurons - q->needed) < 0.05);
+        assert_true(fabs(found / (double)s->needed - q->recall) < 0.08);
+        assert_true(fabs(found / (double)s->compared - q->precision) < 0.08);
+    }
+    wisp_model_close(model);
+}
+
 /* On the texts that calibration held out, the session counts what calibration reported, but for
  * int8 and for what sparse layers before changed; with any number of threads. */
 static void recall_is_what_calibration_reports(void **state) {
     (void)state;
     struct texts texts;
     wisp_text held_out[HELD_OUT];
-    float rows[HELD_OUT * HIDDEN];
     make_texts(&texts);
     for (size_t i = 0; i < HELD_OUT; i++)
         held_out[i] = texts.text[i * HELD_OUT_EVERY + HELD_OUT_EVERY - 1];
     for (size_t a = 0; a < ACTIVATIONS; a++) {
         wisp_calibrated_layer reported[MOST_LAYERS];
-        const wisp_calibrate_options o = {
-            .sparsity = 0.5f, .rank = 8, .seed = 3, .context = reported, .layer = keep_layer};
+        const wisp_calibrate_options o = {.sparsity = 0.5f,
+                                          .rank = 8,
+                                          .seed = 3,
+                                          .sentence = true,
+                                          .context = reported,
+                                          .layer = keep_layer};
         wisp_error error;
         char path[256];
         snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
         assert_int_equal(wisp_calibrate(tiny_model("plain.gguf", activations[a]), path, texts.text,
                                         TEXTS, &o, &error),
                          WISP_OK);
-        wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
-        wisp_layer_stats counted[2][MOST_LAYERS];
-        assert_true(model->bert.config.layers <= MOST_LAYERS);
-        for (uint32_t i = 0; i < 2; i++) {
-            const wisp_session_options options = {.threads = 1 + 2 * i, .recall = true};
-            wisp_session *session;
-            assert_int_equal(wisp_session_open(model, &options, &session, &error), WISP_OK);
-            embed_or_fail(session, held_out, HELD_OUT, rows);
-            for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &counted[i][l]); l++)
-                counted[i][l].seconds = 0;
-            wisp_session_close(session);
-        }
-        for (uint32_t l = 0; l < model->bert.config.layers; l++) {
-            const wisp_layer_stats *s = &counted[0][l];
-            const double neurons = (double)s->neurons, found = (double)s->found;
-            assert_memory_equal(s, &counted[1][l], sizeof *s);
-            assert_int_equal(s->compared, s->computed);
-            print_message(
-                "%s layer %u: recall %.3f, reported %.3f; precision %.3f, reported %.3f\n",
-                activations[a], l, found / (double)s->needed, reported[l].recall,
-                found / (double)s->compared, reported[l].precision);
-            assert_true(fabs((double)s->computed / neurons - reported[l].share) < 0.05);
-            assert_true(fabs((double)s->needed / neurons - reported[l].needed) < 0.05);
-            assert_true(fabs(found / (double)s->needed - reported[l].recall) < 0.08);
-            assert_true(fabs(found / (double)s->compared - reported[l].precision) < 0.08);
-        }
-        wisp_model_close(model);
+        print_message("%s\n", activations[a]);
+        expect_reported(path, WISP_PREDICTOR_LOWRANK, held_out, reported);
+        expect_reported(path, WISP_PREDICTOR_SENTENCE, held_out, reported);
     }
 }
 

@@ -28,6 +28,8 @@ static const char help[] =
     "      --predictor-type T of the predictors in the file: f32, q8_0 (default) or q4_0\n"
     "      --shared-p         one P for the predictors of all layers: a smaller file, for which\n"
     "                         the rank should be larger\n"
+    "      --sentence         besides, predictors that choose once for a whole text: see\n"
+    "                         wisp embed --predictor sentence\n"
     "      --seed N           what chance does (default: 1)\n"
     "      --report BASE      write what was found to BASE.json and BASE.svg\n"
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"
@@ -43,6 +45,7 @@ enum {
     OPTION_SHARE,
     OPTION_PREDICTOR_TYPE,
     OPTION_SHARED_P,
+    OPTION_SENTENCE,
     OPTION_SEED,
     OPTION_REPORT,
     MOST_SAMPLES = 1000000
@@ -57,6 +60,7 @@ static const struct option options[] = {
     {"sparsity", required_argument, NULL, OPTION_SHARE},
     {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
     {"shared-p", no_argument, NULL, OPTION_SHARED_P},
+    {"sentence", no_argument, NULL, OPTION_SENTENCE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"report", required_argument, NULL, OPTION_REPORT},
     {"threads", required_argument, NULL, 't'},
@@ -67,7 +71,7 @@ struct arguments {
     const char *model, *data, *output, *report, *predictor_type;
     unsigned long samples, tokens, rank, seed, threads;
     double sparsity;
-    bool shared_p, help;
+    bool shared_p, sentence, help;
 };
 
 static bool take_option(struct arguments *a, int option, const char *value) {
@@ -91,6 +95,8 @@ static bool take_option(struct arguments *a, int option, const char *value) {
         return true;
     case OPTION_SHARED_P:
         return a->shared_p = true;
+    case OPTION_SENTENCE:
+        return a->sentence = true;
     case OPTION_SEED:
         return parse_count("seed", value, 1ul << 31, &a->seed);
     case OPTION_REPORT:
@@ -225,15 +231,14 @@ static double cosine(const float *a, const float *b, size_t n) {
     return (double)wisp_dot(a, b, n) / sqrt((double)wisp_dot(a, a, n) * (double)wisp_dot(b, b, n));
 }
 
-static void compare(const float *rows, const float *reference, size_t n, size_t size, double *mean,
-                    double *least) {
-    *mean = 0;
-    *least = 1;
+static struct nearness compare(const float *rows, const float *reference, size_t n, size_t size) {
+    struct nearness near = {.least = 1};
     for (size_t i = 0; i < n; i++) {
         const double c = cosine(rows + i * size, reference + i * size, size);
-        *mean += c / (double)n;
-        *least = fmin(*least, c);
+        near.mean += c / (double)n;
+        near.least = fmin(near.least, c);
     }
+    return near;
 }
 
 static int measure(const struct arguments *a, const struct texts *texts,
@@ -241,24 +246,24 @@ static int measure(const struct arguments *a, const struct texts *texts,
     static const wisp_model_options variants[] = {
         {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_DENSE},
         {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_DENSE},
-        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_LOWRANK}};
+        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_LOWRANK},
+        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_SENTENCE}};
+    struct nearness *const found[] = {NULL, &report->dense, &report->lowrank, &report->sentence};
+    const int used = a->sentence ? 4 : 3;
     wisp_text held_out[MOST_MEASURED];
-    float *rows[3] = {NULL};
+    float *rows[4] = {NULL};
     size_t n = 0, size = 0;
-    double least;
     for (size_t i = HELD_OUT_EVERY - 1; i < texts->n && n < MOST_MEASURED; i += HELD_OUT_EVERY)
         held_out[n++] = texts->text[i];
     bool good = true;
-    for (int i = 0; i < 3 && good; i++) {
+    for (int i = 0; i < used && good; i++) {
         rows[i] = embed_with(a->output, &variants[i], a->threads, held_out, n, &size);
         good = rows[i] != NULL;
     }
     report->held_out_texts = n;
-    if (good) {
-        compare(rows[1], rows[0], n, size, &report->dense_cosine, &least);
-        compare(rows[2], rows[0], n, size, &report->mean_cosine, &report->least_cosine);
-    }
-    for (int i = 0; i < 3; i++)
+    for (int i = 1; i < used && good; i++)
+        *found[i] = compare(rows[i], rows[0], n, size);
+    for (int i = 0; i < used; i++)
         free(rows[i]);
     return good ? EXIT_GOOD : EXIT_FAILED;
 }
@@ -302,11 +307,15 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
 }
 
 static int run_calibrate(const struct arguments *a, const struct texts *texts) {
-    struct run run = {.report = {.texts = texts->n, .rank = a->rank, .sparsity = a->sparsity}};
+    struct run run = {.report = {.texts = texts->n,
+                                 .rank = a->rank,
+                                 .sparsity = a->sparsity,
+                                 .has_sentence = a->sentence}};
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,
                                       .shared_p = a->shared_p,
+                                      .sentence = a->sentence,
                                       .tokens = a->tokens,
                                       .seed = a->seed,
                                       .threads = (uint32_t)a->threads,

@@ -7,16 +7,26 @@
 
 #include "base/file.h"
 
-void report_print(const struct calibration_report *r) {
+static void print_table(const struct calibration_report *r, bool sentence) {
     printf("layer  computed    needed    recall precision  output error  hot neurons\n");
     for (size_t l = 0; l < r->layers; l++) {
-        const wisp_calibrated_layer *q = &r->layer[l];
+        const wisp_calibrated_layer *layer = &r->layer[l];
+        const wisp_calibrated_quality *q = sentence ? &layer->sentence : &layer->lowrank;
         printf("%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f  %5zu of %zu\n", l,
                100 * q->share, 100 * q->needed, 100 * q->recall, 100 * q->precision, q->error,
-               q->hot, q->neurons);
+               layer->hot, layer->neurons);
     }
+    const struct nearness *near = sentence ? &r->sentence : &r->lowrank;
     printf("cosine to f32 on %zu held-out texts: mean %.5f, least %.5f (int8, dense: %.5f)\n",
-           r->held_out_texts, r->mean_cosine, r->least_cosine, r->dense_cosine);
+           r->held_out_texts, near->mean, near->least, r->dense.mean);
+}
+
+void report_print(const struct calibration_report *r) {
+    print_table(r, false);
+    if (r->has_sentence) {
+        printf("\none choice for a whole text (--predictor sentence):\n");
+        print_table(r, true);
+    }
     printf("%.1f s\n", r->seconds);
 }
 
@@ -48,51 +58,72 @@ static int finish(struct document *d) {
     return d->status == WISP_OK ? EXIT_GOOD : complain_of(&d->error);
 }
 
+static void put_json_layers(struct document *d, const struct calibration_report *r, bool sentence) {
+    for (size_t l = 0; l < r->layers; l++) {
+        const wisp_calibrated_layer *layer = &r->layer[l];
+        const wisp_calibrated_quality *q = sentence ? &layer->sentence : &layer->lowrank;
+        put(d,
+            "%s\n{\"computed\":%.6g,\"needed\":%.6g,\"recall\":%.6g,\"precision\":%.6g,"
+            "\"output_error\":%.6g,\"neurons\":%zu,\"hot\":%zu}",
+            l ? "," : "", q->share, q->needed, q->recall, q->precision, q->error, layer->neurons,
+            layer->hot);
+    }
+    put(d, "\n]");
+}
+
 static void put_json(struct document *d, const struct calibration_report *r) {
     put(d,
         "{\"texts\":%zu,\"held_out_texts\":%zu,\"rank\":%lu,\"sparsity\":%g,\"seconds\":%.1f,"
         "\"mean_cosine\":%.7g,\"min_cosine\":%.7g,\"dense_mean_cosine\":%.7g,\"layers\":[",
-        r->texts, r->held_out_texts, r->rank, r->sparsity, r->seconds, r->mean_cosine,
-        r->least_cosine, r->dense_cosine);
-    for (size_t l = 0; l < r->layers; l++) {
-        const wisp_calibrated_layer *q = &r->layer[l];
-        put(d,
-            "%s\n{\"computed\":%.6g,\"needed\":%.6g,\"recall\":%.6g,\"precision\":%.6g,"
-            "\"output_error\":%.6g,\"neurons\":%zu,\"hot\":%zu}",
-            l ? "," : "", q->share, q->needed, q->recall, q->precision, q->error, q->neurons,
-            q->hot);
+        r->texts, r->held_out_texts, r->rank, r->sparsity, r->seconds, r->lowrank.mean,
+        r->lowrank.least, r->dense.mean);
+    put_json_layers(d, r, false);
+    if (r->has_sentence) {
+        put(d, ",\n\"sentence\":{\"mean_cosine\":%.7g,\"min_cosine\":%.7g,\"layers\":[",
+            r->sentence.mean, r->sentence.least);
+        put_json_layers(d, r, true);
+        put(d, "}");
     }
-    put(d, "\n]}\n");
+    put(d, "}\n");
 }
 
-/* For each layer four bars, as shares of the width. */
+enum { LEFT = 75, WIDTH = 420, BAR = 12, LAYER = 64, TOP = 40 };
+
+static const char *const bar_names[] = {"computed", "recall", "precision", "output error"};
+static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118", "#ff725c"};
+
+/* Four bars, as shares of the width. */
+static void put_bars(struct document *d, const wisp_calibrated_quality *q, const char *kind,
+                     size_t layer, size_t top) {
+    const double values[] = {q->share, q->recall, q->precision, q->error};
+    put(d, "<text x=\"8\" y=\"%zu\">%s %zu</text>\n", top + 30, kind, layer);
+    for (size_t i = 0; i < 4; i++) {
+        const double share = values[i] < 1 ? values[i] : 1, width = share * (double)WIDTH;
+        put(d,
+            "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
+            "x=\"%.1f\" y=\"%zu\">%.3f</text>\n",
+            LEFT, top + (BAR + 1) * i, width, BAR, colours[i], (double)LEFT + width + 4,
+            top + (BAR + 1) * i + 10, values[i]);
+    }
+}
+
+/* Such bars for each layer, and again for each layer's choice by text where there is one. */
 static void put_svg(struct document *d, const struct calibration_report *r) {
-    enum { LEFT = 70, WIDTH = 420, BAR = 12, LAYER = 64, TOP = 40 };
-    static const char *const names[] = {"computed", "recall", "precision", "output error"};
-    static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118", "#ff725c"};
+    const size_t rows = r->layers * (r->has_sentence ? 2 : 1);
     put(d,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
         "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
         "fill=\"white\"/>\n",
-        LEFT + WIDTH + 90, TOP + LAYER * r->layers + 10);
+        LEFT + WIDTH + 90, TOP + LAYER * rows + 10);
     for (int i = 0; i < 4; i++)
         put(d,
             "<rect x=\"%d\" y=\"12\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
             "y=\"21\">%s</text>\n",
-            LEFT + 110 * i, colours[i], LEFT + 110 * i + 14, names[i]);
-    for (size_t l = 0; l < r->layers; l++) {
-        const wisp_calibrated_layer *q = &r->layer[l];
-        const double values[] = {q->share, q->recall, q->precision, q->error};
-        put(d, "<text x=\"8\" y=\"%zu\">layer %zu</text>\n", TOP + LAYER * l + 30, l);
-        for (size_t i = 0; i < 4; i++) {
-            const double share = values[i] < 1 ? values[i] : 1, width = share * (double)WIDTH;
-            put(d,
-                "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
-                "x=\"%.1f\" y=\"%zu\">%.3f</text>\n",
-                LEFT, TOP + LAYER * l + (BAR + 1) * i, width, BAR, colours[i],
-                (double)LEFT + width + 4, TOP + LAYER * l + (BAR + 1) * i + 10, values[i]);
-        }
-    }
+            LEFT + 110 * i, colours[i], LEFT + 110 * i + 14, bar_names[i]);
+    for (size_t l = 0; l < r->layers; l++)
+        put_bars(d, &r->layer[l].lowrank, "layer", l, TOP + LAYER * l);
+    for (size_t l = r->layers; l < rows; l++)
+        put_bars(d, &r->layer[l - r->layers].sentence, "sentence", l - r->layers, TOP + LAYER * l);
     put(d, "</svg>\n");
 }
 

@@ -5,14 +5,19 @@
 
 #include "cli/cli.h"
 
+/* Cosines of held-out texts' embeddings to those in f32 that skip nothing. */
+struct nearness {
+    double mean, least;
+};
+
 struct calibration_report {
     size_t layers;
     wisp_calibrated_layer *layer; /* [layers]; frequency and magnitude are not kept */
     size_t texts, held_out_texts;
     unsigned long rank;
     double sparsity, seconds;
-    double mean_cosine, least_cosine; /* of held-out texts' embeddings to f32, dense */
-    double dense_cosine;              /* the mean without skipping, in int8 */
+    bool has_sentence;
+    struct nearness dense, lowrank, sentence; /* in int8, by predictor */
 };
 
 /* On standard output. */

@@ -79,12 +79,11 @@ enum {
     "                         model that comes with wisp)\n"                                       \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto: int8 where the file is quantised (default)\n"     \
-    "      --predictor NAME   dense, exact, lowrank or auto: which neurons are computed "          \
-    "(default:\n"                                                                                  \
-    "                         what is faster: lowrank where calibrated, else exact with ReLU,\n"   \
-    "                         else dense)\n"                                                       \
-    "      --sparsity SHARE   of neurons to leave out, for lowrank (default: what the model "      \
-    "says)\n"                                                                                      \
+    "      --predictor NAME   dense, exact, lowrank, sentence or auto: which neurons are\n"        \
+    "                         computed (default: what is faster: lowrank where calibrated, else\n" \
+    "                         exact with ReLU, else dense)\n"                                      \
+    "      --sparsity SHARE   of neurons to leave out, for lowrank and sentence (default: what\n"  \
+    "                         the model says)\n"                                                   \
     "      --cpu SET          kernels to use: see wisp --version (default: the fastest)\n"
 
 /* Takes one of the options above; sets *code and returns false where its value is wrong. */

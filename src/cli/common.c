@@ -66,13 +66,13 @@ bool parse_share(const char *option, const char *text, double *value) {
 /* ---- model ---------------------------------------------------------------------------------- */
 
 static bool take_predictor(struct model_arguments *arguments, const char *value, int *code) {
-    static const char *const names[] = {"auto", "dense", "exact", "lowrank"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
+    for (int i = 0; i < 5; i++)
         if (strcmp(value, names[i]) == 0) {
             arguments->predictor = (wisp_predictor)i;
             return true;
         }
-    *code = complain_of_choice("predictor", value, "auto, dense, exact, lowrank");
+    *code = complain_of_choice("predictor", value, "auto, dense, exact, lowrank, sentence");
     return false;
 }
 

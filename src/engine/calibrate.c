@@ -26,9 +26,8 @@ struct calibration {
     wisp_model *model;
     struct pool *team;
     struct layer_sample *samples; /* [layers] */
-    struct layer_fit *fits;       /* [layers] */
     size_t layers;
-    float price; /* of a neuron, at the share that is computed by default */
+    struct calibrated_predictors tokens, texts;
     const char *stage;
     wisp_status (*work)(struct calibration *c, size_t l, wisp_error *error); /* for each layer */
     atomic_size_t next, done;
@@ -92,19 +91,38 @@ static void release_sample(struct layer_sample *s) {
     memory_free(s->down_bias);
     free(s->x);
     free(s->held_out);
+    free(s->means);
+    free(s->texts);
+    free(s->held_out_texts);
     *s = (struct layer_sample){0};
 }
 
 static wisp_status fit_layer(struct calibration *c, size_t l, wisp_error *error) {
     const wisp_calibrate_options *o = c->options;
-    TRY(layer_fit(&c->samples[l], o->rank, 1 - o->sparsity, o->seed + l, &c->fits[l], error));
-    return o->shared_p ? WISP_OK : layer_weigh(&c->samples[l], &c->formats, &c->fits[l], error);
+    struct layer_fit *fit = &c->tokens.fits[l];
+    TRY(layer_fit(&c->samples[l], o->rank, 1 - o->sparsity, o->seed + l, fit, error));
+    return o->shared_p ? WISP_OK : layer_weigh(&c->samples[l], &c->formats, fit, error);
 }
 
 static wisp_status refit_layer(struct calibration *c, size_t l, wisp_error *error) {
     const wisp_calibrate_options *o = c->options;
-    TRY(layer_refit(&c->samples[l], 1 - o->sparsity, o->seed + l, &c->fits[l], error));
-    return layer_weigh(&c->samples[l], &c->formats, &c->fits[l], error);
+    struct layer_fit *fit = &c->tokens.fits[l];
+    TRY(layer_refit(&c->samples[l], 1 - o->sparsity, o->seed + l, fit, error));
+    return layer_weigh(&c->samples[l], &c->formats, fit, error);
+}
+
+static wisp_status fit_texts(struct calibration *c, size_t l, wisp_error *error) {
+    const wisp_calibrate_options *o = c->options;
+    struct layer_fit *fit = &c->texts.fits[l];
+    struct layer_sample seeing;
+    wisp_status status = layer_see_texts(&c->samples[l], &seeing, error);
+    if (status == WISP_OK)
+        status = layer_fit_again(&seeing, &c->tokens.fits[l], o->rank, 1 - o->sparsity, o->seed + l,
+                                 fit, error);
+    if (status == WISP_OK)
+        status = layer_weigh(&seeing, &c->formats, fit, error);
+    layer_forget_texts(&seeing);
+    return status;
 }
 
 static void take_layers(void *context, uint32_t member) {
@@ -144,67 +162,80 @@ static const float shares[CALIBRATED_LEVELS] = {0.06f, 0.08f, 0.1f, 0.13f, 0.16f
                                                 0.3f,  0.35f, 0.4f, 0.5f,  0.6f,  0.7f, 0.8f};
 
 /* The gains of all layers side by side, borrowed. */
-static struct gains *all_gains(const struct calibration *c) {
-    struct gains *gains = malloc(c->layers * sizeof *gains);
-    for (size_t l = 0; gains && l < c->layers; l++)
-        gains[l] = c->fits[l].gains;
+static struct gains *all_gains(const struct calibrated_predictors *p, size_t layers) {
+    struct gains *gains = malloc(layers * sizeof *gains);
+    for (size_t l = 0; gains && l < layers; l++)
+        gains[l] = p->fits[l].gains;
     return gains;
 }
 
-static wisp_status share_out(struct calibration *c, struct calibrated *result, wisp_error *error) {
-    const size_t wide = c->fits[0].wide;
-    struct gains *gains = all_gains(c);
-    result->thresholds = malloc(c->layers * CALIBRATED_LEVELS * wide * sizeof(float));
-    if (!gains || !result->thresholds) {
+static wisp_status share_out(const struct calibration *c, struct calibrated_predictors *p,
+                             wisp_error *error) {
+    const size_t wide = p->fits[0].wide;
+    struct gains *gains = all_gains(p, c->layers);
+    p->thresholds = malloc(c->layers * CALIBRATED_LEVELS * wide * sizeof(float));
+    if (!gains || !p->thresholds) {
         free(gains);
         return fail_memory(error, c->layers * CALIBRATED_LEVELS * wide * sizeof(float));
     }
     for (size_t i = 0; i < CALIBRATED_LEVELS; i++) {
         const float price = gains_price(gains, c->layers, shares[i]);
         for (size_t l = 0; l < c->layers; l++)
-            gains_thresholds(&gains[l], price,
-                             result->thresholds + (l * CALIBRATED_LEVELS + i) * wide);
+            gains_thresholds(&gains[l], price, p->thresholds + (l * CALIBRATED_LEVELS + i) * wide);
     }
-    c->price = gains_price(gains, c->layers, 1 - c->options->sparsity);
+    p->price = gains_price(gains, c->layers, 1 - c->options->sparsity);
     free(gains);
     return WISP_OK;
 }
 
 /* The thresholds of a layer at the default share; NULL without memory. */
-static float *default_thresholds(const struct calibration *c, size_t l) {
-    const struct gains *gains = &c->fits[l].gains;
+static float *default_thresholds(const struct calibrated_predictors *p, size_t l) {
+    const struct gains *gains = &p->fits[l].gains;
     float *thresholds = malloc(gains->neurons * sizeof *thresholds);
     if (thresholds)
-        gains_thresholds(gains, c->price, thresholds);
+        gains_thresholds(gains, p->price, thresholds);
     return thresholds;
 }
 
 static wisp_status compensate_layer(struct calibration *c, size_t l, wisp_error *error) {
-    float *thresholds = default_thresholds(c, l);
+    const struct calibrated_predictors *p = &c->tokens;
+    float *thresholds = default_thresholds(p, l);
     const wisp_status status =
-        thresholds ? compensation_fit(&c->samples[l], thresholds, c->price, &c->fits[l], error)
-                   : fail_memory(error, c->fits[l].wide * sizeof *thresholds);
+        thresholds ? compensation_fit(&c->samples[l], thresholds, p->price, &p->fits[l], error)
+                   : fail_memory(error, p->fits[l].wide * sizeof *thresholds);
     free(thresholds);
     return status;
 }
 
-static wisp_status report_layer(const struct calibration *c, size_t l, wisp_error *error) {
-    struct layer_quality q;
-    float *thresholds = default_thresholds(c, l);
-    const wisp_status status =
-        thresholds ? layer_measure(&c->samples[l], &c->fits[l], thresholds, &q, error)
-                   : fail_memory(error, c->fits[l].wide * sizeof *thresholds);
+static wisp_status measure(const struct layer_sample *sample, const struct calibrated_predictors *p,
+                           size_t l, wisp_calibrated_quality *quality, wisp_error *error) {
+    float *thresholds = default_thresholds(p, l);
+    const wisp_status status = thresholds
+                                   ? layer_measure(sample, &p->fits[l], thresholds, quality, error)
+                                   : fail_memory(error, p->fits[l].wide * sizeof *thresholds);
     free(thresholds);
-    TRY(status);
-    const wisp_calibrated_layer layer = {.share = q.share,
-                                         .needed = q.needed,
-                                         .recall = q.recall,
-                                         .precision = q.precision,
-                                         .error = q.error,
-                                         .frequency = c->fits[l].frequency,
-                                         .magnitude = c->fits[l].magnitude,
-                                         .neurons = c->fits[l].wide,
-                                         .hot = c->fits[l].hot};
+    return status;
+}
+
+static wisp_status measure_texts(const struct calibration *c, size_t l,
+                                 wisp_calibrated_quality *quality, wisp_error *error) {
+    struct layer_sample seeing;
+    wisp_status status = layer_see_texts(&c->samples[l], &seeing, error);
+    if (status == WISP_OK)
+        status = measure(&seeing, &c->texts, l, quality, error);
+    layer_forget_texts(&seeing);
+    return status;
+}
+
+static wisp_status report_layer(const struct calibration *c, size_t l, wisp_error *error) {
+    const struct layer_fit *fit = &c->tokens.fits[l];
+    wisp_calibrated_layer layer = {.frequency = fit->frequency,
+                                   .magnitude = fit->magnitude,
+                                   .neurons = fit->wide,
+                                   .hot = fit->hot};
+    TRY(measure(&c->samples[l], &c->tokens, l, &layer.lowrank, error));
+    if (c->options->sentence)
+        TRY(measure_texts(c, l, &layer.sentence, error));
     c->options->layer(c->options->context, (uint32_t)l, &layer);
     return WISP_OK;
 }
@@ -213,32 +244,48 @@ static wisp_status report_layer(const struct calibration *c, size_t l, wisp_erro
 
 static wisp_status calibrate(struct calibration *c, const char *input, const char *output,
                              const wisp_text *texts, size_t n, wisp_error *error) {
-    struct calibrated result = {.fits = c->fits,
-                                .layers = c->layers,
-                                .formats = c->formats,
-                                .shared_p = c->options->shared_p,
-                                .shares = shares,
-                                .share = 1 - c->options->sparsity,
-                                .centered = c->model->bert.config.activation == ACTIVATION_GELU};
-    TRY(collect_inputs(c->model, c->team, c->options, texts, n, c->samples, error));
+    const wisp_calibrate_options *o = c->options;
+    TRY(collect_inputs(c->model, c->team, o, texts, n, c->samples, error));
     for (size_t l = 0; l < c->layers; l++)
         TRY(open_sample(c, l, &c->samples[l], error));
     TRY(each_layer(c, "layers", fit_layer, error));
-    if (c->options->shared_p) {
-        TRY(predictors_share(c->samples, c->fits, c->layers, error));
+    if (o->shared_p) {
+        TRY(predictors_share(c->samples, c->tokens.fits, c->layers, error));
         TRY(each_layer(c, "sharing", refit_layer, error));
     }
-    wisp_status status = share_out(c, &result, error);
-    if (status == WISP_OK)
-        status = each_layer(c, "compensation", compensate_layer, error);
-    if (status == WISP_OK && is_cancelled(c->options))
-        status = fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
-    for (size_t l = 0; l < c->layers && c->options->layer && status == WISP_OK; l++)
-        status = report_layer(c, l, error);
-    if (status == WISP_OK)
-        status = write_calibrated(input, output, &result, error);
-    free(result.thresholds);
-    return status;
+    TRY(share_out(c, &c->tokens, error));
+    if (o->sentence) {
+        TRY(each_layer(c, "sentences", fit_texts, error));
+        TRY(share_out(c, &c->texts, error));
+    }
+    TRY(each_layer(c, "compensation", compensate_layer, error));
+    if (is_cancelled(o))
+        return fail(error, WISP_ERROR_CANCELLED, output, NULL, "cancelled");
+    for (size_t l = 0; l < c->layers && o->layer; l++)
+        TRY(report_layer(c, l, error));
+    const struct calibrated result = {.tokens = &c->tokens,
+                                      .texts = o->sentence ? &c->texts : NULL,
+                                      .layers = c->layers,
+                                      .formats = c->formats,
+                                      .shared_p = o->shared_p,
+                                      .shares = shares,
+                                      .share = 1 - o->sparsity,
+                                      .centered =
+                                          c->model->bert.config.activation == ACTIVATION_GELU};
+    return write_calibrated(input, output, &result, error);
+}
+
+static wisp_status open_predictors(struct calibrated_predictors *p, size_t layers,
+                                   wisp_error *error) {
+    p->fits = calloc(layers, sizeof *p->fits);
+    return p->fits ? WISP_OK : fail_memory(error, layers * sizeof *p->fits);
+}
+
+static void release_predictors(struct calibrated_predictors *p, size_t layers) {
+    for (size_t l = 0; p->fits && l < layers; l++)
+        layer_fit_release(&p->fits[l]);
+    free(p->fits);
+    free(p->thresholds);
 }
 
 static wisp_status run(const wisp_calibrate_options *options,
@@ -251,17 +298,17 @@ static wisp_status run(const wisp_calibrate_options *options,
                             .layers = model->bert.config.layers};
     TRY(pool_open(options->threads ? options->threads : 1, &c.team, error));
     c.samples = calloc(c.layers, sizeof *c.samples);
-    c.fits = calloc(c.layers, sizeof *c.fits);
-    const wisp_status status = c.samples && c.fits ? calibrate(&c, input, output, texts, n, error)
-                                                   : fail_memory(error, c.layers * sizeof *c.fits);
-    for (size_t l = 0; l < c.layers; l++) {
-        if (c.samples)
-            release_sample(&c.samples[l]);
-        if (c.fits)
-            layer_fit_release(&c.fits[l]);
-    }
+    wisp_status status = c.samples ? open_predictors(&c.tokens, c.layers, error)
+                                   : fail_memory(error, c.layers * sizeof *c.samples);
+    if (status == WISP_OK)
+        status = open_predictors(&c.texts, c.layers, error);
+    if (status == WISP_OK)
+        status = calibrate(&c, input, output, texts, n, error);
+    for (size_t l = 0; c.samples && l < c.layers; l++)
+        release_sample(&c.samples[l]);
     free(c.samples);
-    free(c.fits);
+    release_predictors(&c.tokens, c.layers);
+    release_predictors(&c.texts, c.layers);
     pool_close(c.team);
     return status;
 }

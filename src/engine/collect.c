@@ -7,8 +7,11 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "layers/mean.h"
 
 enum { BATCH_TOKENS = 256, LEAST_TOKENS = 64 };
+
+static const uint32_t NO_MEAN = UINT32_MAX;
 
 /* Where a token's inputs go: a row of x, or of held_out, or nowhere. */
 struct place {
@@ -24,6 +27,7 @@ struct collection {
     int32_t *ids;         /* of all texts, one after the other */
     size_t *starts;       /* [texts + 1] */
     struct place *places; /* [tokens] */
+    uint32_t *means;      /* [texts]: the row of each text's mean, or NO_MEAN */
     atomic_size_t next;   /* text */
     atomic_bool failed;
     wisp_error error; /* of the worker that failed first */
@@ -56,33 +60,63 @@ static bool is_held_out(size_t text) {
     return text % HELD_OUT_EVERY == HELD_OUT_EVERY - 1;
 }
 
-/* Keeps about as many tokens as asked for, evenly over the texts. */
-static void choose_places(struct collection *c, size_t *tokens, size_t *held_out) {
+/* What is kept of all texts, in rows. */
+struct kept {
+    size_t tokens, held_out, means;
+};
+
+/* Keeps about as many tokens as asked for, evenly over the texts, and the means of their texts. */
+static void choose_places(struct collection *c, struct kept *kept) {
     const size_t total = c->starts[c->texts];
     const double fitted = (double)(total * (HELD_OUT_EVERY - 1)) / (double)HELD_OUT_EVERY;
     const double share = (double)c->options->tokens / (fitted > 1 ? fitted : 1);
-    *tokens = *held_out = 0;
+    *kept = (struct kept){0};
+    for (size_t i = 0; i < c->texts; i++) {
+        size_t *count = is_held_out(i) ? &kept->held_out : &kept->tokens;
+        const size_t before = *count;
+        for (size_t t = c->starts[i]; t < c->starts[i + 1]; t++) {
+            const bool is_kept = chance(c->options->seed, t) < share && *count < c->options->tokens;
+            c->places[t] = (struct place){(uint32_t)*count, is_kept, is_held_out(i)};
+            *count += is_kept;
+        }
+        c->means[i] = c->options->sentence && *count > before ? (uint32_t)kept->means++ : NO_MEAN;
+    }
+}
+
+/* Which of the means is each kept token's. */
+static void number_texts(const struct collection *c, struct layer_sample *s) {
     for (size_t i = 0; i < c->texts; i++)
         for (size_t t = c->starts[i]; t < c->starts[i + 1]; t++) {
-            size_t *count = is_held_out(i) ? held_out : tokens;
-            const bool kept = chance(c->options->seed, t) < share && *count < c->options->tokens;
-            c->places[t] = (struct place){(uint32_t)*count, kept, is_held_out(i)};
-            *count += kept;
+            const struct place place = c->places[t];
+            if (place.kept)
+                (place.held_out ? s->held_out_texts : s->texts)[place.row] = c->means[i];
         }
 }
 
-static wisp_status make_room(struct collection *c, size_t tokens, size_t held_out,
-                             wisp_error *error) {
+static wisp_status make_room_for_texts(const struct collection *c, const struct kept *kept,
+                                       size_t row, struct layer_sample *s, wisp_error *error) {
+    s->means = malloc(kept->means * row);
+    s->texts = malloc(kept->tokens * sizeof *s->texts);
+    s->held_out_texts = malloc(kept->held_out * sizeof *s->texts + 1);
+    if (!s->means || !s->texts || !s->held_out_texts)
+        return fail_memory(error, kept->means * row);
+    number_texts(c, s);
+    return WISP_OK;
+}
+
+static wisp_status make_room(struct collection *c, const struct kept *kept, wisp_error *error) {
     const struct bert_config *config = &c->model->bert.config;
     const size_t row = config->hidden_size * sizeof(float);
     for (size_t l = 0; l < config->layers; l++) {
         struct layer_sample *s = &c->samples[l];
-        s->tokens = tokens;
-        s->held_out_tokens = held_out;
-        s->x = malloc(tokens * row);
-        s->held_out = malloc(held_out * row + 1);
+        s->tokens = kept->tokens;
+        s->held_out_tokens = kept->held_out;
+        s->x = malloc(kept->tokens * row);
+        s->held_out = malloc(kept->held_out * row + 1);
         if (!s->x || !s->held_out)
-            return fail_memory(error, (tokens + held_out) * row);
+            return fail_memory(error, (kept->tokens + kept->held_out) * row);
+        if (kept->means > 0)
+            TRY(make_room_for_texts(c, kept, row, s, error));
     }
     return WISP_OK;
 }
@@ -91,19 +125,25 @@ static wisp_status make_room(struct collection *c, size_t tokens, size_t held_ou
 
 struct observed {
     struct collection *c;
-    size_t first; /* token */
-    size_t n;
+    size_t first, end; /* texts */
 };
 
 static void keep_inputs(void *context, size_t layer, const float *x) {
     const struct observed *o = context;
     const struct layer_sample *s = &o->c->samples[layer];
-    const size_t size = o->c->model->bert.config.hidden_size;
-    for (size_t t = 0; t < o->n; t++) {
-        const struct place place = o->c->places[o->first + t];
+    const struct bert *bert = &o->c->model->bert;
+    const size_t size = bert->config.hidden_size, *starts = o->c->starts + o->first;
+    for (size_t t = 0; t < o->c->starts[o->end] - *starts; t++) {
+        const struct place place = o->c->places[*starts + t];
         float *rows = place.held_out ? s->held_out : s->x;
         if (place.kept)
             memcpy(rows + place.row * size, x + t * size, size * sizeof *x);
+    }
+    for (size_t i = 0; i < o->end - o->first; i++) {
+        const uint32_t row = o->c->means[o->first + i];
+        if (row != NO_MEAN)
+            mean_of_rows(bert->kernels, x + (starts[i] - *starts) * size, starts[i + 1] - starts[i],
+                         size, s->means + row * size);
     }
 }
 
@@ -118,7 +158,7 @@ static wisp_status run_texts(struct collection *c, size_t first, size_t end,
             ? workspace_reserve(space, bytes, error)
             : fail_memory(error, n * sizeof *rows);
     if (status == WISP_OK) {
-        struct observed observed = {.c = c, .first = c->starts[first], .n = tokens};
+        struct observed observed = {.c = c, .first = first, .end = end};
         for (size_t i = 0; i <= n; i++)
             starts[i] = c->starts[first + i] - c->starts[first];
         const struct bert_batch batch = {.texts = n,
@@ -167,17 +207,18 @@ static void work(void *context, uint32_t member) {
 
 static wisp_status collect(struct collection *c, struct pool *team, const wisp_text *texts,
                            wisp_error *error) {
-    size_t tokens, held_out;
+    struct kept kept;
     TRY(tokenize_all(c, texts, error));
     c->places = malloc(c->starts[c->texts] * sizeof *c->places + 1);
-    if (!c->places)
+    c->means = malloc(c->texts * sizeof *c->means + 1);
+    if (!c->places || !c->means)
         return fail_memory(error, c->starts[c->texts] * sizeof *c->places);
-    choose_places(c, &tokens, &held_out);
-    if (tokens < LEAST_TOKENS)
+    choose_places(c, &kept);
+    if (kept.tokens < LEAST_TOKENS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
                     "%zu texts with %zu tokens to fit to, where at least %d are needed", c->texts,
-                    tokens, LEAST_TOKENS);
-    TRY(make_room(c, tokens, held_out, error));
+                    kept.tokens, LEAST_TOKENS);
+    TRY(make_room(c, &kept, error));
     pool_run(team, pool_size(team), work, c);
     if (!atomic_load(&c->failed))
         return WISP_OK;
@@ -199,5 +240,6 @@ wisp_status collect_inputs(const wisp_model *model, struct pool *team,
     free(c.ids);
     free(c.starts);
     free(c.places);
+    free(c.means);
     return status;
 }

@@ -32,7 +32,9 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct bert_
     return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }
 
-/* exact and lowrank exist in int8 alone. */
+static const char sentence_tensor[] = "blk.0.ffn_sentence_p.weight";
+
+/* All but dense exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
                                     const struct bert_config *config, const struct kernels *kernels,
                                     wisp_error *error) {
@@ -40,6 +42,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (options->predictor == WISP_PREDICTOR_AUTO)
         model->predictor = best_predictor(model, config, kernels);
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
+    model->plan.by_text = model->predictor == WISP_PREDICTOR_SENTENCE;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
     if (options->compute == WISP_COMPUTE_F32)
@@ -48,6 +51,11 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
         return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.sparse.shares",
                     "the model has no predictor: wisp calibrate makes one");
+    if (model->plan.by_text &&
+        (model->plan.levels == 0 || !directory_find_tensor(&model->dir, sentence_tensor)))
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, sentence_tensor,
+                    "the model has no predictor for whole texts: wisp calibrate --sentence makes "
+                    "one");
     model->int8 = true;
     return WISP_OK;
 }
@@ -173,11 +181,16 @@ static uint64_t count_parameters(const struct directory *dir) {
     return total;
 }
 
+bool model_has_thresholds(const wisp_model *model) {
+    return model->predictor == WISP_PREDICTOR_LOWRANK ||
+           model->predictor == WISP_PREDICTOR_SENTENCE;
+}
+
 float model_default_sparsity(const wisp_model *model) {
     return 1 - model->plan.share;
 }
 
-static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank"};
+static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct bert_config *config = &model->bert.config;
@@ -188,7 +201,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .compute = model->int8 ? "int8" : "f32",
         .kernels = model->bert.kernels->name,
         .predictor = predictor_names[model->predictor],
-        .sparsity = model->predictor == WISP_PREDICTOR_LOWRANK ? model_default_sparsity(model) : 0,
+        .sparsity = model_has_thresholds(model) ? model_default_sparsity(model) : 0,
         .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,

@@ -18,6 +18,9 @@ struct wisp_model {
     double load_start, load_seconds;
 };
 
+/* Whether neurons are chosen by thresholds: lowrank and sentence. */
+bool model_has_thresholds(const wisp_model *model);
+
 /* The share of neurons that a calibrated model leaves out unless told otherwise. */
 float model_default_sparsity(const wisp_model *model);
 

@@ -43,7 +43,7 @@ static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *e
     TRY(open_counts(session, error));
     if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
         TRY(open_recalls(session, error));
-    if (session->model->predictor != WISP_PREDICTOR_LOWRANK)
+    if (!model_has_thresholds(session->model))
         return WISP_OK;
     const size_t wide = bert->layer[0].sparse.wide;
     session->thresholds = calloc(layers * wide, sizeof *session->thresholds);
@@ -85,7 +85,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     const wisp_model *model = session->model;
     if (!session->thresholds)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
-                    "the model does not run with the predictor lowrank");
+                    "the model runs with neither of the predictors lowrank and sentence");
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);

@@ -22,7 +22,7 @@ struct wisp_session {
     const wisp_model *model;
     struct pool *team;
     atomic_bool cancelled;
-    float *thresholds;      /* [layers, wide]; NULL where the predictor is not lowrank */
+    float *thresholds;      /* [layers, wide]; NULL where none are needed */
     struct recall *recalls; /* [layers, n_workers]; NULL where recall is not counted */
     uint32_t n_workers;
     struct worker workers[];

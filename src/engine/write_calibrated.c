@@ -20,7 +20,15 @@ static const char *const suffixes[] = {"ffn_predictor_p.weight",
                                        "ffn_center",
                                        "ffn_frequency",
                                        "ffn_compensation.weight",
-                                       "ffn_compensation.bias"};
+                                       "ffn_compensation.bias",
+                                       "ffn_sentence_p.weight",
+                                       "ffn_sentence_p.bias",
+                                       "ffn_sentence_q.weight",
+                                       "ffn_sentence_q.bias",
+                                       "ffn_sentence_thresholds"};
+
+/* The first of a predictor's five. */
+enum { TOKENS_SUFFIX = 0, TEXTS_SUFFIX = 10 };
 
 bool is_calibration_tensor(const char *name) {
     const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
@@ -54,10 +62,11 @@ struct adder {
 
 /* More than all of it takes: as floats. */
 static size_t added_bytes(const struct calibrated *c) {
-    const struct predictor *p = &c->fits[0].predictor;
-    const size_t floats =
-        p->rank * (2 * p->hidden + p->wide + 1) + (CALIBRATED_LEVELS + 3) * p->wide + 2 * p->hidden;
-    return c->layers * floats * sizeof(float);
+    const struct predictor *p = &c->tokens->fits[0].predictor;
+    const size_t predictor =
+        p->rank * (p->hidden + p->wide + 1) + (CALIBRATED_LEVELS + 1) * p->wide;
+    const size_t others = p->rank * p->hidden + 2 * p->wide + 2 * p->hidden;
+    return c->layers * ((c->texts ? 2 : 1) * predictor + others) * sizeof(float);
 }
 
 static wisp_status open_adder(struct adder *a) {
@@ -115,10 +124,21 @@ static wisp_status add_transposed(struct adder *a, int layer, const char *suffix
     return status;
 }
 
-static wisp_status add_p(struct adder *a, int layer, const struct predictor *p,
+/* P and p; `suffix` is the first of the predictor's. */
+static wisp_status add_p(struct adder *a, int layer, int suffix, const struct predictor *p,
                          const struct block_format *format) {
-    TRY(add_transposed(a, layer, suffixes[0], p->p, p->rank, p->hidden, format));
-    return add_floats(a, layer, suffixes[1], p->p_bias, 1, p->rank);
+    TRY(add_transposed(a, layer, suffixes[suffix], p->p, p->rank, p->hidden, format));
+    return add_floats(a, layer, suffixes[suffix + 1], p->p_bias, 1, p->rank);
+}
+
+/* Q, q and the thresholds. */
+static wisp_status add_q(struct adder *a, const struct calibrated *c, int l, int suffix,
+                         const struct calibrated_predictors *predictors) {
+    const struct predictor *p = &predictors->fits[l].trained;
+    const float *thresholds = predictors->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
+    TRY(add_transposed(a, l, suffixes[suffix + 2], p->q, p->wide, p->rank, c->formats.q));
+    TRY(add_floats(a, l, suffixes[suffix + 3], p->q_bias, 1, p->wide));
+    return add_floats(a, l, suffixes[suffix + 4], thresholds, CALIBRATED_LEVELS, p->wide);
 }
 
 static wisp_status add_compensation(struct adder *a, int layer, const struct layer_fit *fit) {
@@ -141,31 +161,33 @@ static wisp_status add_center(struct adder *a, int layer, const struct layer_fit
 }
 
 static wisp_status add_layer(struct adder *a, const struct calibrated *c, int l) {
-    const struct layer_fit *fit = &c->fits[l];
-    const struct predictor *p = &fit->trained;
-    const float *thresholds = c->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
+    const struct layer_fit *fit = &c->tokens->fits[l];
     if (!c->shared_p)
-        TRY(add_p(a, l, p, c->formats.p));
-    TRY(add_transposed(a, l, suffixes[2], p->q, p->wide, p->rank, c->formats.q));
-    TRY(add_floats(a, l, suffixes[3], p->q_bias, 1, p->wide));
-    TRY(add_floats(a, l, suffixes[4], thresholds, CALIBRATED_LEVELS, p->wide));
-    TRY(add_floats(a, l, suffixes[5], fit->factors, 1, p->hidden));
+        TRY(add_p(a, l, TOKENS_SUFFIX, &fit->trained, c->formats.p));
+    TRY(add_q(a, c, l, TOKENS_SUFFIX, c->tokens));
+    TRY(add_floats(a, l, suffixes[5], fit->factors, 1, fit->trained.hidden));
     if (c->centered)
         TRY(add_center(a, l, fit));
-    TRY(add_floats(a, l, suffixes[7], fit->frequency, 1, p->wide));
-    return fit->compensation ? add_compensation(a, l, fit) : WISP_OK;
+    TRY(add_floats(a, l, suffixes[7], fit->frequency, 1, fit->wide));
+    if (fit->compensation)
+        TRY(add_compensation(a, l, fit));
+    if (!c->texts)
+        return WISP_OK;
+    TRY(add_p(a, l, TEXTS_SUFFIX, &c->texts->fits[l].trained, c->formats.p));
+    return add_q(a, c, l, TEXTS_SUFFIX, c->texts);
 }
 
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
-    const size_t wide = c->fits[0].wide;
+    const struct layer_fit *fits = c->tokens->fits;
+    const size_t wide = fits[0].wide;
     int32_t *order = arena_allocate(&dir->arena, c->layers * wide * sizeof *order);
     float *shares = arena_allocate(&dir->arena, CALIBRATED_LEVELS * sizeof *shares);
     int32_t *hot = arena_allocate(&dir->arena, c->layers * sizeof *hot);
     if (!order || !shares || !hot)
         return fail_memory(error, c->layers * wide * sizeof *order);
     for (size_t l = 0; l < c->layers; l++) {
-        memcpy(order + l * wide, c->fits[l].order, wide * sizeof *order);
-        hot[l] = (int32_t)c->fits[l].hot;
+        memcpy(order + l * wide, fits[l].order, wide * sizeof *order);
+        hot[l] = (int32_t)fits[l].hot;
     }
     memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
     TRY(directory_put_numbers(dir, "wisp.sparse.order", VALUE_I32, order, c->layers * wide, error));
@@ -196,7 +218,8 @@ wisp_status write_calibrated(const char *input, const char *output,
     if (status == WISP_OK)
         status = strip_calibration(&dir, error);
     if (status == WISP_OK && calibrated->shared_p)
-        status = add_p(&adder, NO_LAYER, &calibrated->fits[0].trained, calibrated->formats.p);
+        status = add_p(&adder, NO_LAYER, TOKENS_SUFFIX, &calibrated->tokens->fits[0].trained,
+                       calibrated->formats.p);
     for (size_t l = 0; l < calibrated->layers && status == WISP_OK; l++)
         status = add_layer(&adder, calibrated, (int)l);
     if (status == WISP_OK)

@@ -8,14 +8,21 @@
 
 enum { CALIBRATED_LEVELS = 14 };
 
+/* Predictors of one kind, with what chooses by them. */
+struct calibrated_predictors {
+    struct layer_fit *fits; /* [layers] */
+    float *thresholds;      /* [layers, CALIBRATED_LEVELS, wide] */
+    float price;            /* of a neuron, at the share that is computed by default */
+};
+
 struct calibrated {
-    const struct layer_fit *fits; /* [layers] */
+    const struct calibrated_predictors *tokens;
+    const struct calibrated_predictors *texts; /* that choose for whole texts; NULL: none */
     size_t layers;
     struct predictor_formats formats;
     bool shared_p;       /* all layers' predictors have the same P and p */
     const float *shares; /* [CALIBRATED_LEVELS] */
     float share;         /* the default */
-    float *thresholds;   /* [layers, CALIBRATED_LEVELS, wide] */
     bool centered;       /* neurons have centers other than 0 */
 };
 

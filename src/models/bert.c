@@ -10,18 +10,22 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "layers/mean.h"
 
 enum { TOKENS_STEP = 4 }; /* fewer rows at a time are slower to multiply */
 
 /* What a member of the team that shares a batch works with: its tokens are [first, first + tokens)
  * of the batch. All is row by row but attention, which sees the rows of all members. */
 struct state {
-    float *x;       /* [tokens, hidden_size]: the hidden states */
-    float *y;       /* [tokens, hidden_size]: what a block adds to them */
-    float *context; /* [tokens, hidden_size]: attention's result */
-    float *wide;    /* [tokens, max(3 hidden_size, intermediate_size, twice that if gated)] */
-    float *all_qkv; /* [the batch's tokens, 3 hidden_size], over what is wide of all members */
-    float *rotary;  /* [longest text, size of a head]; nothing without rotary positions */
+    float *x;        /* [tokens, hidden_size]: the hidden states */
+    float *all_x;    /* [the batch's tokens, hidden_size]: those of all members */
+    float *y;        /* [tokens, hidden_size]: what a block adds to them */
+    float *context;  /* [tokens, hidden_size]: attention's result */
+    float *wide;     /* [tokens, max(3 hidden_size, intermediate_size, twice that if gated)] */
+    float *all_qkv;  /* [the batch's tokens, 3 hidden_size], over what is wide of all members */
+    float *rotary;   /* [longest text, size of a head]; nothing without rotary positions */
+    uint64_t *masks; /* [texts, words]: neurons chosen; nothing where that is not by text */
+    const uint64_t **chosen; /* [tokens]: each token's text's; likewise */
     size_t first, tokens;
     void *linear_scratch;
     void *attention_scratch;
@@ -47,6 +51,10 @@ static size_t rotary_floats(const struct bert_config *c, size_t longest) {
     return c->rotary ? longest * (c->hidden_size / c->heads) : 0;
 }
 
+static size_t mask_words(const struct bert *model) {
+    return model->by_text ? sparse_mask_words(model->config.intermediate_size) : 0;
+}
+
 static size_t scratch_size(const struct bert_config *c) {
     return larger(c->hidden_size, c->intermediate_size);
 }
@@ -56,7 +64,8 @@ static size_t scratch_size(const struct bert_config *c) {
 static bool is_addressable(const struct bert *model, uint64_t tokens, uint64_t longest) {
     const struct bert_config *c = &model->config;
     const uint64_t panel = model->kernels->f32_panel, head = c->hidden_size / c->heads;
-    const uint64_t per_token = 3 * (uint64_t)c->hidden_size + wide_size(c) + scratch_size(c) + 3;
+    const uint64_t per_token = 3 * (uint64_t)c->hidden_size + wide_size(c) + scratch_size(c) + 5 +
+                               2 * (uint64_t)mask_words(model);
     const uint64_t attention = (longest + panel) * (3 * head + 2 * panel + 32);
     return (tokens + 16) * per_token + attention < SIZE_MAX / (2 * sizeof(float));
 }
@@ -73,6 +82,14 @@ static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
 
 static size_t padded_floats(size_t n) {
     return round_up(n * sizeof(float), MEMORY_ALIGNMENT);
+}
+
+/* For as many texts as tokens. */
+static size_t choice_bytes(const struct bert *model, size_t tokens) {
+    const size_t masks = tokens * mask_words(model) * sizeof(uint64_t);
+    return model->by_text ? round_up(masks, MEMORY_ALIGNMENT) +
+                                round_up(tokens * sizeof(uint64_t *), MEMORY_ALIGNMENT)
+                          : 0;
 }
 
 static size_t member_scratch_bytes(const struct bert *model, size_t tokens, size_t longest) {
@@ -94,7 +111,7 @@ bool bert_workspace_bytes(const struct bert *model, size_t tokens, size_t longes
         return false;
     const size_t shared = 3 * padded_floats(tokens * c->hidden_size) +
                           padded_floats(tokens * wide_size(c)) +
-                          padded_floats(rotary_floats(c, longest));
+                          padded_floats(rotary_floats(c, longest)) + choice_bytes(model, tokens);
     const size_t scratch = member_scratch_bytes(model, tokens_each(tokens, members), longest);
     uint64_t total;
     return checked_multiply(members, scratch, &total) && checked_add(total, shared, &total) &&
@@ -108,6 +125,17 @@ static size_t longest_text(const struct bert_batch *batch) {
     return longest;
 }
 
+/* Room for the texts' masks, and which of them is each token's. */
+static void take_choice(const struct bert *model, const struct bert_batch *batch,
+                        struct workspace *space, struct state *s) {
+    const size_t words = mask_words(model);
+    s->masks = workspace_take(space, batch->texts * words * sizeof *s->masks);
+    s->chosen = workspace_take(space, s->tokens * sizeof *s->chosen);
+    for (size_t i = 0; i < batch->texts; i++)
+        for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++)
+            s->chosen[t] = s->masks + i * words;
+}
+
 /* The whole batch in one state. */
 static struct state take_state(const struct bert *model, const struct bert_batch *batch,
                                struct workspace *space) {
@@ -115,6 +143,7 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     const struct bert_config *c = &model->config;
     struct state s = {.tokens = tokens, .told = batch->member[0], .layer = NO_LAYER};
     s.x = workspace_take(space, tokens * c->hidden_size * sizeof(float));
+    s.all_x = s.x;
     s.y = workspace_take(space, tokens * c->hidden_size * sizeof(float));
     s.context = workspace_take(space, tokens * c->hidden_size * sizeof(float));
     s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
@@ -122,6 +151,8 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     s.rotary = workspace_take(space, rotary_floats(c, longest) * sizeof(float));
     if (c->rotary)
         rotary_fill(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
+    if (model->by_text)
+        take_choice(model, batch, space, &s);
     s.linear_scratch = workspace_take(
         space,
         batch->members * member_scratch_bytes(model, tokens_each(tokens, batch->members), longest));
@@ -141,6 +172,8 @@ static struct state part_of(const struct state *all, const struct bert *model,
     s.y += s.first * c->hidden_size;
     s.context += s.first * c->hidden_size;
     s.wide += s.first * wide_size(c);
+    if (model->by_text)
+        s.chosen += s.first;
     s.linear_scratch = (unsigned char *)all->linear_scratch + member * scratch;
     s.attention_scratch = (unsigned char *)s.linear_scratch + block_scratch_bytes(model, each);
     s.told = batch->member[member];
@@ -281,22 +314,50 @@ static void dense_feed_forward(const struct bert *model, const struct bert_layer
     spent(s, STAGE_FFN_DOWN);
 }
 
+/* What is computed for each text: said by the member that has its first token. Everybody's x is
+ * there, and nobody goes on to change it before all means are taken. */
+static void choose_by_text(const struct bert *model, const struct bert_batch *batch,
+                           const struct sparse_ffn *ffn, const float *thresholds,
+                           const struct state *s) {
+    size_t first = 0;
+    while (first < batch->texts && batch->starts[first] < s->first)
+        first++;
+    size_t end = first;
+    while (end < batch->texts && batch->starts[end] < s->first + s->tokens)
+        end++;
+    sparse_ffn_choose(ffn, thresholds, s->all_x, batch->starts + first, end - first,
+                      s->masks + first * mask_words(model), s->linear_scratch);
+    spent(s, STAGE_FFN_SPARSE);
+    meet(batch, s);
+}
+
+static void sparse_feed_forward(const struct bert *model, const struct bert_batch *batch, size_t l,
+                                const struct state *s, struct sparse_counts *counts) {
+    const struct sparse_ffn *ffn = &model->layer[l].sparse;
+    struct sparse_choice choice = {
+        .thresholds = batch->thresholds ? batch->thresholds + l * ffn->wide : NULL};
+    if (model->by_text) {
+        choose_by_text(model, batch, ffn, choice.thresholds, s);
+        choice.masks = s->chosen;
+    }
+    sparse_ffn_apply(ffn, choice, s->x, s->tokens, s->y, s->linear_scratch, counts);
+    spent(s, STAGE_FFN_SPARSE);
+}
+
 /* The same, dense or sparse, of layer l. */
 static void feed_forward_block(const struct bert *model, const struct bert_batch *batch, size_t l,
                                const struct state *s) {
-    const struct bert_layer *layer = &model->layer[l];
     struct sparse_counts uncounted = {0},
                          *counts = s->told.counts ? s->told.counts + l : &uncounted;
     if (batch->observe)
         batch->observe(batch->observer, l, s->x);
+    if (model->by_text)
+        meet(batch, s);
     const double start = clock_seconds();
-    if (model->sparse) {
-        sparse_ffn_apply(&layer->sparse,
-                         batch->thresholds ? batch->thresholds + l * layer->sparse.wide : NULL,
-                         s->x, s->tokens, s->y, s->linear_scratch, counts);
-        spent(s, STAGE_FFN_SPARSE);
-    } else
-        dense_feed_forward(model, layer, s);
+    if (model->sparse)
+        sparse_feed_forward(model, batch, l, s, counts);
+    else
+        dense_feed_forward(model, &model->layer[l], s);
     counts->seconds += clock_seconds() - start;
 }
 
@@ -314,13 +375,8 @@ static void pool(const struct bert *model, const float *x, size_t tokens, size_t
     const size_t size = model->config.hidden_size;
     if (model->config.pooling == BERT_POOL_CLS) {
         memcpy(row, x, size * sizeof *row);
-    } else {
-        memset(row, 0, size * sizeof *row);
-        for (size_t t = skipped; t < tokens; t++)
-            model->kernels->add(row, x + t * size, size);
-        for (size_t i = 0; i < size; i++)
-            row[i] /= (float)(tokens - skipped);
-    }
+    } else
+        mean_of_rows(model->kernels, x + skipped * size, tokens - skipped, size, row);
 }
 
 /* A batch on its way through the layers. */

@@ -56,6 +56,7 @@ struct bert {
     struct bert_layer *layer; /* [layers] */
     bool sparse;              /* feed-forward layers */
     size_t rank;              /* the largest of their predictors */
+    bool by_text;             /* they choose neurons once for a text */
     size_t resident_bytes;
 };
 

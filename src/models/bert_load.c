@@ -167,7 +167,8 @@ static wisp_status load_all(const struct loader *l) {
 wisp_status bert_load(struct bert *model, const struct directory *dir,
                       const struct kernels *kernels, bool int8, const struct sparse_plan *plan,
                       wisp_error *error) {
-    *model = (struct bert){.dir = dir, .kernels = kernels, .sparse = plan != NULL};
+    *model = (struct bert){
+        .dir = dir, .kernels = kernels, .sparse = plan != NULL, .by_text = plan && plan->by_text};
     const struct loader l = {
         .model = model, .dir = dir, .kernels = kernels, .int8 = int8, .plan = plan, .error = error};
     const wisp_status status = load_all(&l);

@@ -187,6 +187,7 @@ static struct fit_task task_of(const struct layer_sample *s, const struct sizes 
                                float wanted, uint64_t seed) {
     return (struct fit_task){.kernels = s->kernels,
                              .x = s->x,
+                             .seen = layer_seen(s),
                              .tokens = s->tokens,
                              .hidden = s->hidden,
                              .wide = s->wide,
@@ -280,7 +281,7 @@ static wisp_status fit_gains(const struct layer_sample *s, struct layer_fit *fit
                              ? output_variance(s, &fit->variance, error)
                              : fail_memory(error, s->tokens * neurons * sizeof *b.losses);
     if (status == WISP_OK)
-        status = predictor_inner(s->kernels, &fit->predictor, s->x, s->tokens, b.h, error);
+        status = predictor_inner(s->kernels, &fit->predictor, layer_seen(s), s->tokens, b.h, error);
     if (status == WISP_OK)
         status = gains_open(s->tokens, s->wide, &fit->gains, error);
     if (status == WISP_OK)
@@ -321,6 +322,20 @@ wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_
     if (status != WISP_OK)
         layer_fit_release(fit);
     return status;
+}
+
+wisp_status layer_fit_again(const struct layer_sample *s, const struct layer_fit *neurons,
+                            size_t rank, float wanted, uint64_t seed, struct layer_fit *fit,
+                            wisp_error *error) {
+    const size_t bytes = s->wide * sizeof *fit->center;
+    *fit = (struct layer_fit){.wide = s->wide, .center = malloc(bytes), .lengths = malloc(bytes)};
+    if (!fit->center || !fit->lengths)
+        return fail_memory(error, bytes);
+    memcpy(fit->center, neurons->center, bytes);
+    memcpy(fit->lengths, neurons->lengths, bytes);
+    const struct sizes sizes = {s, fit};
+    const struct fit_task task = task_of(s, &sizes, rank, wanted, seed);
+    return predictor_fit(&task, &fit->trained, error);
 }
 
 wisp_status layer_refit(const struct layer_sample *s, float wanted, uint64_t seed,
@@ -400,13 +415,16 @@ static void count_neurons(struct measure *m, const float *thresholds, size_t n, 
     }
 }
 
-/* Squared differences of the sparse output from the dense, and of the dense from its mean. */
+/* Squared differences of the sparse output from the dense, and of the dense from its mean, for n
+ * held-out tokens. */
 static wisp_status add_errors(const struct layer_sample *s, const struct layer_fit *fit,
-                              const float *thresholds, const float *x, size_t n, struct measure *m,
+                              const float *thresholds, size_t first, size_t n, struct measure *m,
                               wisp_error *error) {
+    const float *x = s->held_out + first * s->hidden;
+    const float *seen = layer_held_out_seen(s) + first * s->hidden;
     TRY(layer_activations(s, x, n, m->sizes, error));
     TRY(layer_outputs(s, m->sizes, n, m->y, error));
-    TRY(layer_errors(s, fit, thresholds, x, n, m->errors, error));
+    TRY(layer_errors(s, fit, thresholds, x, seen, n, m->errors, error));
     for (size_t i = 0; i < n * s->hidden; i++) {
         const double y = (double)m->y[i] + (double)s->down_bias[i % s->hidden];
         m->off += (double)m->errors[i] * (double)m->errors[i];
@@ -418,39 +436,39 @@ static wisp_status add_errors(const struct layer_sample *s, const struct layer_f
 
 static wisp_status measure_all(const struct layer_sample *s, const struct layer_fit *fit,
                                const float *thresholds, struct measure *m,
-                               struct layer_quality *quality, wisp_error *error) {
+                               wisp_calibrated_quality *quality, wisp_error *error) {
     const struct predictor *p = &fit->predictor;
     if (s->activation != ACTIVATION_RELU)
         TRY(find_limit(s, fit, m, error));
     for (size_t first = 0; first < s->held_out_tokens; first += PART) {
         const size_t left = s->held_out_tokens - first, n = left < PART ? left : PART;
-        const float *x = s->held_out + first * s->hidden;
+        const float *seen = layer_held_out_seen(s) + first * s->hidden;
         TRY(measured_sizes(s, fit, m, first, n, error));
-        TRY(predictor_inner(s->kernels, p, x, n, m->h, error));
+        TRY(predictor_inner(s->kernels, p, seen, n, m->h, error));
         TRY(predictor_logits(s->kernels, p, 0, s->wide, m->h, n, m->logits, error));
         count_neurons(m, thresholds, n, s->wide);
-        TRY(add_errors(s, fit, thresholds, x, n, m, error));
+        TRY(add_errors(s, fit, thresholds, first, n, m, error));
     }
     const double neurons = (double)(s->held_out_tokens * s->wide);
     const double values = (double)(s->held_out_tokens * s->hidden);
-    *quality = (struct layer_quality){.share = m->computed / neurons,
-                                      .needed = m->needed / neurons,
-                                      .recall = m->needed > 0 ? m->found / m->needed : 1,
-                                      .precision = m->computed > 0 ? m->found / m->computed : 1,
-                                      .error = m->off /
-                                               fmax(m->squares - m->sum * m->sum / values, 1e-30)};
+    *quality = (wisp_calibrated_quality){
+        .share = m->computed / neurons,
+        .needed = m->needed / neurons,
+        .recall = m->needed > 0 ? m->found / m->needed : 1,
+        .precision = m->computed > 0 ? m->found / m->computed : 1,
+        .error = m->off / fmax(m->squares - m->sum * m->sum / values, 1e-30)};
     return WISP_OK;
 }
 
 wisp_status layer_measure(const struct layer_sample *s, const struct layer_fit *fit,
-                          const float *thresholds, struct layer_quality *quality,
+                          const float *thresholds, wisp_calibrated_quality *quality,
                           wisp_error *error) {
     struct measure m = {.sizes = malloc(PART * s->wide * sizeof(float)),
                         .h = malloc(PART * fit->predictor.rank * sizeof(float)),
                         .logits = malloc(PART * s->wide * sizeof(float)),
                         .y = malloc(PART * s->hidden * sizeof(float)),
                         .errors = malloc(PART * s->hidden * sizeof(float))};
-    *quality = (struct layer_quality){0};
+    *quality = (wisp_calibrated_quality){0};
     wisp_status status = m.sizes && m.h && m.logits && m.y && m.errors
                              ? WISP_OK
                              : fail_memory(error, PART * s->wide * sizeof(float));

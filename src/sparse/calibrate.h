@@ -23,21 +23,18 @@ struct layer_fit {
     float *compensation; /* [rank + 1, hidden]: B, transposed, and b (compensation.h); or NULL */
 };
 
-/* A neuron is needed by a token where its contribution is not 0 (ReLU), or is among the largest
- * fifth. What thresholds do to tokens that were not fitted to: */
-struct layer_quality {
-    double share;     /* of neurons computed */
-    double needed;    /* of neurons needed */
-    double recall;    /* of needed neurons, how many are computed */
-    double precision; /* of computed neurons, how many are needed */
-    double error;     /* of the layer's output, relative to its variance */
-};
-
 /* Neurons and a trained predictor; layer_weigh has the rest. `wanted` is the share of neurons that
  * the predictor is trained to find. The sample's neurons are put in the fit's order, in which all
  * that follows wants them. Released with layer_fit_release. */
 wisp_status layer_fit(struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error);
+
+/* Another predictor of the neurons of a fit, of which nothing but their centers and lengths is
+ * taken: for a sample that is seen in another way. Released with layer_fit_release, also after an
+ * error. */
+wisp_status layer_fit_again(const struct layer_sample *sample, const struct layer_fit *neurons,
+                            size_t rank, float wanted, uint64_t seed, struct layer_fit *fit,
+                            wisp_error *error);
 
 /* Trains Q on, where P has become another. */
 wisp_status layer_refit(const struct layer_sample *sample, float wanted, uint64_t seed,
@@ -48,8 +45,9 @@ wisp_status layer_refit(const struct layer_sample *sample, float wanted, uint64_
 wisp_status layer_weigh(const struct layer_sample *sample, const struct predictor_formats *formats,
                         struct layer_fit *fit, wisp_error *error);
 
+/* What thresholds do to held-out tokens. */
 wisp_status layer_measure(const struct layer_sample *sample, const struct layer_fit *fit,
-                          const float *thresholds, struct layer_quality *quality,
+                          const float *thresholds, wisp_calibrated_quality *quality,
                           wisp_error *error);
 
 void layer_fit_release(struct layer_fit *fit);

@@ -52,11 +52,11 @@ static size_t keep_lost(const struct layer_fit *fit, const float *logits, const 
 /* For n tokens, PART at most: errors [n, hidden] before compensation, and what they are regressed
  * on, scaled h and 1, in w->h [n, rank + 1]. */
 static wisp_status lost_part(const struct layer_sample *s, const struct layer_fit *fit,
-                             const float *thresholds, const float *x, size_t n,
+                             const float *thresholds, const float *x, const float *seen, size_t n,
                              const struct work *w, float *errors, wisp_error *error) {
     const struct predictor *p = &fit->predictor;
     const size_t rank = p->rank;
-    TRY(predictor_inner(s->kernels, p, x, n, w->h, error));
+    TRY(predictor_inner(s->kernels, p, seen, n, w->h, error));
     TRY(predictor_logits(s->kernels, p, 0, p->wide, w->h, n, w->logits, error));
     TRY(layer_activations(s, x, n, w->a, error));
     for (size_t t = n; t-- > 0;) { /* from the last, as rows grow by one */
@@ -73,15 +73,16 @@ static wisp_status lost_part(const struct layer_sample *s, const struct layer_fi
 }
 
 wisp_status layer_errors(const struct layer_sample *s, const struct layer_fit *fit,
-                         const float *thresholds, const float *x, size_t n, float *errors,
-                         wisp_error *error) {
+                         const float *thresholds, const float *x, const float *seen, size_t n,
+                         float *errors, wisp_error *error) {
     struct work w;
     TRY(open_work(s, &fit->predictor, &w, error));
     wisp_status status = WISP_OK;
     for (size_t first = 0; first < n && status == WISP_OK; first += PART) {
         const size_t rows = n - first < PART ? n - first : PART;
-        float *part = errors + first * s->hidden;
-        status = lost_part(s, fit, thresholds, x + first * s->hidden, rows, &w, part, error);
+        const size_t at = first * s->hidden;
+        float *part = errors + at;
+        status = lost_part(s, fit, thresholds, x + at, seen + at, rows, &w, part, error);
         if (status != WISP_OK || !fit->compensation)
             continue;
         if (!matrix_multiply(s->kernels, w.h, fit->compensation, w.undone, rows, s->hidden,
@@ -106,7 +107,8 @@ static wisp_status sum_products(const struct layer_sample *s, const struct layer
                                         : fail_memory(error, n * hidden * sizeof *part);
     for (size_t first = 0; first < s->tokens && status == WISP_OK; first += PART) {
         const size_t rows = s->tokens - first < PART ? s->tokens - first : PART;
-        status = lost_part(s, fit, thresholds, s->x + first * hidden, rows, &w, errors, error);
+        status = lost_part(s, fit, thresholds, s->x + first * hidden,
+                           layer_seen(s) + first * hidden, rows, &w, errors, error);
         bool good = status == WISP_OK && matrix_gram(s->kernels, w.h, w.h, part, n, n, rows);
         for (size_t i = 0; i < n * n && good; i++)
             hh[i] += part[i];
@@ -151,7 +153,8 @@ static wisp_status regress(const struct layer_sample *s, const float *thresholds
 static wisp_status held_out_loss(const struct layer_sample *s, const struct layer_fit *fit,
                                  const float *thresholds, float *errors, double *loss,
                                  wisp_error *error) {
-    TRY(layer_errors(s, fit, thresholds, s->held_out, s->held_out_tokens, errors, error));
+    TRY(layer_errors(s, fit, thresholds, s->held_out, layer_held_out_seen(s), s->held_out_tokens,
+                     errors, error));
     *loss = 0;
     for (size_t i = 0; i < s->held_out_tokens * s->hidden; i++)
         *loss += (double)errors[i] * (double)errors[i] / fit->variance;

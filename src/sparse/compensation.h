@@ -10,11 +10,11 @@
 
 #include "sparse/calibrate.h"
 
-/* errors [n, hidden]: the layer's output for x [n, hidden] less what it is where neurons are
- * skipped, after compensation if the fit has one. */
+/* errors [n, hidden]: the layer's output for x [n, hidden], of which the predictor sees `seen`,
+ * less what it is where neurons are skipped, after compensation if the fit has one. */
 wisp_status layer_errors(const struct layer_sample *sample, const struct layer_fit *fit,
-                         const float *thresholds, const float *x, size_t n, float *errors,
-                         wisp_error *error);
+                         const float *thresholds, const float *x, const float *seen, size_t n,
+                         float *errors, wisp_error *error);
 
 /* Least squares on the sample, given the final thresholds [wide]. Kept as fit->compensation only
  * where, on held-out tokens, it takes away more of the loss (as in fit->gains) than the neurons

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "layers/mean.h"
 #include "sparse/ffn_recall.h"
 #include "sparse/transpose_bits.h"
 
@@ -15,7 +16,7 @@ enum {
     /* Tokens for which a neuron's row is read once; what they are as bytes fits the first-level
      * cache, and which of them want the neuron one word. */
     TILE = SPARSE_TOKENS,
-    /* Tokens whose logits are held at a time. */
+    /* Tokens, or texts, whose logits are held at a time. */
     PREDICTED = 16
 };
 
@@ -42,12 +43,10 @@ struct scratch {
     float *inner;                    /* [TILE, rank]: P x + p */
     float *logits;                   /* [PREDICTED, wide] */
     float *compensation;             /* [TILE, hidden] */
-    uint64_t *masks;                 /* [TILE, words]: of each token's neurons */
+    uint64_t *masks;                 /* [TILE, words]: what is chosen token by token */
+    const uint64_t *chosen[TILE];    /* each token's mask */
+    float *means;                    /* [PREDICTED, hidden], of texts */
 };
-
-static size_t words_of(size_t neurons) {
-    return (neurons + 63) / 64;
-}
 
 /* An odd number of cache lines, so that the ends of all tokens' parts, to which each neuron adds,
  * do not compete for the same few sets of the first-level cache. */
@@ -77,7 +76,8 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
                             tokens * rank * sizeof(float),
                             (rank ? PREDICTED : 0) * wide * sizeof(float),
                             tokens * hidden * sizeof(float),
-                            tokens * words_of(wide) * sizeof(uint64_t)};
+                            tokens * sparse_mask_words(wide) * sizeof(uint64_t),
+                            (rank ? PREDICTED : 0) * hidden * sizeof(float)};
     unsigned char *places[sizeof sizes / sizeof *sizes], *at = start;
     size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -104,6 +104,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
     s->logits = (float *)(void *)places[11];
     s->compensation = (float *)(void *)places[12];
     s->masks = (uint64_t *)(void *)places[13];
+    s->means = (float *)(void *)places[14];
     for (size_t t = 0; rank && t < TILE; t++)
         s->rows[t].q = places[7] + t * sparse_row_bytes(hidden);
     return total;
@@ -116,18 +117,44 @@ size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,
 
 /* ---- the first half, by the predictor ------------------------------------------------------- */
 
-/* Which neurons the predictor chooses for each of n tokens x [n, hidden]. */
+/* Which neurons the predictor chooses for each of n tokens x [n, hidden]: masks [n, words]. */
 static void predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x, size_t n,
-                    struct scratch *s) {
-    const size_t wide = ffn->wide, words = words_of(wide);
+                    struct scratch *s, uint64_t *masks) {
+    const size_t wide = ffn->wide, words = sparse_mask_words(wide);
     linear_apply(&ffn->p, x, n, s->inner, s->linear);
     for (size_t first = 0; first < n; first += PREDICTED) {
         const size_t here = smaller(n - first, PREDICTED);
         linear_apply(&ffn->q, s->inner + first * ffn->rank, here, s->logits, s->linear);
         for (size_t t = 0; t < here; t++)
             ffn->kernels->sparse->choose(s->logits + t * wide, thresholds, wide,
-                                         s->masks + (first + t) * words);
+                                         masks + (first + t) * words);
     }
+}
+
+void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                       const size_t *starts, size_t texts, uint64_t *masks, void *scratch) {
+    const size_t hidden = ffn->hidden;
+    struct scratch s;
+    lay_out(scratch, hidden, ffn->wide, ffn->rank, is_gated(ffn), &s);
+    for (size_t first = 0; first < texts; first += PREDICTED) {
+        const size_t n = smaller(texts - first, PREDICTED);
+        for (size_t i = 0; i < n; i++) {
+            const size_t start = starts[first + i], end = starts[first + i + 1];
+            mean_of_rows(ffn->kernels, x + start * hidden, end - start, hidden,
+                         s.means + i * hidden);
+        }
+        predict(ffn, thresholds, s.means, n, &s, masks + first * sparse_mask_words(ffn->wide));
+    }
+}
+
+/* The masks of n tokens x, `at` the first of them. */
+static void take_masks(const struct sparse_ffn *ffn, const struct sparse_choice *choice,
+                       const float *x, size_t at, size_t n, struct scratch *s) {
+    if (!choice->masks)
+        predict(ffn, choice->thresholds, x, n, s, s->masks);
+    for (size_t t = 0; t < n; t++)
+        s->chosen[t] =
+            choice->masks ? choice->masks[at + t] : s->masks + t * sparse_mask_words(ffn->wide);
 }
 
 /* One neuron for those of the tile's tokens that the bits of `wanted` say. */
@@ -141,12 +168,12 @@ static void apply_neuron(const struct sparse_ffn *ffn, size_t neuron, uint64_t w
 /* From masks of neurons for each of n tokens to sums with the rows of these neurons, which are
  * loaded once for all tokens that want them. */
 static void apply_chosen(const struct sparse_ffn *ffn, size_t n, struct scratch *s) {
-    const size_t words = words_of(ffn->wide);
+    const size_t words = sparse_mask_words(ffn->wide);
     memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t w = 0; w < words; w++) {
         uint64_t wanted[64] = {0}; /* by tokens, then by neurons */
         for (size_t t = 0; t < n; t++)
-            wanted[t] = s->masks[t * words + w];
+            wanted[t] = s->chosen[t][w];
         transpose_bits(wanted);
         for (size_t i = 0; i < 64; i++)
             if (wanted[i])
@@ -176,7 +203,7 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
         apply_neuron(ffn, i, all, s);
     for (size_t t = 0; t < n; t++) {
         activate(ffn, t, NULL, wide, s);
-        recall_count(recall, s->values, s->masks + t * words_of(wide));
+        recall_count(recall, s->values, s->chosen[t]);
     }
 }
 
@@ -204,14 +231,13 @@ static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16
     counts->contributing += active->n;
 }
 
-/* The first half for n tokens x, `at` the first of them: which neurons are active, and their values
- * as bytes; and y as `compensate` has it, where there is a compensation. */
-static void apply_up_chosen(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
-                            size_t at, size_t n, struct scratch *s, float *y,
-                            struct sparse_counts *counts) {
+/* The first half for n tokens x whose masks are taken, `at` the first of them: which neurons are
+ * active, and their values as bytes; and y as `compensate` has it, where there is a compensation.
+ */
+static void apply_up_chosen(const struct sparse_ffn *ffn, const float *x, size_t at, size_t n,
+                            struct scratch *s, float *y, struct sparse_counts *counts) {
     for (size_t t = 0; t < n; t++)
         ffn->kernels->sparse->quantise(x + t * ffn->hidden, ffn->by, ffn->hidden, &s->rows[t]);
-    predict(ffn, thresholds, x, n, s);
     if (counts->recall)
         count_recall(ffn, n, s, counts->recall);
     apply_chosen(ffn, n, s);
@@ -255,7 +281,7 @@ static void apply_down(const struct sparse_ffn *ffn, size_t token, const struct 
                       active->scale, ffn->columns.row_scales, base, ffn->hidden, y);
 }
 
-void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts) {
     struct scratch s;
     const size_t hidden = ffn->hidden;
@@ -264,10 +290,12 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, con
         const size_t n = smaller(tokens - first, TOKENS_AT_A_TIME);
         for (size_t t = 0; t < n; t += TILE) {
             const size_t at = (first + t) * hidden, here = smaller(n - t, TILE);
-            if (thresholds)
-                apply_up_chosen(ffn, thresholds, x + at, t, here, &s, y + at, counts);
-            else
+            if (!choice.thresholds && !choice.masks) {
                 apply_up_all(ffn, x + at, t, here, &s, counts);
+                continue;
+            }
+            take_masks(ffn, &choice, x + at, first + t, here, &s);
+            apply_up_chosen(ffn, x + at, t, here, &s, y + at, counts);
         }
         for (size_t t = 0; t < n; t++) {
             float *to = y + (first + t) * hidden;

@@ -71,6 +71,24 @@ static inline float sparse_ffn_scale(size_t computed, size_t wide) {
     return skipped * skipped;
 }
 
+/* 64-bit words of a mask, of which bit i says whether neuron i is computed. */
+static inline size_t sparse_mask_words(size_t wide) {
+    return (wide + 63) / 64;
+}
+
+/* Chooses neurons once for a whole text: by what the predictor says of the mean of its tokens. Text
+ * i is x[starts[i] .. starts[i + 1]), [tokens, hidden]; masks [texts, words]. A text's mask depends
+ * on nothing but the text. `scratch` is that of sparse_ffn_apply. */
+void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                       const size_t *starts, size_t texts, uint64_t *masks, void *scratch);
+
+/* Which neurons are computed for a token; all, where both are NULL: of a layer without predictor.
+ */
+struct sparse_choice {
+    const float *thresholds;      /* [wide]: those whose logits for the token are above */
+    const uint64_t *const *masks; /* [tokens]: those of the token's mask */
+};
+
 struct sparse_counts {
     uint64_t tokens;
     uint64_t computed;     /* neurons whose activations were */
@@ -79,9 +97,8 @@ struct sparse_counts {
     struct recall *recall; /* to be counted too, at the price of a dense first half; or NULL */
 };
 
-/* x [tokens, hidden] to y [tokens, hidden]. `thresholds` [wide]; NULL where the layer has no
- * predictor. */
-void sparse_ffn_apply(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+/* x [tokens, hidden] to y [tokens, hidden]. */
+void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice, const float *x,
                       size_t tokens, float *y, void *scratch, struct sparse_counts *counts);
 
 size_t sparse_ffn_scratch_bytes(size_t hidden, size_t wide, size_t rank,

@@ -19,6 +19,7 @@ struct loader {
     const int32_t *order; /* of this layer, or NULL */
     size_t index;
     size_t levels; /* of thresholds; 0: all neurons are computed */
+    bool by_text;  /* they are chosen once for a text */
     bool unbiased;
     wisp_error *error;
 };
@@ -206,14 +207,15 @@ static wisp_status load_part(const struct loader *l, const char *part, size_t n,
     return load_linear(l, name, n, k, layer);
 }
 
-/* The layer's own P, or the one that all layers share. */
+/* The layer's own P, or the one that all layers share where each token is looked at. */
 static wisp_status load_p(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
     char name[NAME_BYTES], weight[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.ffn_predictor_p", l->index);
-    snprintf(weight, sizeof weight, "blk.%zu.ffn_predictor_p.weight", l->index);
+    const char *part = l->by_text ? "ffn_sentence_p" : "ffn_predictor_p";
+    snprintf(name, sizeof name, "blk.%zu.%s", l->index, part);
+    snprintf(weight, sizeof weight, "blk.%zu.%s.weight", l->index, part);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
-    const bool shared = !tensor;
+    const bool shared = !tensor && !l->by_text;
     if (shared)
         tensor = directory_find_tensor(l->dir, "ffn_predictor_p.weight");
     if (!tensor)
@@ -229,10 +231,11 @@ static wisp_status load_p(const struct loader *l) {
 static wisp_status load_predictor(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
     TRY(load_p(l));
-    TRY(load_part(l, "ffn_predictor_q", f->wide, f->rank, &f->q));
+    TRY(load_part(l, l->by_text ? "ffn_sentence_q" : "ffn_predictor_q", f->wide, f->rank, &f->q));
     f->levels = l->levels;
-    TRY(hold_floats(l, "ffn_thresholds", f->levels, f->wide, &f->thresholds));
-    if (!has(l, "ffn_compensation.weight"))
+    TRY(hold_floats(l, l->by_text ? "ffn_sentence_thresholds" : "ffn_thresholds", f->levels,
+                    f->wide, &f->thresholds));
+    if (l->by_text || !has(l, "ffn_compensation.weight"))
         return WISP_OK;
     return load_part(l, "ffn_compensation", f->hidden, f->rank, &f->compensation);
 }
@@ -261,6 +264,7 @@ wisp_status sparse_ffn_load(struct sparse_ffn *ffn, const struct directory *dir,
                              .order = plan->order ? plan->order + index * shape->wide : NULL,
                              .index = index,
                              .levels = plan->exact ? 0 : plan->levels,
+                             .by_text = plan->by_text,
                              .unbiased = shape->unbiased,
                              .error = error};
     *ffn = (struct sparse_ffn){.kernels = kernels,

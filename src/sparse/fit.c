@@ -17,7 +17,7 @@ enum {
     WANT_BYTES = 128 << 20 /* for wants, at most: of more tokens a part is fitted to */
 };
 
-static const float most_weight = 20; /* of one token's loss, in units of the mean */
+static const float most_weight = 100; /* of one token's loss, in units of the mean */
 static const float least_weight = 0.2f;
 static const float absent_weight = 0.7f; /* of tokens that do not want the neuron */
 
@@ -43,17 +43,23 @@ static size_t random_below(uint64_t *state, size_t n) {
 
 /* ---- what is wanted ------------------------------------------------------------------------- */
 
-static const float *row_of(const struct fit *f, size_t token, size_t tokens) {
-    return f->task->x + token * f->task->tokens / tokens * f->task->hidden;
+/* Rows first .. first + n of `tokens` that are spread evenly over `all`. */
+static void take_rows(const struct fit *f, const float *all, size_t first, size_t n, size_t tokens,
+                      float *rows) {
+    const size_t hidden = f->task->hidden;
+    for (size_t t = 0; t < n; t++)
+        memcpy(rows + t * hidden, all + (first + t) * f->task->tokens / tokens * hidden,
+               hidden * sizeof *rows);
 }
 
-/* Rows first .. first + n of `tokens` that are spread evenly: x [n, hidden] and sizes [n, wide]. */
-static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens, float *x,
-                             float *sizes, wisp_error *error) {
+/* Of such rows what is seen, [n, hidden], and their sizes [n, wide]. */
+static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens,
+                             float *seen, float *sizes, wisp_error *error) {
     const struct fit_task *task = f->task;
-    for (size_t t = 0; t < n; t++)
-        memcpy(x + t * task->hidden, row_of(f, first + t, tokens), task->hidden * sizeof *x);
-    return task->sizes(task->layer, x, n, sizes, error);
+    take_rows(f, task->x, first, n, tokens, seen);
+    TRY(task->sizes(task->layer, seen, n, sizes, error));
+    take_rows(f, task->seen, first, n, tokens, seen);
+    return WISP_OK;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -306,8 +312,7 @@ static void forward(struct fit *f, struct step *s, bool *good) {
     const struct predictor *to = f->to;
     for (size_t i = 0; i < BATCH; i++) {
         s->chosen[i] = random_below(&f->random, f->tokens);
-        memcpy(s->x + i * to->hidden, row_of(f, s->chosen[i], f->tokens),
-               to->hidden * sizeof *s->x);
+        take_rows(f, f->task->seen, s->chosen[i], 1, f->tokens, s->x + i * to->hidden);
     }
     *good =
         *good && matrix_multiply(f->task->kernels, s->x, to->p, s->h, BATCH, to->rank, to->hidden);
@@ -400,7 +405,7 @@ static void close_step(struct step *s) {
 }
 
 static wisp_status descend(struct fit *f, wisp_error *error) {
-    const float fastest = 3e-3f, slowest = 6e-5f;
+    const float fastest = 1.5e-2f, slowest = 6e-5f;
     const struct fit_task *task = f->task;
     struct step s;
     bool good = open_step(f->to, &s), stopped = false;

@@ -8,7 +8,8 @@
 
 struct fit_task {
     const struct kernels *kernels;
-    const float *x; /* [tokens, hidden] */
+    const float *x;    /* [tokens, hidden] */
+    const float *seen; /* [tokens, hidden]: what the predictor has to tell the sizes from */
     size_t tokens, hidden, wide, rank;
     /* sizes [n, wide] of the neurons' contributions for x [n, hidden]. All of them would not fit
      * into memory. */
@@ -21,10 +22,10 @@ struct fit_task {
     void *context;
 };
 
-/* Starts from the reduced-rank regression of the sizes on x (Izenman, 1975), then minimises the
- * binary cross-entropy of "among the largest `wanted` sizes, and not 0" by Adam (Kingma and Ba,
- * 2015). A token that wants a neuron counts by what its absence would cost.
- * The result is released with predictor_release. */
+/* Starts from the reduced-rank regression of the sizes on what is seen (Izenman, 1975), then
+ * minimises the binary cross-entropy of "among the largest `wanted` sizes, and not 0" by Adam
+ * (Kingma and Ba, 2015). A token that wants a neuron counts by what its absence would cost. The
+ * result is released with predictor_release. */
 wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
 /* Only the second half of that, for P as it is and Q from where it is; in half as many steps. */

@@ -54,6 +54,30 @@ wisp_status layer_outputs(const struct layer_sample *s, const float *a, size_t n
     return WISP_OK;
 }
 
+/* [n, hidden]: row i is means[texts[i]]. */
+static float *rows_of_texts(const struct layer_sample *s, const uint32_t *texts, size_t n) {
+    float *rows = malloc(n * s->hidden * sizeof *rows + 1); /* never of 0 bytes */
+    for (size_t i = 0; rows && i < n; i++)
+        memcpy(rows + i * s->hidden, s->means + texts[i] * s->hidden, s->hidden * sizeof *rows);
+    return rows;
+}
+
+wisp_status layer_see_texts(const struct layer_sample *s, struct layer_sample *seeing,
+                            wisp_error *error) {
+    *seeing = *s;
+    seeing->seen = rows_of_texts(s, s->texts, s->tokens);
+    seeing->held_out_seen = rows_of_texts(s, s->held_out_texts, s->held_out_tokens);
+    return seeing->seen && seeing->held_out_seen
+               ? WISP_OK
+               : fail_memory(error, s->tokens * s->hidden * sizeof(float));
+}
+
+void layer_forget_texts(struct layer_sample *seeing) {
+    free(seeing->seen);
+    free(seeing->held_out_seen);
+    *seeing = (struct layer_sample){0};
+}
+
 /* Row i of w [n, k] becomes the one that was order[i]-th. */
 static bool reorder_rows(float *w, size_t n, size_t k, const int32_t *order) {
     float *copy = malloc(n * k * sizeof *copy);

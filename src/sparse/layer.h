@@ -19,9 +19,29 @@ struct layer_sample {
     size_t tokens;
     float *held_out; /* [held_out_tokens, hidden]: not fitted to */
     size_t held_out_tokens;
+    /* The means of the texts that these tokens are of, and which is each token's; NULL: unknown. */
+    float *means;                     /* [texts, hidden] */
+    uint32_t *texts, *held_out_texts; /* [tokens], [held_out_tokens] */
+    /* What predictors see of x and held_out, row by row; NULL: these themselves. */
+    float *seen, *held_out_seen;
     bool (*stopped)(void *context); /* asked now and then, on any thread; may be NULL */
     void *context;
 };
+
+static inline const float *layer_seen(const struct layer_sample *sample) {
+    return sample->seen ? sample->seen : sample->x;
+}
+
+static inline const float *layer_held_out_seen(const struct layer_sample *sample) {
+    return sample->held_out_seen ? sample->held_out_seen : sample->held_out;
+}
+
+/* The sample as predictors see it that choose for whole texts: of each token the mean over its
+ * text. All else is borrowed. Released with layer_forget_texts, also after an error. */
+wisp_status layer_see_texts(const struct layer_sample *sample, struct layer_sample *seeing,
+                            wisp_error *error);
+
+void layer_forget_texts(struct layer_sample *seeing);
 
 /* a [n, wide] = activation(x W_up^T + b), gated by x W_gate^T where there is a gate. */
 wisp_status layer_activations(const struct layer_sample *sample, const float *x, size_t n, float *a,

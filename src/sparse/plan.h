@@ -11,6 +11,7 @@ struct sparse_plan {
     float shares[32]; /* [levels]: of neurons computed, rising */
     float share;      /* unless told otherwise */
     bool exact;       /* all neurons are computed: no predictor is wanted */
+    bool by_text;     /* the predictor for whole texts is wanted */
 };
 
 /* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The

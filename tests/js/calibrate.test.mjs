@@ -25,7 +25,7 @@ describe('calibrate', () => {
   let table = '';
 
   before(() => {
-    const args = ['--data', '-', '-o', output, '--report', base, '--rank', '32'];
+    const args = ['--data', '-', '-o', output, '--report', base, '--rank', '32', '--sentence'];
     const run = wisp(['calibrate', DEFAULT_MODEL_PATH, ...args], lines.join('\n'));
     assert.equal(run.code, 0, run.err);
     table = run.out;
@@ -43,7 +43,13 @@ describe('calibrate', () => {
       assert.ok(layer.hot > 100 && layer.hot < 1536);
     }
     assert.ok(report.mean_cosine > 0.9 && report.mean_cosine < report.dense_mean_cosine);
-    assert.match(readFileSync(`${base}.svg`, 'utf8'), /^<svg[^]*layer 5[^]*<\/svg>\n$/);
+    const { sentence } = report;
+    assert.equal(sentence.layers.length, 6);
+    for (const layer of sentence.layers) assert.ok(layer.recall > layer.computed);
+    assert.ok(sentence.mean_cosine > 0.8 && sentence.mean_cosine < report.mean_cosine);
+    assert.match(table, /\n\none choice for a whole text [^]*\nlayer +computed [^]*\n +5 /);
+    const svg = readFileSync(`${base}.svg`, 'utf8');
+    assert.match(svg, /^<svg[^]*layer 5[^]*sentence 5[^]*<\/svg>\n$/);
   });
 
   test('embed skips neurons, as many as asked for', () => {
@@ -59,6 +65,18 @@ describe('calibrate', () => {
       more = computed('0.8');
     assert.ok(Math.abs(few - 0.1) < 0.03);
     assert.ok(more > few && more < 0.23, 'or less: of few texts most neurons have nothing to give');
+  });
+
+  test('embed chooses once for a text', () => {
+    const args = ['--predictor', 'sentence', '--sparsity', '0.6', '--stats', '-m', output];
+    const { err } = wisp(['embed', ...args], lines.join('\n'));
+    const shares = [...err.matchAll(/([\d.]+) % of the neurons computed/g)];
+    assert.equal(shares.length, 6);
+    const mean = shares.reduce((sum, [, share]) => sum + Number(share) / 600, 0);
+    assert.ok(Math.abs(mean - 0.4) < 0.1, `${mean}`);
+    const without = wisp(['embed', '--predictor', 'sentence', '--text', 'a']);
+    assert.equal(without.code, 3);
+    assert.match(without.err, /ffn_sentence_p\.weight.*wisp calibrate --sentence/);
   });
 
   test('embed --recall compares the predictor with all activations', () => {

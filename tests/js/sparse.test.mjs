@@ -22,7 +22,12 @@ const SETTINGS = /** @type {const} */ ([
   { predictor: 'exact', compute: 'int8' },
   { predictor: 'lowrank', compute: 'int8' },
   { predictor: 'lowrank', compute: 'int8', sparsity: 0.8 },
+  { predictor: 'sentence', compute: 'int8' },
+  { predictor: 'sentence', compute: 'int8', sparsity: 0.8 },
 ]);
+
+/** Whether it has thresholds. @param {{ predictor: string }} setting */
+const chooses = ({ predictor }) => predictor === 'lowrank' || predictor === 'sentence';
 
 /** @param {Float32Array} rows */
 const plain = (rows) => new Float32Array(rows.buffer);
@@ -61,7 +66,7 @@ for (const setting of SETTINGS) {
       layers = engine.stats().layers;
       size = engine.dimensions;
       const { predictor, sparsity } = engine.info();
-      const wanted = 'sparsity' in setting ? 0.8 : setting.predictor === 'lowrank' ? 0.6 : 0;
+      const wanted = 'sparsity' in setting ? 0.8 : chooses(setting) ? 0.6 : 0;
       assert.deepEqual([predictor, sparsity], [setting.predictor, wanted]);
       engine.close();
     });
@@ -81,7 +86,7 @@ for (const setting of SETTINGS) {
       assert.equal(rows.length, expected.length);
       // Kernel sets round in their own ways, and the module's attention is in 16 bits; a logit next
       // to its threshold may then choose otherwise.
-      const least = setting.predictor === 'lowrank' ? 0.998 : 0.9995;
+      const least = chooses(setting) ? 0.998 : 0.9995;
       assert.ok(cosine(rows, expected) > least, `${cosine(rows, expected)}`);
     });
 
@@ -108,11 +113,11 @@ for (const setting of SETTINGS) {
       for (const layer of layers) {
         assert.equal(layer.neurons, layer.tokens * NEURONS);
         assert.ok(layer.contributing > 0 && layer.contributing <= layer.computed);
-        if (setting.predictor !== 'lowrank') assert.equal(layer.computed, layer.neurons);
+        if (!chooses(setting)) assert.equal(layer.computed, layer.neurons);
         if (setting.predictor === 'dense') assert.equal(layer.contributing, layer.neurons);
         assert.deepEqual([layer.compared, layer.needed, layer.found], [0, 0, 0]);
       }
-      if (setting.predictor !== 'lowrank') return;
+      if (!chooses(setting)) return;
       const left = 1 - computed / neurons;
       assert.ok(Math.abs(left - ('sparsity' in setting ? 0.8 : 0.6)) < 0.1, `${left}`);
     });

@@ -98,7 +98,7 @@ export function smallCalibratedModel(name = 'cls12') {
   const path = `${ROOT}build/test-models/${name}-calibrated.gguf`;
   const changed = statSync(PROGRAM).mtimeMs;
   if (!existsSync(path) || statSync(path).mtimeMs < changed) {
-    const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6'];
+    const args = ['--data', '-', '-o', path, '--rank', '8', '--sparsity', '0.6', '--sentence'];
     const { code, err } = wisp(
       ['calibrate', smallModel(name), ...args],
       shortTexts(256, 0).join('\n'),

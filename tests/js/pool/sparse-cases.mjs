@@ -15,6 +15,8 @@ const SETTINGS = /** @type {import('../../../js/sparse.js').SparseOptions[]} */ 
   { sparsity: 0.4 },
   { predictor: 'exact' },
   { predictor: 'lowrank' },
+  { predictor: 'sentence', sparsity: 0.8 },
+  { predictor: 'sentence' },
   { predictor: 'dense' },
   {},
   { predictor: 'lowrank', sparsity: 0.8 },
@@ -44,7 +46,7 @@ function inOrder(workers) {
       const twin = i === SETTINGS.length - 1 ? 0 : i;
       const equal = expected.findIndex((other) => same(other, rows));
       // What {} becomes is for the model and this machine to say.
-      check(equal === twin || i === 5, `setting ${i} gives what setting ${equal} gives`);
+      check(equal === twin || i === 7, `setting ${i} gives what setting ${equal} gives`);
     });
     const calibrated = { ...env, model: env.calibrated };
     await withEmbedder(calibrated, { workers }, async (embedder, { made }) => {
@@ -97,6 +99,9 @@ export const sparseCases = {
     await refused(calibrated, { predictor: 'best' }, 'argument', 'predictor', /'best'/);
     await refused(calibrated, { predictor: 'toString' }, 'argument', 'predictor', /toString/);
     await refused(model, { predictor: 'lowrank' }, 'not_found', 'wisp.sparse.shares', /calibrate/);
+    const texts = { predictor: 'sentence' };
+    const tensor = 'blk.0.ffn_sentence_p.weight';
+    await refused(model, texts, 'not_found', tensor, /calibrate --sentence/);
     await refused(model, { sparsity: 0.5 }, 'not_found', 'wisp.sparse.shares', /calibrate/);
     const f32 = /** @type {const} */ ({ compute: 'f32', predictor: 'exact' });
     await rejects(env.Embedder.load(calibrated, f32), 'unsupported', /int8/);
