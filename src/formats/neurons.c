@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/transpose.h"
 
 enum { NAME_BYTES = 64 };
 
@@ -137,18 +138,6 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
-/* Byte c of x[r] and byte r of x[c] change places. */
-static inline void transpose(uint64_t x[8]) {
-    static const uint64_t low[] = {0, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF, 0, 0xFFFFFFFF};
-    for (unsigned step = 4; step > 0; step /= 2)
-        for (unsigned i = 0; i < 8; i++)
-            if ((i & step) == 0) {
-                const uint64_t moved = (x[i] >> 8 * step ^ x[i + step]) & low[step];
-                x[i] ^= moved << 8 * step;
-                x[i + step] ^= moved;
-            }
-}
-
 /* Eight columns of bytes, side by side in a block: eight of each at a time. */
 static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
                          unsigned char *out) {
@@ -157,7 +146,7 @@ static void spread_eight(const struct down_rows *d, const unsigned char *const c
         uint64_t x[8];
         for (size_t c = 0; c < 8; c++)
             memcpy(&x[c], columns[c] + d->first + r, 8);
-        transpose(x);
+        transpose_bytes(x);
         for (size_t i = 0; i < 8; i++, out += d->row_bytes)
             memcpy(out, &x[i], 8);
     }

@@ -116,7 +116,8 @@ ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors, c
             word_tile(&t, 1, vectors, pairs);
         t.x += step * t.ldx;
         t.y += step * t.ldy;
-        t.row_scale += pairs ? step : 0;
+        if (pairs)
+            t.row_scale += step;
         m -= step;
     }
 }

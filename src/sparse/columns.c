@@ -70,13 +70,18 @@ static wisp_status measure(const struct load *l) {
     return WISP_OK;
 }
 
+static void scale_row(float *row, size_t n, float by) {
+    for (size_t i = 0; i < n; i++)
+        row[i] *= by;
+}
+
 static wisp_status pack(const struct load *l) {
     const size_t hidden = l->source->hidden, wide = l->source->wide;
     for (size_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
         const size_t n = smaller(hidden - first, ROWS_AT_A_TIME);
         TRY(read_rows(l, first, n));
-        for (size_t i = 0; i < n * wide; i++)
-            l->rows[i] *= 1 / l->columns->row_scales[first + i / wide];
+        for (size_t i = 0; i < n; i++)
+            scale_row(l->rows + i * wide, wide, 1 / l->columns->row_scales[first + i]);
         pack_neuron_columns(l->kernels, l->rows, l->factors, l->source->order, wide, first, n,
                             hidden, l->bytes, l->columns->w);
     }

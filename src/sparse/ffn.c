@@ -5,9 +5,9 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/transpose.h"
 #include "layers/mean.h"
 #include "sparse/ffn_recall.h"
-#include "sparse/transpose_bits.h"
 
 enum {
     /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Squares of bits and of bytes, turned over their diagonal: squares of half the side, then of a
+ * quarter and so on, have their upper right and lower left quarters exchanged. */
+#ifndef WISP_BASE_TRANSPOSE_H
+#define WISP_BASE_TRANSPOSE_H
+
+#include <stdint.h>
+
+/* Bit j of word i becomes bit i of word j. */
+static inline void transpose_bits(uint64_t words[64]) {
+    uint64_t low = UINT64_C(0xffffffff);
+    for (unsigned side = 32; side != 0; side /= 2, low ^= low << side)
+        for (unsigned i = 0; i < 64; i = (i + side + 1) & ~side) {
+            const uint64_t exchanged = (words[i] >> side ^ words[i + side]) & low;
+            words[i] ^= exchanged << side;
+            words[i + side] ^= exchanged;
+        }
+}
+
+/* Byte j of word i, counted from the low end, becomes byte i of word j. */
+static inline void transpose_bytes(uint64_t words[8]) {
+    uint64_t low = UINT64_C(0xffffffff);
+    for (unsigned side = 4; side != 0; side /= 2, low ^= low << 8 * side)
+        for (unsigned i = 0; i < 8; i = (i + side + 1) & ~side) {
+            const uint64_t exchanged = (words[i] >> 8 * side ^ words[i + side]) & low;
+            words[i] ^= exchanged << 8 * side;
+            words[i + side] ^= exchanged;
+        }
+}
+
+#endif
