@@ -117,8 +117,7 @@ static wisp_status fit_texts(struct calibration *c, size_t l, wisp_error *error)
     struct layer_sample seeing;
     wisp_status status = layer_see_texts(&c->samples[l], &seeing, error);
     if (status == WISP_OK)
-        status = layer_fit_again(&seeing, &c->tokens.fits[l], o->rank, 1 - o->sparsity, o->seed + l,
-                                 fit, error);
+        status = layer_fit_texts(&seeing, &c->tokens.fits[l], o->rank, 1 - o->sparsity, fit, error);
     if (status == WISP_OK)
         status = layer_weigh(&seeing, &c->formats, fit, error);
     layer_forget_texts(&seeing);

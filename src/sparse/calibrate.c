@@ -184,7 +184,7 @@ static wisp_status find_sizes(const void *layer, const float *x, size_t n, float
 }
 
 static struct fit_task task_of(const struct layer_sample *s, const struct sizes *sizes, size_t rank,
-                               float wanted, uint64_t seed) {
+                               float wanted, int steps, uint64_t seed) {
     return (struct fit_task){.kernels = s->kernels,
                              .x = s->x,
                              .seen = layer_seen(s),
@@ -195,6 +195,7 @@ static struct fit_task task_of(const struct layer_sample *s, const struct sizes 
                              .sizes = find_sizes,
                              .layer = sizes,
                              .wanted = wanted,
+                             .steps = steps,
                              .seed = seed,
                              .stopped = s->stopped,
                              .context = s->context};
@@ -316,7 +317,7 @@ wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_
     if (status == WISP_OK)
         status = put_in_order(s, fit, error);
     const struct sizes sizes = {s, fit};
-    const struct fit_task task = task_of(s, &sizes, rank, wanted, seed);
+    const struct fit_task task = task_of(s, &sizes, rank, wanted, FIT_STEPS, seed);
     if (status == WISP_OK)
         status = predictor_fit(&task, &fit->trained, error);
     if (status != WISP_OK)
@@ -324,9 +325,8 @@ wisp_status layer_fit(struct layer_sample *s, size_t rank, float wanted, uint64_
     return status;
 }
 
-wisp_status layer_fit_again(const struct layer_sample *s, const struct layer_fit *neurons,
-                            size_t rank, float wanted, uint64_t seed, struct layer_fit *fit,
-                            wisp_error *error) {
+wisp_status layer_fit_texts(const struct layer_sample *s, const struct layer_fit *neurons,
+                            size_t rank, float wanted, struct layer_fit *fit, wisp_error *error) {
     const size_t bytes = s->wide * sizeof *fit->center;
     *fit = (struct layer_fit){.wide = s->wide, .center = malloc(bytes), .lengths = malloc(bytes)};
     if (!fit->center || !fit->lengths)
@@ -334,14 +334,14 @@ wisp_status layer_fit_again(const struct layer_sample *s, const struct layer_fit
     memcpy(fit->center, neurons->center, bytes);
     memcpy(fit->lengths, neurons->lengths, bytes);
     const struct sizes sizes = {s, fit};
-    const struct fit_task task = task_of(s, &sizes, rank, wanted, seed);
+    const struct fit_task task = task_of(s, &sizes, rank, wanted, 0, 0);
     return predictor_fit(&task, &fit->trained, error);
 }
 
 wisp_status layer_refit(const struct layer_sample *s, float wanted, uint64_t seed,
                         struct layer_fit *fit, wisp_error *error) {
     const struct sizes sizes = {s, fit};
-    const struct fit_task task = task_of(s, &sizes, fit->trained.rank, wanted, seed);
+    const struct fit_task task = task_of(s, &sizes, fit->trained.rank, wanted, FIT_STEPS, seed);
     return predictor_refit(&task, &fit->trained, error);
 }
 

@@ -29,12 +29,12 @@ struct layer_fit {
 wisp_status layer_fit(struct layer_sample *sample, size_t rank, float wanted, uint64_t seed,
                       struct layer_fit *fit, wisp_error *error);
 
-/* Another predictor of the neurons of a fit, of which nothing but their centers and lengths is
- * taken: for a sample that is seen in another way. Released with layer_fit_release, also after an
+/* The predictor for whole texts, from a sample that is seen as these, of the neurons of a fit, of
+ * which nothing but their centers and lengths is taken. There are few texts: it stays the
+ * regression, as training it learns them by heart. Released with layer_fit_release, also after an
  * error. */
-wisp_status layer_fit_again(const struct layer_sample *sample, const struct layer_fit *neurons,
-                            size_t rank, float wanted, uint64_t seed, struct layer_fit *fit,
-                            wisp_error *error);
+wisp_status layer_fit_texts(const struct layer_sample *sample, const struct layer_fit *neurons,
+                            size_t rank, float wanted, struct layer_fit *fit, wisp_error *error);
 
 /* Trains Q on, where P has become another. */
 wisp_status layer_refit(const struct layer_sample *sample, float wanted, uint64_t seed,

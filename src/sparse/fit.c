@@ -9,7 +9,6 @@
 #include "sparse/matrix.h"
 
 enum {
-    STEPS = 600,
     BATCH = 512,
     PART = 256,            /* tokens whose sizes are held at a time */
     SAMPLED = 1024,        /* tokens from which it is told which sizes are large */
@@ -434,7 +433,7 @@ static wisp_status fit(const struct fit_task *task, bool p_stays, struct predict
                     .random = task->seed,
                     .to = to,
                     .p_stays = p_stays,
-                    .steps = p_stays ? STEPS / 2 : STEPS};
+                    .steps = p_stays ? task->steps / 2 : task->steps};
     f.wants = malloc(f.tokens * task->wide);
     wisp_status status = f.wants ? start(&f, error) : fail_memory(error, f.tokens * task->wide);
     if (status == WISP_OK)

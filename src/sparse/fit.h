@@ -6,6 +6,8 @@
 
 #include "sparse/predictor.h"
 
+enum { FIT_STEPS = 600 };
+
 struct fit_task {
     const struct kernels *kernels;
     const float *x;    /* [tokens, hidden] */
@@ -17,6 +19,7 @@ struct fit_task {
                          wisp_error *error);
     const void *layer;
     float wanted; /* the share of neurons to be told apart from the rest */
+    int steps;    /* of Adam; 0: the regression is all */
     uint64_t seed;
     bool (*stopped)(void *context); /* asked at each step; may be NULL */
     void *context;
@@ -28,7 +31,8 @@ struct fit_task {
  * result is released with predictor_release. */
 wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
-/* Only the second half of that, for P as it is and Q from where it is; in half as many steps. */
+/* Only the second half of that, for P as it is and Q from where it is; in half as many
+ * steps. */
 wisp_status predictor_refit(const struct fit_task *task, struct predictor *to, wisp_error *error);
 
 #endif
