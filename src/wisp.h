@@ -328,7 +328,7 @@ typedef struct wisp_calibrated_layer {
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {
-    uint32_t rank;  /* of the predictors; 0: a quarter of hidden_size, at most 256 */
+    uint32_t rank;  /* of the predictors; 0: a third of hidden_size, at most 256 */
     float sparsity; /* the share of neurons to leave out unless told otherwise; 0: 0.84 with ReLU,
                        else 0.7 */
     const char *predictor_type; /* of P and Q in the file: f32, q8_0 or q4_0; NULL: q8_0, or f32

@@ -22,7 +22,7 @@ static const char help[] =
     "  -o, --output OUTPUT    the GGUF file to write; it appears whole or not at all\n"
     "      --samples N        take N of the texts, by chance (default: 4000)\n"
     "      --tokens N         fit to N of their tokens at most (default: 32768)\n"
-    "      --rank R           of the predictors (default: a quarter of hidden_size, at most 256)\n"
+    "      --rank R           of the predictors (default: a third of hidden_size, at most 256)\n"
     "      --sparsity SHARE   of neurons to leave out unless told otherwise (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
     "      --predictor-type T of the predictors in the file: f32, q8_0 (default) or q4_0\n"

@@ -320,13 +320,13 @@ static uint32_t most_rank(const wisp_model *model) {
     return limit < MOST_RANK ? limit : MOST_RANK;
 }
 
-/* A quarter of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger one gains
+/* A third of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger one gains
  * in quality it loses in time (docs/sparse.md). */
 static uint32_t default_rank(const wisp_model *model) {
     enum { BLOCK = 32, LARGEST = 256 };
     const uint32_t hidden = model->bert.config.hidden_size, most = most_rank(model);
-    const uint32_t quarter = (hidden / 4 + BLOCK - 1) / BLOCK * BLOCK;
-    const uint32_t rank = quarter < LARGEST ? quarter : LARGEST;
+    const uint32_t third = (hidden / 3 + BLOCK - 1) / BLOCK * BLOCK;
+    const uint32_t rank = third < LARGEST ? third : LARGEST;
     return rank < most ? rank : most;
 }
 
