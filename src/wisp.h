@@ -151,10 +151,10 @@ typedef struct wisp_model_info {
     const char *architecture; /* "bert" or "nomic-bert" */
     const char *compute;      /* "f32" or "int8": what AUTO became */
     const char *kernels;      /* the kernel set in use */
-    const char *predictor;    /* "dense", "exact" or "lowrank": what AUTO became */
-    float sparsity;      /* the share of neurons that lowrank leaves out unless a session is told
-                            otherwise; 0 with the other predictors */
-    const char *pooling; /* "mean" or "cls" */
+    const char *predictor;    /* "dense", "exact", "lowrank", "sentence": what AUTO became */
+    float sparsity;           /* the share of neurons that lowrank or sentence leaves out unless a
+                                 session is told otherwise; 0 with the other predictors */
+    const char *pooling;      /* "mean" or "cls" */
     uint32_t hidden_size;
     uint32_t intermediate_size;
     uint32_t layers;
@@ -226,7 +226,7 @@ WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *st
 WISP_API wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
                                               wisp_error *error);
 
-/* Sets about which share of the neurons the predictor lowrank leaves out, averaged over layers and
+/* Sets about which share of the neurons lowrank or sentence leaves out, averaged over layers and
  * the texts the model was calibrated on, from 0 to below 1; what the file has no thresholds for
  * becomes the nearest it has. Call it between embed calls. WISP_ERROR_ARGUMENT where the session's
  * model runs another predictor. */

@@ -6,9 +6,10 @@
  * where base = b_down + W_down center stands for what is skipped (center is 0 but with GELU, and
  * there where all are computed), and where the layer is gated, the activation is silu(w_gate x) *
  * (w_up x). Which neurons are computed is said by a low-rank predictor, Q (P x + p) + q against a
- * threshold for each neuron; a layer loaded as exact computes all, as dense layers do, and leaves
- * those whose contribution rounds to nothing out of the second half. A token's result depends on
- * nothing but the token: P, Q and the first half of exact are dense layers, all other sums are
+ * threshold for each neuron, x being the token's or the mean over its whole text; a layer loaded as
+ * exact computes all, as dense layers do, and leaves those whose contribution rounds to nothing out
+ * of the second half. A token's result depends on nothing but the token and which neurons are
+ * computed for it: P, Q and the first half of exact are dense layers, all other sums are
  * exact integers. Sources: the predictor's shape from Liu et al., Deja Vu (2023); docs/sparse.md
  * has the rest. */
 #ifndef WISP_SPARSE_FFN_H
