@@ -243,11 +243,8 @@ static struct nearness compare(const float *rows, const float *reference, size_t
 
 static int measure(const struct arguments *a, const struct texts *texts,
                    struct calibration_report *report) {
-    static const wisp_model_options variants[] = {
-        {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_DENSE},
-        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_DENSE},
-        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_LOWRANK},
-        {.compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_SENTENCE}};
+    static const wisp_predictor predictors[] = {WISP_PREDICTOR_DENSE, WISP_PREDICTOR_DENSE,
+                                                WISP_PREDICTOR_LOWRANK, WISP_PREDICTOR_SENTENCE};
     struct nearness *const found[] = {NULL, &report->dense, &report->lowrank, &report->sentence};
     const int used = a->sentence ? 4 : 3;
     wisp_text held_out[MOST_MEASURED];
@@ -257,7 +254,9 @@ static int measure(const struct arguments *a, const struct texts *texts,
         held_out[n++] = texts->text[i];
     bool good = true;
     for (int i = 0; i < used && good; i++) {
-        rows[i] = embed_with(a->output, &variants[i], a->threads, held_out, n, &size);
+        const wisp_model_options o = {.compute = i > 0 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32,
+                                      .predictor = predictors[i]};
+        rows[i] = embed_with(a->output, &o, a->threads, held_out, n, &size);
         good = rows[i] != NULL;
     }
     report->held_out_texts = n;
