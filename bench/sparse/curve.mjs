@@ -18,7 +18,7 @@ import { Engine } from '../../js/engine.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}build/wisp`;
 const TIMER = `${ROOT}build/bench/sparse`;
-const ROUNDS = 7;
+const ROUNDS = 5;
 
 const { values: options } = parseArgs({
   options: {
