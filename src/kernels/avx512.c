@@ -6,7 +6,7 @@ enum { F32_ROWS = 12, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 4 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 24, MOST_PERCENT = 10, MOST_PERCENT_RELU = 12, EXACT_WINS = 1 };
+enum { DOWN_VECTORS = 24, MOST_PERCENT = 10, MOST_PERCENT_RELU = 10, EXACT_WINS = 1 };
 
 #include "kernels/sparse_template.h"
 

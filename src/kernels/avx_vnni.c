@@ -8,7 +8,7 @@ enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 25, EXACT_WINS = 1 };
+enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 1 };
 
 #include "kernels/sparse_template.h"
 

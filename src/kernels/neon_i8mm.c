@@ -8,7 +8,7 @@ enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 8, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 20, EXACT_WINS = 0 };
+enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 0 };
 
 #include "kernels/sparse_template.h"
 

@@ -6,7 +6,7 @@ enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
 
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 35, MOST_PERCENT_RELU = 35, EXACT_WINS = 1 };
+enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS = 1 };
 
 #include "kernels/sparse_template.h"
 
