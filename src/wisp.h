@@ -319,12 +319,15 @@ typedef struct wisp_calibrated_quality {
 
 /* What calibration found in one layer. */
 typedef struct wisp_calibrated_layer {
+    uint32_t rank;  /* of its predictors */
+    float sparsity; /* the share of neurons to leave out, on average over layers */
     wisp_calibrated_quality lowrank;
     wisp_calibrated_quality sentence; /* all 0 where that was not asked for */
     const float *frequency;           /* [neurons]: the share of tokens that need a neuron */
     const float *magnitude;           /* [neurons]: the mean size of its contribution */
     size_t neurons;
-    size_t hot; /* the fewest neurons to which nine tenths of all needed activations belong */
+    size_t hot; /* how many of the file's neurons, from the first on, nine tenths of all needed
+                   activations belong to */
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {

@@ -143,6 +143,20 @@ static void thresholds_lie_between_levels(void **state) {
     wisp_model_close(model);
 }
 
+/* A neuron that one of two levels never computes is as at the nearer. */
+static void thresholds_may_be_none(void **state) {
+    (void)state;
+    float levels[] = {SPARSE_NEVER, 1, 2, 3}, thresholds[2];
+    const struct sparse_ffn f = {.wide = 2, .levels = 2, .thresholds = levels};
+    const struct sparse_plan plan = {.levels = 2, .shares = {0.2f, 0.4f}};
+    sparse_ffn_thresholds(&f, &plan, 0.4f, thresholds);
+    assert_true(thresholds[0] == 2 && thresholds[1] == 3);
+    sparse_ffn_thresholds(&f, &plan, 0.399f, thresholds);
+    assert_true(thresholds[0] == 2 && thresholds[1] < 3);
+    sparse_ffn_thresholds(&f, &plan, 0.21f, thresholds);
+    assert_true(thresholds[0] >= SPARSE_NEVER && thresholds[1] > 1);
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 /* What layers with the model's own thresholds give. */
@@ -407,6 +421,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_predictor_chooses),
         cmocka_unit_test(thresholds_lie_between_levels),
+        cmocka_unit_test(thresholds_may_be_none),
         cmocka_unit_test(layers_may_share_a_predictor),
         cmocka_unit_test(layers_may_have_a_predictor_besides),
         cmocka_unit_test(predictors_may_be_large),

@@ -301,15 +301,14 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
     }
     run->report.layer = moved;
     moved[layer] = *found;
+    run->report.rank = found->rank;
+    run->report.sparsity = (double)found->sparsity;
     moved[layer].frequency = moved[layer].magnitude = NULL;
     run->report.layers = layer + 1;
 }
 
 static int run_calibrate(const struct arguments *a, const struct texts *texts) {
-    struct run run = {.report = {.texts = texts->n,
-                                 .rank = a->rank,
-                                 .sparsity = a->sparsity,
-                                 .has_sentence = a->sentence}};
+    struct run run = {.report = {.texts = texts->n, .has_sentence = a->sentence}};
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,

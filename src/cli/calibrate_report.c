@@ -73,7 +73,7 @@ static void put_json_layers(struct document *d, const struct calibration_report 
 
 static void put_json(struct document *d, const struct calibration_report *r) {
     put(d,
-        "{\"texts\":%zu,\"held_out_texts\":%zu,\"rank\":%lu,\"sparsity\":%g,\"seconds\":%.1f,"
+        "{\"texts\":%zu,\"held_out_texts\":%zu,\"rank\":%u,\"sparsity\":%g,\"seconds\":%.1f,"
         "\"mean_cosine\":%.7g,\"min_cosine\":%.7g,\"dense_mean_cosine\":%.7g,\"layers\":[",
         r->texts, r->held_out_texts, r->rank, r->sparsity, r->seconds, r->lowrank.mean,
         r->lowrank.least, r->dense.mean);

@@ -14,7 +14,7 @@ struct calibration_report {
     size_t layers;
     wisp_calibrated_layer *layer; /* [layers]; frequency and magnitude are not kept */
     size_t texts, held_out_texts;
-    unsigned long rank;
+    uint32_t rank;
     double sparsity, seconds;
     bool has_sentence;
     struct nearness dense, lowrank, sentence; /* in int8, by predictor */

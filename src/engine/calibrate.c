@@ -228,7 +228,9 @@ static wisp_status measure_texts(const struct calibration *c, size_t l,
 
 static wisp_status report_layer(const struct calibration *c, size_t l, wisp_error *error) {
     const struct layer_fit *fit = &c->tokens.fits[l];
-    wisp_calibrated_layer layer = {.frequency = fit->frequency,
+    wisp_calibrated_layer layer = {.rank = c->options->rank,
+                                   .sparsity = c->options->sparsity,
+                                   .frequency = fit->frequency,
                                    .magnitude = fit->magnitude,
                                    .neurons = fit->wide,
                                    .hot = fit->hot};

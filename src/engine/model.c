@@ -27,7 +27,8 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct bert_
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
     if (!model->int8 || !sparse_ffn_fits(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
-    if (model->plan.levels > 0 && model->plan.share <= most)
+    const float rounding = 1e-4f; /* of 1 less a sparsity */
+    if (model->plan.levels > 0 && model->plan.share <= most + rounding)
         return WISP_PREDICTOR_LOWRANK;
     return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }

@@ -50,7 +50,7 @@ static wisp_status hold_down(const struct directory *dir, const struct row_layer
                              wisp_error *error) {
     struct held_down *down = layer->down;
     struct row_converter converter;
-    uint64_t bytes;
+    uint64_t bytes = UINT64_MAX;
     size_t size;
     if (down->layer == layer)
         return WISP_OK;

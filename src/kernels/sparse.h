@@ -48,7 +48,7 @@ struct quantised_row {
 struct neuron_tile {
     const uint8_t *q; /* [SPARSE_TOKENS + 1, sparse_row_bytes(k)], as `quantise` makes them */
     size_t k;
-    size_t length;             /* of a token's part of the sums and lists: neurons and 4 more */
+    size_t length;             /* of a token's part of the sums and lists: at least neurons */
     int32_t *sums, *gate_sums; /* [SPARSE_TOKENS + 1, length] */
     uint16_t *lists;           /* [SPARSE_TOKENS + 1, length] */
     size_t n[SPARSE_TOKENS + 1];

@@ -48,9 +48,9 @@
  *                            the lanes of x that are not 0 as bytes, and of those lanes list[lane],
  *                            or i + lane where list is NULL; how many; writes up to VF_LANES
  *   vi_load_four             4 bytes, as vi_add_columns wants them
- *   vi_add_columns           to each of 4 vectors of sums, those of 4 VF_LANES outputs: the
- * products of four neurons' columns (laid out as column_place says) with a vi_four;
- * VECTOR_SIGNED_COLUMNS says whether their bytes are signed
+ *   vi_add_columns           adds to 4 vectors, the sums of 4 VF_LANES outputs, the products of a
+ *                            vi_four with four neurons' columns, laid out as column_place says;
+ *                            VECTOR_SIGNED_COLUMNS says whether their bytes are signed
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H

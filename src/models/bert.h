@@ -78,7 +78,7 @@ struct bert_batch {
     struct bert_member member[BERT_MOST_MEMBERS];
     uint32_t members;
     struct pool *team;
-    /* For sparse models: thresholds [layers, wide], or NULL to compute all neurons. */
+    /* For sparse models: thresholds [layers, wide]; NULL where their layers have no predictor. */
     const float *thresholds;
     /* Of a batch with one member: called with what goes into each feed-forward layer, [tokens,
      * hidden_size]; may be NULL. */

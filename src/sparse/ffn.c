@@ -30,7 +30,7 @@ struct active {
 /* What tokens are worked on in. */
 struct scratch {
     void *linear;          /* for the dense products of a tile */
-    float *all;            /* [TILE, all.n]: the dense first half */
+    float *all;            /* [TILE, all.n]: the dense first half, where no predictor chooses */
     float *values;         /* [wide] */
     size_t length;         /* of a token's part of the next two */
     uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: active neurons */
@@ -64,7 +64,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
                       struct scratch *s) {
     const size_t length = part_length(wide), tokens = rank ? TILE + 1 : 0, parts = gated ? 2 : 1;
     const size_t sizes[] = {linear_scratch_bytes(TILE, larger(hidden, rank)),
-                            TILE * wide * parts * sizeof(float),
+                            (rank ? 0 : TILE) * wide * parts * sizeof(float),
                             wide * sizeof(float),
                             TOKENS_AT_A_TIME * length * sizeof(uint16_t),
                             TOKENS_AT_A_TIME * length,
@@ -305,6 +305,14 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
     counts->tokens += tokens;
 }
 
+/* A neuron that is computed at one of two levels only has nothing to go along between them: it is
+ * as at the nearer one. */
+static float between(float from, float to, float part) {
+    if (from >= SPARSE_NEVER || to >= SPARSE_NEVER)
+        return part < 0.5f ? from : to;
+    return from + part * (to - from);
+}
+
 void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_plan *plan,
                            float share, float *thresholds) {
     const size_t wide = ffn->wide;
@@ -317,5 +325,5 @@ void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_pla
     part = part < 0 ? 0 : part > 1 ? 1 : part;
     const float *from = ffn->thresholds + below * wide, *to = ffn->thresholds + above * wide;
     for (size_t i = 0; i < wide; i++)
-        thresholds[i] = from[i] + part * (to[i] - from[i]);
+        thresholds[i] = between(from[i], to[i], part);
 }

@@ -5,6 +5,9 @@
 
 #include "formats/directory.h"
 
+/* The threshold of a neuron that is not computed at all. */
+#define SPARSE_NEVER 1e30f
+
 struct sparse_plan {
     const int32_t *order; /* [layers, wide]: the neuron at place i is order[i]; NULL: as stored */
     size_t levels;

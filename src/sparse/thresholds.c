@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sparse/plan.h"
+
 struct point {
     float logit, loss;
 };
@@ -174,7 +176,7 @@ double gains_thresholds(const struct gains *layer, float price, float *threshold
         const struct gain *corner = corner_at(layer, i, price);
         computed += corner ? (double)corner->computed : 0;
         if (thresholds)
-            thresholds[i] = corner ? corner->threshold : 1e30f;
+            thresholds[i] = corner ? corner->threshold : SPARSE_NEVER;
     }
     return computed / ((double)layer->tokens * (double)layer->neurons);
 }
