@@ -45,7 +45,7 @@ export function serve(post) {
     const { sparsity } = sparse;
     const from = { ...origin, options: { ...origin.options, ...sparse } };
     if (wantedPredictor(sparse) !== predictor) return open(from);
-    if (['lowrank', 'sentence'].includes(predictor) || sparsity !== undefined) current.setSparsity(sparsity);
+    if (/lowrank|sentence/.test(predictor) || sparsity !== undefined) current.setSparsity(sparsity);
     origin = from;
   }
 
