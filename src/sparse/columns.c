@@ -26,8 +26,16 @@ struct load {
     wisp_error *error;
 };
 
-static wisp_status read_rows(const struct load *l, size_t first, size_t n) {
-    return directory_floats(l->source->dir, l->tensor, first, n, l->stored, l->rows, l->error);
+/* All rows, n of them at a time, which stand in l->rows. */
+static wisp_status each_part(const struct load *l,
+                             void (*take)(const struct load *l, size_t first, size_t n)) {
+    const size_t hidden = l->source->hidden;
+    for (size_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
+        const size_t n = smaller(hidden - first, ROWS_AT_A_TIME);
+        TRY(directory_floats(l->source->dir, l->tensor, first, n, l->stored, l->rows, l->error));
+        take(l, first, n);
+    }
+    return WISP_OK;
 }
 
 /* A column has one scale for all its rows: rows whose weights are larger than most would leave few
@@ -53,21 +61,20 @@ static void measure_row(const struct load *l, size_t c, const float *row) {
     l->columns->base[c] = (float)sum;
 }
 
-static wisp_status measure(const struct load *l) {
-    const size_t hidden = l->source->hidden, wide = l->source->wide;
-    for (size_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
-        const size_t n = smaller(hidden - first, ROWS_AT_A_TIME);
-        TRY(read_rows(l, first, n));
-        for (size_t i = 0; i < n; i++)
-            measure_row(l, first + i, l->rows + i * wide);
-    }
+static void measure_part(const struct load *l, size_t first, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        measure_row(l, first + i, l->rows + i * l->source->wide);
+}
+
+/* From the largest of each column to its scale, and to what it is multiplied by. */
+static void find_factors(const struct load *l) {
+    const size_t wide = l->source->wide;
     for (size_t i = 0; i < wide; i++) {
         const size_t neuron = l->source->order ? (size_t)l->source->order[i] : i;
         l->columns->scale[i] = l->factors[neuron] / 127;
     }
     for (size_t i = 0; i < wide; i++)
         l->factors[i] = inverse_scale(l->factors[i]);
-    return WISP_OK;
 }
 
 static void scale_row(float *row, size_t n, float by) {
@@ -75,17 +82,12 @@ static void scale_row(float *row, size_t n, float by) {
         row[i] *= by;
 }
 
-static wisp_status pack(const struct load *l) {
-    const size_t hidden = l->source->hidden, wide = l->source->wide;
-    for (size_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
-        const size_t n = smaller(hidden - first, ROWS_AT_A_TIME);
-        TRY(read_rows(l, first, n));
-        for (size_t i = 0; i < n; i++)
-            scale_row(l->rows + i * wide, wide, 1 / l->columns->row_scales[first + i]);
-        pack_neuron_columns(l->kernels, l->rows, l->factors, l->source->order, wide, first, n,
-                            hidden, l->bytes, l->columns->w);
-    }
-    return WISP_OK;
+static void pack_part(const struct load *l, size_t first, size_t n) {
+    const size_t wide = l->source->wide;
+    for (size_t i = 0; i < n; i++)
+        scale_row(l->rows + i * wide, wide, 1 / l->columns->row_scales[first + i]);
+    pack_neuron_columns(l->kernels, l->rows, l->factors, l->source->order, wide, first, n,
+                        l->source->hidden, l->bytes, l->columns->w);
 }
 
 /* Zeroed memory that counts as the layer's. */
@@ -120,8 +122,9 @@ static wisp_status load_all(struct load *l) {
         .dir = source->dir, .unbiased = source->unbiased, .n = hidden};
     snprintf(name, sizeof name, "blk.%zu.ffn_down.bias", source->index);
     TRY(linear_bias(&bias, name, columns->base, l->error));
-    TRY(measure(l));
-    return pack(l);
+    TRY(each_part(l, measure_part));
+    find_factors(l);
+    return each_part(l, pack_part);
 }
 
 wisp_status columns_load(struct columns *columns, const struct columns_source *source,
