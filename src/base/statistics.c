@@ -68,3 +68,13 @@ double quantile(double *values, size_t n, double share) {
     const size_t below = (size_t)place, above = below + 1 < n ? below + 1 : below;
     return values[below] + (values[above] - values[below]) * (place - (double)below);
 }
+
+static int compare_floats(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+float quantile_below(float *values, size_t n, double share) {
+    qsort(values, n, sizeof *values, compare_floats);
+    return values[(size_t)(share * (double)(n - 1))];
+}

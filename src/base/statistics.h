@@ -15,4 +15,7 @@ wisp_status spearman(const double *x, const double *y, size_t n, double *result,
  * as numpy.quantile has it. Sorts the values. */
 double quantile(double *values, size_t n, double share);
 
+/* The same, but one of the values: of two neighbours the lower. Sorts them too. */
+float quantile_below(float *values, size_t n, double share);
+
 #endif

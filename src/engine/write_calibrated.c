@@ -8,27 +8,38 @@
 #include "base/trace.h"
 #include "engine/open_path.h"
 #include "engine/write_model.h"
+#include "formats/neurons.h"
 
 /* ---- taking away ---------------------------------------------------------------------------- */
 
-static const char *const suffixes[] = {"ffn_predictor_p.weight",
-                                       "ffn_predictor_p.bias",
-                                       "ffn_predictor_q.weight",
-                                       "ffn_predictor_q.bias",
-                                       "ffn_thresholds",
-                                       "ffn_factors",
-                                       "ffn_center",
-                                       "ffn_frequency",
-                                       "ffn_compensation.weight",
-                                       "ffn_compensation.bias",
-                                       "ffn_sentence_p.weight",
-                                       "ffn_sentence_p.bias",
-                                       "ffn_sentence_q.weight",
-                                       "ffn_sentence_q.bias",
-                                       "ffn_sentence_thresholds"};
+/* A predictor's five tensors, from the first of them on. */
+enum { P_WEIGHT, P_BIAS, Q_WEIGHT, Q_BIAS, THRESHOLDS, PREDICTOR_TENSORS };
 
-/* The first of a predictor's five. */
-enum { TOKENS_SUFFIX = 0, TEXTS_SUFFIX = 10 };
+enum {
+    TOKENS_SUFFIX = 0,
+    TEXTS_SUFFIX = PREDICTOR_TENSORS,
+    FACTORS = 2 * PREDICTOR_TENSORS,
+    CENTER,
+    FREQUENCY,
+    COMPENSATION_WEIGHT,
+    COMPENSATION_BIAS
+};
+
+static const char *const suffixes[] = {[TOKENS_SUFFIX + P_WEIGHT] = "ffn_predictor_p.weight",
+                                       [TOKENS_SUFFIX + P_BIAS] = "ffn_predictor_p.bias",
+                                       [TOKENS_SUFFIX + Q_WEIGHT] = "ffn_predictor_q.weight",
+                                       [TOKENS_SUFFIX + Q_BIAS] = "ffn_predictor_q.bias",
+                                       [TOKENS_SUFFIX + THRESHOLDS] = "ffn_thresholds",
+                                       [TEXTS_SUFFIX + P_WEIGHT] = "ffn_sentence_p.weight",
+                                       [TEXTS_SUFFIX + P_BIAS] = "ffn_sentence_p.bias",
+                                       [TEXTS_SUFFIX + Q_WEIGHT] = "ffn_sentence_q.weight",
+                                       [TEXTS_SUFFIX + Q_BIAS] = "ffn_sentence_q.bias",
+                                       [TEXTS_SUFFIX + THRESHOLDS] = "ffn_sentence_thresholds",
+                                       [FACTORS] = "ffn_factors",
+                                       [CENTER] = "ffn_center",
+                                       [FREQUENCY] = "ffn_frequency",
+                                       [COMPENSATION_WEIGHT] = "ffn_compensation.weight",
+                                       [COMPENSATION_BIAS] = "ffn_compensation.bias"};
 
 bool is_calibration_tensor(const char *name) {
     const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
@@ -127,8 +138,8 @@ static wisp_status add_transposed(struct adder *a, int layer, const char *suffix
 /* P and p; `suffix` is the first of the predictor's. */
 static wisp_status add_p(struct adder *a, int layer, int suffix, const struct predictor *p,
                          const struct block_format *format) {
-    TRY(add_transposed(a, layer, suffixes[suffix], p->p, p->rank, p->hidden, format));
-    return add_floats(a, layer, suffixes[suffix + 1], p->p_bias, 1, p->rank);
+    TRY(add_transposed(a, layer, suffixes[suffix + P_WEIGHT], p->p, p->rank, p->hidden, format));
+    return add_floats(a, layer, suffixes[suffix + P_BIAS], p->p_bias, 1, p->rank);
 }
 
 /* Q, q and the thresholds. */
@@ -136,16 +147,18 @@ static wisp_status add_q(struct adder *a, const struct calibrated *c, int l, int
                          const struct calibrated_predictors *predictors) {
     const struct predictor *p = &predictors->fits[l].trained;
     const float *thresholds = predictors->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
-    TRY(add_transposed(a, l, suffixes[suffix + 2], p->q, p->wide, p->rank, c->formats.q));
-    TRY(add_floats(a, l, suffixes[suffix + 3], p->q_bias, 1, p->wide));
-    return add_floats(a, l, suffixes[suffix + 4], thresholds, CALIBRATED_LEVELS, p->wide);
+    TRY(add_transposed(a, l, suffixes[suffix + Q_WEIGHT], p->q, p->wide, p->rank, c->formats.q));
+    TRY(add_floats(a, l, suffixes[suffix + Q_BIAS], p->q_bias, 1, p->wide));
+    return add_floats(a, l, suffixes[suffix + THRESHOLDS], thresholds, CALIBRATED_LEVELS, p->wide);
 }
 
 static wisp_status add_compensation(struct adder *a, int layer, const struct layer_fit *fit) {
     const struct predictor *p = &fit->predictor;
     const struct block_format *format = block_format_fitting(BLOCK_Q8_0, p->rank);
-    TRY(add_transposed(a, layer, suffixes[8], fit->compensation, p->hidden, p->rank, format));
-    return add_floats(a, layer, suffixes[9], fit->compensation + p->rank * p->hidden, 1, p->hidden);
+    TRY(add_transposed(a, layer, suffixes[COMPENSATION_WEIGHT], fit->compensation, p->hidden,
+                       p->rank, format));
+    return add_floats(a, layer, suffixes[COMPENSATION_BIAS],
+                      fit->compensation + p->rank * p->hidden, 1, p->hidden);
 }
 
 /* Centers by neuron. */
@@ -155,7 +168,7 @@ static wisp_status add_center(struct adder *a, int layer, const struct layer_fit
         return fail_memory(a->error, fit->wide * sizeof *center);
     for (size_t i = 0; i < fit->wide; i++)
         center[fit->order[i]] = fit->center[i];
-    const wisp_status status = add_floats(a, layer, suffixes[6], center, 1, fit->wide);
+    const wisp_status status = add_floats(a, layer, suffixes[CENTER], center, 1, fit->wide);
     free(center);
     return status;
 }
@@ -165,10 +178,10 @@ static wisp_status add_layer(struct adder *a, const struct calibrated *c, int l)
     if (!c->shared_p)
         TRY(add_p(a, l, TOKENS_SUFFIX, &fit->trained, c->formats.p));
     TRY(add_q(a, c, l, TOKENS_SUFFIX, c->tokens));
-    TRY(add_floats(a, l, suffixes[5], fit->factors, 1, fit->trained.hidden));
+    TRY(add_floats(a, l, suffixes[FACTORS], fit->factors, 1, fit->trained.hidden));
     if (c->centered)
         TRY(add_center(a, l, fit));
-    TRY(add_floats(a, l, suffixes[7], fit->frequency, 1, fit->wide));
+    TRY(add_floats(a, l, suffixes[FREQUENCY], fit->frequency, 1, fit->wide));
     if (fit->compensation)
         TRY(add_compensation(a, l, fit));
     if (!c->texts)
@@ -190,8 +203,8 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
         hot[l] = (int32_t)fits[l].hot;
     }
     memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
-    TRY(directory_put_numbers(dir, "wisp.sparse.order", VALUE_I32, order, c->layers * wide, error));
-    TRY(directory_put_numbers(dir, "wisp.sparse.hot", VALUE_I32, hot, c->layers, error));
+    TRY(directory_put_numbers(dir, NEURONS_ORDER, VALUE_I32, order, c->layers * wide, error));
+    TRY(directory_put_numbers(dir, NEURONS_HOT, VALUE_I32, hot, c->layers, error));
     TRY(directory_put_numbers(dir, "wisp.sparse.shares", VALUE_F32, shares, CALIBRATED_LEVELS,
                               error));
     return directory_put_f32(dir, "wisp.sparse.share", c->share, error);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
 #include "sparse/compensation.h"
 #include "sparse/order.h"
 
@@ -61,11 +62,6 @@ static void find_factors(const struct layer_sample *s, float *factors) {
 
 /* ---- centers -------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 static size_t stride_of(size_t sizes) {
     return sizes < FEW_SIZES ? 1 : STRIDE;
 }
@@ -80,8 +76,7 @@ static wisp_status size_at(const float *a, const float *center, const float *len
     size_t used = 0;
     for (size_t i = 0; i < n * wide; i += stride)
         sizes[used++] = fabsf(a[i] - center[i % wide]) * lengths[i % wide];
-    qsort(sizes, used, sizeof *sizes, by_value);
-    *size = sizes[(size_t)(share * (double)(used - 1))];
+    *size = quantile_below(sizes, used, share);
     free(sizes);
     return WISP_OK;
 }
@@ -397,10 +392,8 @@ static wisp_status find_limit(const struct layer_sample *s, const struct layer_f
         for (size_t i = 0; i < n * s->wide && status == WISP_OK; i += stride)
             sizes[used++] = m->sizes[i];
     }
-    if (status == WISP_OK) {
-        qsort(sizes, used, sizeof *sizes, by_value);
-        m->limit = sizes[(size_t)(skipped_share * (double)(used - 1))];
-    }
+    if (status == WISP_OK)
+        m->limit = quantile_below(sizes, used, skipped_share);
     free(sizes);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/statistics.h"
 #include "sparse/matrix.h"
 
 enum {
@@ -61,11 +62,6 @@ static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t
     return WISP_OK;
 }
 
-static int by_size(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* The threshold that the wanted share of sizes is above, from a sample; and their mean square. */
 static wisp_status measure_sizes(struct fit *f, float *x, float *sizes, wisp_error *error) {
     const size_t wide = f->task->wide, tokens = f->tokens < SAMPLED ? f->tokens : SAMPLED;
@@ -82,8 +78,7 @@ static wisp_status measure_sizes(struct fit *f, float *x, float *sizes, wisp_err
         }
     }
     if (status == WISP_OK) {
-        qsort(sample, used, sizeof *sample, by_size);
-        f->threshold = sample[(size_t)((1 - (double)f->task->wanted) * (double)(used - 1))];
+        f->threshold = quantile_below(sample, used, 1 - (double)f->task->wanted);
         f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
     }
     free(sample);
