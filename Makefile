@@ -35,26 +35,14 @@ SETUP = python3 tools/setup.py
 
 # ---- sources --------------------------------------------------------------------------------------
 
-# What runs anywhere, and what needs a file system and threads.
-PORTABLE := $(filter-out %/file.c %/pool_threads.c %/pool_single.c, $(wildcard src/base/*.c)) \
-            $(wildcard src/quant/*.c src/models/*.c src/layers/*.c src/sparse/ffn*.c src/sparse/plan.c src/sparse/columns.c \
-              src/attention/*.c src/text/*.c) \
-            $(addprefix src/formats/, directory.c metadata.c gguf_read.c neurons.c) \
-            $(addprefix src/engine/, model.c session.c embed.c build.c) \
-            $(addprefix src/kernels/, scalar.c i16_scalar.c pack.c weights.c select.c sparse_scalar.c sparse_pack.c)
-HOSTED := src/base/file.c src/base/pool_threads.c src/formats/gguf_write.c \
-          src/formats/row_converter.c src/formats/json.c src/formats/safetensors.c \
-          $(wildcard src/formats/hf*.c) \
-          src/engine/open_path.c src/engine/convert.c src/engine/calibrate.c src/engine/collect.c \
-          src/engine/write_calibrated.c src/engine/write_model.c src/engine/neuron_rows.c \
-          src/engine/trace_write.c \
-          $(addprefix src/sparse/, calibrate.c compensation.c fit.c order.c layer.c matrix.c \
-            predictor.c share.c thresholds.c)
+# Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
+# need a file system and threads. Kernels for one machine are in a folder of its name.
+PORTABLE_FOLDERS := base quant kernels formats text layers attention sparse models engine
+NATIVE_FOLDERS := host huggingface native convert calibrate
+PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
+HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c)
 
-KERNELS_x86_64 := src/kernels/avx2.c src/kernels/avx_vnni.c src/kernels/avx512.c src/kernels/amx.c
-KERNELS_aarch64 := src/kernels/neon.c src/kernels/neon_i8mm.c
-KERNELS_i386 :=
 MACHINE := $(shell uname -m)
 
 ISA_avx2 = -mavx2 -mfma
@@ -110,13 +98,16 @@ MACHINE_coverage := $(MACHINE)
 MACHINE_aarch64 := aarch64
 MACHINE_m32 := i386
 
-TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-TEST_SUPPORT := $(filter-out tests/test_%.c, $(wildcard tests/*.c))
-# tests/allocations.c stands between the tests and these.
+# Each test_NAME.c is a program, linked with all that tests/support and tests/kernels have besides.
+TEST_FOLDERS := unit kernels malformed
+TEST_FILES := $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/test_*.c))
+TESTS := $(patsubst tests/%.c,%,$(TEST_FILES))
+TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
+# tests/support/allocations.c stands between the tests and these.
 WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
 define flavour
-LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(KERNELS_$(MACHINE_$(1))))
+LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(wildcard src/kernels/$(MACHINE_$(1))/*.c))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
 SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o
 TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
@@ -129,7 +120,7 @@ build/$(1)/%.o: src/%.c Makefile | $(COMPILER_$(1))
 build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) -isystem .tools/cmocka/include -c $$< -o $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) -Itests $$(FLAGS_$(1)) -isystem .tools/cmocka/include -c $$< -o $$@
 
 build/$(1)/cmocka.o: | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
@@ -192,7 +183,7 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) src/base/pool_single.c wasm/exports.c
+WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 
 # Beside the JavaScript that loads them, as in the package.
 wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
@@ -201,7 +192,7 @@ js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
 
 define wasm_build
-OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(2))
+OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
@@ -214,13 +205,14 @@ build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
 endef
-$(eval $(call wasm_build,simd128,src/kernels/simd128.c))
-$(eval $(call wasm_build,relaxed,src/kernels/relaxed.c src/kernels/relaxed_wide.c))
+$(eval $(call wasm_build,simd128))
+$(eval $(call wasm_build,relaxed))
 
 # The tests of what the modules compile to, as programs for node. The extension is .cjs because
 # package.json says "type": "module".
-WASM_TESTS := test_kernels test_blocks test_attention
-WASM_TEST_SUPPORT := tests/guarded.c $(wildcard tests/kernel_*.c)
+WASM_TESTS := $(patsubst tests/%.c,%,$(wildcard tests/kernels/test_*.c))
+WASM_TEST_SUPPORT := tests/support/guarded.c \
+                     $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
 # cmocka.h would define uintptr_t otherwise than Emscripten. -O1: more wants a JavaScript minifier.
 WASM_TEST_FLAGS = -Itests -isystem .tools/cmocka/include -DHAVE_UINTPTR_T
 WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_RUNTIME
@@ -307,13 +299,14 @@ asan: $(TESTS_asan) build/asan/wisp
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
 
 # Where threads share something.
-TSAN_TESTS := $(addprefix build/tsan/tests/,test_models test_embed)
+TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
 tsan: $(TSAN_TESTS)
 	$(call run_tests,$(TSAN_TESTS))
 
 # Where the width of size_t or the instruction set matters.
-PORTED := test_kernels test_blocks test_attention test_models test_tokenizer test_malformed_gguf \
-          test_malformed_hf test_nomic test_neurons test_malformed_neurons
+PORTED := $(WASM_TESTS) \
+          $(addprefix unit/,test_models test_tokenizer test_nomic test_neurons) \
+          $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons)
 PORTED_m32 := $(PORTED:%=build/m32/tests/%)
 PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
 m32: $(PORTED_m32)
@@ -325,7 +318,7 @@ SETS_max := neon-i8mm, neon, scalar
 SETS_neoverse-n1 := neon, scalar
 SETS_cortex-a72 := scalar
 # The rest does not depend on the CPU.
-ON_EVERY_CPU := $(addprefix build/aarch64/tests/,test_kernels test_attention test_models)
+ON_EVERY_CPU := $(addprefix build/aarch64/tests/,kernels/test_kernels kernels/test_attention unit/test_models)
 
 .PHONY: $(ARM_CPUS:%=aarch64-%)
 aarch64: $(PORTED_aarch64) $(ARM_CPUS:%=aarch64-%)
@@ -335,10 +328,10 @@ $(ARM_CPUS:%=aarch64-%): aarch64-%: build/aarch64/wisp $(ON_EVERY_CPU)
 	.tools/bin/qemu-aarch64 -cpu $* $< --version | grep -Fx 'kernel sets: $(SETS_$*) (the first is the default)'
 	$(call run_tests,$(ON_EVERY_CPU),.tools/bin/qemu-aarch64 -cpu $*)
 
-valgrind: build/debug/wisp build/debug/tests/test_models | .tools/stamp/valgrind
+valgrind: build/debug/wisp build/debug/tests/unit/test_models | .tools/stamp/valgrind
 	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full \
 	    build/debug/wisp embed -m models/wisp-default.gguf --dimensions 4 --text 'one text' --text 'and another one'
-	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full build/debug/tests/test_models
+	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full build/debug/tests/unit/test_models
 
 # A line for each source file: how much of it the C tests reach.
 coverage: $(TESTS_coverage) build/coverage/wisp
@@ -371,12 +364,16 @@ include bench/rules.mk
 
 # ---- lint -----------------------------------------------------------------------------------------
 
-C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
-NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(wildcard tests/*.c)
+C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
+NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT)
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
 
-.PHONY: lint lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
-lint: lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+.PHONY: lint lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
+lint: lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+
+# Includes form no circle and point downwards.
+lint-includes:
+	$(Q)python3 tools/check_includes.py
 
 lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)

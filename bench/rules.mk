@@ -67,8 +67,8 @@ bench-neon-counts: build/bench/counts
 
 BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native \
                   build/bench/peak/simd128.cjs build/bench/peak/relaxed.cjs \
-                  build/native/tests/test_kernels build/wasm/simd128/tests/test_kernels.cjs \
-                  build/wasm/relaxed/tests/test_kernels.cjs
+                  build/native/tests/kernels/test_kernels build/wasm/simd128/tests/kernels/test_kernels.cjs \
+                  build/wasm/relaxed/tests/kernels/test_kernels.cjs
 
 .PHONY: bench-programs
 bench-programs: native wasm $(BENCH_PROGRAMS)

@@ -1,5 +1,5 @@
 """What single instructions reach on one core here (bench/peak/), and the rates of the int8 product of each kernel set
-(tests/kernel_bench.c) beside them."""
+(tests/kernels/kernel_bench.c) beside them."""
 
 import json
 import subprocess
@@ -11,11 +11,11 @@ RELAXED_NODE = registry.NODE24
 
 # name: how the probe and the kernels' bench are started.
 PLACES = {
-    "native": (("build/bench/peak/native",), ("build/native/tests/test_kernels", "--bench")),
+    "native": (("build/bench/peak/native",), ("build/native/tests/kernels/test_kernels", "--bench")),
     "node, simd128 build": ((RELAXED_NODE, "build/bench/peak/simd128.cjs"),
-                            (RELAXED_NODE, "build/wasm/simd128/tests/test_kernels.cjs", "--bench")),
+                            (RELAXED_NODE, "build/wasm/simd128/tests/kernels/test_kernels.cjs", "--bench")),
     "node, relaxed build": ((RELAXED_NODE, "build/bench/peak/relaxed.cjs"),
-                            (RELAXED_NODE, "build/wasm/relaxed/tests/test_kernels.cjs", "--bench")),
+                            (RELAXED_NODE, "build/wasm/relaxed/tests/kernels/test_kernels.cjs", "--bench")),
 }
 
 # The instruction that a kernel set multiplies bytes with.

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/file.h"
+#include "host/file.h"
 
 static void print_table(const struct calibration_report *r, bool sentence) {
     printf("layer  computed    needed    recall precision  output error  hot neurons\n");

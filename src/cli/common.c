@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "cli/cli.h"
+#include "host/file.h"
 
 void complain(const char *format, ...) {
     va_list args;

@@ -4,7 +4,7 @@
 #define WISP_CLI_INPUT_H
 
 #include "base/arena.h"
-#include "formats/json.h"
+#include "base/json.h"
 
 enum { BATCH_RECORDS = 1024, BATCH_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/inspect_neurons.h"
 #include "cli/output.h"
-#include "engine/open_path.h"
+#include "native/open_path.h"
 
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"

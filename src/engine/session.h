@@ -6,7 +6,7 @@
 
 #include "base/pool.h"
 #include "engine/model.h"
-#include "sparse/ffn_recall.h"
+#include "sparse/recall.h"
 
 /* What one thread of a session works with. */
 struct worker {

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/transpose.h"
 #include "layers/mean.h"
-#include "sparse/ffn_recall.h"
+#include "sparse/recall.h"
 
 enum {
     /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../folder.h"
 #include "fuzz.h"
+#include "support/folder.h"
 
 /* Paths of this process's own, made on the first call. */
 struct paths {

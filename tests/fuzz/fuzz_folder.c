@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../folder.h"
 #include "fuzz.h"
+#include "support/folder.h"
 
 /* Also in seeds.c, which must know their order. */
 #include "folder_files.h"

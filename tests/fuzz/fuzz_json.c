@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Any bytes as JSON: a tree whose every part can be asked for, or an error. */
-#include "formats/json.h"
+#include "base/json.h"
 #include "fuzz.h"
 
 static void walk(const struct json *value) {

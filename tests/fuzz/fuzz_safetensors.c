@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Any bytes as a safetensors file: every tensor's bytes can be read, or there is an error. */
-#include "formats/hf_bert.h"
-#include "formats/safetensors.h"
 #include "fuzz.h"
+#include "huggingface/hf_bert.h"
+#include "huggingface/safetensors.h"
 
 static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t size,
                             wisp_error *error) {

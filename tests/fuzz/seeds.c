@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../folder.h"
 #include "folder_files.h"
+#include "support/folder.h"
 
 static const char *root;
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Any readable model to GGUF. Native only. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/calibration_tensors.h"
+#include "convert/write_model.h"
+#include "native/open_path.h"
+
+/* llama.cpp's general.file_type for a file whose matrices are mostly of one type. */
+static uint32_t file_type_of(const struct block_format *format) {
+    switch (format->id) {
+    case BLOCK_F32:
+        return 0;
+    case BLOCK_F16:
+        return 1;
+    case BLOCK_Q4_0:
+        return 2;
+    case BLOCK_Q8_0:
+        return 7;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+static wisp_status find_format(const char *name, const struct block_format **format,
+                               wisp_error *error) {
+    *format = name ? block_format_by_name(name) : NULL;
+    if (name && (!*format || !(*format)->quantise))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "type",
+                    "%.32s is not one of f32, f16, q8_0, q4_0", name);
+    return WISP_OK;
+}
+
+/* Matrices that a dense layer multiplies by, and the token embedding, take the asked type; what is
+ * added or scales (norms, biases, positions, token types) stays in floats, being small. */
+static bool is_quantisable(const struct tensor *tensor) {
+    return tensor->rows > 1 && strcmp(tensor->name, "position_embd.weight") != 0 &&
+           strcmp(tensor->name, "token_types.weight") != 0;
+}
+
+static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
+                               const struct block_format **planned, wisp_error *error) {
+    *planned = tensor->format;
+    if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
+        return WISP_OK;
+    if (!tensor->format->dequantise)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
+                    "tensors of type %s cannot be converted", tensor->format->name);
+    if (!is_quantisable(tensor)) {
+        *planned = block_format_by_id(BLOCK_F32);
+        return WISP_OK;
+    }
+    if (tensor->dims[0] % wanted->elements != 0)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
+                    "a row of %llu values is no multiple of the %s block of %u",
+                    (unsigned long long)tensor->dims[0], wanted->name, wanted->elements);
+    *planned = wanted;
+    return WISP_OK;
+}
+
+static wisp_status set_u32(struct directory *dir, const char *key, uint32_t value,
+                           wisp_error *error) {
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, key) == 0) {
+            dir->metadata[i].type = VALUE_U32;
+            dir->metadata[i].as.u = value;
+            return WISP_OK;
+        }
+    return directory_put_u32(dir, key, value, error);
+}
+
+static wisp_status set_name(struct directory *dir, const char *name, wisp_error *error) {
+    const char *copy = arena_copy_text(&dir->arena, name, strlen(name));
+    if (!copy)
+        return fail_memory(error, strlen(name));
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, "general.name") == 0) {
+            dir->metadata[i].type = VALUE_STRING;
+            dir->metadata[i].as.text = wisp_text_of(copy);
+            return WISP_OK;
+        }
+    return directory_put_text(dir, "general.name", wisp_text_of(copy), error);
+}
+
+static wisp_status set_sparsity(struct directory *dir, float sparsity, wisp_error *error) {
+    static const char key[] = "wisp.sparse.share";
+    if (!(sparsity > 0 && sparsity < 1))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
+                    (double)sparsity);
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, key) == 0) {
+            dir->metadata[i].type = VALUE_F32;
+            dir->metadata[i].as.f = 1 - (double)sparsity;
+            return WISP_OK;
+        }
+    return fail(error, WISP_ERROR_NOT_FOUND, dir->file, key,
+                "the model is not calibrated: wisp calibrate makes it so");
+}
+
+static wisp_status update_metadata(struct directory *dir, const wisp_convert_options *options,
+                                   const struct block_format *type, wisp_error *error) {
+    if (options->name)
+        TRY(set_name(dir, options->name, error));
+    if (options->sparsity != 0)
+        TRY(set_sparsity(dir, options->sparsity, error));
+    if (type)
+        TRY(set_u32(dir, "general.file_type", file_type_of(type), error));
+    if (type && type->elements > 1)
+        TRY(set_u32(dir, "general.quantization_version", 2, error));
+    return directory_finish(dir, error);
+}
+
+static wisp_status convert(struct directory *dir, const char *output,
+                           const wisp_convert_options *options, struct gguf_plan *plan,
+                           wisp_error *error) {
+    const struct block_format *type, *embedding_type;
+    const enum neuron_layout layout = options->plain     ? NEURONS_PLAIN
+                                      : options->neurons ? NEURONS_ALL
+                                                         : NEURONS_AS_THEY_ARE;
+    if (options->plain && options->neurons)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
+                    "a plain model has no neurons as rows");
+    if (options->plain)
+        TRY(strip_calibration(dir, error));
+    TRY(find_format(options->type, &type, error));
+    TRY(find_format(options->embedding_type, &embedding_type, error));
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        const struct tensor *tensor = &dir->tensors[i];
+        const bool embedding = strcmp(tensor->name, "token_embd.weight") == 0;
+        TRY(plan_tensor(tensor, embedding && embedding_type ? embedding_type : type,
+                        &plan->formats[i], error));
+    }
+    TRY(update_metadata(dir, options, type, error));
+    return write_model(dir, plan, layout, output, error);
+}
+
+wisp_status wisp_convert(const char *input, const char *output, const wisp_convert_options *options,
+                         wisp_error *error) {
+    const wisp_convert_options defaults = {0}, *o = options ? options : &defaults;
+    struct gguf_plan plan = {.progress = o->progress, .progress_context = o->progress_context};
+    struct directory dir;
+    TRY(directory_open_path(&dir, input, error));
+    plan.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats);
+    const wisp_status status = plan.formats ? convert(&dir, output, o, &plan, error)
+                                            : fail_memory(error, dir.n_tensors * sizeof(void *));
+    free((void *)plan.formats);
+    directory_release(&dir);
+    return status;
+}

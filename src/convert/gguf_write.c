@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/gguf_write.h"
+
+#include <string.h>
+
+#include "convert/row_converter.h"
+
+enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
+
+/* Left out: what is written has the format's default alignment, whatever the input had. */
+#define ALIGNMENT_KEY "general.alignment"
+
+struct writer {
+    struct file_writer *file;
+    const struct directory *dir;
+    const struct gguf_plan *plan;
+    wisp_error *error;
+};
+
+static wisp_status put_u32(struct writer *w, uint32_t value) {
+    const unsigned char bytes[4] = {(unsigned char)value, (unsigned char)(value >> 8),
+                                    (unsigned char)(value >> 16), (unsigned char)(value >> 24)};
+    return file_write(w->file, bytes, sizeof bytes, w->error);
+}
+
+static wisp_status put_u64(struct writer *w, uint64_t value) {
+    TRY(put_u32(w, (uint32_t)value));
+    return put_u32(w, (uint32_t)(value >> 32));
+}
+
+static wisp_status put_text(struct writer *w, const char *bytes, size_t length) {
+    TRY(put_u64(w, length));
+    return file_write(w->file, bytes, length, w->error);
+}
+
+static wisp_status put_array(struct writer *w, const struct metadata *entry) {
+    TRY(put_u32(w, entry->element));
+    TRY(put_u64(w, entry->count));
+    if (entry->element != VALUE_STRING)
+        return file_write(w->file, entry->as.numbers,
+                          (size_t)entry->count * value_type_bytes(entry->element), w->error);
+    for (uint64_t i = 0; i < entry->count; i++)
+        TRY(put_text(w, entry->as.texts[i].bytes, entry->as.texts[i].length));
+    return WISP_OK;
+}
+
+/* Integers and doubles are held in 64 bits; the low ones of a little-endian number are its own. */
+static wisp_status put_scalar(struct writer *w, const struct metadata *entry) {
+    uint64_t bits = 0;
+    if (entry->type == VALUE_F32) {
+        const float narrow = (float)entry->as.f;
+        memcpy(&bits, &narrow, sizeof narrow);
+    } else if (entry->type == VALUE_F64) {
+        memcpy(&bits, &entry->as.f, sizeof bits);
+    } else if (entry->type == VALUE_BOOL) {
+        bits = entry->as.b;
+    } else {
+        bits = entry->as.u;
+    }
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(bits >> 8 * i);
+    return file_write(w->file, bytes, value_type_bytes(entry->type), w->error);
+}
+
+static wisp_status put_metadata(struct writer *w, const struct metadata *entry) {
+    TRY(put_text(w, entry->key, strlen(entry->key)));
+    TRY(put_u32(w, entry->type));
+    if (entry->type == VALUE_STRING)
+        return put_text(w, entry->as.text.bytes, entry->as.text.length);
+    return entry->type == VALUE_ARRAY ? put_array(w, entry) : put_scalar(w, entry);
+}
+
+static uint64_t planned_bytes(const struct tensor *tensor, const struct block_format *format) {
+    uint64_t row_bytes = 0;
+    block_row_bytes(format, tensor->dims[0], &row_bytes);
+    return row_bytes * tensor->rows;
+}
+
+static wisp_status put_directory(struct writer *w) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < w->dir->n_tensors; i++) {
+        const struct tensor *tensor = &w->dir->tensors[i];
+        TRY(put_text(w, tensor->name, strlen(tensor->name)));
+        TRY(put_u32(w, tensor->n_dims));
+        for (uint32_t d = 0; d < tensor->n_dims; d++)
+            TRY(put_u64(w, tensor->dims[d]));
+        TRY(put_u32(w, w->plan->formats[i]->id));
+        TRY(put_u64(w, offset));
+        offset += planned_bytes(tensor, w->plan->formats[i]) + ALIGNMENT - 1;
+        offset -= offset % ALIGNMENT;
+    }
+    return WISP_OK;
+}
+
+static wisp_status put_padding(struct writer *w) {
+    static const char zeros[ALIGNMENT];
+    const size_t over = (size_t)(w->file->written % ALIGNMENT);
+    return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
+}
+
+static wisp_status put_rows(struct writer *w, const struct row_converter *converter, uint64_t first,
+                            uint64_t rows) {
+    const void *bytes;
+    uint64_t row_bytes = 0;
+    TRY(row_converter_read(converter, first, rows, &bytes, w->error));
+    block_row_bytes(converter->format, converter->tensor->dims[0], &row_bytes);
+    return file_write(w->file, bytes, (size_t)(rows * row_bytes), w->error);
+}
+
+static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
+                              const struct block_format *format) {
+    const uint64_t most = CHUNK_VALUES / tensor->dims[0];
+    const uint64_t rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
+    struct row_converter converter;
+    wisp_status status = row_converter_open(&converter, w->dir, tensor, format, rows, w->error);
+    for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
+        const uint64_t left = tensor->rows - row;
+        status = put_rows(w, &converter, row, left < rows ? left : rows);
+    }
+    row_converter_close(&converter);
+    return status == WISP_OK ? put_padding(w) : status;
+}
+
+wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
+                       const struct gguf_plan *plan, wisp_error *error) {
+    struct writer w = {.file = file, .dir = dir, .plan = plan, .error = error};
+    TRY(file_write(file, "GGUF", 4, error));
+    TRY(put_u32(&w, 3));
+    TRY(put_u64(&w, dir->n_tensors));
+    TRY(put_u64(&w, dir->n_metadata - (directory_find_metadata(dir, ALIGNMENT_KEY) != NULL)));
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, ALIGNMENT_KEY) != 0)
+            TRY(put_metadata(&w, &dir->metadata[i]));
+    TRY(put_directory(&w));
+    TRY(put_padding(&w));
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        TRY(put_tensor(&w, &dir->tensors[i], plan->formats[i]));
+        if (plan->progress && !plan->progress(plan->progress_context, i + 1, dir->n_tensors))
+            return fail(error, WISP_ERROR_CANCELLED, file->path, NULL, "cancelled");
+    }
+    return WISP_OK;
+}

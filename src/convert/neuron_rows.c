@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/neuron_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "convert/row_converter.h"
+#include "formats/neurons.h"
+
+enum { NAME_BYTES = 64, MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
+
+struct row_layer {
+    bool wanted;
+    struct neuron_shape shape;
+    struct tensor matrix[MOST_MATRICES]; /* as they are; the last is W_down */
+    const int32_t *order;                /* of its rows; NULL: as they are */
+    uint64_t hot;
+    struct held_down *down;
+};
+
+/* ---- making rows ---------------------------------------------------------------------------- */
+
+static const struct tensor *down_of(const struct row_layer *layer) {
+    return &layer->matrix[layer->shape.matrices - 1];
+}
+
+static size_t down_row_bytes(const struct row_layer *layer) {
+    uint64_t bytes = 0;
+    block_row_bytes(layer->shape.format, layer->shape.wide, &bytes);
+    return (size_t)bytes;
+}
+
+static wisp_status read_down(const struct row_layer *layer, const struct row_converter *converter,
+                             unsigned char *to, wisp_error *error) {
+    const uint64_t hidden = layer->shape.hidden;
+    const size_t row_bytes = down_row_bytes(layer);
+    for (uint64_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
+        const uint64_t left = hidden - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        const void *bytes;
+        TRY(row_converter_read(converter, first, n, &bytes, error));
+        memcpy(to + first * row_bytes, bytes, (size_t)n * row_bytes);
+    }
+    return WISP_OK;
+}
+
+/* Columns are picked from all of W_down. */
+static wisp_status hold_down(const struct directory *dir, const struct row_layer *layer,
+                             wisp_error *error) {
+    struct held_down *down = layer->down;
+    struct row_converter converter;
+    uint64_t bytes = UINT64_MAX;
+    size_t size;
+    if (down->layer == layer)
+        return WISP_OK;
+    free(down->rows);
+    *down = (struct held_down){0};
+    if (!checked_multiply(layer->shape.hidden, down_row_bytes(layer), &bytes) ||
+        !checked_size(bytes, &size) || !(down->rows = malloc(size)))
+        return fail_memory(error, bytes);
+    wisp_status status = row_converter_open(&converter, dir, down_of(layer), layer->shape.format,
+                                            ROWS_AT_A_TIME, error);
+    if (status == WISP_OK)
+        status = read_down(layer, &converter, down->rows, error);
+    row_converter_close(&converter);
+    if (status == WISP_OK)
+        down->layer = layer;
+    return status;
+}
+
+/* Row i of `out` gets the row of W_up or W_gate of the neuron at place first + i. */
+static wisp_status put_parts(const struct directory *dir, const struct row_layer *layer,
+                             uint64_t part, uint64_t first, uint64_t rows, unsigned char *out,
+                             wisp_error *error) {
+    const struct neuron_shape *s = &layer->shape;
+    struct row_converter converter;
+    wisp_status status =
+        row_converter_open(&converter, dir, &layer->matrix[part], s->format, 1, error);
+    for (uint64_t i = first; i < first + rows && status == WISP_OK; i++, out += s->row_bytes) {
+        const void *bytes;
+        status = row_converter_read(&converter, layer->order ? (uint64_t)layer->order[i] : i, 1,
+                                    &bytes, error);
+        if (status == WISP_OK)
+            memcpy(out, bytes, (size_t)s->part_bytes);
+    }
+    row_converter_close(&converter);
+    return status;
+}
+
+/* `element` is known where this is called. */
+static inline void gather_as(const unsigned char *from, size_t row_bytes, size_t rows,
+                             unsigned char *column, size_t element) {
+    for (size_t r = 0; r < rows; r++, from += row_bytes, column += element)
+        memcpy(column, from, element);
+}
+
+static void gather_nibbles(const unsigned char *from, size_t row_bytes, size_t rows,
+                           unsigned char *column, int shift) {
+    for (size_t r = 0; r < rows; r += 2, from += 2 * row_bytes)
+        *column++ = (unsigned char)((*from >> shift & 15) | (from[row_bytes] >> shift & 15) << 4);
+}
+
+static void gather_column(const struct row_layer *layer, size_t j, unsigned char *column) {
+    const struct block_format *format = layer->shape.format;
+    const size_t row_bytes = down_row_bytes(layer), rows = (size_t)layer->shape.hidden;
+    const unsigned char *from = layer->down->rows + neurons_element_byte(format, j);
+    switch (neurons_element_bits(format)) {
+    case 32:
+        gather_as(from, row_bytes, rows, column, 4);
+        break;
+    case 16:
+        gather_as(from, row_bytes, rows, column, 2);
+        break;
+    case 8:
+        gather_as(from, row_bytes, rows, column, 1);
+        break;
+    default:
+        gather_nibbles(from, row_bytes, rows, column, j % format->elements < 16 ? 0 : 4);
+    }
+}
+
+static wisp_status make_neurons(const struct directory *dir, const struct tensor *tensor,
+                                uint64_t first, uint64_t rows, void *buffer, const void **bytes,
+                                wisp_error *error) {
+    const struct row_layer *layer = tensor->maker;
+    const struct neuron_shape *s = &layer->shape;
+    const uint64_t start = tensor->part + first, parts = s->matrices - 1;
+    unsigned char *out = buffer;
+    TRY(hold_down(dir, layer, error));
+    for (uint64_t part = 0; part < parts; part++)
+        TRY(put_parts(dir, layer, part, start, rows, out + part * s->part_bytes, error));
+    for (uint64_t i = start; i < start + rows; i++, out += s->row_bytes)
+        gather_column(layer, layer->order ? (size_t)layer->order[i] : (size_t)i,
+                      out + parts * s->part_bytes);
+    *bytes = buffer;
+    return WISP_OK;
+}
+
+static wisp_status make_scales(const struct directory *dir, const struct tensor *tensor,
+                               uint64_t first, uint64_t rows, void *buffer, const void **bytes,
+                               wisp_error *error) {
+    const struct row_layer *layer = tensor->maker;
+    const struct block_format *format = layer->shape.format;
+    const size_t scale_bytes = neurons_scale_bytes(format), row_bytes = down_row_bytes(layer);
+    unsigned char *out = buffer;
+    TRY(hold_down(dir, layer, error));
+    for (uint64_t r = first; r < first + rows; r++)
+        for (size_t at = 0; at < row_bytes; at += format->bytes, out += scale_bytes)
+            memcpy(out, layer->down->rows + r * row_bytes + at, scale_bytes);
+    *bytes = buffer;
+    return WISP_OK;
+}
+
+/* ---- which layers --------------------------------------------------------------------------- */
+
+struct arranger {
+    struct neuron_arrangement *arrangement;
+    struct directory *dir;
+    const struct block_format *const *formats;
+    uint64_t matrices;
+    int64_t *owners;       /* [dir->n_tensors]: layer * matrices + part, or NEURONS_NONE */
+    uint64_t hidden, wide; /* of all layers with rows; 0 before the first */
+    int32_t *types, *places;
+    struct tensor *tensors;
+    size_t n_tensors;
+    wisp_error *error;
+};
+
+static const struct tensor *find_matrix(const struct arranger *a, size_t l, uint64_t part,
+                                        char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "blk.%zu.%s.weight", l, neurons_matrix_name(part, a->matrices));
+    return directory_find_tensor(a->dir, name);
+}
+
+static wisp_status check_matrix(const struct arranger *a, const struct tensor *matrix,
+                                const struct neuron_shape *s, bool down, wisp_error *error) {
+    const struct block_format *planned = a->formats[matrix - a->dir->tensors];
+    const uint64_t dim0 = down ? s->wide : s->hidden, dim1 = down ? s->hidden : s->wide;
+    if (planned != s->format)
+        return fail(
+            error, WISP_ERROR_UNSUPPORTED, a->dir->file, matrix->name,
+            "of type %s, where the layer's ffn_up is of type %s: its neurons cannot be rows",
+            planned->name, s->format->name);
+    if (matrix->n_dims != 2 || matrix->dims[0] != dim0 || matrix->dims[1] != dim1 ||
+        matrix->rows != dim1)
+        return fail(error, WISP_ERROR_FORMAT, a->dir->file, matrix->name,
+                    "its shape in %u dimensions is [%llu, %llu], where [%llu, %llu] belongs",
+                    matrix->n_dims, (unsigned long long)matrix->rows,
+                    (unsigned long long)matrix->dims[0], (unsigned long long)dim1,
+                    (unsigned long long)dim0);
+    return WISP_OK;
+}
+
+/* Whether rows can be made of the layer's neurons, and what of. */
+static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
+    struct row_layer *layer = &a->arrangement->layers[l];
+    struct neuron_shape *s = &layer->shape;
+    for (uint64_t part = 0; part < a->matrices; part++) {
+        char name[NAME_BYTES];
+        const struct tensor *matrix = find_matrix(a, l, part, name);
+        if (!matrix)
+            return fail(error, WISP_ERROR_NOT_FOUND, a->dir->file, name, "the tensor is missing");
+        if (part == 0)
+            *s = (struct neuron_shape){.format = a->formats[matrix - a->dir->tensors],
+                                       .matrices = a->matrices,
+                                       .hidden = a->hidden ? a->hidden : matrix->dims[0],
+                                       .wide = a->wide ? a->wide : matrix->rows};
+        if (!neurons_have_format(s->format))
+            return fail(error, WISP_ERROR_UNSUPPORTED, a->dir->file, name,
+                        "of type %s: its neurons cannot be rows", s->format->name);
+        TRY(check_matrix(a, matrix, s, part == a->matrices - 1, error));
+        layer->matrix[part] = *matrix;
+    }
+    neuron_shape_measure(s);
+    layer->wanted = true;
+    layer->down = &a->arrangement->down;
+    layer->hot = s->wide;
+    a->hidden = s->hidden;
+    a->wide = s->wide;
+    return WISP_OK;
+}
+
+static wisp_status choose_layers(struct arranger *a, enum neuron_layout layout) {
+    struct neuron_arrangement *arrangement = a->arrangement;
+    for (size_t l = 0; l < arrangement->n_layers; l++) {
+        char name[NAME_BYTES];
+        const bool are_rows = find_matrix(a, l, 0, name)->make != NULL;
+        if (layout == NEURONS_ALL)
+            TRY(take_layer(a, l, a->error));
+        else if (layout == NEURONS_WHERE_POSSIBLE || are_rows)
+            take_layer(a, l, NULL);
+    }
+    return WISP_OK;
+}
+
+static wisp_status read_orders(struct arranger *a) {
+    struct neuron_arrangement *arrangement = a->arrangement;
+    const int32_t *order, *hot;
+    const size_t n = arrangement->n_layers;
+    TRY(neurons_read_order(a->dir, n, a->wide, &order, a->error));
+    TRY(neurons_read_hot(a->dir, n, a->wide, &hot, a->error));
+    for (size_t l = 0; l < n; l++) {
+        struct row_layer *layer = &arrangement->layers[l];
+        layer->order = order ? order + l * a->wide : NULL;
+        layer->hot = hot ? (uint64_t)hot[l] : a->wide;
+    }
+    return WISP_OK;
+}
+
+/* ---- the directory -------------------------------------------------------------------------- */
+
+static wisp_status add_tensor(struct arranger *a, size_t l, const char *suffix,
+                              struct tensor tensor) {
+    char name[NAME_BYTES];
+    const int length = snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
+    tensor.name = arena_copy_text(&a->dir->arena, name, (size_t)length);
+    if (!tensor.name)
+        return fail_memory(a->error, sizeof name);
+    TRY(directory_measure_tensor(a->dir, &tensor, a->error));
+    a->tensors[a->n_tensors] = tensor;
+    a->arrangement->formats[a->n_tensors++] = tensor.format;
+    return WISP_OK;
+}
+
+/* Rows from place `first` on, if there are any. */
+static wisp_status add_rows(struct arranger *a, size_t l, const char *suffix, uint64_t first,
+                            uint64_t rows) {
+    const struct row_layer *layer = &a->arrangement->layers[l];
+    const struct block_format *format = neurons_stored_format(layer->shape.format);
+    if (rows == 0)
+        return WISP_OK;
+    return add_tensor(a, l, suffix,
+                      (struct tensor){.format = format,
+                                      .n_dims = 2,
+                                      .dims = {layer->shape.row_bytes / format->bytes, rows},
+                                      .source = down_of(layer)->source,
+                                      .make = make_neurons,
+                                      .maker = layer,
+                                      .part = first});
+}
+
+static wisp_status add_scales(struct arranger *a, size_t l) {
+    const struct row_layer *layer = &a->arrangement->layers[l];
+    const struct neuron_shape *s = &layer->shape;
+    if (neurons_scale_bytes(s->format) == 0)
+        return WISP_OK;
+    return add_tensor(a, l, "ffn_down_scales",
+                      (struct tensor){.format = block_format_by_id(BLOCK_F16),
+                                      .n_dims = 2,
+                                      .dims = {s->wide / s->format->elements, s->hidden},
+                                      .source = down_of(layer)->source,
+                                      .make = make_scales,
+                                      .maker = layer});
+}
+
+/* Hot rows take the place of W_up, and scales that of W_down. */
+static wisp_status add_tensors(struct arranger *a) {
+    const struct neuron_arrangement *arrangement = a->arrangement;
+    for (size_t i = 0; i < a->dir->n_tensors; i++) {
+        if (a->owners[i] == NEURONS_NONE) {
+            arrangement->formats[a->n_tensors] = a->formats[i];
+            a->tensors[a->n_tensors++] = a->dir->tensors[i];
+            continue;
+        }
+        const size_t l = (size_t)a->owners[i] / a->matrices;
+        const uint64_t part = (uint64_t)a->owners[i] % a->matrices;
+        a->places[a->owners[i]] = (int32_t)i;
+        if (part == 0)
+            TRY(add_rows(a, l, "ffn_neurons.hot", 0, arrangement->layers[l].hot));
+        else if (part == a->matrices - 1)
+            TRY(add_scales(a, l));
+    }
+    for (size_t l = 0; l < arrangement->n_layers; l++) {
+        const uint64_t hot = arrangement->layers[l].hot;
+        if (arrangement->layers[l].wanted)
+            TRY(add_rows(a, l, "ffn_neurons.cold", hot, a->wide - hot));
+    }
+    return WISP_OK;
+}
+
+static wisp_status reserve(struct arranger *a) {
+    struct directory *dir = a->dir;
+    const size_t layers = a->arrangement->n_layers, most = dir->n_tensors + layers;
+    const size_t places = layers * (size_t)a->matrices;
+    a->owners = malloc(dir->n_tensors * sizeof *a->owners);
+    a->tensors = malloc(most * sizeof *a->tensors);
+    a->arrangement->formats = malloc(most * sizeof *a->arrangement->formats);
+    a->types = arena_allocate(&dir->arena, layers * sizeof *a->types);
+    a->places = arena_allocate(&dir->arena, places * sizeof *a->places);
+    if (!a->owners || !a->tensors || !a->arrangement->formats || !a->types || !a->places)
+        return fail_memory(a->error, most * sizeof *a->tensors);
+    for (size_t i = 0; i < dir->n_tensors; i++)
+        a->owners[i] = NEURONS_NONE;
+    for (size_t i = 0; i < places; i++)
+        a->places[i] = NEURONS_NONE;
+    for (size_t l = 0; l < layers; l++) {
+        const struct row_layer *layer = &a->arrangement->layers[l];
+        char name[NAME_BYTES];
+        a->types[l] = layer->wanted ? (int32_t)layer->shape.format->id : (int32_t)NEURONS_NONE;
+        for (uint64_t part = 0; layer->wanted && part < a->matrices; part++)
+            a->owners[find_matrix(a, l, part, name) - dir->tensors] =
+                (int64_t)(l * a->matrices + part);
+    }
+    return WISP_OK;
+}
+
+static wisp_status replace(struct arranger *a) {
+    struct directory *dir = a->dir;
+    const size_t layers = a->arrangement->n_layers;
+    TRY(read_orders(a));
+    TRY(reserve(a));
+    TRY(add_tensors(a));
+    TRY(directory_put_numbers(dir, NEURONS_TYPES, VALUE_I32, a->types, layers, a->error));
+    TRY(directory_put_numbers(dir, NEURONS_PLACES, VALUE_I32, a->places, layers * a->matrices,
+                              a->error));
+    free(dir->tensors);
+    dir->tensors = a->tensors;
+    dir->tensor_capacity = dir->n_tensors + layers;
+    dir->n_tensors = a->n_tensors;
+    a->tensors = NULL;
+    return directory_finish(dir, a->error);
+}
+
+static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
+    struct neuron_arrangement *arrangement = a->arrangement;
+    char name[NAME_BYTES];
+    bool any = false;
+    while (find_matrix(a, arrangement->n_layers, 0, name))
+        arrangement->n_layers++;
+    if (arrangement->n_layers == 0 && layout == NEURONS_ALL)
+        return fail(a->error, WISP_ERROR_NOT_FOUND, a->dir->file, name, "the tensor is missing");
+    if (layout == NEURONS_PLAIN || arrangement->n_layers == 0)
+        return WISP_OK;
+    arrangement->layers = calloc(arrangement->n_layers, sizeof *arrangement->layers);
+    if (!arrangement->layers)
+        return fail_memory(a->error, arrangement->n_layers * sizeof *arrangement->layers);
+    TRY(choose_layers(a, layout));
+    for (size_t l = 0; l < arrangement->n_layers; l++)
+        any = any || arrangement->layers[l].wanted;
+    return any ? replace(a) : WISP_OK;
+}
+
+wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct directory *dir,
+                                const struct block_format *const *formats,
+                                enum neuron_layout layout, wisp_error *error) {
+    struct arranger a = {
+        .arrangement = arrangement, .dir = dir, .formats = formats, .error = error};
+    *arrangement = (struct neuron_arrangement){0};
+    directory_drop_metadata(dir, "wisp.neurons.");
+    TRY(directory_finish(dir, error));
+    a.matrices = directory_find_tensor(dir, "blk.0.ffn_gate.weight") ? 3 : 2;
+    const wisp_status status = arrange(&a, layout);
+    free(a.owners);
+    free(a.tensors);
+    return status;
+}
+
+void neuron_rows_release(struct neuron_arrangement *arrangement) {
+    free(arrangement->layers);
+    free((void *)arrangement->formats);
+    free(arrangement->down.rows);
+    *arrangement = (struct neuron_arrangement){0};
+}

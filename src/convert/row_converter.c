@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/row_converter.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+wisp_status row_converter_open(struct row_converter *c, const struct directory *dir,
+                               const struct tensor *tensor, const struct block_format *format,
+                               uint64_t rows, wisp_error *error) {
+    const bool convert = format != tensor->format;
+    size_t bytes;
+    *c = (struct row_converter){.dir = dir, .tensor = tensor, .format = format};
+    if (!checked_floats(rows, tensor->dims[0], &bytes))
+        return fail_memory(error, UINT64_MAX);
+    c->stored = malloc((size_t)(rows * tensor->row_bytes));
+    c->converted = convert ? malloc(bytes) : NULL; /* no type that is written is wider */
+    c->values = convert ? malloc(bytes) : NULL;
+    if (!c->stored || (convert && (!c->converted || !c->values)))
+        return fail_memory(error, bytes);
+    return WISP_OK;
+}
+
+/* What f16 does not hold would be written as infinity, and the file would not open. */
+static bool fits(const struct block_format *format, const float *values, size_t n) {
+    float largest = 0;
+    for (size_t i = 0; i < n && format->id == BLOCK_F16; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    return largest < 65520;
+}
+
+wisp_status row_converter_read(const struct row_converter *c, uint64_t first, uint64_t rows,
+                               const void **bytes, wisp_error *error) {
+    const struct tensor *tensor = c->tensor;
+    const size_t n = (size_t)(rows * tensor->dims[0]);
+    if (!c->values)
+        return directory_rows(c->dir, tensor, first, rows, c->stored, bytes, error);
+    TRY(directory_floats(c->dir, tensor, first, rows, c->stored, c->values, error));
+    if (!fits(c->format, c->values, n))
+        return fail(error, WISP_ERROR_UNSUPPORTED, c->dir->sources[tensor->source].name,
+                    tensor->name, "rows %llu to %llu hold a value that is too large for %s",
+                    (unsigned long long)first, (unsigned long long)(first + rows - 1),
+                    c->format->name);
+    c->format->quantise(c->values, n, c->converted);
+    *bytes = c->converted;
+    return WISP_OK;
+}
+
+void row_converter_close(struct row_converter *c) {
+    free(c->stored);
+    free(c->converted);
+    free(c->values);
+    *c = (struct row_converter){0};
+}

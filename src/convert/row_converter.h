@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A tensor's rows as they are stored in another format. */
+#ifndef WISP_CONVERT_ROW_CONVERTER_H
+#define WISP_CONVERT_ROW_CONVERTER_H
+
+#include "formats/directory.h"
+
+struct row_converter {
+    const struct directory *dir;
+    const struct tensor *tensor;
+    const struct block_format *format;
+    void *stored, *converted; /* as it is, and as it will be */
+    float *values;            /* NULL where the formats are the same */
+};
+
+/* For up to `rows` rows at a time. `format` is the tensor's own, or one that can be written from
+ * one that can be read, whose block divides the row. To be closed also on failure. */
+wisp_status row_converter_open(struct row_converter *converter, const struct directory *dir,
+                               const struct tensor *tensor, const struct block_format *format,
+                               uint64_t rows, wisp_error *error);
+
+/* Points *bytes to rows [first, first + rows), until the next call. */
+wisp_status row_converter_read(const struct row_converter *converter, uint64_t first, uint64_t rows,
+                               const void **bytes, wisp_error *error);
+
+void row_converter_close(struct row_converter *converter);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NomicBertModel: Nomic's own, and that of transformers, which reads and writes the same tensors
+ * but calls most settings by BERT's names. */
+#include "huggingface/hf_bert.h"
+
+static const char base_key[] = "nomic-bert.rope.freq_base";
+
+static wisp_status unsupported(const struct hf_config *config, const char *field,
+                               const struct json *given, const char *wanted, wisp_error *error) {
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, field,
+                "%.32s is not supported, only %s", hf_shown(given), wanted);
+}
+
+/* What may be otherwise in config.json, and has one value here where it is there. */
+static wisp_status check_settings(const struct hf_config *config, wisp_error *error) {
+    static const struct {
+        const char *field;
+        enum json_type wanted;
+    } settings[] = {{"prenorm", JSON_FALSE},
+                    {"parallel_block", JSON_FALSE},
+                    {"use_rms_norm", JSON_FALSE},
+                    {"causal", JSON_FALSE},
+                    {"is_decoder", JSON_FALSE},
+                    {"qkv_proj_bias", JSON_FALSE},
+                    {"mlp_fc1_bias", JSON_FALSE},
+                    {"mlp_fc2_bias", JSON_FALSE},
+                    {"scale_attn_weights", JSON_TRUE},
+                    {"scale_attn_by_inverse_layer_idx", JSON_FALSE},
+                    {"rotary_emb_interleaved", JSON_FALSE},
+                    {"rotary_emb_scale_base", JSON_NULL},
+                    {"rotary_scaling_factor", JSON_NULL},
+                    {"rope_scaling", JSON_NULL}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const struct json *given = json_get(config->root, settings[i].field);
+        const struct json wanted = {.type = settings[i].wanted};
+        if (given && given->type != wanted.type)
+            return unsupported(config, settings[i].field, given, hf_shown(&wanted), error);
+    }
+    return WISP_OK;
+}
+
+static wisp_status check_activation(const struct hf_config *config, wisp_error *error) {
+    static const char own[] = "activation_function", other[] = "hidden_act";
+    const struct json *given = json_get(config->root, own);
+    if (given || !json_get(config->root, other))
+        return json_equals(given, "swiglu") ? WISP_OK
+                                            : unsupported(config, own, given, "swiglu", error);
+    given = json_get(config->root, other);
+    return json_equals(given, "silu") ? WISP_OK : unsupported(config, other, given, "silu", error);
+}
+
+/* A share of each head, of which only all is supported. */
+static wisp_status check_share(const struct hf_config *config, const char *field, bool required,
+                               wisp_error *error) {
+    const struct json *given = json_get(config->root, field);
+    double share;
+    if (!given && !required)
+        return WISP_OK;
+    if (!given || !json_to_double(given, &share) || share != 1)
+        return unsupported(config, field, given, "1", error);
+    return WISP_OK;
+}
+
+static wisp_status put_rotary(struct directory *dir, const struct hf_config *config,
+                              wisp_error *error) {
+    static const struct hf_field own = {"rotary_emb_base", NULL, base_key};
+    static const struct hf_field theta = {"rope_theta", NULL, base_key};
+    const struct hf_config rope = {json_get(config->root, "rope_parameters"), config->file};
+    const bool has_rope = json_is(rope.root, JSON_OBJECT);
+    TRY(check_share(config, "rotary_emb_fraction", !has_rope, error));
+    if (!has_rope)
+        return hf_put_number(dir, config, &own, NULL, error);
+    const struct json *type = json_get(rope.root, "rope_type");
+    if (!json_equals(type, "default"))
+        return unsupported(&rope, "rope_type", type, "default", error);
+    TRY(check_share(&rope, "partial_rotary_factor", false, error));
+    return hf_put_number(dir, &rope, &theta, NULL, error);
+}
+
+static wisp_status read_config(struct directory *dir, const struct hf_config *config,
+                               wisp_error *error) {
+    static const struct hf_field sizes[] = {
+        {"n_embd", "hidden_size", "nomic-bert.embedding_length"},
+        {"n_inner", "intermediate_size", "nomic-bert.feed_forward_length"},
+        {"n_layer", "num_hidden_layers", "nomic-bert.block_count"},
+        {"n_head", "num_attention_heads", "nomic-bert.attention.head_count"},
+        {"n_positions", "max_position_embeddings", "nomic-bert.context_length"},
+        {"type_vocab_size", NULL, "tokenizer.ggml.token_type_count"}};
+    static const struct hf_field epsilon = {"layer_norm_epsilon", "layer_norm_eps",
+                                            "nomic-bert.attention.layer_norm_epsilon"};
+    TRY(check_settings(config, error));
+    TRY(check_activation(config, error));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        TRY(hf_put_size(dir, config, &sizes[i], error));
+    TRY(directory_put_bool(dir, "nomic-bert.attention.causal", false, error));
+    TRY(hf_put_number(dir, config, &epsilon, NULL, error));
+    return put_rotary(dir, config, error);
+}
+
+static const struct hf_name names[] = {
+    {"embeddings.word_embeddings.", "token_embd.", false},
+    {"embeddings.token_type_embeddings.", "token_types.", false},
+    {"emb_ln.", "token_embd_norm.", false},
+    {0},
+};
+
+/* fc11(x) is multiplied by silu(fc12(x)). */
+static const struct hf_name layer_names[] = {
+    {"attn.Wqkv.", "attn_qkv.", true},       {"attn.out_proj.", "attn_output.", true},
+    {"norm1.", "attn_output_norm.", false},  {"mlp.fc11.", "ffn_up.", true},
+    {"mlp.fc12.", "ffn_gate.", true},        {"mlp.fc2.", "ffn_down.", true},
+    {"norm2.", "layer_output_norm.", false}, {0},
+};
+
+const struct hf_encoder hf_nomic_bert = {.type = "nomic_bert",
+                                         .architecture = "nomic-bert",
+                                         .layer = "encoder.layers.",
+                                         .names = names,
+                                         .layer_names = layer_names,
+                                         .read_config = read_config};

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * BERT tokenizers of a Hugging Face folder, as the metadata that text/tokenizer.h reads.
+ * Truncation and padding settings are ignored on purpose: sentence-transformers overrides them with
+ * its own (sentence_bert_config.json), and a batch is never padded here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "host/file.h"
+#include "huggingface/hf.h"
+#include "huggingface/hf_tokenizer.h"
+
+enum { PATH_BYTES = 4096, MAX_TOKENS = 1 << 26 };
+
+enum { FLAG_SINGLE_WORD = 1, FLAG_LSTRIP = 2, FLAG_RSTRIP = 4, FLAG_NORMALIZED = 8 };
+
+static wisp_status bad(const struct reading *r, const char *field, const char *what) {
+    return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
+}
+
+static wisp_status unsupported(const struct reading *r, const char *field, const char *what) {
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%s", what);
+}
+
+/* Reads folder/name and makes it the file that errors name. */
+static wisp_status read_file(struct reading *r, const char *name, bool required,
+                             const struct json **root) {
+    char path[PATH_BYTES];
+    TRY(file_join(r->folder, name, path, sizeof path, r->error));
+    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
+    if (!r->file)
+        return fail_memory(r->error, strlen(path));
+    return hf_read_json(r->dir, r->folder, name, required, JSON_OBJECT, root, r->error);
+}
+
+/* A bool member; where it is absent or null *value stays. */
+static wisp_status read_bool(const struct reading *r, const struct json *object, const char *key,
+                             const char *field, bool *value) {
+    const struct json *member = json_get(object, key);
+    if (!member || json_is(member, JSON_NULL) || json_to_bool(member, value))
+        return WISP_OK;
+    return bad(r, field, "true or false belongs here");
+}
+
+static wisp_text text_of(const struct json *string) {
+    return (wisp_text){string->text, string->text_length};
+}
+
+static bool is_same(wisp_text a, wisp_text b) {
+    return a.length == b.length && memcmp(a.bytes, b.bytes, a.length) == 0;
+}
+
+/* ---- the vocabulary ------------------------------------------------------------------------- */
+
+static void *allocate(const struct reading *r, size_t count, size_t bytes) {
+    return arena_allocate(&r->dir->arena, count * bytes);
+}
+
+static wisp_status reserve_tokens(struct reading *r, size_t count) {
+    if (count > MAX_TOKENS)
+        return unsupported(r, "vocab", "too many tokens");
+    r->capacity = count;
+    r->tokens = allocate(r, count, sizeof *r->tokens);
+    r->types = allocate(r, count, sizeof *r->types);
+    r->added = allocate(r, count, sizeof *r->added);
+    r->flags = allocate(r, count, sizeof *r->flags);
+    r->sorted = allocate(r, count, sizeof *r->sorted);
+    if (!r->tokens || !r->types || !r->added || !r->flags || !r->sorted)
+        return fail_memory(r->error, count * 40);
+    for (size_t i = 0; i < count; i++)
+        r->types[i] = TYPE_NORMAL;
+    return WISP_OK;
+}
+
+/* Every id from 0 on stands there once: no token is left without one, and none has two. */
+static wisp_status read_vocabulary(struct reading *r, const struct json *vocab, size_t more) {
+    if (!json_is(vocab, JSON_OBJECT) || vocab->count == 0)
+        return bad(r, "model.vocab", "an object of tokens and their ids belongs here");
+    TRY(reserve_tokens(r, vocab->count + more));
+    for (const struct json *entry = vocab->first; entry; entry = entry->next) {
+        uint64_t id;
+        if (!json_to_u64(entry, &id) || id >= vocab->count)
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, "model.vocab",
+                        "the id of \"%.60s\" is not one of 0 to %lu", entry->key,
+                        (unsigned long)vocab->count - 1);
+        if (r->tokens[id].bytes)
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, "model.vocab",
+                        "\"%.60s\" and \"%.60s\" have one id", entry->key, r->tokens[id].bytes);
+        r->tokens[id] = (wisp_text){entry->key, entry->key_length};
+    }
+    r->count = r->model_count = vocab->count;
+    return WISP_OK;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    const wisp_text x = **(const wisp_text *const *)a, y = **(const wisp_text *const *)b;
+    const int order = memcmp(x.bytes, y.bytes, x.length < y.length ? x.length : y.length);
+    if (order != 0)
+        return order;
+    return (x.length > y.length) - (x.length < y.length);
+}
+
+/* Makes tokens findable by their text; no two may be equal. */
+static wisp_status sort_tokens(struct reading *r) {
+    for (size_t i = 0; i < r->count; i++)
+        r->sorted[i] = &r->tokens[i];
+    qsort((void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
+    for (size_t i = 1; i < r->count; i++)
+        if (compare_texts(&r->sorted[i - 1], &r->sorted[i]) == 0)
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
+                        "tokens %ld and %ld are both \"%.60s\"",
+                        (long)(r->sorted[i - 1] - r->tokens), (long)(r->sorted[i] - r->tokens),
+                        r->sorted[i]->bytes);
+    return WISP_OK;
+}
+
+/* The id of a token, or -1. */
+static int32_t find_token(const struct reading *r, wisp_text text) {
+    const wisp_text *key = &text;
+    const wisp_text *const *found =
+        bsearch(&key, (const void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
+    return found ? (int32_t)(*found - r->tokens) : -1;
+}
+
+/* ---- added tokens --------------------------------------------------------------------------- */
+
+static wisp_status read_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
+                              bool *special) {
+    static const struct {
+        const char *key;
+        uint8_t flag;
+    } known[] = {{"single_word", FLAG_SINGLE_WORD},
+                 {"lstrip", FLAG_LSTRIP},
+                 {"rstrip", FLAG_RSTRIP},
+                 {"normalized", FLAG_NORMALIZED}};
+    *flags = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        bool set = false;
+        TRY(read_bool(r, entry, known[i].key, "added_tokens", &set));
+        *flags |= set ? known[i].flag : 0;
+    }
+    return read_bool(r, entry, "special", "added_tokens", special);
+}
+
+/* Enters one added token, whose id is that of the vocabulary, or else the next after all others. */
+static wisp_status add_token(struct reading *r, const struct json *entry, uint64_t id) {
+    const struct json *content = json_get(entry, "content");
+    bool special = false;
+    uint8_t flags;
+    if (!json_is(content, JSON_STRING) || content->text_length == 0)
+        return bad(r, "added_tokens", "every added token needs a text as its content");
+    TRY(read_flags(r, entry, &flags, &special));
+    if (id == r->count && r->count < r->capacity) {
+        r->tokens[r->count++] = text_of(content);
+    } else if (id >= r->model_count || !is_same(r->tokens[id], text_of(content))) {
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, "added_tokens",
+                    "\"%.60s\" has id %llu, which is neither its own in the vocabulary nor the "
+                    "next free one",
+                    content->text, (unsigned long long)id);
+    }
+    if (r->types[id] != TYPE_NORMAL)
+        return bad(r, "added_tokens", "an id stands there twice");
+    r->types[id] = special ? TYPE_CONTROL : TYPE_USER_DEFINED;
+    r->added[r->added_count] = (int32_t)id;
+    r->flags[r->added_count++] = flags;
+    return WISP_OK;
+}
+
+static wisp_status read_added_tokens(struct reading *r, const struct json *list) {
+    if (!list || json_is(list, JSON_NULL))
+        return WISP_OK;
+    if (!json_is(list, JSON_ARRAY))
+        return bad(r, "added_tokens", "an array belongs here");
+    for (const struct json *entry = list->first; entry; entry = entry->next) {
+        uint64_t id;
+        if (!json_to_u64(json_get(entry, "id"), &id))
+            return bad(r, "added_tokens", "every added token needs an id");
+        TRY(add_token(r, entry, id));
+    }
+    return WISP_OK;
+}
+
+/* ---- tokenizer.json ------------------------------------------------------------------------- */
+
+/* A list of one is as good as the one itself. */
+static const struct json *only_step(const struct json *step, const char *list) {
+    const struct json *steps = json_get(step, list);
+    if (json_equals(json_get(step, "type"), "Sequence") && json_is(steps, JSON_ARRAY) &&
+        steps->count == 1)
+        return steps->first;
+    return step;
+}
+
+/* Lowercase before BertNormalizer, as sentence-transformers writes for do_lower_case. */
+static const struct json *after_lowercase(struct reading *r, const struct json *step) {
+    const struct json *steps = json_get(step, "normalizers");
+    if (!json_equals(json_get(step, "type"), "Sequence") || !json_is(steps, JSON_ARRAY) ||
+        steps->count != 2 || !json_equals(json_get(steps->first, "type"), "Lowercase"))
+        return step;
+    r->lowercase_first = true;
+    return steps->first->next;
+}
+
+static wisp_status read_normalizer(struct reading *r, const struct json *step) {
+    step = after_lowercase(r, only_step(step, "normalizers"));
+    if (!step || json_is(step, JSON_NULL)) {
+        r->clean_text = r->handle_chinese_chars = r->lowercase = false;
+        return WISP_OK;
+    }
+    if (!json_equals(json_get(step, "type"), "BertNormalizer"))
+        return unsupported(r, "normalizer", "only BertNormalizer is supported");
+    TRY(read_bool(r, step, "clean_text", "normalizer.clean_text", &r->clean_text));
+    TRY(read_bool(r, step, "handle_chinese_chars", "normalizer.handle_chinese_chars",
+                  &r->handle_chinese_chars));
+    TRY(read_bool(r, step, "lowercase", "normalizer.lowercase", &r->lowercase));
+    const struct json *accents = json_get(step, "strip_accents");
+    r->strip_accents_given = accents && !json_is(accents, JSON_NULL);
+    return read_bool(r, step, "strip_accents", "normalizer.strip_accents", &r->strip_accents);
+}
+
+static wisp_status read_model(struct reading *r, const struct json *model, size_t added) {
+    const struct json *type = json_get(model, "type"), *unknown = json_get(model, "unk_token");
+    const struct json *prefix = json_get(model, "continuing_subword_prefix");
+    const struct json *limit = json_get(model, "max_input_chars_per_word");
+    uint64_t characters = r->word_limit;
+    if (type && !json_equals(type, "WordPiece"))
+        return unsupported(r, "model.type", "only WordPiece is supported");
+    if (prefix && !json_equals(prefix, HF_CONTINUATION_PREFIX))
+        return unsupported(r, "model.continuing_subword_prefix", "only \"##\" is supported");
+    if (limit && (!json_to_u64(limit, &characters) || characters > UINT32_MAX))
+        return bad(r, "model.max_input_chars_per_word", "a whole number belongs here");
+    if (!json_is(unknown, JSON_STRING))
+        return bad(r, "model.unk_token", "a token belongs here");
+    r->word_limit = (uint32_t)characters;
+    TRY(read_vocabulary(r, json_get(model, "vocab"), added));
+    TRY(sort_tokens(r));
+    r->ids[ROLE_UNKNOWN] = find_token(r, text_of(unknown));
+    if (r->ids[ROLE_UNKNOWN] < 0)
+        return bad(r, "model.unk_token", "the token is not in the vocabulary");
+    return WISP_OK;
+}
+
+/* The id that a TemplateProcessing's special token stands for. */
+static wisp_status read_template_id(struct reading *r, const struct json *special,
+                                    const struct json *piece, int32_t *id) {
+    const struct json *name = json_get(json_get(piece, "SpecialToken"), "id");
+    const char *key = json_is(name, JSON_STRING) ? name->text : "";
+    const struct json *ids = json_get(json_get(special, key), "ids");
+    uint64_t value;
+    if (!json_is(ids, JSON_ARRAY) || ids->count != 1 || !json_to_u64(ids->first, &value) ||
+        value >= r->count)
+        return unsupported(r, "post_processor.special_tokens",
+                           "only special tokens of one id from the vocabulary are supported");
+    *id = (int32_t)value;
+    return WISP_OK;
+}
+
+static bool has_type_0(const struct json *piece, const char *kind) {
+    uint64_t type;
+    return json_to_u64(json_get(json_get(piece, kind), "type_id"), &type) && type == 0;
+}
+
+static wisp_status read_template(struct reading *r, const struct json *step) {
+    const struct json *single = json_get(step, "single");
+    const struct json *special = json_get(step, "special_tokens");
+    const struct json *cls =
+        json_is(single, JSON_ARRAY) && single->count == 3 ? single->first : NULL;
+    if (!cls || !has_type_0(cls, "SpecialToken") || !has_type_0(cls->next, "Sequence") ||
+        !has_type_0(cls->next->next, "SpecialToken"))
+        return unsupported(r, "post_processor.single", "only [CLS] $A [SEP] is supported");
+    TRY(read_template_id(r, special, cls, &r->ids[ROLE_CLS]));
+    return read_template_id(r, special, cls->next->next, &r->ids[ROLE_SEPARATOR]);
+}
+
+/* BertProcessing and RobertaProcessing have ["[CLS]", id]. */
+static wisp_status read_pair_id(struct reading *r, const struct json *pair, const char *field,
+                                int32_t *id) {
+    uint64_t value;
+    if (!json_is(pair, JSON_ARRAY) || pair->count != 2 || !json_to_u64(pair->first->next, &value) ||
+        value >= r->count)
+        return bad(r, field, "a token and its id from the vocabulary belong here");
+    *id = (int32_t)value;
+    return WISP_OK;
+}
+
+static wisp_status read_post_processor(struct reading *r, const struct json *step) {
+    step = only_step(step, "processors");
+    const struct json *type = json_get(step, "type");
+    if (json_equals(type, "TemplateProcessing"))
+        return read_template(r, step);
+    if (!json_equals(type, "BertProcessing") && !json_equals(type, "RobertaProcessing"))
+        return unsupported(r, "post_processor",
+                           "only TemplateProcessing and BertProcessing are supported");
+    TRY(read_pair_id(r, json_get(step, "cls"), "post_processor.cls", &r->ids[ROLE_CLS]));
+    return read_pair_id(r, json_get(step, "sep"), "post_processor.sep", &r->ids[ROLE_SEPARATOR]);
+}
+
+static wisp_status read_tokenizer_json(struct reading *r, const struct json *root) {
+    const struct json *added = json_get(root, "added_tokens");
+    const struct json *split = only_step(json_get(root, "pre_tokenizer"), "pretokenizers");
+    if (!json_equals(json_get(split, "type"), "BertPreTokenizer"))
+        return unsupported(r, "pre_tokenizer", "only BertPreTokenizer is supported");
+    TRY(read_normalizer(r, json_get(root, "normalizer")));
+    TRY(read_model(r, json_get(root, "model"), added ? added->count : 0));
+    TRY(read_added_tokens(r, added));
+    TRY(sort_tokens(r));
+    return read_post_processor(r, json_get(root, "post_processor"));
+}
+
+/* ---- vocab.txt and tokenizer_config.json ---------------------------------------------------- */
+
+static wisp_status check_line(const struct reading *r, wisp_text line, size_t number) {
+    for (size_t i = 0; i < line.length;) {
+        uint32_t code_point;
+        i += utf8_decode(line.bytes + i, line.length - i, &code_point);
+        if (code_point == UTF8_INVALID || code_point == 0 || code_point == '\r')
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, NULL,
+                        "line %zu is not valid UTF-8 text", number);
+    }
+    return WISP_OK;
+}
+
+static wisp_status read_lines(struct reading *r, const char *text, size_t length, size_t more) {
+    size_t lines = 0, empty = 0;
+    for (size_t i = 0; i < length; i++) {
+        lines += text[i] == '\n' || i + 1 == length;
+        empty += text[i] == '\n' && (i == 0 || text[i - 1] == '\n');
+    }
+    if (lines == 0)
+        return bad(r, NULL, "no tokens");
+    if (empty > 1) /* before memory is taken for what may be a file of nothing else */
+        return bad(r, NULL, "more than one line is empty");
+    TRY(reserve_tokens(r, lines + more));
+    for (size_t at = 0; at < length;) {
+        const char *end = memchr(text + at, '\n', length - at);
+        const size_t full = end ? (size_t)(end - text) - at : length - at;
+        const size_t kept = full > 0 && text[at + full - 1] == '\r' ? full - 1 : full;
+        char *copy = arena_copy_text(&r->dir->arena, text + at, kept);
+        if (!copy)
+            return fail_memory(r->error, kept);
+        r->tokens[r->count++] = (wisp_text){copy, kept};
+        TRY(check_line(r, r->tokens[r->count - 1], r->count));
+        at += full + 1;
+    }
+    r->model_count = r->count;
+    return sort_tokens(r);
+}
+
+static wisp_status read_vocab_txt(struct reading *r, size_t more) {
+    char path[PATH_BYTES];
+    struct mapped_file file;
+    TRY(file_join(r->folder, "vocab.txt", path, sizeof path, r->error));
+    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
+    if (!r->file)
+        return fail_memory(r->error, strlen(path));
+    TRY(file_map(path, &file, r->error));
+    const wisp_status status = read_lines(r, file.data, (size_t)file.size, more);
+    file_unmap(&file);
+    return status;
+}
+
+/* Ids are the keys, as text. */
+static bool id_of_key(const struct json *entry, uint64_t *id) {
+    const struct json number = {
+        .type = JSON_NUMBER, .text = entry->key, .text_length = entry->key_length};
+    return entry->key_length > 0 && json_to_u64(&number, id);
+}
+
+static wisp_status read_added_decoder(struct reading *r, const struct json *decoder) {
+    if (!decoder || json_is(decoder, JSON_NULL))
+        return WISP_OK;
+    if (!json_is(decoder, JSON_OBJECT))
+        return bad(r, "added_tokens_decoder", "an object belongs here");
+    for (const struct json *entry = decoder->first; entry; entry = entry->next) {
+        uint64_t id;
+        if (!id_of_key(entry, &id))
+            return bad(r, "added_tokens_decoder", "its keys must be ids");
+        TRY(add_token(r, entry, id));
+    }
+    return WISP_OK;
+}
+
+/* ---- special tokens by role ----------------------------------------------------------------- */
+
+static const struct {
+    const char *key, *usual;
+} ROLE_NAMES[ROLES] = {[ROLE_UNKNOWN] = {"unk_token", "[UNK]"},
+                       [ROLE_CLS] = {"cls_token", "[CLS]"},
+                       [ROLE_SEPARATOR] = {"sep_token", "[SEP]"},
+                       [ROLE_PADDING] = {"pad_token", "[PAD]"},
+                       [ROLE_MASK] = {"mask_token", "[MASK]"}};
+
+/* A role's entry in tokenizer_config.json or special_tokens_map.json: its text, bare or with flags.
+ */
+static const struct json *role_entry(const struct json *config, const struct json *map,
+                                     enum role role) {
+    const struct json *entry = json_get(config, ROLE_NAMES[role].key);
+    if (!entry || json_is(entry, JSON_NULL))
+        entry = json_get(map, ROLE_NAMES[role].key);
+    return json_is(entry, JSON_STRING) || json_is(entry, JSON_OBJECT) ? entry : NULL;
+}
+
+/* Finds the ids that the tokenizer file itself has not given. */
+static wisp_status find_roles(struct reading *r, const struct json *config,
+                              const struct json *map) {
+    for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
+        const struct json *entry = role_entry(config, map, role);
+        const struct json *content =
+            json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
+        const char *usual = ROLE_NAMES[role].usual;
+        const wisp_text text =
+            json_is(content, JSON_STRING) ? text_of(content) : (wisp_text){usual, strlen(usual)};
+        if (r->ids[role] < 0)
+            r->ids[role] = find_token(r, text);
+        if (role <= ROLE_SEPARATOR && r->ids[role] < 0)
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, ROLE_NAMES[role].key,
+                        "\"%.60s\" is not in the vocabulary", text.bytes);
+    }
+    return WISP_OK;
+}
+
+/* Without tokenizer.json, special tokens are matched in text as they are. */
+static wisp_status add_roles(struct reading *r, const struct json *config, const struct json *map) {
+    for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
+        const struct json *entry = role_entry(config, map, role);
+        const int32_t id = r->ids[role];
+        bool special;
+        uint8_t flags;
+        if (id < 0 || r->types[id] != TYPE_NORMAL)
+            continue;
+        TRY(read_flags(r, entry, &flags, &special));
+        r->types[id] = TYPE_CONTROL;
+        r->added[r->added_count] = id;
+        r->flags[r->added_count++] = flags;
+    }
+    return WISP_OK;
+}
+
+/* transformers builds a BertTokenizer anew with the settings of tokenizer_config.json, whatever
+ * tokenizer.json says of them. */
+static wisp_status read_overrides(struct reading *r, const struct json *config) {
+    const struct json *accents = json_get(config, "strip_accents");
+    TRY(read_bool(r, config, "do_lower_case", "do_lower_case", &r->lowercase));
+    TRY(read_bool(r, config, "tokenize_chinese_chars", "tokenize_chinese_chars",
+                  &r->handle_chinese_chars));
+    if (accents && !json_is(accents, JSON_NULL))
+        r->strip_accents_given = true;
+    return read_bool(r, config, "strip_accents", "strip_accents", &r->strip_accents);
+}
+
+static wisp_status read_vocab_files(struct reading *r, const struct json *config,
+                                    const struct json *map) {
+    const struct json *decoder = json_get(config, "added_tokens_decoder");
+    const char *config_file = r->file;
+    const struct json *legacy;
+    TRY(read_file(r, "added_tokens.json", false, &legacy));
+    if (legacy && legacy->count > 0 && !decoder)
+        return unsupported(r, NULL, "added tokens are supported from tokenizer.json only");
+    TRY(read_vocab_txt(r, json_is(decoder, JSON_OBJECT) ? decoder->count : 0));
+    r->file = config_file;
+    TRY(read_added_decoder(r, decoder));
+    TRY(sort_tokens(r));
+    TRY(find_roles(r, config, map));
+    return add_roles(r, config, map);
+}
+
+wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lowercase_first,
+                              wisp_error *error) {
+    struct reading r = {.dir = dir,
+                        .folder = folder,
+                        .error = error,
+                        .ids = {-1, -1, -1, -1, -1},
+                        .clean_text = true,
+                        .handle_chinese_chars = true,
+                        .lowercase = true,
+                        .lowercase_first = lowercase_first,
+                        .word_limit = 100};
+    const struct json *root, *config, *map;
+    TRY(read_file(&r, "tokenizer.json", false, &root));
+    if (root)
+        TRY(read_tokenizer_json(&r, root));
+    TRY(read_file(&r, "special_tokens_map.json", false, &map));
+    TRY(read_file(&r, "tokenizer_config.json", false, &config));
+    const struct json *class = json_get(config, "tokenizer_class");
+    if (!root || json_equals(class, "BertTokenizer") || json_equals(class, "BertTokenizerFast"))
+        TRY(read_overrides(&r, config));
+    if (root)
+        TRY(find_roles(&r, config, map));
+    else
+        TRY(read_vocab_files(&r, config, map));
+    return hf_put_tokenizer(&r);
+}

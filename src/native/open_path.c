@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Models from the file system. Native only. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "formats/gguf.h"
+#include "host/file.h"
+#include "huggingface/hf.h"
+#include "native/open_path.h"
+
+static void unmap(void *context) {
+    struct mapped_file *file = context;
+    file_unmap(file);
+    free(file);
+}
+
+static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
+    uint32_t index;
+    dir->file = arena_copy_text(&dir->arena, path, strlen(path));
+    struct mapped_file *file = calloc(1, sizeof *file);
+    wisp_status status = dir->file && file ? file_map(path, file, error)
+                                           : fail_memory(error, sizeof *file + strlen(path));
+    if (status != WISP_OK) {
+        free(file);
+        return status;
+    }
+    /* An empty file has no mapping, but is still "in memory". */
+    const wisp_source source = {.size = file->size,
+                                .data = file->data ? file->data : "",
+                                .close = unmap,
+                                .context = file,
+                                .name = dir->file};
+    TRY(directory_add_source(dir, &source, &index, error));
+    return gguf_read(dir, index, error);
+}
+
+wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error) {
+    *dir = (struct directory){0};
+    const wisp_status status =
+        file_is_folder(path) ? hf_read_folder(dir, path, error) : read_gguf(dir, path, error);
+    if (status != WISP_OK)
+        directory_release(dir);
+    return status;
+}
+
+wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,
+                            wisp_error *error) {
+    const double start = clock_seconds();
+    struct directory dir;
+    *model = NULL;
+    TRY(directory_open_path(&dir, path, error));
+    return model_load(&dir, options, start, model, error);
+}

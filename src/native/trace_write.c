@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A session's spans as a file for chrome://tracing or Perfetto. Format: "Trace Event Format",
+ * complete events (ph X) in microseconds. */
+#include <inttypes.h>
+
+#include "engine/session.h"
+#include "host/file.h"
+
+/* A process name is enough for the viewers; all threads of a session are in one. */
+enum { PROCESS = 1 };
+
+static void write_span(FILE *to, const struct span *span, double origin, uint32_t thread) {
+    fprintf(to, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%" PRIu32 ",\"name\":\"%s\"", PROCESS, thread,
+            wisp_stage_name(span->stage));
+    fprintf(to, ",\"ts\":%.3f,\"dur\":%.3f", 1e6 * (span->start - origin),
+            1e6 * (span->end - span->start));
+    if (span->layer != NO_LAYER)
+        fprintf(to, ",\"args\":{\"layer\":%d}", span->layer);
+    fputs("}", to);
+}
+
+static void write_thread(FILE *to, const struct trace *trace, double origin, uint32_t thread) {
+    fprintf(to,
+            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32
+            ",\"name\":\"thread_name\",\"args\":{\"name\":\"worker %" PRIu32 "\"}}",
+            PROCESS, thread, thread);
+    for (size_t i = 0; i < trace->n; i++)
+        write_span(to, &trace->spans[i], origin, thread);
+}
+
+/* Times count from when the model began to open. */
+static void write_events(FILE *to, const wisp_session *session) {
+    const wisp_model *model = session->model;
+    uint64_t dropped = 0;
+    fprintf(to,
+            "{\"traceEvents\":[\n{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"name\":\"load\",\"ts\":0,"
+            "\"dur\":%.3f}",
+            PROCESS, 1e6 * model->load_seconds);
+    for (uint32_t i = 0; i < session->n_workers; i++) {
+        write_thread(to, &session->workers[i].trace, model->load_start, i);
+        dropped += session->workers[i].trace.dropped;
+    }
+    fprintf(to, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"droppedSpans\":%" PRIu64 "}}\n",
+            dropped);
+}
+
+wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
+                                     wisp_error *error) {
+    struct file_writer writer;
+    if (!session->workers[0].trace.keeps_spans)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "trace",
+                    "the session was opened without options.trace");
+    TRY(file_writer_open(&writer, path, error));
+    write_events(writer.stream, session);
+    return file_writer_commit(&writer, error);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the tests of the kernels share: inputs of many kinds, guarded buffers that hold them, the
+ * calls themselves, and a record of how near the results come. */
+#ifndef WISP_TESTS_KERNEL_CASE_H
+#define WISP_TESTS_KERNEL_CASE_H
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+#include "support/guarded.h"
+#include "support/rng.h"
+
+/* Half the distance from 1 to the next float: the relative error of one rounding. */
+#define ROUNDING 0x1p-24
+
+/* The numbers of all kernel tests. */
+extern struct rng kernel_rng;
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+enum fill {
+    FILL_UNIFORM,     /* -1 .. 1 */
+    FILL_WIDE,        /* magnitudes 2^-20 .. 2^20 */
+    FILL_ZERO,        /* of both signs */
+    FILL_EQUAL,       /* one value */
+    FILL_ONE_HUGE,    /* uniform, but for one value of 1e30 */
+    FILL_LARGEST,     /* magnitudes of a quarter to half of FLT_MAX, either sign */
+    FILL_DENORMAL,    /* either sign */
+    FILL_TINY,        /* around the least normal number */
+    FILL_ALTERNATING, /* v, -v, v, ... */
+    FILL_FINITE,      /* how many of the above */
+    FILL_SPECIAL      /* uniform with NaN and infinities among it */
+};
+
+void fill_floats(float *x, size_t n, enum fill kind);
+
+/* Memory of n floats that holds such values; free() it. */
+float *new_floats(size_t n, enum fill kind);
+
+/* malloc that ends the program rather than fail. */
+void *allocate(size_t bytes);
+
+/* ---- guarded buffers ------------------------------------------------------------------------ */
+
+enum slot { SLOT_X, SLOT_W, SLOT_BIAS, SLOT_Y, SLOT_Q, SLOT_SCALE, SLOT_ZERO, SLOTS };
+
+/* The buffer of a slot, `bytes` long, guarded at one end or the other by chance and for floats
+ * aligned to no more than a float needs. */
+void *place(enum slot slot, size_t bytes);
+void *place_anywhere(enum slot slot, size_t bytes); /* odd addresses too: for bytes */
+
+/* Rows of n floats, each `ld` from the one before; the floats between them stay canaries. */
+float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t ld);
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* A matrix product whose inputs lie dense: w [n, k], bias [n] or for f32 NULL, and either x [m, k]
+ * or what it is once quantised, q over 0..255. */
+struct product {
+    size_t m, n, k;
+    const float *x, *w, *bias;
+    struct quantised_rows rows; /* for int8; q is NULL for f32 */
+};
+
+/* The same in guarded buffers, packed for a set. */
+struct gemm_call {
+    size_t m, n, k, ldx, ldy;
+    const float *x, *bias;
+    const void *w;
+    struct quantised_rows rows;
+    float *y; /* [m, ldy], of which the last row ends after n */
+};
+
+struct gemm_call place_gemm(const struct kernels *set, const struct product *product);
+
+/* gemm_f32 or gemm_int8, by what the product has. */
+void call_gemm(const struct kernels *set, const struct gemm_call *call);
+
+/* Room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
+struct quantised_rows place_quantised(size_t m, size_t k);
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+enum kernel {
+    GEMM_F32,
+    QUANTISE,
+    GEMM_INT8,
+    LAYER_NORM,
+    GELU,
+    RELU,
+    SILU_MUL,
+    SOFTMAX,
+    ADD,
+    DOT,
+    PACK,      /* pack_f32 */
+    ATTENTION, /* several of them together */
+    I16,       /* those of i16.h */
+    SPARSE,    /* those of sparse.h */
+    KERNELS
+};
+
+const char *kernel_name(enum kernel kernel);
+
+/* Which result is being looked at, for the message where it is wrong. */
+struct where {
+    enum kernel kernel;
+    const struct kernels *set;
+    size_t m, n, k;
+    enum fill fill;
+};
+
+/* Fails the test unless got is within the tolerance of want. */
+void expect_near(const struct where *where, size_t i, size_t j, float got, double want,
+                 double tolerance);
+
+/* Fails the test where the n bytes differ. */
+void expect_same_bits(const struct where *where, const char *what, const void *got,
+                      const void *want, size_t n);
+
+/* Fails the test where anything was written outside the buffers, or in y between its rows. */
+void expect_intact(const struct where *where);
+void expect_padding(const struct where *where, const float *y, size_t m, size_t n, size_t ldy);
+
+/* The worst error of each kernel and set so far, as a share of the tolerance. */
+void print_worst_errors(void);
+
+void kernel_cases_open(uint64_t seed);
+void kernel_cases_close(void);
+
+/* ---- checks of products --------------------------------------------------------------------- */
+
+/* What y should be and how far off it may be: both [m, n]. */
+struct exact {
+    double *y, *tolerance;
+};
+
+struct exact new_exact(size_t m, size_t n);
+void free_exact(struct exact exact);
+
+/* Every set: near enough, nothing written elsewhere, the same bits in any other batch, and those of
+ * a set that differs in speed alone. */
+void check_product(const struct product *product, const struct exact *exact, enum fill kind);
+
+/* m rows of k: of values that are not set. */
+struct quantised_rows new_quantised(size_t m, size_t k);
+void free_quantised(struct quantised_rows rows);
+
+/* ---- the tests, for cmocka ------------------------------------------------------------------ */
+
+/* kernel_gemm_f32.c */
+void test_pack_f32(void **state);
+void test_set_packing(void **state);
+void test_gemm_f32_small_shapes(void **state);
+void test_gemm_f32_every_k(void **state);
+void test_gemm_f32_random_shapes(void **state);
+void test_gemm_f32_extremes(void **state);
+void test_gemm_f32_special_values(void **state);
+
+/* kernel_gemm_int8.c */
+void test_pack_int8(void **state);
+void test_gemm_int8_small_shapes(void **state);
+void test_gemm_int8_every_k(void **state);
+void test_gemm_int8_random_shapes(void **state);
+void test_gemm_int8_extremes(void **state);
+void test_gemm_int8_never_saturates(void **state);
+void test_gemm_int8_special_values(void **state);
+
+/* kernel_rows.c */
+void test_add_and_relu(void **state);
+void test_gelu(void **state);
+void test_silu_mul(void **state);
+void test_dot(void **state);
+void test_layer_norm(void **state);
+void test_softmax(void **state);
+void test_softmax_exponential(void **state);
+void test_quantise(void **state);
+void test_rows_special_values(void **state);
+
+/* kernel_i16.c */
+void test_i16_numbers(void **state);
+void test_i16_gemm(void **state);
+void test_i16_softmax(void **state);
+void test_i16_special_values(void **state);
+
+/* kernel_sparse.c */
+void test_pack_neurons(void **state);
+void test_sparse_random_layers(void **state);
+void test_sparse_extremes(void **state);
+void test_sparse_special_values(void **state);
+void test_sparse_never_saturates(void **state);
+
+/* The times of every set and kernel, as a table. */
+void kernel_bench(void);
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Block formats against what the gguf package and numpy make of the same bytes
+ * (tests/data/blocks.bin, which tests/oracle/make_block_goldens.py writes), and halves against
+ * their definition. Run from the repository's root. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "quant/blocks.h"
+#include "support/guarded.h"
+#include "support/rng.h"
+
+#undef fail /* cmocka has one of its own */
+#include <cmocka.h>
+
+#define GOLDENS "tests/data/blocks.bin"
+
+enum { MAX_GOLDENS = 32, MAX_FILE = 1 << 20, CAPACITY = 1 << 16 };
+
+/* One line of the file's header. */
+struct golden {
+    char what[16], type[16];
+    const unsigned char *given, *result;
+    size_t given_bytes, result_bytes;
+};
+
+static struct golden goldens[MAX_GOLDENS];
+static size_t golden_count;
+static unsigned char file[MAX_FILE];
+static struct rng rng;
+static struct guarded input, output;
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static bool read_golden(const char *line, const unsigned char *data, size_t size) {
+    struct golden *g = &goldens[golden_count];
+    size_t given, result;
+    if (sscanf(line, "%15s %15s %zu %zu %zu %zu", g->what, g->type, &given, &g->given_bytes,
+               &result, &g->result_bytes) != 6)
+        return false;
+    g->given = data + given;
+    g->result = data + result;
+    return given + g->given_bytes <= size && result + g->result_bytes <= size;
+}
+
+static int open_goldens(void **state) {
+    (void)state;
+    FILE *stream = fopen(GOLDENS, "rb");
+    if (!stream) {
+        fprintf(stderr, "%s is not there: run from the repository's root\n", GOLDENS);
+        return -1;
+    }
+    const size_t size = fread(file, 1, sizeof file - 1, stream);
+    fclose(stream);
+    size_t header;
+    if (sscanf((const char *)file, "wisp-block-goldens 1 %zu", &header) != 1 || header > size)
+        return -1;
+    for (char *line = (char *)file; strncmp(line, "end", 3) != 0;) {
+        if (*line == 'd' || *line == 'q') {
+            if (golden_count == MAX_GOLDENS || !read_golden(line, file + header, size - header))
+                return -1;
+            golden_count++;
+        }
+        line = strchr(line, '\n') + 1;
+    }
+    return 0;
+}
+
+static void directory_load_floats(const unsigned char *bytes, size_t n, float *values) {
+    for (size_t i = 0; i < n; i++)
+        values[i] = float_of_bits(load_u32(bytes + 4 * i));
+}
+
+static const struct golden *find_golden(const char *what, const char *type) {
+    for (size_t i = 0; i < golden_count; i++)
+        if (strcmp(goldens[i].what, what) == 0 && strcmp(goldens[i].type, type) == 0)
+            return &goldens[i];
+    fail_msg("no golden to %s %s", what, type);
+    return NULL;
+}
+
+/* ---- expanding ------------------------------------------------------------------------------ */
+
+/* The same bits, or both NaN: which one is nobody's promise. */
+static bool same_float(float a, float b) {
+    return bits_of_float(a) == bits_of_float(b) || (isnan(a) && isnan(b));
+}
+
+static void check_dequantise(const struct golden *g, const struct block_format *format) {
+    const size_t n = g->result_bytes / sizeof(float);
+    assert_true(g->given_bytes == n / format->elements * format->bytes);
+    /* GGUF aligns tensors, but rows in them start anywhere. */
+    for (int side = 0; side < GUARDED_SIDES; side++) {
+        unsigned char *blocks =
+            guarded_place(&input, g->given_bytes, (enum guarded_side)((side + 2) % GUARDED_SIDES));
+        memcpy(blocks, g->given, g->given_bytes);
+        float *values = guarded_place(&output, g->result_bytes, side == 1);
+        format->dequantise(blocks, n, values);
+        assert_true(guarded_intact(&output));
+        for (size_t i = 0; i < n; i++) {
+            const float want = float_of_bits(load_u32(g->result + 4 * i));
+            if (!same_float(values[i], want))
+                fail_msg("%s: value %zu is %.9g, not %.9g", g->type, i, (double)values[i],
+                         (double)want);
+        }
+    }
+}
+
+static void test_dequantise(void **state) {
+    (void)state;
+    size_t read = 0, checked = 0;
+    for (uint32_t id = 0; id < 256; id++)
+        read += block_format_by_id(id) && block_format_by_id(id)->dequantise;
+    for (size_t i = 0; i < golden_count; i++) {
+        const struct block_format *format = block_format_by_name(goldens[i].type);
+        assert_non_null(format);
+        if (strcmp(goldens[i].what, "dequantise") == 0) {
+            check_dequantise(&goldens[i], format);
+            checked++;
+        }
+    }
+    assert_int_equal(checked, read); /* of every type that is read */
+}
+
+static void test_formats(void **state) {
+    (void)state;
+    uint64_t bytes;
+    assert_null(block_format_by_id(4)); /* numbers that GGML has retired */
+    assert_null(block_format_by_id(5));
+    assert_null(block_format_by_id(UINT32_MAX));
+    assert_null(block_format_by_name("q4"));
+    assert_ptr_equal(block_format_by_name("q8_0"), block_format_by_id(BLOCK_Q8_0));
+    const struct block_format *format = block_format_by_id(BLOCK_Q4_K);
+    assert_true(block_row_bytes(format, 512, &bytes) && bytes == 288);
+    assert_true(block_row_bytes(format, 0, &bytes) && bytes == 0);
+    assert_false(block_row_bytes(format, 511, &bytes));
+    assert_false(block_row_bytes(block_format_by_id(BLOCK_F32), UINT64_MAX / 4 + 1, &bytes));
+}
+
+/* ---- halves --------------------------------------------------------------------------------- */
+
+/* By the definition of binary16: sign, 5 bits of exponent, 10 of mantissa. */
+static double half_by_definition(unsigned half) {
+    const int exponent = (int)(half >> 10 & 31), mantissa = (int)(half & 1023);
+    const double sign = half & 0x8000 ? -1 : 1;
+    if (exponent == 31)
+        return mantissa ? NAN : sign * (double)INFINITY;
+    return sign * (exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24));
+}
+
+static void test_float_of_every_half(void **state) {
+    (void)state;
+    for (unsigned half = 0; half < 0x10000; half++) {
+        const float value = float_of_half((uint16_t)half);
+        const double want = half_by_definition(half);
+        assert_true(isnan(want) ? isnan(value) : (double)value == want);
+        assert_true(!signbit(value) == !(half & 0x8000));
+        if (isnan(want))
+            assert_true((half_of_float(value) & 0x7fff) > 0x7c00);
+        else
+            assert_int_equal(half_of_float(value), half);
+    }
+}
+
+/* Rounding keeps order, so that it is right everywhere if it is where it goes from one half to the
+ * next: at the middle of each two, which goes to the even one, and right beside it. */
+static void test_half_of_every_boundary(void **state) {
+    (void)state;
+    for (unsigned half = 0; half < 0x7c00; half++)
+        for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
+            const float low = float_of_half((uint16_t)half);
+            /* Above the largest, infinity stands where the next half would. */
+            const float high = half == 0x7bff ? 65536 : float_of_half((uint16_t)(half + 1));
+            const float middle = low + (high - low) / 2, flip = sign ? -1 : 1;
+            const unsigned even = half + (half & 1);
+            assert_int_equal(half_of_float(flip * middle), even | sign);
+            assert_int_equal(half_of_float(flip * nextafterf(middle, 0)), half | sign);
+            assert_int_equal(half_of_float(flip * nextafterf(middle, high)), (half + 1) | sign);
+            assert_int_equal(half_of_float(flip * nextafterf(low, high)), half | sign);
+            assert_int_equal(half_of_float(flip * nextafterf(high, 0)), (half + 1) | sign);
+        }
+    for (uint32_t bits = 0x47800000; bits < 0x7f800000; bits += 0xfff1)
+        assert_int_equal(half_of_float(float_of_bits(bits)), 0x7c00);
+    for (uint32_t bits = 0x7f800001; bits < 0x80000000; bits += 0xfff)
+        assert_int_equal(half_of_float(float_of_bits(bits | 0x80000000)) & 0xfc00, 0xfc00);
+}
+
+static void test_bfloat(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 0x10000; i++)
+        assert_int_equal(bits_of_float(float_of_bfloat((uint16_t)i)), i << 16);
+}
+
+/* ---- packing -------------------------------------------------------------------------------- */
+
+/* n values in guarded buffers into blocks that stay valid until the next call. */
+static const unsigned char *pack(const struct block_format *format, const float *values, size_t n) {
+    float *from = guarded_place(&input, n * sizeof *from, GUARDED_END);
+    memcpy(from, values, n * sizeof *from);
+    const enum guarded_side side = (enum guarded_side)rng_below(&rng, GUARDED_SIDES);
+    unsigned char *to = guarded_place(&output, n / format->elements * format->bytes, side);
+    format->quantise(from, n, to);
+    assert_true(guarded_intact(&output));
+    return to;
+}
+
+static void test_quantise_f16(void **state) {
+    (void)state;
+    const struct golden *g = find_golden("quantise", "F16");
+    const size_t n = g->given_bytes / sizeof(float);
+    float values[CAPACITY / sizeof(float)];
+    directory_load_floats(g->given, n, values);
+    const unsigned char *halves = pack(block_format_by_name("F16"), values, n);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned got = load_u16(halves + 2 * i), want = load_u16(g->result + 2 * i);
+        if (isnan(values[i]))
+            assert_true((got & 0x7fff) > 0x7c00 && (got & 0x8000) == (want & 0x8000));
+        else
+            assert_int_equal(got, want);
+    }
+}
+
+static void test_quantise_f32(void **state) {
+    (void)state;
+    const struct golden *g = find_golden("quantise", "F16");
+    float values[CAPACITY / sizeof(float)];
+    const size_t n = g->given_bytes / sizeof(float);
+    directory_load_floats(g->given, n, values);
+    assert_memory_equal(pack(block_format_by_name("F32"), values, n), values, g->given_bytes);
+}
+
+/* Every value is within half a step of what is read back, and what the step loses as a half. */
+static void check_q8_0_block(const float *values, const unsigned char *block) {
+    float back[32], largest = 0;
+    block_format_by_id(BLOCK_Q8_0)->dequantise(block, 32, back);
+    for (int j = 0; j < 32; j++)
+        largest = fmaxf(largest, fabsf(values[j]));
+    const double step = (double)largest / 127;
+    const double lost = fmax(step * 0x1p-11, 0x1p-25); /* half the distance between halves */
+    for (int j = 0; j < 32; j++) {
+        const int q = (int8_t)block[2 + j];
+        const double allowed = step * (0.5 + 0x1p-14) + abs(q) * (lost + step * 0x1p-23);
+        assert_true(q >= -127 && fabs((double)values[j] - (double)back[j]) <= allowed);
+    }
+}
+
+/* Whether two codes of a value may both be right: it lies midway, and gguf rounds away from 0. */
+static bool is_tie(float value, const float *block) {
+    float largest = 0;
+    for (int j = 0; j < 32; j++)
+        largest = fmaxf(largest, fabsf(block[j]));
+    const float scaled = fabsf(value * (1 / (largest / 127)));
+    return scaled - floorf(scaled) == 0.5f;
+}
+
+static void test_quantise_q8_0(void **state) {
+    (void)state;
+    const struct golden *g = find_golden("quantise", "Q8_0");
+    const size_t n = g->given_bytes / sizeof(float);
+    float values[CAPACITY / sizeof(float)];
+    directory_load_floats(g->given, n, values);
+    const unsigned char *blocks = pack(block_format_by_name("Q8_0"), values, n);
+    for (size_t i = 0; i < n; i += 32) {
+        const unsigned char *block = blocks + i / 32 * 34, *want = g->result + i / 32 * 34;
+        assert_memory_equal(block, want, 2);
+        for (size_t j = 0; j < 32; j++)
+            assert_true(block[2 + j] == want[2 + j] || is_tie(values[i + j], values + i));
+        check_q8_0_block(values + i, block);
+    }
+}
+
+/* ---- Q4_0 ----------------------------------------------------------------------------------- */
+
+/* The rule of the gguf package: the value of the largest magnitude becomes -8. */
+static void plain_q4_0(const float *values, unsigned char *block) {
+    float extreme = 0;
+    for (int j = 0; j < 32; j++)
+        if (fabsf(values[j]) > fabsf(extreme))
+            extreme = values[j];
+    const float d = extreme / -8, inverse = d == 0 ? 0 : 1 / d;
+    const uint16_t half = half_of_float(d);
+    block[0] = (unsigned char)(half & 255);
+    block[1] = (unsigned char)(half >> 8);
+    int q[32];
+    for (int j = 0; j < 32; j++)
+        q[j] = (int)fminf(fmaxf(truncf(values[j] * inverse + 8.5f), 0), 15);
+    for (int j = 0; j < 16; j++)
+        block[2 + j] = (unsigned char)(q[j] | q[j + 16] << 4);
+}
+
+static double q4_0_error(const float *values, const unsigned char *block) {
+    float back[32];
+    double error = 0;
+    block_format_by_id(BLOCK_Q4_0)->dequantise(block, 32, back);
+    for (int j = 0; j < 32; j++)
+        error += ((double)values[j] - (double)back[j]) * ((double)values[j] - (double)back[j]);
+    return error;
+}
+
+/* Never worse than plain rounding, but for the rounding of the errors themselves. Returns the share
+ * that is left of plain rounding's error. */
+static double check_q4_0_block(const float *values) {
+    unsigned char plain[18], block[18];
+    memcpy(block, pack(block_format_by_id(BLOCK_Q4_0), values, 32), sizeof block);
+    plain_q4_0(values, plain);
+    const double error = q4_0_error(values, block), limit = q4_0_error(values, plain);
+    if (!(error <= limit * (1 + 1e-6)))
+        fail_msg("error %.9g, where plain rounding has %.9g; values[0] %.9g", error, limit,
+                 (double)values[0]);
+    return limit > 0 ? error / limit : 1;
+}
+
+static void test_plain_q4_0_is_what_gguf_does(void **state) {
+    (void)state;
+    const struct golden *g = find_golden("quantise", "Q4_0");
+    const size_t n = g->given_bytes / sizeof(float);
+    float values[CAPACITY / sizeof(float)];
+    directory_load_floats(g->given, n, values);
+    for (size_t i = 0; i < n; i += 32) {
+        unsigned char block[18];
+        plain_q4_0(values + i, block);
+        assert_memory_equal(block, g->result + i / 32 * 18, 18);
+        check_q4_0_block(values + i);
+    }
+}
+
+static float roughly_normal(void) {
+    float sum = 0;
+    for (int i = 0; i < 6; i++)
+        sum += rng_between(&rng, -1, 1);
+    return sum;
+}
+
+static void test_quantise_q4_0_is_never_worse(void **state) {
+    (void)state;
+    double sum = 0;
+    enum { BLOCKS = 4000 };
+    for (int i = 0; i < BLOCKS; i++) {
+        float values[32];
+        const float scale = exp2f(rng_between(&rng, -18, 12));
+        for (int j = 0; j < 32; j++)
+            values[j] = scale * roughly_normal();
+        if (i % 4 == 1)
+            values[rng_below(&rng, 32)] *= rng_between(&rng, 1, 30);
+        for (int j = 0; i % 4 == 2 && j < 32; j++)
+            values[j] = scale * ((float)rng_below(&rng, 16) - 8);
+        const double share = check_q4_0_block(values);
+        sum += i % 4 == 0 ? share : 0;
+    }
+    const double mean = sum * 4 / (double)BLOCKS;
+    printf("q4_0: %.3f of the squared error of plain rounding\n", mean);
+    assert_true(mean < 0.95);
+}
+
+/* ---- values that no model should have ------------------------------------------------------- */
+
+static void fill(float *values, int n, float common) {
+    for (int j = 0; j < n; j++)
+        values[j] = common;
+}
+
+/* Finite values read back as finite ones, however large. */
+static void check_finite(const struct block_format *format, const float *values) {
+    float back[32];
+    format->dequantise(pack(format, values, 32), 32, back);
+    for (int j = 0; j < 32; j++)
+        assert_true(isfinite(back[j]));
+}
+
+static void check_extremes(const struct block_format *format) {
+    static const float extremes[] = {0,     -0.0f, 1e-45f, -1e-40f, 1e-38f,   1e-7f,
+                                     1e30f, 6e5f,  8.4e6f, FLT_MAX, -FLT_MAX, FLT_MIN};
+    float values[32];
+    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+        fill(values, 32, extremes[i]);
+        check_finite(format, values);
+        fill(values, 32, 0);
+        values[rng_below(&rng, 32)] = extremes[i];
+        check_finite(format, values);
+        for (int j = 0; j < 32; j++)
+            values[j] = j % 2 ? extremes[i] : -extremes[i];
+        check_finite(format, values);
+    }
+}
+
+static void check_special(const struct block_format *format) {
+    static const float special[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 200; i++) {
+        float values[32];
+        for (int j = 0; j < 32; j++)
+            values[j] =
+                rng_below(&rng, (size_t)i % 8 + 1) ? roughly_normal() : special[rng_below(&rng, 4)];
+        pack(format, values, 32);
+    }
+}
+
+static void test_quantise_extremes(void **state) {
+    (void)state;
+    check_extremes(block_format_by_id(BLOCK_Q8_0));
+    check_extremes(block_format_by_id(BLOCK_Q4_0));
+    check_special(block_format_by_id(BLOCK_Q8_0));
+    check_special(block_format_by_id(BLOCK_Q4_0));
+    check_special(block_format_by_id(BLOCK_F16));
+}
+
+static void test_quantise_zeros(void **state) {
+    (void)state;
+    float values[32], back[32];
+    fill(values, 32, 0);
+    static const uint32_t types[] = {BLOCK_Q8_0, BLOCK_Q4_0};
+    for (size_t i = 0; i < 2; i++) {
+        const struct block_format *format = block_format_by_id(types[i]);
+        format->dequantise(pack(format, values, 32), 32, back);
+        for (int j = 0; j < 32; j++)
+            assert_true(back[j] == 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_dequantise),
+        cmocka_unit_test(test_float_of_every_half),
+        cmocka_unit_test(test_half_of_every_boundary),
+        cmocka_unit_test(test_bfloat),
+        cmocka_unit_test(test_quantise_f32),
+        cmocka_unit_test(test_quantise_f16),
+        cmocka_unit_test(test_quantise_q8_0),
+        cmocka_unit_test(test_plain_q4_0_is_what_gguf_does),
+        cmocka_unit_test(test_quantise_q4_0_is_never_worse),
+        cmocka_unit_test(test_quantise_extremes),
+        cmocka_unit_test(test_quantise_zeros),
+    };
+    rng.state = rng_seed();
+    guarded_open(&input, CAPACITY);
+    guarded_open(&output, CAPACITY);
+    const int failed = cmocka_run_group_tests_name("blocks", tests, open_goldens, NULL);
+    guarded_close(&input);
+    guarded_close(&output);
+    return failed;
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * GGUF files with one thing wrong each, numbered as opening.h says. What is swept over rather than
+ * picked (truncation, flipped bits) is in test_malformed_sweeps.c. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#undef fail /* base/status.h has another */
+
+#include "formats/directory.h"
+#include "support/opening.h"
+
+#define MINUS_1 UINT64_MAX
+#define TWO_TO_THE(n) (UINT64_C(1) << (n))
+
+enum { HEADER_BYTES = 24 };
+
+static const char NAME[] = "general.name", TOKENS[] = "tokenizer.ggml.tokens",
+                  TYPES[] = "tokenizer.ggml.token_type", ALIGNMENT[] = "general.alignment",
+                  UP[] = "blk.0.ffn_up.weight", LAST[] = "blk.1.layer_output_norm.bias";
+
+struct malformed {
+    const char *name;
+    void (*alter)(struct gguf *file, uint64_t value);
+    uint64_t value;
+    wisp_status status;
+    const char *field; /* NULL: any */
+    const char *says;  /* NULL: anything */
+};
+
+static size_t file_size(const struct gguf *file) {
+    struct bytes out = {0};
+    gguf_write_bytes(file, &out);
+    const size_t size = out.size;
+    bytes_release(&out);
+    return size;
+}
+
+/* ---- the header ----------------------------------------------------------------------------- */
+
+static void set_magic(struct gguf *file, uint64_t value) {
+    for (int i = 0; i < 4; i++)
+        file->magic[i] = (unsigned char)(value >> 8 * i);
+}
+
+static void set_version(struct gguf *file, uint64_t value) {
+    file->version = (uint32_t)value;
+}
+
+static void set_key_count(struct gguf *file, uint64_t value) {
+    file->written_keys = value;
+}
+
+static void set_tensor_count(struct gguf *file, uint64_t value) {
+    file->written_tensors = value;
+}
+
+/* As many as could stand in the rest of the file at `value` bytes each, or one more. */
+static void fill_key_count(struct gguf *file, uint64_t more) {
+    file->written_keys = (file_size(file) - HEADER_BYTES) / (8 + 1 + 4 + 1) + more;
+}
+
+static void fill_tensor_count(struct gguf *file, uint64_t more) {
+    file->written_tensors = (file_size(file) - HEADER_BYTES) / (8 + 1 + 4 + 8 + 4 + 8) + more;
+}
+
+/* ---- keys and values ------------------------------------------------------------------------ */
+
+static void set_key_length(struct gguf *file, uint64_t value) {
+    gguf_key(file, NAME)->name_length = value;
+}
+
+static void set_tensor_name_length(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->name_length = value;
+}
+
+static void empty_key(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_key(file, NAME)->name_length = 0;
+    gguf_key(file, NAME)->name.size = 0;
+}
+
+static void empty_tensor_name(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_tensor(file, UP)->name_length = 0;
+    gguf_tensor(file, UP)->name.size = 0;
+}
+
+static void spoil_key(struct gguf *file, uint64_t value) {
+    gguf_key(file, NAME)->name.data[3] = (unsigned char)value;
+}
+
+static void spoil_tensor_name(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->name.data[3] = (unsigned char)value;
+}
+
+/* A key of `value` bytes that ends inside a character where it is cut, with a control sequence. */
+static void set_long_key(struct gguf *file, uint64_t value) {
+    struct gguf_key *key = gguf_key(file, NAME);
+    key->name.size = 0;
+    bytes_put(&key->name, "\x1B[2J\x07", 5);
+    while (key->name.size < value)
+        bytes_put(&key->name, "\xE2\x96\x81", 3);
+    key->name_length = key->name.size;
+    key->type = 13;
+}
+
+static void repeat_key(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_repeat_key(file, NAME);
+}
+
+static void repeat_alignment(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_repeat_key(file, ALIGNMENT);
+}
+
+static void repeat_tensor(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_repeat_tensor(file, UP);
+}
+
+static void set_text_length(struct gguf *file, uint64_t value) {
+    bytes_set_u64(&gguf_key(file, NAME)->value, 0, value);
+}
+
+static void set_token_length(struct gguf *file, uint64_t value) {
+    bytes_set_u64(&gguf_key(file, TOKENS)->value, 12, value);
+}
+
+static void set_value_type(struct gguf *file, uint64_t value) {
+    gguf_key(file, NAME)->type = (uint32_t)value;
+}
+
+static void set_element_type(struct gguf *file, uint64_t value) {
+    bytes_set_u32(&gguf_key(file, TYPES)->value, 0, (uint32_t)value);
+}
+
+static void set_array_count(struct gguf *file, uint64_t value) {
+    bytes_set_u64(&gguf_key(file, TYPES)->value, 4, value);
+}
+
+static void set_token_count(struct gguf *file, uint64_t value) {
+    bytes_set_u64(&gguf_key(file, TOKENS)->value, 4, value);
+}
+
+static void set_u64_array_count(struct gguf *file, uint64_t value) {
+    set_element_type(file, VALUE_U64);
+    set_array_count(file, value);
+}
+
+static void set_bool(struct gguf *file, uint64_t value) {
+    gguf_set_bool(file, "wisp.normalize", (unsigned char)value);
+}
+
+/* ---- alignment ------------------------------------------------------------------------------ */
+
+static void set_alignment(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, ALIGNMENT, (uint32_t)value);
+}
+
+static void obey_alignment(struct gguf *file, uint64_t value) {
+    set_alignment(file, value);
+    file->alignment = (size_t)value;
+    gguf_settle(file);
+}
+
+static void set_alignment_type(struct gguf *file, uint64_t value) {
+    static const unsigned char empty[12]; /* 0, an empty string, an empty array of u8 */
+    const size_t size = value == VALUE_ARRAY ? 12 : 8;
+    gguf_set(file, ALIGNMENT, (uint32_t)value, empty, size);
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static void set_n_dims(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->n_dims = (uint32_t)value;
+}
+
+static void set_dim(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->dims[1] = value;
+}
+
+static void set_row(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->dims[0] = value;
+}
+
+static void set_all_dims(struct gguf *file, uint64_t value) {
+    struct gguf_tensor *tensor = gguf_tensor(file, UP);
+    tensor->n_dims = 4;
+    for (int i = 0; i < 4; i++)
+        tensor->dims[i] = value;
+}
+
+static void set_type(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->type = (uint32_t)value;
+}
+
+static void set_offset(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->offset = value;
+}
+
+static void add_offset(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, UP)->offset += value;
+}
+
+static void add_last_offset(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, LAST)->offset += value;
+}
+
+static void cut_data(struct gguf *file, uint64_t value) {
+    gguf_tensor(file, LAST)->data.size -= (size_t)value;
+}
+
+/* The last two tensors' sizes sum to more than 2^64. */
+static void overflow_sum(struct gguf *file, uint64_t value) {
+    struct gguf_tensor *last = gguf_tensor(file, LAST);
+    last->dims[0] = value;
+    last[-1].dims[0] = value;
+    last->offset = last[-1].offset + value * 4;
+}
+
+/* ---- hyper-parameters ----------------------------------------------------------------------- */
+
+static void set_layers(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.block_count", (uint32_t)value);
+}
+
+static void set_heads(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.attention.head_count", (uint32_t)value);
+}
+
+static void set_hidden(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.embedding_length", (uint32_t)value);
+}
+
+static void set_wide(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.feed_forward_length", (uint32_t)value);
+}
+
+static void set_positions(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.context_length", (uint32_t)value);
+}
+
+static void set_max_tokens(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "wisp.max_seq_length", (uint32_t)value);
+}
+
+static void set_pooling(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.pooling_type", (uint32_t)value);
+}
+
+static void set_epsilon(struct gguf *file, uint64_t bits) {
+    gguf_set_u32(file, "bert.attention.layer_norm_epsilon", (uint32_t)bits);
+    gguf_key(file, "bert.attention.layer_norm_epsilon")->type = VALUE_F32;
+}
+
+static void set_wide_integer(struct gguf *file, uint64_t value) {
+    struct bytes raw = {0};
+    bytes_put_u64(&raw, value);
+    gguf_set(file, "bert.block_count", VALUE_U64, raw.data, raw.size);
+    bytes_release(&raw);
+}
+
+static void set_signed_integer(struct gguf *file, uint64_t value) {
+    set_layers(file, value);
+    gguf_key(file, "bert.block_count")->type = VALUE_I32;
+}
+
+static void set_architecture(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_text(file, "general.architecture", "llama");
+}
+
+static void set_activation(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_text(file, "wisp.hidden_act", "swish");
+}
+
+static void set_prompt_name(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_text(file, "wisp.default_prompt_name", "passage");
+}
+
+/* ---- the tokenizer -------------------------------------------------------------------------- */
+
+static void set_tokenizer_model(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_text(file, "tokenizer.ggml.model", "gpt2");
+}
+
+static void set_tokens_of_numbers(struct gguf *file, uint64_t value) {
+    int32_t numbers[TINY_TOKENS] = {(int32_t)value};
+    gguf_set_i32s(file, TOKENS, numbers, TINY_TOKENS);
+}
+
+static void set_types_of_texts(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_texts(file, TYPES, tiny_tokens, TINY_TOKENS);
+}
+
+static void set_types_element(struct gguf *file, uint64_t element) {
+    static const unsigned char raw[12 + 8 * TINY_TOKENS];
+    gguf_set(file, TYPES, VALUE_ARRAY, raw,
+             12 + value_type_bytes((enum value_type)element) * TINY_TOKENS);
+    bytes_set_u32(&gguf_key(file, TYPES)->value, 0, (uint32_t)element);
+    bytes_set_u64(&gguf_key(file, TYPES)->value, 4, TINY_TOKENS);
+}
+
+static void set_types_length(struct gguf *file, uint64_t count) {
+    static const int32_t types[TINY_TOKENS + 1] = {1};
+    gguf_set_i32s(file, TYPES, types, (size_t)count);
+}
+
+static void set_one_type(struct gguf *file, uint64_t type) {
+    bytes_set_u32(&gguf_key(file, TYPES)->value, 12 + 4 * 7, (uint32_t)type);
+}
+
+static void drop_tokens(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_drop_key(file, TOKENS);
+}
+
+static void empty_tokens(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_texts(file, TOKENS, NULL, 0);
+}
+
+/* Token 7 becomes these bytes, up to the first zero byte that is not the first. */
+static void set_token(struct gguf *file, const char *text, size_t length) {
+    struct bytes raw = {0};
+    bytes_put_u32(&raw, VALUE_STRING);
+    bytes_put_u64(&raw, TINY_TOKENS);
+    for (size_t i = 0; i < TINY_TOKENS; i++) {
+        const char *token = i == 7 ? text : tiny_tokens[i];
+        const size_t size = i == 7 ? length : strlen(token);
+        bytes_put_u64(&raw, size);
+        bytes_put(&raw, token, size);
+    }
+    gguf_set(file, TOKENS, VALUE_ARRAY, raw.data, raw.size);
+    bytes_release(&raw);
+}
+
+static void set_token_bytes(struct gguf *file, uint64_t value) {
+    char bytes[8];
+    size_t length = 0;
+    for (uint64_t left = value; length == 0 || left; left >>= 8)
+        bytes[length++] = (char)(left & 0xFF);
+    set_token(file, bytes, length);
+}
+
+static void set_long_token(struct gguf *file, uint64_t value) {
+    char *text = malloc((size_t)value);
+    assert_non_null(text);
+    memset(text, 'x', (size_t)value);
+    set_token(file, text, (size_t)value);
+    free(text);
+}
+
+static void set_same_token(struct gguf *file, uint64_t value) {
+    (void)value;
+    set_token(file, tiny_tokens[5], strlen(tiny_tokens[5]));
+}
+
+static void set_unknown_id(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "tokenizer.ggml.unknown_token_id", (uint32_t)value);
+}
+
+static void drop_unknown_id(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_drop_key(file, "tokenizer.ggml.unknown_token_id");
+}
+
+static void set_mask_id(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "tokenizer.ggml.mask_token_id", (uint32_t)value);
+}
+
+static void set_added_id(struct gguf *file, uint64_t value) {
+    const int32_t ids[TINY_SPECIAL] = {0, 1, 2, 3, (int32_t)value};
+    gguf_set_i32s(file, "wisp.tokenizer.added_tokens", ids, TINY_SPECIAL);
+}
+
+static void set_added_flag(struct gguf *file, uint64_t value) {
+    const int32_t flags[TINY_SPECIAL] = {0, 0, 0, 0, (int32_t)value};
+    gguf_set_i32s(file, "wisp.tokenizer.added_flags", flags, TINY_SPECIAL);
+}
+
+static void set_added_flags_length(struct gguf *file, uint64_t count) {
+    static const int32_t flags[TINY_SPECIAL + 1] = {0};
+    gguf_set_i32s(file, "wisp.tokenizer.added_flags", flags, (size_t)count);
+}
+
+static void set_continuation(struct gguf *file, uint64_t value) {
+    const int32_t id = (int32_t)value;
+    gguf_set_i32s(file, "wisp.tokenizer.continuations", &id, 1);
+}
+
+static void set_word_limit(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "wisp.tokenizer.max_input_chars_per_word", (uint32_t)value);
+}
+
+/* ---- the cases ------------------------------------------------------------------------------ */
+
+#define FORMAT WISP_ERROR_FORMAT
+#define UNSUPPORTED WISP_ERROR_UNSUPPORTED
+#define NOT_FOUND WISP_ERROR_NOT_FOUND
+
+static const struct malformed cases[] = {
+    {"2: magic GGML", set_magic, 0x4C4D4747, FORMAT, "magic", "not a GGUF file"},
+    {"2: magic 0", set_magic, 0, FORMAT, "magic", NULL},
+    {"3: version 0", set_version, 0, UNSUPPORTED, "version", "version 0"},
+    {"3: version 4", set_version, 4, UNSUPPORTED, "version", "version 4"},
+    {"3: version 3, bytes swapped", set_version, 0x03000000, UNSUPPORTED, "version", "big-endian"},
+    {"3: version 2 is good", set_version, 2, WISP_OK, NULL, NULL},
+    {"4: version 1, whose lengths have 32 bits", set_version, 1, UNSUPPORTED, "version", NULL},
+    {"5: -1 keys", set_key_count, MINUS_1, FORMAT, "metadata count", "18446744073709551615"},
+    {"5: 2^63 keys", set_key_count, TWO_TO_THE(63), FORMAT, "metadata count", NULL},
+    {"5: 2^32 + 1 keys", set_key_count, TWO_TO_THE(32) + 1, FORMAT, "metadata count", NULL},
+    {"6: -1 tensors", set_tensor_count, MINUS_1, FORMAT, "tensor count", "18446744073709551615"},
+    {"6: 2^63 tensors", set_tensor_count, TWO_TO_THE(63), FORMAT, "tensor count", NULL},
+    {"6: 2^32 + 1 tensors", set_tensor_count, TWO_TO_THE(32) + 1, FORMAT, "tensor count", NULL},
+    {"7: one key more than fit", fill_key_count, 1, FORMAT, "metadata count", NULL},
+    {"7: as many keys as might fit", fill_key_count, 0, FORMAT, NULL, NULL},
+    {"7: one tensor more than fit", fill_tensor_count, 1, FORMAT, "tensor count", NULL},
+    {"7: as many tensors as might fit", fill_tensor_count, 0, FORMAT, NULL, NULL},
+    {"8: an empty key", empty_key, 0, FORMAT, "metadata key", "empty"},
+    {"8: an empty tensor name", empty_tensor_name, 0, FORMAT, "tensor name", "empty"},
+    {"9: a key twice", repeat_key, 0, FORMAT, NAME, "twice"},
+    {"9: the alignment twice", repeat_alignment, 0, FORMAT, ALIGNMENT, "twice"},
+    {"10: key length -1", set_key_length, MINUS_1, FORMAT, "metadata key", "18446744073709551615"},
+    {"10: key length past the end", set_key_length, 1 << 20, FORMAT, "metadata key", "1048576"},
+    {"10: tensor name length -1", set_tensor_name_length, MINUS_1, FORMAT, "tensor name", NULL},
+    {"10: text length -1", set_text_length, MINUS_1, FORMAT, NAME, NULL},
+    {"10: text length past the end", set_text_length, 1 << 20, FORMAT, NAME, NULL},
+    {"10: token length -1", set_token_length, MINUS_1, FORMAT, TOKENS, NULL},
+    {"10: token length past the end", set_token_length, 1 << 20, FORMAT, TOKENS, NULL},
+    {"11: value type 13", set_value_type, 13, FORMAT, NAME, "13"},
+    {"11: value type -1", set_value_type, UINT32_MAX, FORMAT, NAME, "4294967295"},
+    {"11: element type 13", set_element_type, 13, FORMAT, TYPES, "13"},
+    {"11: element type -1", set_element_type, UINT32_MAX, FORMAT, TYPES, NULL},
+    {"11: a bool of 2", set_bool, 2, FORMAT, "wisp.normalize", "neither 0 nor 1"},
+    {"11: a key that ends inside a character when cut", set_long_key, 200, FORMAT, NULL,
+     ": ?[2J?\xE2\x96\x81"},
+    {"11: a key longer than a message", set_long_key, 1000, FORMAT, NULL, "13 is no type"},
+    {"12: an array of arrays", set_element_type, VALUE_ARRAY, UNSUPPORTED, TYPES, "arrays"},
+    {"13: 2^62 + 32 elements of 4", set_array_count, TWO_TO_THE(62) + 32, FORMAT, TYPES, NULL},
+    {"13: 2^61 + 16 elements of 8", set_u64_array_count, TWO_TO_THE(61) + 16, FORMAT, TYPES, NULL},
+    {"13: 2^60 + 1 tokens", set_token_count, TWO_TO_THE(60) + 1, FORMAT, TOKENS, NULL},
+    {"13: -1 elements", set_array_count, MINUS_1, FORMAT, TYPES, "18446744073709551615"},
+    {"14: alignment 0", set_alignment, 0, FORMAT, ALIGNMENT, "0 is no power of two"},
+    {"14: alignment 13", set_alignment, 13, FORMAT, ALIGNMENT, "13"},
+    {"14: alignment 2^31", set_alignment, TWO_TO_THE(31), FORMAT, ALIGNMENT, "2147483648"},
+    {"14: alignment 64 is good", obey_alignment, 64, WISP_OK, NULL, NULL},
+    {"14: alignment 64 is not obeyed", set_alignment, 64, FORMAT, NULL, NULL},
+    {"15: alignment of type u64", set_alignment_type, VALUE_U64, FORMAT, ALIGNMENT, "u64"},
+    {"15: alignment of type string", set_alignment_type, VALUE_STRING, FORMAT, ALIGNMENT, NULL},
+    {"15: alignment of type array", set_alignment_type, VALUE_ARRAY, FORMAT, ALIGNMENT, NULL},
+    {"16: no dimensions", set_n_dims, 0, FORMAT, UP, "0"},
+    {"16: 5 dimensions", set_n_dims, 5, FORMAT, UP, "5"},
+    {"16: 2^32 - 1 dimensions", set_n_dims, UINT32_MAX, FORMAT, UP, "4294967295"},
+    {"17: a negative dimension", set_dim, MINUS_1, FORMAT, UP, "-1"},
+    {"17: a negative row", set_row, MINUS_1, FORMAT, UP, NULL},
+    {"18: a dimension of 0", set_dim, 0, FORMAT, UP, "0"},
+    {"18: a row of 0", set_row, 0, FORMAT, UP, NULL},
+    {"19: 2^128 elements", set_all_dims, TWO_TO_THE(32), FORMAT, UP, "overflow"},
+    {"19: 2^64 elements", set_all_dims, TWO_TO_THE(16), FORMAT, UP, "overflow"},
+    {"20: 2^62 rows of 32 bytes", set_dim, TWO_TO_THE(62), FORMAT, UP, "overflow"},
+    {"20: a row of 2^64 bytes", set_row, TWO_TO_THE(62), FORMAT, UP, "overflow"},
+    {"21: sizes that wrap when padded", overflow_sum, TWO_TO_THE(62) - 1, FORMAT, NULL, NULL},
+    {"22: a row that is no whole block", set_type, BLOCK_Q8_0, FORMAT, UP, "Q8_0 block of 32"},
+    {"23: tensor type -1", set_type, UINT32_MAX, UNSUPPORTED, UP, "4294967295"},
+    {"23: tensor type 4, removed", set_type, 4, UNSUPPORTED, UP, "4"},
+    {"23: tensor type 36, removed", set_type, 36, UNSUPPORTED, UP, "36"},
+    {"23: tensor type 1000", set_type, 1000, UNSUPPORTED, UP, "1000"},
+    {"24: a tensor out of place by 1", add_offset, 1, FORMAT, UP, "offset"},
+    {"24: a tensor over the first", set_offset, 0, FORMAT, UP, "offset"},
+    {"24: a tensor over the one before", add_offset, MINUS_1 - 31, FORMAT, UP, "offset"},
+    {"24: a gap before a tensor", add_offset, 32, FORMAT, UP, "offset"},
+    {"24: a gap before the last tensor", add_last_offset, 32, FORMAT, LAST, "offset"},
+    {"25: the file ends one byte early", cut_data, 1, FORMAT, LAST, "past the end"},
+    {"26: offset 2^64 - 32", set_offset, MINUS_1 - 31, FORMAT, UP, "offset"},
+    {"26: sizes whose sum wraps", overflow_sum, TWO_TO_THE(61), FORMAT, NULL, NULL},
+    {"27: a tensor name twice", repeat_tensor, 0, FORMAT, UP, "two tensors"},
+    {"30: no tokens", drop_tokens, 0, NOT_FOUND, TOKENS, "missing"},
+    {"30: an empty array of tokens", empty_tokens, 0, FORMAT, TOKENS, "no tokens"},
+    {"30: tokens that are numbers", set_tokens_of_numbers, 0, FORMAT, TOKENS, "strings"},
+    {"30: token types that are strings", set_types_of_texts, 0, FORMAT, TYPES, "32 integers"},
+    {"30: token types of type f32", set_types_element, VALUE_F32, FORMAT, TYPES, NULL},
+    {"30: token types of type u64", set_types_element, VALUE_U64, FORMAT, TYPES, NULL},
+    {"30: a token type too few", set_types_length, TINY_TOKENS - 1, FORMAT, TYPES, "32 integers"},
+    {"30: a token type too many", set_types_length, TINY_TOKENS + 1, FORMAT, TYPES, NULL},
+    {"30: no token types", set_types_length, 0, FORMAT, TYPES, NULL},
+    {"30: token type 0", set_one_type, 0, FORMAT, TYPES, "entry 7"},
+    {"30: token type 7", set_one_type, 7, FORMAT, TYPES, "entry 7"},
+    {"30: token type -1", set_one_type, UINT32_MAX, FORMAT, TYPES, "entry 7"},
+    {"30: a tokenizer of another kind", set_tokenizer_model, 0, UNSUPPORTED, "tokenizer.ggml.model",
+     "gpt2"},
+    {"30: flags for fewer added tokens", set_added_flags_length, TINY_SPECIAL - 1, FORMAT,
+     "wisp.tokenizer.added_flags", NULL},
+    {"30: flags for more added tokens", set_added_flags_length, TINY_SPECIAL + 1, FORMAT,
+     "wisp.tokenizer.added_flags", NULL},
+    {"30: unknown flags", set_added_flag, 16, FORMAT, "wisp.tokenizer.added_flags", NULL},
+    {"30: a token twice", set_same_token, 0, FORMAT, TOKENS, "twice"},
+    {"30: a token of 257 bytes", set_long_token, 257, UNSUPPORTED, TOKENS, NULL},
+    {"30: words of 2^31 characters", set_word_limit, TWO_TO_THE(31), UNSUPPORTED,
+     "wisp.tokenizer.max_input_chars_per_word", "2147483648"},
+    {"31: a byte token", set_one_type, 6, UNSUPPORTED, TYPES, "byte tokens"},
+    {"31: an id past the vocabulary", set_unknown_id, TINY_TOKENS, FORMAT,
+     "tokenizer.ggml.unknown_token_id", "32"},
+    {"31: id -1", set_mask_id, UINT32_MAX, FORMAT, "tokenizer.ggml.mask_token_id", "4294967295"},
+    {"31: no id of the unknown token", drop_unknown_id, 0, NOT_FOUND,
+     "tokenizer.ggml.unknown_token_id", "missing"},
+    {"31: an added token past the vocabulary", set_added_id, TINY_TOKENS, FORMAT,
+     "wisp.tokenizer.added_tokens", NULL},
+    {"31: added token -1", set_added_id, UINT32_MAX, FORMAT, "wisp.tokenizer.added_tokens", NULL},
+    {"31: an added token twice", set_added_id, 3, FORMAT, "wisp.tokenizer.added_tokens", NULL},
+    {"31: a continuation past the vocabulary", set_continuation, TINY_TOKENS, FORMAT,
+     "wisp.tokenizer.continuations", NULL},
+    {"32: a token of a stray byte", set_token_bytes, 0x80, FORMAT, TOKENS, "entry 7"},
+    {"32: a token of half a character", set_token_bytes, 0xA9E2, FORMAT, TOKENS, "entry 7"},
+    {"32: an overlong character", set_token_bytes, 0x80C0, FORMAT, TOKENS, "entry 7"},
+    {"32: a surrogate", set_token_bytes, 0x80A0ED, FORMAT, TOKENS, "entry 7"},
+    {"32: a token with a NUL", set_token_bytes, 0x780078, FORMAT, TOKENS, "entry 7"},
+    {"32: a token that is NUL", set_token_bytes, 0, FORMAT, TOKENS, "entry 7"},
+    {"32: a key that is not UTF-8", spoil_key, 0xFF, FORMAT, "metadata key", "UTF-8"},
+    {"32: a key with a NUL", spoil_key, 0, FORMAT, "metadata key", "UTF-8"},
+    {"32: a tensor name that is not UTF-8", spoil_tensor_name, 0xFF, FORMAT, "tensor name", NULL},
+    {"32: a tensor name with a NUL", spoil_tensor_name, 0, FORMAT, "tensor name", NULL},
+    {"33: no layers", set_layers, 0, FORMAT, "bert.block_count", "0 is not between"},
+    {"33: 2^32 - 1 layers", set_layers, UINT32_MAX, FORMAT, "bert.block_count", "4294967295"},
+    {"33: more layers than there are", set_layers, 3, NOT_FOUND, "blk.2.attn_q.weight", NULL},
+    {"33: more layers than tensors", set_layers, 1024, FORMAT, "bert.block_count", "1024 layers"},
+    {"33: -1 layers", set_signed_integer, UINT32_MAX, FORMAT, "bert.block_count", "-1"},
+    {"33: 2^32 + 2 layers", set_wide_integer, TWO_TO_THE(32) + 2, FORMAT, "bert.block_count",
+     "4294967298"},
+    {"33: 2 layers as u64 are good", set_wide_integer, 2, WISP_OK, NULL, NULL},
+    {"33: 2 layers as i32 are good", set_signed_integer, 2, WISP_OK, NULL, NULL},
+    {"33: no heads", set_heads, 0, FORMAT, "bert.attention.head_count", NULL},
+    {"33: 3 heads for 8", set_heads, 3, FORMAT, "bert.attention.head_count", "divide"},
+    {"33: 16 heads for 8", set_heads, 16, FORMAT, "bert.attention.head_count", "divide"},
+    {"33: hidden size 0", set_hidden, 0, FORMAT, "bert.embedding_length", NULL},
+    {"33: hidden size 2^32 - 1", set_hidden, UINT32_MAX, FORMAT, "bert.embedding_length", NULL},
+    {"33: intermediate size 0", set_wide, 0, FORMAT, "bert.feed_forward_length", NULL},
+    {"33: no positions", set_positions, 0, FORMAT, "bert.context_length", NULL},
+    {"33: no room for a token", set_max_tokens, 2, FORMAT, "wisp.max_seq_length", "3 tokens"},
+    {"33: more tokens than positions are cut", set_max_tokens, UINT32_MAX, WISP_OK, NULL, NULL},
+    {"33: pooling type 0", set_pooling, 0, UNSUPPORTED, "bert.pooling_type", "0"},
+    {"33: another architecture", set_architecture, 0, UNSUPPORTED, "general.architecture", "llama"},
+    {"33: another activation", set_activation, 0, UNSUPPORTED, "wisp.hidden_act", "swish"},
+    {"33: a prompt that is not there", set_prompt_name, 0, NOT_FOUND, "wisp.default_prompt_name",
+     "passage"},
+    {"34: hidden size 16 for 8", set_hidden, 16, FORMAT, "token_embd.weight", "16"},
+    {"34: intermediate size 13 for 12", set_wide, 13, FORMAT, UP, "13"},
+    {"34: 17 positions for 16", set_positions, 17, FORMAT, "position_embd.weight", "17"},
+    {"35: epsilon NaN", set_epsilon, 0x7FC00000, FORMAT, "bert.attention.layer_norm_epsilon",
+     "finite"},
+    {"35: epsilon infinite", set_epsilon, 0x7F800000, FORMAT, "bert.attention.layer_norm_epsilon",
+     NULL},
+    {"35: epsilon -1", set_epsilon, 0xBF800000, FORMAT, "bert.attention.layer_norm_epsilon", NULL},
+};
+
+static void run_case(void **state) {
+    const struct malformed *c = *state;
+    struct gguf file;
+    struct bytes out = {0};
+    gguf_make(&file, &tiny_shape);
+    c->alter(&file, c->value);
+    gguf_write_bytes(&file, &out);
+    expect_opening(&out, c->status, c->field, c->says);
+    bytes_release(&out);
+    gguf_release(&file);
+}
+
+static int tidy(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
+int main(void) {
+    enum { CASES = sizeof cases / sizeof *cases };
+    static struct CMUnitTest tests[CASES];
+    for (size_t i = 0; i < CASES; i++)
+        tests[i] = (struct CMUnitTest){.name = cases[i].name,
+                                       .test_func = run_case,
+                                       .initial_state = (void *)(uintptr_t)&cases[i]};
+    return cmocka_run_group_tests(tests, NULL, tidy);
+}

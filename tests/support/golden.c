@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/golden.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static const char *joined(const char *variable, const char *fallback, const char *name,
+                          char path[GOLDEN_PATH_BYTES]) {
+    const char *folder = getenv(variable);
+    snprintf(path, GOLDEN_PATH_BYTES, "%s/%s", folder ? folder : fallback, name);
+    return path;
+}
+
+const char *shared_path(const char *name, char path[GOLDEN_PATH_BYTES]) {
+    return joined("WISP_SHARED", "../shared", name, path);
+}
+
+const char *data_path(const char *name, char path[GOLDEN_PATH_BYTES]) {
+    return joined("WISP_TEST_DATA", "tests/data", name, path);
+}
+
+bool shared_is_there(void) {
+    char path[GOLDEN_PATH_BYTES];
+    struct stat info;
+    if (stat(shared_path("models", path), &info) == 0)
+        return true;
+    if (getenv("CI"))
+        fail_msg("%s is missing, and CI skips nothing", path);
+    printf("skipped: %s is not there (set WISP_SHARED)\n", path);
+    return false;
+}
+
+void *read_file(const char *path, size_t *length) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("cannot open %s", path);
+    fseek(file, 0, SEEK_END);
+    const long size = ftell(file);
+    rewind(file);
+    char *bytes = malloc((size_t)size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, (size_t)size, file), size);
+    fclose(file);
+    bytes[size] = '\0';
+    if (length)
+        *length = (size_t)size;
+    return bytes;
+}
+
+const struct json *read_json_file(const char *path, struct arena *arena, char **text) {
+    size_t length;
+    wisp_error error;
+    const struct json *root = NULL;
+    *text = read_file(path, &length);
+    if (json_parse(arena, *text, length, path, &root, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return root;
+}
+
+wisp_text *texts_of_json(const struct json *array, size_t *n) {
+    wisp_text *texts = calloc(array->count + 1, sizeof *texts);
+    assert_non_null(texts);
+    *n = 0;
+    for (const struct json *item = array->first; item; item = item->next) {
+        assert_true(json_is(item, JSON_STRING));
+        texts[(*n)++] = (wisp_text){item->text, item->text_length};
+    }
+    return texts;
+}
+
+wisp_model *open_model_or_fail(const char *path, wisp_compute compute, const char *kernels) {
+    const wisp_model_options options = {.compute = compute, .kernels = kernels};
+    wisp_model *model = NULL;
+    wisp_error error = {0};
+    if (wisp_model_open(path, &options, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
+wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads) {
+    const wisp_session_options options = {.threads = threads};
+    wisp_session *session = NULL;
+    wisp_error error = {0};
+    if (wisp_session_open(model, &options, &session, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return session;
+}
+
+double cosine(const float *a, const float *b, size_t n) {
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}

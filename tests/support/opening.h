@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opening models that may be malformed, in every way there is, under the promises that hold for
+ * all of them: a typed error that names its file and field, nothing leaked, no allocation much
+ * larger than the file, and a model that opens also embeds.
+ *
+ * Cases are numbered by what is wrong.
+ * GGUF: 1 cut short; 2-4 magic and version; 5-7 counts; 8, 9 keys empty or repeated; 10 lengths of
+ * texts; 11-13 types and lengths of values and arrays; 14, 15 alignment; 16-22 dimensions and
+ * sizes; 23 tensor types; 24-26 offsets and where data ends; 27 a tensor twice; 28 very many of
+ * anything; 29 a key of the wrong type; 30-32 the vocabulary; 33 hyper-parameters; 34 tensors that
+ * do not fit them; 35 values that are not finite. Folders: 36-39 safetensors header, spans, shapes,
+ * offsets; 40 JSON; 41 tokenizer.json. */
+#ifndef TESTS_OPENING_H
+#define TESTS_OPENING_H
+
+#include "support/builder.h"
+#include "wisp.h"
+
+/* What opening came to, or else embedding. */
+struct opening {
+    wisp_status status;
+    wisp_error error;
+};
+
+/* A model in memory; the bytes are copied to where nothing follows them. */
+struct opening open_data(const void *data, size_t size);
+
+/* The same through a `read` callback. */
+struct opening open_read(const void *data, size_t size);
+
+/* A source of any kind, `size` being what allocations are measured by. */
+struct opening open_source(const wisp_source *source, uint64_t size);
+
+/* A file or folder; `size` is that of the whole. */
+struct opening open_path(const char *path, uint64_t size);
+
+/* Writes a file, in the test's temporary folder where the path is relative. */
+void write_file(const char *path, const void *data, size_t size);
+
+/* Makes a folder. */
+void make_folder(const char *path);
+
+/* The path of `name` in the test's temporary folder, which is made on the first call. The string is
+ * good until the next call but three. */
+const char *temporary_path(const char *name);
+
+/* Removes the temporary folder with all that is in it. */
+void remove_temporary_folder(void);
+
+/* Opens the file in all three ways, which must agree, and checks status and field (NULL: any), and
+ * that the message holds `says` (NULL: anything). */
+void expect_opening(const struct bytes *file, wisp_status status, const char *field,
+                    const char *says);
+
+/* Fails the test unless the opening is as wanted. */
+void expect_outcome(const struct opening *opening, wisp_status status, const char *field,
+                    const char *says);
+
+/* Whether a malformed file may give this: it opens, or the error has a type that fits. */
+void expect_typed(const struct opening *opening);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/sparse_models.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/opening.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+const char *const activations[ACTIVATIONS] = {"relu", "gelu", "silu"};
+
+void make_texts(struct texts *t) {
+    for (size_t i = 0; i < TEXTS; i++) {
+        size_t used = 0;
+        for (size_t w = 0; w < 1 + i % 9; w++)
+            used += (size_t)snprintf(
+                t->bytes[i] + used, TEXT_BYTES - used, "%s ",
+                tiny_tokens[TINY_SPECIAL + (i * 7 + w * (i + 3)) % (TINY_TOKENS - TINY_SPECIAL)]);
+        t->text[i] = (wisp_text){t->bytes[i], used};
+    }
+}
+
+const char *write_made(struct gguf *file, const char *name) {
+    struct bytes bytes = {0};
+    gguf_write_bytes(file, &bytes);
+    write_file(name, bytes.data, bytes.size);
+    gguf_release(file);
+    bytes_release(&bytes);
+    return temporary_path(name);
+}
+
+const struct tiny_shape *tiny_shape_of(const char *activation) {
+    return strcmp(activation, "silu") == 0 ? &tiny_nomic_q8_0 : &tiny_shape_q8_0;
+}
+
+const char *tiny_model(const char *name, const char *activation) {
+    struct gguf file;
+    gguf_make(&file, tiny_shape_of(activation));
+    gguf_set_text(&file, "wisp.hidden_act", activation);
+    return write_made(&file, name);
+}
+
+void calibrate_or_fail(const char *input, const char *output, uint32_t threads) {
+    struct texts texts;
+    const wisp_calibrate_options o = {
+        .sparsity = 0.5f, .rank = 8, .seed = 3, .threads = threads, .sentence = true};
+    wisp_error error;
+    make_texts(&texts);
+    if (wisp_calibrate(input, output, texts.text, TEXTS, &o, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+}
+
+/* ---- predictors of arbitrary weights -------------------------------------------------------- */
+
+const float predicting_shares[PREDICTING_LEVELS] = {0.2f, 0.4f};
+
+static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, uint64_t length,
+                       uint64_t rows, uint32_t type) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, suffix);
+    tiny_add_tensor(file, name, length, rows, type);
+}
+
+/* By a fifth below or above 1. */
+static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
+    add_tensor(file, layer, "ffn_factors", hidden, 1, BLOCK_F32);
+    unsigned char *data = file->tensors[file->n_tensors - 1].data.data;
+    for (size_t c = 0; c < hidden; c++) {
+        float factor;
+        memcpy(&factor, data + c * sizeof factor, sizeof factor);
+        factor = exp2f(factor / 4);
+        memcpy(data + c * sizeof factor, &factor, sizeof factor);
+    }
+}
+
+/* Q, q and thresholds. */
+static void add_q(struct gguf *file, const struct predicting *p, uint32_t layer,
+                  const char *const *suffixes) {
+    const uint64_t wide = p->shape->wide;
+    add_tensor(file, layer, suffixes[0], p->rank, wide, p->type);
+    add_tensor(file, layer, suffixes[1], wide, 1, BLOCK_F32);
+    add_tensor(file, layer, suffixes[2], wide, PREDICTING_LEVELS, BLOCK_F32);
+}
+
+static void add_predictor(struct gguf *file, const struct predicting *p, uint32_t layer) {
+    const uint64_t hidden = p->shape->hidden, wide = p->shape->wide;
+    if (!p->shared) {
+        add_tensor(file, layer, "ffn_predictor_p.weight", hidden, p->rank, p->type);
+        add_tensor(file, layer, "ffn_predictor_p.bias", p->rank, 1, BLOCK_F32);
+    }
+    add_q(
+        file, p, layer,
+        (const char *const[]){"ffn_predictor_q.weight", "ffn_predictor_q.bias", "ffn_thresholds"});
+    if (p->by_text) {
+        add_tensor(file, layer, "ffn_sentence_p.weight", hidden, p->rank, p->type);
+        add_tensor(file, layer, "ffn_sentence_p.bias", p->rank, 1, BLOCK_F32);
+        add_q(file, p, layer,
+              (const char *const[]){"ffn_sentence_q.weight", "ffn_sentence_q.bias",
+                                    "ffn_sentence_thresholds"});
+    }
+    add_factors(file, layer, hidden);
+    if (strcmp(p->activation, "gelu") == 0)
+        add_tensor(file, layer, "ffn_center", wide, 1, BLOCK_F32);
+    if (p->compensated) {
+        add_tensor(file, layer, "ffn_compensation.weight", p->rank, hidden, p->type);
+        add_tensor(file, layer, "ffn_compensation.bias", hidden, 1, BLOCK_F32);
+    }
+}
+
+/* The neurons of each layer in another order; the step has no divisor in common with their number.
+ */
+static void set_order(struct gguf *file, const struct tiny_shape *shape) {
+    const size_t n = shape->layers * shape->wide, step = shape->wide % 13 ? 13 : 11;
+    int32_t *order = malloc(n * sizeof *order);
+    assert_non_null(order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int32_t)((i * step + i / shape->wide) % shape->wide);
+    gguf_set_i32s(file, "wisp.sparse.order", order, n);
+    free(order);
+}
+
+void make_predicting(struct gguf *file, const struct predicting *p) {
+    struct bytes shares = {0};
+    gguf_make(file, p->shape);
+    gguf_set_text(file, "wisp.hidden_act", p->activation);
+    for (uint32_t l = 0; l < p->shape->layers; l++)
+        add_predictor(file, p, l);
+    if (p->shared) {
+        tiny_add_tensor(file, "ffn_predictor_p.weight", p->shape->hidden, p->rank, p->type);
+        tiny_add_tensor(file, "ffn_predictor_p.bias", p->rank, 1, BLOCK_F32);
+    }
+    set_order(file, p->shape);
+    bytes_put_u32(&shares, VALUE_F32);
+    bytes_put_u64(&shares, PREDICTING_LEVELS);
+    bytes_put(&shares, predicting_shares, sizeof predicting_shares);
+    gguf_set(file, "wisp.sparse.shares", VALUE_ARRAY, shares.data, shares.size);
+    gguf_settle(file);
+    bytes_release(&shares);
+}
+
+const char *predicting_model(const char *name, const struct predicting *predicting) {
+    struct gguf file;
+    make_predicting(&file, predicting);
+    return write_made(&file, name);
+}
+
+/* ---- models that are open ------------------------------------------------------------------- */
+
+wisp_model *open_with(const char *path, wisp_compute compute, wisp_predictor predictor,
+                      const char *kernels) {
+    const wisp_model_options o = {.compute = compute, .predictor = predictor, .kernels = kernels};
+    wisp_model *model;
+    wisp_error error;
+    if (wisp_model_open(path, &o, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return model;
+}
+
+void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t n, float *rows) {
+    wisp_error error;
+    if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+}
+
+float *layer_floats(const wisp_model *model, const char *name, size_t rows, size_t length) {
+    float *values;
+    wisp_error error;
+    if (directory_load_floats(&model->dir, name, rows, length, &values, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return values;
+}
+
+float *block_floats(const wisp_model *model, size_t layer, const char *suffix, size_t rows,
+                    size_t length) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%zu.%s", layer, suffix);
+    return layer_floats(model, name, rows, length);
+}
+
+void apply_sparse(const struct sparse_ffn *f, const float *thresholds, const float *x,
+                  size_t tokens, float *y, struct sparse_counts *counts) {
+    void *scratch =
+        memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
+    assert_non_null(scratch);
+    sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, scratch,
+                     counts);
+    memory_free(scratch);
+}
+
+int remove_models(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}

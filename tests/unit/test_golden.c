@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The real models in ../shared against PyTorch: hidden states and embeddings. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "native/open_path.h"
+#include "support/golden.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { TEXTS = 522, SIZE = 384 };
+
+static const char minilm[] = "all-MiniLM-L6-v2", twin[] = "minilm-l6-relu";
+
+struct agreement {
+    double mean, min;
+};
+
+static wisp_text *golden_texts(struct arena *arena, char **raw) {
+    char path[GOLDEN_PATH_BYTES];
+    size_t n;
+    const struct json *root =
+        read_json_file(shared_path("golden/all-MiniLM-L6-v2/texts.json", path), arena, raw);
+    wisp_text *texts = texts_of_json(root, &n);
+    assert_int_equal(n, TEXTS);
+    return texts;
+}
+
+static float *golden_rows(const char *name) {
+    char path[GOLDEN_PATH_BYTES], file[GOLDEN_PATH_BYTES];
+    size_t length;
+    snprintf(file, sizeof file, "golden/%s/embeddings.f32", name);
+    float *rows = read_file(shared_path(file, path), &length);
+    assert_int_equal(length, TEXTS * SIZE * sizeof(float));
+    return rows;
+}
+
+/* Every step-th golden text through the model at `path`. */
+static struct agreement measure(const char *path, const char *reference, wisp_compute compute,
+                                const char *kernels, size_t step) {
+    struct arena arena = {0};
+    char *raw;
+    wisp_text *texts = golden_texts(&arena, &raw);
+    float *expected = golden_rows(reference), *rows = calloc(TEXTS * SIZE, sizeof *rows);
+    wisp_model *model = open_model_or_fail(path, compute, kernels);
+    wisp_session *session = open_session_or_fail(model, 2);
+    struct agreement result = {.min = 1};
+    wisp_error error;
+    size_t n = 0;
+    for (size_t i = 0; i < TEXTS; i += step)
+        texts[n++] = texts[i];
+    if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < n; i++) {
+        const double c = cosine(rows + i * SIZE, expected + i * step * SIZE, SIZE);
+        result.mean += c / (double)n;
+        result.min = fmin(result.min, c);
+    }
+    print_message("%s %s %s: mean %.7f, min %.7f of %zu\n", path, kernels,
+                  compute == WISP_COMPUTE_F32 ? "f32" : "int8", result.mean, result.min, n);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    free(rows);
+    free(expected);
+    free(texts);
+    free(raw);
+    arena_release(&arena);
+    return result;
+}
+
+/* The reference kernels are slow, and a sample of the texts shows what all would. */
+static size_t step_for(const char *kernels) {
+    return strcmp(kernels, "scalar") == 0 ? 29 : 1;
+}
+
+static void f32_agrees_with_pytorch(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const char *kernels;
+    if (!shared_is_there())
+        skip();
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
+        assert_true(measure(shared_path("models/all-MiniLM-L6-v2", path), minilm, WISP_COMPUTE_F32,
+                            kernels, step_for(kernels))
+                        .min >= 0.99999);
+    assert_true(measure(shared_path("models/minilm-l6-relu", path), twin, WISP_COMPUTE_F32,
+                        wisp_kernels_name(0), 1)
+                    .min >= 0.99999);
+}
+
+static void check_int8(const char *path, const char *reference, wisp_compute compute,
+                       const char *kernels) {
+    const struct agreement a = measure(path, reference, compute, kernels, step_for(kernels));
+    assert_true(a.mean >= 0.999);
+    assert_true(a.min >= 0.995);
+}
+
+static void int8_is_close_to_pytorch(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const char *kernels;
+    if (!shared_is_there())
+        skip();
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
+        check_int8(shared_path("models/all-MiniLM-L6-v2", path), minilm, WISP_COMPUTE_INT8,
+                   kernels);
+    check_int8(shared_path("models/minilm-l6-relu", path), twin, WISP_COMPUTE_INT8,
+               wisp_kernels_name(0));
+}
+
+static void q8_0_is_close_to_pytorch(void **state) {
+    (void)state;
+    static const char *const names[] = {minilm, twin};
+    if (!shared_is_there())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        char path[GOLDEN_PATH_BYTES], folder[GOLDEN_PATH_BYTES], file[] = "/tmp/wisp-test-XXXXXX";
+        const wisp_convert_options options = {.type = "q8_0"};
+        wisp_error error;
+        close(mkstemp(file));
+        snprintf(folder, sizeof folder, "models/%s", names[i]);
+        if (wisp_convert(shared_path(folder, path), file, &options, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        check_int8(file, names[i], WISP_COMPUTE_INT8, wisp_kernels_name(0));
+        check_int8(file, names[i], WISP_COMPUTE_F32, wisp_kernels_name(0));
+        unlink(file);
+    }
+}
+
+/* ---- hidden states -------------------------------------------------------------------------- */
+
+struct expected_states {
+    const float *values; /* [layers + 1, tokens, SIZE] */
+    size_t tokens;
+    double worst; /* difference */
+};
+
+static void compare_states(void *context, size_t layer, const float *states) {
+    struct expected_states *expected = context;
+    const size_t n = expected->tokens * SIZE;
+    for (size_t i = 0; i < n; i++)
+        expected->worst = fmax(expected->worst,
+                               fabs((double)states[i] - (double)expected->values[layer * n + i]));
+}
+
+/* NumPy's header is 128 bytes in these files; the data follows. */
+static void check_states(const struct bert *bert, const char *file, const int32_t *ids, size_t n) {
+    char path[GOLDEN_PATH_BYTES];
+    size_t length;
+    wisp_error error;
+    char *npy = read_file(shared_path(file, path), &length);
+    assert_int_equal(length, 128 + 7 * n * SIZE * sizeof(float));
+    struct expected_states expected = {.values = (const float *)(const void *)(npy + 128),
+                                       .tokens = n};
+    const size_t starts[] = {0, n};
+    const struct bert_batch batch = {.texts = 1, .ids = ids, .starts = starts, .members = 1};
+    struct workspace space = {0};
+    float row[SIZE];
+    size_t bytes;
+    assert_true(bert_workspace_bytes(bert, n, n, 1, &bytes));
+    assert_int_equal(workspace_reserve(&space, bytes, &error), WISP_OK);
+    assert_int_equal(bert_forward(bert, &batch, row, &space, compare_states, &expected, &error),
+                     WISP_OK);
+    workspace_release(&space);
+    free(npy);
+    print_message("%s: worst difference %.2g\n", file, expected.worst);
+    assert_true(expected.worst < 2e-4);
+}
+
+static void hidden_states_agree_layer_by_layer(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES], *raw;
+    static const size_t numbers[] = {0, 1, 310};
+    struct directory dir;
+    struct bert bert;
+    struct arena arena = {0};
+    wisp_error error;
+    if (!shared_is_there())
+        skip();
+    if (directory_open_path(&dir, shared_path("models/all-MiniLM-L6-v2", path), &error) !=
+            WISP_OK ||
+        bert_load(&bert, &dir, kernels_at(0), false, NULL, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    const struct json *root =
+        read_json_file(shared_path("golden/all-MiniLM-L6-v2/ids.json", path), &arena, &raw);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct json *list = root->first;
+        for (size_t skip_count = numbers[i]; skip_count > 0; skip_count--)
+            list = list->next;
+        int32_t ids[512];
+        size_t n = 0;
+        for (const struct json *id = list->first; id; id = id->next) {
+            int64_t value;
+            assert_true(json_to_i64(id, &value));
+            ids[n++] = (int32_t)value;
+        }
+        char file[GOLDEN_PATH_BYTES];
+        snprintf(file, sizeof file, "golden/all-MiniLM-L6-v2/hidden_%03zu.npy", numbers[i]);
+        check_states(&bert, file, ids, n);
+    }
+    free(raw);
+    arena_release(&arena);
+    bert_release(&bert);
+    directory_release(&dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_agrees_with_pytorch),
+        cmocka_unit_test(int8_is_close_to_pytorch),
+        cmocka_unit_test(q8_0_is_close_to_pytorch),
+        cmocka_unit_test(hidden_states_agree_layer_by_layer),
+    };
+    return cmocka_run_group_tests_name("golden", tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Small random models as sentence-transformers saves them (tests/oracle/make_models.py), in shapes
+ * and with settings that all-MiniLM-L6-v2 does not have, against what it computed. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/golden.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static const char *const models[] = {"models/cls12", "models/mean-shards", "models/prompted",
+                                     "models/nomic", "models/nomic-respelt"};
+
+/* The largest difference of a case's rows from the golden ones, relative to their length. */
+static double worst_difference(wisp_session *session, const wisp_model *model,
+                               const struct json *example) {
+    const size_t size = wisp_model_dimensions(model);
+    const char *name = json_get(example, "prompt")->text;
+    const char *prompt = *name ? wisp_model_prompt(model, name) : "";
+    const wisp_embed_options options = {.prompt = prompt};
+    wisp_error error;
+    size_t n;
+    wisp_text *texts = texts_of_json(json_get(example, "texts"), &n);
+    float *rows = calloc(n * size, sizeof *rows);
+    assert_non_null(prompt);
+    assert_non_null(rows);
+    if (wisp_embed(session, texts, n, &options, rows, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    double worst = 0;
+    const float *row = rows;
+    for (const struct json *r = json_get(example, "rows")->first; r; r = r->next, row += size) {
+        double squares = 0, length = 0, value;
+        size_t i = 0;
+        assert_int_equal(r->count, size);
+        for (const struct json *v = r->first; v; v = v->next, i++) {
+            assert_true(json_to_double(v, &value));
+            squares += ((double)row[i] - value) * ((double)row[i] - value);
+            length += value * value;
+        }
+        worst = fmax(worst, sqrt(squares / length));
+    }
+    free(texts);
+    free(rows);
+    return worst;
+}
+
+static double worst_of_model(const char *path, const struct json *golden, wisp_compute compute,
+                             const char *kernels) {
+    wisp_model *model = open_model_or_fail(path, compute, kernels);
+    wisp_session *session = open_session_or_fail(model, 2);
+    double worst = 0;
+    for (const struct json *example = golden->first; example; example = example->next)
+        worst = fmax(worst, worst_difference(session, model, example));
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return worst;
+}
+
+static void check_model(const char *folder, const char *file, double f32_limit, double int8_limit) {
+    char path[GOLDEN_PATH_BYTES], name[GOLDEN_PATH_BYTES];
+    struct arena arena = {0};
+    char *text;
+    snprintf(name, sizeof name, "%s/golden.json", folder);
+    const struct json *golden = read_json_file(data_path(name, path), &arena, &text);
+    const char *opened = file ? file : data_path(folder, path), *kernels;
+    for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
+        const double f32 = worst_of_model(opened, golden, WISP_COMPUTE_F32, kernels);
+        const double int8 = worst_of_model(opened, golden, WISP_COMPUTE_INT8, kernels);
+        print_message("%s, %s: relative error f32 %.2g, int8 %.2g\n", folder, kernels, f32, int8);
+        assert_true(f32 <= f32_limit);
+        assert_true(int8 <= int8_limit);
+    }
+    free(text);
+    arena_release(&arena);
+}
+
+/* f32 is held to rounding. int8's error is that of one in 255 steps, through up to 12 layers of
+ * weights ten times as spread as a real model's. */
+static void folders_match_sentence_transformers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        check_model(models[i], NULL, 3e-5, 0.06);
+}
+
+static void converted_files_match_too(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        double limit;
+    } types[] = {{NULL, 3e-5}, {"f32", 3e-5}, {"f16", 5e-3}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            char path[GOLDEN_PATH_BYTES], file[] = "/tmp/wisp-test-XXXXXX";
+            const wisp_convert_options options = {.type = types[t].type};
+            wisp_error error;
+            close(mkstemp(file));
+            if (wisp_convert(data_path(models[i], path), file, &options, &error) != WISP_OK)
+                fail_msg("%s", error.message);
+            check_model(models[i], file, types[t].limit, 0.06);
+            unlink(file);
+        }
+}
+
+/* Rows of 36 and 24 values hold no whole block of 32. */
+static void rows_that_fit_no_block_are_refused(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_convert_options options = {.type = "q8_0"};
+    wisp_error error;
+    assert_int_equal(wisp_convert(data_path("models/cls12", path), "/tmp/wisp-test-refused.gguf",
+                                  &options, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_int_not_equal(access("/tmp/wisp-test-refused.gguf", F_OK), 0);
+}
+
+static void settings_are_read(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    wisp_model_info info;
+    wisp_model *model =
+        open_model_or_fail(data_path("models/prompted", path), WISP_COMPUTE_AUTO, NULL);
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.pooling, "mean");
+    assert_string_equal(info.compute, "f32");
+    assert_int_equal(info.max_tokens, 32);
+    assert_string_equal(wisp_model_prompt(model, NULL), "query: ");
+    assert_string_equal(wisp_model_prompt(model, "passage"), "passage: ");
+    assert_null(wisp_model_prompt(model, "no such prompt"));
+    wisp_model_close(model);
+    model = open_model_or_fail(data_path("models/cls12", path), WISP_COMPUTE_INT8, "scalar");
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.pooling, "cls");
+    assert_string_equal(info.compute, "int8");
+    assert_string_equal(info.kernels, "scalar");
+    assert_int_equal(info.layers, 12);
+    assert_int_equal(info.max_tokens, 64);
+    assert_string_equal(wisp_model_prompt(model, NULL), "");
+    wisp_model_close(model);
+    model = open_model_or_fail(data_path("models/mean-shards", path), WISP_COMPUTE_AUTO, NULL);
+    wisp_model_get_info(model, &info);
+    assert_int_equal(info.max_tokens, 40);
+    wisp_model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_match_sentence_transformers),
+        cmocka_unit_test(converted_files_match_too),
+        cmocka_unit_test(rows_that_fit_no_block_are_refused),
+        cmocka_unit_test(settings_are_read),
+    };
+    return cmocka_run_group_tests_name("models", tests, NULL, NULL);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sparse models from calibration to embedding, on tiny models of both activations, and the parts
+ * that calibration is made of. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "calibrate/matrix.h"
+#include "calibrate/order.h"
+#include "calibrate/thresholds.h"
+#include "engine/model.h"
+#include "native/open_path.h"
+#include "support/golden.h"
+#include "support/opening.h"
+#include "support/sparse_models.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+static void systems_are_solved(void **state) {
+    (void)state;
+    const double matrix[] = {4, 2, 1, 2, 5, 3, 1, 3, 6}, wanted[] = {1, -2, 0.5, 3, 7, -1};
+    double a[9], b[6] = {0};
+    memcpy(a, matrix, sizeof a);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            for (int c = 0; c < 3; c++)
+                b[2 * i + j] += matrix[3 * i + c] * wanted[2 * c + j];
+    matrix_solve(a, b, 3, 2);
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(b[i] - wanted[i]) < 1e-12);
+}
+
+static void eigenvectors_are_found(void **state) {
+    (void)state;
+    /* 5, 2 and 1 along (1,1,0), (1,-1,0) and z. */
+    const double a[] = {3.5, 1.5, 0, 1.5, 3.5, 0, 0, 0, 1};
+    double v[6];
+    assert_true(matrix_eigenvectors(a, 3, 2, v));
+    assert_true(fabs(fabs(v[0]) - sqrt(0.5)) < 1e-9 && fabs(v[0] - v[2]) < 1e-9);
+    assert_true(fabs(fabs(v[1]) - sqrt(0.5)) < 1e-9 && fabs(v[1] + v[3]) < 1e-9);
+    assert_true(fabs(v[4]) < 1e-9 && fabs(v[5]) < 1e-9);
+}
+
+static void grams_are_sums_of_products(void **state) {
+    (void)state;
+    enum { M = 5, N = 3, K = 2500 };
+    float *x = calloc(K * M, sizeof *x), *w = calloc(K * N, sizeof *w);
+    double y[M * N];
+    assert_true(x && w);
+    for (int i = 0; i < K * M; i++)
+        x[i] = (float)(i % 17) - 8;
+    for (int i = 0; i < K * N; i++)
+        w[i] = (float)(i % 5);
+    assert_true(matrix_gram(kernels_at(0), x, w, y, M, N, K));
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+            for (int c = 0; c < K; c++)
+                sum += (double)x[c * M + i] * (double)w[c * N + j];
+            assert_true(fabs(y[i * N + j] - sum) < 1e-6 * (1 + fabs(sum)));
+        }
+    free(x);
+    free(w);
+}
+
+enum { TOKENS = 5, NEURONS = 2 };
+
+/* The least that can be lost by computing `count` (token, neuron) pairs, where each neuron computes
+ * the tokens with its largest logits: every way is tried. */
+static double least_loss(const float *sorted, size_t count) {
+    double least = INFINITY;
+    for (size_t a = 0; a <= TOKENS; a++) {
+        if (count < a || count - a > TOKENS)
+            continue;
+        double lost = 0;
+        for (size_t t = 0; t < TOKENS; t++) {
+            lost += t >= a ? (double)sorted[t * NEURONS] : 0;
+            lost += t >= count - a ? (double)sorted[t * NEURONS + 1] : 0;
+        }
+        least = fmin(least, lost);
+    }
+    return least;
+}
+
+static void thresholds_lose_least(void **state) {
+    (void)state;
+    /* Logits fall with the token, so that losses are sorted as they stand. */
+    static const float losses[] = {9, 1, 2, 8, 3, 0, 0.5f, 0.25f, 0, 2};
+    float logits[TOKENS * NEURONS], thresholds[NEURONS];
+    struct gains gains;
+    wisp_error error;
+    for (int i = 0; i < TOKENS * NEURONS; i++)
+        logits[i] = 10 - (float)(i / NEURONS);
+    assert_int_equal(gains_open(TOKENS, NEURONS, &gains, &error), WISP_OK);
+    assert_int_equal(gains_add(&gains, logits, losses, NEURONS, &error), WISP_OK);
+    for (float price = 20; price > 0.01f; price *= 0.8f) {
+        const double share = gains_thresholds(&gains, price, thresholds);
+        double lost = 0;
+        size_t count = 0;
+        for (int i = 0; i < TOKENS * NEURONS; i++) {
+            const bool computed = logits[i] > thresholds[i % NEURONS];
+            count += computed;
+            lost += computed ? 0 : (double)losses[i];
+        }
+        assert_true(fabs(share - (double)count / (TOKENS * NEURONS)) < 1e-9);
+        assert_true(lost <= least_loss(losses, count) + 1e-6);
+    }
+    assert_true(gains_thresholds(&gains, gains_price(&gains, 1, 1), NULL) > 0.7);
+    gains_release(&gains);
+}
+
+/* Neurons that are added one by one have the gains of those that are added together; thresholds let
+ * through as many as they say. */
+static void neurons_may_be_added_in_parts(void **state) {
+    (void)state;
+    enum { MANY = 40, WIDE = 6 };
+    float logits[MANY * WIDE], losses[MANY * WIDE], column[2][MANY];
+    struct gains whole, parts;
+    wisp_error error;
+    for (int i = 0; i < MANY * WIDE; i++) {
+        logits[i] = sinf((float)(i * i % 101));
+        losses[i] = 1 + cosf((float)(i * 7 % 97));
+    }
+    assert_int_equal(gains_open(MANY, WIDE, &whole, &error), WISP_OK);
+    assert_int_equal(gains_open(MANY, WIDE, &parts, &error), WISP_OK);
+    assert_int_equal(gains_add(&whole, logits, losses, WIDE, &error), WISP_OK);
+    for (int j = 0; j < WIDE; j++) {
+        for (int t = 0; t < MANY; t++) {
+            column[0][t] = logits[t * WIDE + j];
+            column[1][t] = losses[t * WIDE + j];
+        }
+        assert_int_equal(gains_add(&parts, column[0], column[1], 1, &error), WISP_OK);
+    }
+    for (float price = 2; price > 0.1f; price *= 0.9f) {
+        float expected[WIDE], thresholds[WIDE];
+        const double share = gains_thresholds(&whole, price, expected);
+        double computed = 0;
+        for (int i = 0; i < MANY * WIDE; i++)
+            computed += logits[i] > expected[i % WIDE];
+        assert_true(fabs(share * (double)(MANY * WIDE) - computed) < 1e-6);
+        assert_true(fabs(share - gains_thresholds(&parts, price, thresholds)) < 1e-9);
+        assert_memory_equal(thresholds, expected, sizeof expected);
+    }
+    gains_release(&whole);
+    gains_release(&parts);
+}
+
+/* Frequent neurons first; among those that are as frequent, the one that is active with the last
+ * one; the hot ones hold nine tenths of all that is needed. */
+static void neurons_are_laid_out_by_use(void **state) {
+    (void)state;
+    enum { WIDE = 6, MANY = 8 };
+    /* Neurons 0, 2 and 5 are active with each other, 1 and 4 with each other, 3 never. */
+    static const bool active[WIDE][MANY] = {{1, 1, 0, 0, 1, 0, 0, 0}, {0, 0, 1, 1, 0, 1, 0, 0},
+                                            {1, 1, 0, 0, 1, 0, 1, 0}, {0, 0, 0, 0, 0, 0, 0, 0},
+                                            {0, 0, 1, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0, 0}};
+    static const int32_t expected[WIDE] = {2, 0, 5, 1, 4, 3};
+    float contributions[MANY * WIDE], frequency[WIDE] = {0}, magnitude[WIDE] = {0};
+    const struct neurons neurons = {WIDE, frequency, magnitude, contributions, MANY};
+    int32_t order[WIDE];
+    wisp_error error;
+    for (int j = 0; j < WIDE; j++)
+        for (int t = 0; t < MANY; t++) {
+            contributions[t * WIDE + j] = active[j][t];
+            frequency[j] += active[j][t] ? 1 / (float)MANY : 0;
+            magnitude[j] += active[j][t] ? 1 / (float)MANY : 0;
+        }
+    assert_int_equal(order_neurons(kernels_at(0), &neurons, order, &error), WISP_OK);
+    assert_memory_equal(order, expected, sizeof order);
+    assert_int_equal(hot_neurons(frequency, order, WIDE), 5);
+    frequency[order[3]] = frequency[order[4]] = 0.01f;
+    assert_int_equal(hot_neurons(frequency, order, WIDE), 3);
+}
+
+enum { BANDS = 3, BAND_NEURONS = 64 };
+
+/* However they are active together, a neuron of one band never precedes those of a band before. */
+static void bands_stay_in_order(void **state) {
+    (void)state;
+    enum { WIDE = BANDS * BAND_NEURONS, MANY = 32 };
+    float *contributions = malloc(MANY * WIDE * sizeof *contributions);
+    float frequency[WIDE], magnitude[WIDE];
+    const struct neurons neurons = {WIDE, frequency, magnitude, contributions, MANY};
+    int32_t order[WIDE];
+    wisp_error error;
+    assert_non_null(contributions);
+    for (int i = 0; i < MANY * WIDE; i++)
+        contributions[i] = fabsf(sinf((float)(i * 37 % 1009)));
+    for (int j = 0; j < WIDE; j++) { /* neuron j is the (j x 5)-th in use, modulo WIDE */
+        frequency[j] = 1 - (float)(j * 5 % WIDE) / (float)WIDE;
+        magnitude[j] = 1;
+    }
+    assert_int_equal(order_neurons(kernels_at(0), &neurons, order, &error), WISP_OK);
+    bool moved = false;
+    for (int i = 0; i < WIDE; i++) {
+        const int use = order[i] * 5 % WIDE;
+        assert_int_equal(use / BAND_NEURONS, i / BAND_NEURONS);
+        moved = moved || use != i;
+    }
+    assert_true(moved);
+    free(contributions);
+}
+
+/* ---- tiny models ---------------------------------------------------------------------------- */
+
+/* Alone, in one batch, with three threads: the same bits, on every kernel set. */
+static void bits_do_not_depend_on_the_batch(void **state) {
+    (void)state;
+    struct texts texts;
+    float rows[3][TEXTS * HIDDEN];
+    const char *kernels;
+    make_texts(&texts);
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
+        const struct predicting predicting = {.shape = tiny_shape_of(activations[a]),
+                                              .activation = activations[a],
+                                              .rank = 32,
+                                              .type = BLOCK_Q8_0,
+                                              .compensated = true,
+                                              .by_text = true};
+        const char *path = predicting_model("sparse.gguf", &predicting);
+        for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++)
+            for (int p = WISP_PREDICTOR_EXACT; p <= WISP_PREDICTOR_SENTENCE; p++) {
+                wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, (wisp_predictor)p, kernels);
+                wisp_session *one = open_session_or_fail(model, 1);
+                wisp_session *three = open_session_or_fail(model, 3);
+                for (size_t i = 0; i < TEXTS; i++)
+                    embed_or_fail(one, &texts.text[i], 1, rows[0] + i * HIDDEN);
+                embed_or_fail(one, texts.text, TEXTS, rows[1]);
+                embed_or_fail(three, texts.text, TEXTS, rows[2]);
+                assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+                assert_memory_equal(rows[0], rows[2], sizeof rows[0]);
+                for (size_t i = 0; i < TEXTS; i++) { /* the threads share its tokens */
+                    embed_or_fail(three, &texts.text[i], 1, rows[2]);
+                    assert_memory_equal(rows[2], rows[0] + i * HIDDEN, HIDDEN * sizeof rows[0][0]);
+                }
+                wisp_session_close(one);
+                wisp_session_close(three);
+                wisp_model_close(model);
+            }
+    }
+}
+
+static double mean_cosine(const float *a, const float *b) {
+    double sum = 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        sum += cosine(a + i * HIDDEN, b + i * HIDDEN, HIDDEN);
+    return sum / (double)TEXTS;
+}
+
+/* Less sparsity comes nearer to the dense result, exact comes nearest, and the statistics say what
+ * was computed. */
+static void sparsity_trades_work_for_nearness(void **state) {
+    (void)state;
+    static const float sparsities[] = {0.9f, 0.6f, 0.2f};
+    struct texts texts;
+    float dense[TEXTS * HIDDEN], sparse[TEXTS * HIDDEN];
+    make_texts(&texts);
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s", temporary_path("sparse.gguf"));
+        calibrate_or_fail(tiny_model("plain.gguf", activations[a]), path, 2);
+        wisp_model *reference = open_with(path, WISP_COMPUTE_F32, WISP_PREDICTOR_DENSE, NULL);
+        wisp_session *session = open_session_or_fail(reference, 1);
+        embed_or_fail(session, texts.text, TEXTS, dense);
+        wisp_session_close(session);
+        wisp_model_close(reference);
+        wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
+        double cosines[4], computed[3];
+        for (int i = 0; i < 3; i++) {
+            wisp_layer_stats s;
+            wisp_error error;
+            session = open_session_or_fail(model, 1);
+            assert_int_equal(wisp_session_set_sparsity(session, sparsities[i], &error), WISP_OK);
+            embed_or_fail(session, texts.text, TEXTS, sparse);
+            cosines[i] = mean_cosine(sparse, dense);
+            computed[i] = 0;
+            for (uint32_t l = 0; wisp_session_get_layer_stats(session, l, &s); l++) {
+                assert_true(s.tokens > 0 && s.computed <= s.neurons &&
+                            s.contributing <= s.computed);
+                computed[i] += (double)s.computed / (double)s.neurons;
+            }
+            wisp_session_close(session);
+        }
+        wisp_model_close(model);
+        model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_EXACT, NULL);
+        session = open_session_or_fail(model, 1);
+        embed_or_fail(session, texts.text, TEXTS, sparse);
+        cosines[3] = mean_cosine(sparse, dense);
+        wisp_session_close(session);
+        wisp_model_close(model);
+        print_message("%s: cosines %.5f %.5f %.5f, exact %.5f\n", activations[a], cosines[0],
+                      cosines[1], cosines[2], cosines[3]);
+        assert_true(computed[0] < computed[1] && computed[1] < computed[2]);
+        assert_true(cosines[0] < cosines[2] && cosines[1] < cosines[2]);
+        assert_true(cosines[2] < 1 && cosines[3] > 0.998);
+    }
+}
+
+static void expect_undoing(const char *activation) {
+    char plain[256], paths[4][256];
+    size_t sizes[4];
+    char *bytes[4];
+    wisp_error error;
+    const wisp_convert_options undo = {.plain = true};
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "file%d.gguf", i);
+        snprintf(paths[i], sizeof paths[i], "%s", temporary_path(name));
+    }
+    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", activation));
+    calibrate_or_fail(plain, paths[0], 1);
+    calibrate_or_fail(paths[0], paths[1], 2); /* again, of what is calibrated already */
+    assert_int_equal(wisp_convert(plain, paths[2], NULL, &error), WISP_OK);
+    assert_int_equal(wisp_convert(paths[1], paths[3], &undo, &error), WISP_OK);
+    for (int i = 0; i < 4; i++)
+        bytes[i] = read_file(paths[i], &sizes[i]);
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    assert_int_equal(sizes[2], sizes[3]);
+    assert_memory_equal(bytes[2], bytes[3], sizes[2]);
+    assert_true(sizes[0] > sizes[2]);
+    for (int i = 0; i < 4; i++)
+        free(bytes[i]);
+}
+
+static void calibration_is_deterministic_and_can_be_undone(void **state) {
+    (void)state;
+    for (size_t a = 0; a < ACTIVATIONS; a++)
+        expect_undoing(activations[a]);
+}
+
+static const char *const texts_tensors[] = {
+    "blk.1.ffn_sentence_p.weight", "blk.1.ffn_sentence_q.weight", "blk.1.ffn_sentence_p.bias",
+    "blk.1.ffn_sentence_q.bias", "blk.1.ffn_sentence_thresholds"};
+
+/* The predictor's tensors are of the type that was asked for, and those for texts as well; a shared
+ * P is there once; and plain files have none of them. */
+static void expect_form(const char *type, uint32_t id, bool shared, bool by_text) {
+    struct texts texts;
+    char plain[256], path[256], undone[256];
+    const wisp_calibrate_options o = {.sparsity = 0.5f,
+                                      .rank = 32,
+                                      .seed = 3,
+                                      .threads = 2,
+                                      .predictor_type = type,
+                                      .shared_p = shared,
+                                      .sentence = by_text};
+    const wisp_convert_options undo = {.plain = true};
+    wisp_error error;
+    struct directory dir;
+    make_texts(&texts);
+    snprintf(plain, sizeof plain, "%s", tiny_model("plain.gguf", "relu"));
+    snprintf(path, sizeof path, "%s", temporary_path("form.gguf"));
+    snprintf(undone, sizeof undone, "%s", temporary_path("undone.gguf"));
+    assert_int_equal(wisp_calibrate(plain, path, texts.text, TEXTS, &o, &error), WISP_OK);
+    assert_int_equal(directory_open_path(&dir, path, &error), WISP_OK);
+    const struct tensor *p = directory_find_tensor(&dir, "ffn_predictor_p.weight");
+    const struct tensor *own = directory_find_tensor(&dir, "blk.1.ffn_predictor_p.weight");
+    const struct tensor *q = directory_find_tensor(&dir, "blk.1.ffn_predictor_q.weight");
+    assert_true((p != NULL) == shared && (own != NULL) == !shared && q);
+    assert_int_equal((shared ? p : own)->format->id, id);
+    assert_int_equal(q->format->id, id);
+    for (size_t i = 0; i < sizeof texts_tensors / sizeof *texts_tensors; i++) {
+        const struct tensor *tensor = directory_find_tensor(&dir, texts_tensors[i]);
+        assert_true((tensor != NULL) == by_text);
+        assert_true(!tensor || tensor->format->id == (i < 2 ? id : BLOCK_F32));
+    }
+    directory_release(&dir);
+    assert_int_equal(wisp_convert(path, undone, &undo, &error), WISP_OK);
+    assert_int_equal(directory_open_path(&dir, undone, &error), WISP_OK);
+    assert_null(directory_find_tensor(&dir, "ffn_predictor_p.weight"));
+    assert_null(directory_find_tensor(&dir, "ffn_predictor_p.bias"));
+    for (size_t i = 0; i < sizeof texts_tensors / sizeof *texts_tensors; i++)
+        assert_null(directory_find_tensor(&dir, texts_tensors[i]));
+    directory_release(&dir);
+}
+
+static void predictors_have_the_form_that_is_asked_for(void **state) {
+    (void)state;
+    expect_form(NULL, BLOCK_Q8_0, false, true);
+    expect_form("f32", BLOCK_F32, false, false);
+    expect_form("q8_0", BLOCK_Q8_0, true, true);
+    expect_form("q4_0", BLOCK_Q4_0, true, true);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static bool stop_at_once(void *context) {
+    (void)context;
+    return true;
+}
+
+static void cancelling_leaves_no_file(void **state) {
+    (void)state;
+    struct texts texts;
+    const wisp_calibrate_options o = {.cancelled = stop_at_once};
+    const char *output = temporary_path("cancelled.gguf");
+    wisp_error error;
+    make_texts(&texts);
+    assert_int_equal(
+        wisp_calibrate(tiny_model("plain.gguf", "relu"), output, texts.text, TEXTS, &o, &error),
+        WISP_ERROR_CANCELLED);
+    assert_int_not_equal(access(output, F_OK), 0);
+}
+
+static void expect_auto(const char *path, wisp_compute compute, const char *kernels,
+                        const char *predictor) {
+    wisp_model *model = open_with(path, compute, WISP_PREDICTOR_AUTO, kernels);
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    assert_string_equal(info.predictor, predictor);
+    wisp_model_close(model);
+}
+
+/* lowrank needs a calibrated model, exact is of use with ReLU, both in int8 and where faster. */
+static void auto_is_what_is_faster(void **state) {
+    (void)state;
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
+        char plain[256], calibrated[256], dense[256], few[256];
+        const bool relu = strcmp(activations[a], "relu") == 0;
+        const wisp_convert_options nearly_all = {.sparsity = 0.001f}, a_fifth = {.sparsity = 0.8f};
+        wisp_error error;
+        snprintf(plain, sizeof plain, "%s", tiny_model("auto.gguf", activations[a]));
+        snprintf(few, sizeof few, "%s", temporary_path("few.gguf"));
+        snprintf(dense, sizeof dense, "%s", temporary_path("nearly-all.gguf"));
+        snprintf(calibrated, sizeof calibrated, "%s", temporary_path("calibrated.gguf"));
+        calibrate_or_fail(plain, calibrated, 1);
+        assert_int_equal(wisp_convert(calibrated, few, &a_fifth, &error), WISP_OK);
+        assert_int_equal(wisp_convert(calibrated, dense, &nearly_all, &error), WISP_OK);
+        for (size_t s = 0; kernels_at(s); s++) {
+            const struct kernels *set = kernels_at(s);
+            const char *without_predictor = relu && set->exact_wins ? "exact" : "dense";
+            const float most = relu ? set->lowrank_most_share_relu : set->lowrank_most_share;
+            expect_auto(plain, WISP_COMPUTE_INT8, set->name, without_predictor);
+            expect_auto(plain, WISP_COMPUTE_F32, set->name, "dense");
+            expect_auto(few, WISP_COMPUTE_F32, set->name, "dense");
+            expect_auto(few, WISP_COMPUTE_INT8, set->name,
+                        most >= 0.2f ? "lowrank" : without_predictor);
+            expect_auto(dense, WISP_COMPUTE_INT8, set->name, without_predictor);
+        }
+    }
+}
+
+static void what_cannot_be_done_is_said(void **state) {
+    (void)state;
+    char path[256];
+    struct texts texts;
+    wisp_model *model;
+    wisp_error error;
+    const wisp_model_options lowrank = {.predictor = WISP_PREDICTOR_LOWRANK};
+    const wisp_model_options f32 = {.compute = WISP_COMPUTE_F32, .predictor = WISP_PREDICTOR_EXACT};
+    const wisp_calibrate_options rank = {.rank = 1000}, sparsity = {.sparsity = 1.5f};
+    const wisp_calibrate_options type = {.predictor_type = "q5_0"};
+    const wisp_calibrate_options broken = {.predictor_type = "q4_0", .rank = 8};
+    make_texts(&texts);
+    snprintf(path, sizeof path, "%s", tiny_model("plain.gguf", "relu"));
+    assert_int_equal(wisp_model_open(path, &lowrank, &model, &error), WISP_ERROR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "wisp calibrate"));
+    assert_int_equal(wisp_model_open(path, &f32, &model, &error), WISP_ERROR_UNSUPPORTED);
+    model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_session_set_sparsity(session, 0.5f, &error), WISP_ERROR_ARGUMENT);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    const char *output = temporary_path("never.gguf");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &rank, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "rank");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &sparsity, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "sparsity");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &type, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "predictor_type");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &broken, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "predictor_type");
+    assert_int_equal(wisp_calibrate(path, output, texts.text, 1, NULL, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "texts");
+    assert_int_not_equal(access(output, F_OK), 0);
+}
+
+/* A file whose plan is wrong in one way. */
+static void expect_bad_plan(const int32_t *order, size_t n, const float *shares, uint64_t levels,
+                            const char *field) {
+    struct gguf file;
+    struct bytes bytes = {0}, value = {0};
+    gguf_make(&file, &tiny_shape_q8_0);
+    if (order)
+        gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    bytes_put_u32(&value, 6); /* f32 */
+    bytes_put_u64(&value, levels);
+    bytes_put(&value, shares, levels * sizeof *shares);
+    gguf_set(&file, "wisp.sparse.shares", 9, value.data, value.size);
+    gguf_write_bytes(&file, &bytes);
+    expect_opening(&bytes, WISP_ERROR_FORMAT, field, NULL);
+    gguf_release(&file);
+    bytes_release(&bytes);
+    bytes_release(&value);
+}
+
+static void malformed_plans_are_refused(void **state) {
+    (void)state;
+    static const float good[] = {0.1f, 0.5f}, falling[] = {0.5f, 0.1f}, much[] = {0.5f, 1.5f};
+    const size_t n = tiny_shape_q8_0.layers * tiny_shape_q8_0.wide;
+    int32_t *order = calloc(n, sizeof *order);
+    assert_non_null(order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (int32_t)(i % tiny_shape_q8_0.wide);
+    expect_bad_plan(NULL, 0, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n - 1, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n, falling, 2, "wisp.sparse.shares");
+    expect_bad_plan(order, n, much, 2, "wisp.sparse.shares");
+    expect_bad_plan(order, n, good, 0, "wisp.sparse.shares");
+    order[n - 1] = order[n - 2];
+    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    order[n - 1] = -1;
+    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    free(order);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(systems_are_solved),
+        cmocka_unit_test(eigenvectors_are_found),
+        cmocka_unit_test(grams_are_sums_of_products),
+        cmocka_unit_test(thresholds_lose_least),
+        cmocka_unit_test(neurons_may_be_added_in_parts),
+        cmocka_unit_test(neurons_are_laid_out_by_use),
+        cmocka_unit_test(bands_stay_in_order),
+        cmocka_unit_test(bits_do_not_depend_on_the_batch),
+        cmocka_unit_test(sparsity_trades_work_for_nearness),
+        cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
+        cmocka_unit_test(predictors_have_the_form_that_is_asked_for),
+        cmocka_unit_test(cancelling_leaves_no_file),
+        cmocka_unit_test(auto_is_what_is_faster),
+        cmocka_unit_test(what_cannot_be_done_is_said),
+        cmocka_unit_test(malformed_plans_are_refused),
+    };
+    return cmocka_run_group_tests_name("sparse", tests, NULL, remove_models);
+}

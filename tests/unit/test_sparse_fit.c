@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calibration of one layer, against what its weights say in double precision. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/compensation.h"
+#include "calibrate/share.h"
+#include "support/rng.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { HIDDEN = 16, WIDE = 40, FITTED = 700, HELD_OUT = 90, RANK = 6 };
+
+static const enum activation activations[] = {ACTIVATION_RELU, ACTIVATION_GELU,
+                                              ACTIVATION_GATED_SILU};
+
+static float *random_values(struct rng *random, size_t n, float scale) {
+    float *values = malloc(n * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < n; i++)
+        values[i] = rng_between(random, -1.7f * scale, 1.7f * scale);
+    return values;
+}
+
+/* Neurons differ in how often they are active, and in how much they matter then. */
+static struct layer_sample make_sample(enum activation activation) {
+    struct rng random = {7};
+    struct layer_sample s = {.kernels = kernels_at(0),
+                             .hidden = HIDDEN,
+                             .wide = WIDE,
+                             .activation = activation,
+                             .up = random_values(&random, WIDE * HIDDEN, 0.5f),
+                             .up_bias = random_values(&random, WIDE, 1),
+                             .down = random_values(&random, HIDDEN * WIDE, 0.5f),
+                             .down_bias = random_values(&random, HIDDEN, 0.1f),
+                             .x = random_values(&random, FITTED * HIDDEN, 1),
+                             .tokens = FITTED,
+                             .held_out = random_values(&random, HELD_OUT * HIDDEN, 1),
+                             .held_out_tokens = HELD_OUT};
+    if (activation == ACTIVATION_GATED_SILU)
+        s.gate = random_values(&random, WIDE * HIDDEN, 1);
+    for (size_t c = 0; c < HIDDEN; c++)
+        for (size_t j = 0; j < WIDE; j++)
+            s.down[c * WIDE + j] *= (float)(1 + j * 11 % WIDE) / (float)WIDE;
+    return s;
+}
+
+static void release_sample(struct layer_sample *s) {
+    free(s->up);
+    free(s->up_bias);
+    free(s->down);
+    free(s->down_bias);
+    free(s->gate);
+    free(s->x);
+    free(s->held_out);
+}
+
+static double dot(const float *a, const float *b) {
+    double sum = 0;
+    for (size_t c = 0; c < HIDDEN; c++)
+        sum += (double)a[c] * (double)b[c];
+    return sum;
+}
+
+/* Neuron j's activation for x. */
+static double activation_of(const struct layer_sample *s, size_t j, const float *x) {
+    const double up = dot(s->up + j * HIDDEN, x) + (double)s->up_bias[j];
+    switch (s->activation) {
+    case ACTIVATION_RELU:
+        return up > 0 ? up : 0;
+    case ACTIVATION_GELU:
+        return up * (1 + erf(up / sqrt(2))) / 2;
+    default: {
+        const double gate = dot(s->gate + j * HIDDEN, x);
+        return gate / (1 + exp(-gate)) * up;
+    }
+    }
+}
+
+/* What the layer's output for x would lose without neuron j, squared. */
+static double loss_of(const struct layer_sample *s, size_t j, double center, const float *x) {
+    const double value = activation_of(s, j, x) - center;
+    double squares = 0;
+    for (size_t c = 0; c < HIDDEN; c++)
+        squares += (double)s->down[c * WIDE + j] * (double)s->down[c * WIDE + j];
+    return value * value * squares;
+}
+
+static bool is_near(double a, double b) {
+    return fabs(a - b) < 1e-3 * (1 + fabs(b));
+}
+
+/* A sample as it was, the same after fitting, and the fit. */
+struct fitted {
+    struct layer_sample before, after;
+    struct layer_fit fit;
+};
+
+static struct fitted fit_or_fail(enum activation activation) {
+    struct fitted f = {.before = make_sample(activation), .after = make_sample(activation)};
+    wisp_error error;
+    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
+                                              block_format_by_id(BLOCK_F32)};
+    assert_int_equal(layer_fit(&f.after, RANK, 0.3f, 5, &f.fit, &error), WISP_OK);
+    assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
+    return f;
+}
+
+static void release(struct fitted *f) {
+    release_sample(&f->before);
+    release_sample(&f->after);
+    layer_fit_release(&f->fit);
+}
+
+/* The hull of each place ends where all is gained that the neuron there has to give, and the
+ * hundredth that is spread over all tokens: so they are all worth something. */
+static void gains_are_those_of_the_neuron(void **state) {
+    (void)state;
+    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
+        struct fitted f = fit_or_fail(activations[a]);
+        const struct gains *g = &f.fit.gains;
+        assert_int_equal(g->neurons, WIDE);
+        for (size_t i = 0; i < WIDE; i++) {
+            double gained = 0, computed = 0, lost = 0;
+            for (size_t c = g->starts[i]; c < g->starts[i + 1]; c++) {
+                gained +=
+                    (double)g->corners[c].steepness * ((double)g->corners[c].computed - computed);
+                computed = (double)g->corners[c].computed;
+            }
+            for (size_t t = 0; t < FITTED; t++)
+                lost += loss_of(&f.before, (size_t)f.fit.order[i], (double)f.fit.center[i],
+                                f.before.x + t * HIDDEN) /
+                        f.fit.variance;
+            assert_true(is_near(computed, FITTED) && is_near(gained, 1.01 * lost));
+            assert_true(g->corners[g->starts[i + 1] - 1].steepness > 0);
+        }
+        release(&f);
+    }
+}
+
+/* Frequencies are the neurons' own, and fall along the order; the weights are in it. */
+static void hot_neurons_come_first(void **state) {
+    (void)state;
+    struct fitted f = fit_or_fail(ACTIVATION_RELU);
+    double needed = 0, hot = 0;
+    bool seen[WIDE] = {false};
+    for (size_t i = 0; i < WIDE; i++) {
+        const size_t j = (size_t)f.fit.order[i];
+        double active = 0;
+        for (size_t t = 0; t < FITTED; t++)
+            active += activation_of(&f.before, j, f.before.x + t * HIDDEN) > 0;
+        assert_true(fabs(active / (double)FITTED - (double)f.fit.frequency[j]) < 0.005);
+        assert_memory_equal(f.after.up + i * HIDDEN, f.before.up + j * HIDDEN,
+                            HIDDEN * sizeof(float));
+        assert_false(seen[j]);
+        seen[j] = true;
+        needed += active;
+        hot += i < f.fit.hot ? active : 0;
+    }
+    assert_true(hot >= 0.9 * needed && f.fit.hot < WIDE);
+    release(&f);
+}
+
+/* Errors are what the neurons left out would have added: none without thresholds, all with the
+ * highest. */
+static void errors_are_what_is_left_out(void **state) {
+    (void)state;
+    float lowest[WIDE], highest[WIDE], errors[HELD_OUT * HIDDEN];
+    wisp_error error;
+    for (size_t i = 0; i < WIDE; i++) {
+        lowest[i] = -1e30f;
+        highest[i] = 1e30f;
+    }
+    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
+        struct fitted f = fit_or_fail(activations[a]);
+        const float *x = f.before.held_out;
+        wisp_calibrated_quality quality;
+        assert_int_equal(layer_errors(&f.after, &f.fit, lowest, x, x, HELD_OUT, errors, &error),
+                         WISP_OK);
+        for (size_t i = 0; i < HELD_OUT * HIDDEN; i++)
+            assert_true(fabsf(errors[i]) < 1e-6f);
+        assert_int_equal(layer_errors(&f.after, &f.fit, highest, x, x, HELD_OUT, errors, &error),
+                         WISP_OK);
+        for (size_t t = 0; t < HELD_OUT; t++)
+            for (size_t c = 0; c < HIDDEN; c++) {
+                double lost = 0;
+                for (size_t i = 0; i < WIDE; i++) {
+                    const size_t j = (size_t)f.fit.order[i];
+                    lost +=
+                        (activation_of(&f.before, j, x + t * HIDDEN) - (double)f.fit.center[i]) *
+                        (double)f.before.down[c * WIDE + j];
+                }
+                assert_true(is_near((double)errors[t * HIDDEN + c], lost));
+            }
+        assert_int_equal(layer_measure(&f.after, &f.fit, lowest, &quality, &error), WISP_OK);
+        assert_true(quality.share == 1 && quality.recall == 1 && quality.error < 1e-9);
+        assert_true(is_near(quality.precision, quality.needed));
+        release(&f);
+    }
+}
+
+/* At 30 % the predictor loses less than half of what would be lost with as many by chance. */
+static void predictors_are_better_than_chance(void **state) {
+    (void)state;
+    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
+        struct fitted f = fit_or_fail(activations[a]);
+        float thresholds[WIDE], highest[WIDE];
+        wisp_calibrated_quality some, none;
+        wisp_error error;
+        for (size_t i = 0; i < WIDE; i++)
+            highest[i] = 1e30f;
+        gains_thresholds(&f.fit.gains, gains_price(&f.fit.gains, 1, 0.3f), thresholds);
+        assert_int_equal(layer_measure(&f.after, &f.fit, thresholds, &some, &error), WISP_OK);
+        assert_int_equal(layer_measure(&f.after, &f.fit, highest, &none, &error), WISP_OK);
+        assert_true(some.share > 0.2 && some.share < 0.4 && none.share == 0);
+        assert_true(some.recall > 1.3 * some.share);
+        print_message("activation %zu: error %.4f of %.4f, recall %.3f\n", a, some.error,
+                      none.error, some.recall);
+        assert_true(some.error < 0.35 * none.error);
+        release(&f);
+    }
+}
+
+/* ---- forms of the predictor ----------------------------------------------------------------- */
+
+enum { BIG_HIDDEN = 64, BIG_WIDE = 48, BIG_RANK = 32, ROWS = 50 };
+
+static struct predictor random_predictor(struct rng *random, size_t hidden, size_t wide,
+                                         size_t rank) {
+    return (struct predictor){.hidden = hidden,
+                              .wide = wide,
+                              .rank = rank,
+                              .p = random_values(random, hidden * rank, 1),
+                              .p_bias = random_values(random, rank, 1),
+                              .q = random_values(random, rank * wide, 1),
+                              .q_bias = random_values(random, wide, 1)};
+}
+
+static void logits_or_fail(const struct predictor *p, const float *x, size_t n, float *logits) {
+    float *h = malloc(n * p->rank * sizeof *h);
+    wisp_error error;
+    assert_non_null(h);
+    assert_int_equal(predictor_inner(kernels_at(0), p, x, n, h, &error), WISP_OK);
+    assert_int_equal(predictor_logits(kernels_at(0), p, 0, p->wide, h, n, logits, &error), WISP_OK);
+    free(h);
+}
+
+/* Root mean square of a - b, relative to that of b. */
+static double difference(const float *a, const float *b, size_t n) {
+    double off = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        squares += (double)b[i] * (double)b[i];
+    }
+    return sqrt(off / squares);
+}
+
+/* What is rounded to F32 stays; 8 bits change little and 4 bits more. */
+static void predictors_are_rounded_as_in_files(void **state) {
+    (void)state;
+    static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0, BLOCK_Q4_0};
+    static const double least[] = {0, 0.002, 0.03}, most[] = {1e-7, 0.02, 0.3};
+    struct rng random = {11};
+    struct predictor from = random_predictor(&random, BIG_HIDDEN, BIG_WIDE, BIG_RANK), to;
+    float *x = random_values(&random, ROWS * BIG_HIDDEN, 1);
+    float logits[2][ROWS * BIG_WIDE];
+    wisp_error error;
+    logits_or_fail(&from, x, ROWS, logits[0]);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct predictor_formats formats = {block_format_by_id(types[i]),
+                                                  block_format_by_id(types[i])};
+        assert_int_equal(predictor_round(&from, &formats, &to, &error), WISP_OK);
+        logits_or_fail(&to, x, ROWS, logits[1]);
+        const double off = difference(logits[1], logits[0], ROWS * BIG_WIDE);
+        assert_true(off >= least[i] && off <= most[i]);
+        predictor_release(&to);
+    }
+    predictor_release(&from);
+    free(x);
+}
+
+/* P of other directions in the same space. */
+static void mix_p(struct predictor *p, const struct predictor *of) {
+    float mixed[HIDDEN * RANK];
+    for (size_t i = 0; i < HIDDEN; i++)
+        for (size_t j = 0; j < RANK; j++) {
+            double sum = 0;
+            for (size_t c = 0; c < RANK; c++)
+                sum += (double)of->p[i * RANK + c] * (j == c ? 2 : sin((double)(c * 3 + j)));
+            mixed[i * RANK + j] = (float)sum;
+        }
+    memcpy(p->p, mixed, sizeof mixed);
+}
+
+enum { SHARED = 3 };
+
+/* Where the layers' logits depend on the same directions, sharing P changes none of them; where
+ * each has its own, each loses some. */
+static void p_is_shared(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        struct rng random = {13};
+        struct layer_sample samples[SHARED];
+        struct layer_fit fits[SHARED] = {{0}};
+        float before[SHARED][HELD_OUT * WIDE], after[HELD_OUT * WIDE];
+        wisp_error error;
+        for (size_t l = 0; l < SHARED; l++) {
+            samples[l] = make_sample(ACTIVATION_RELU);
+            for (size_t i = 0; i < FITTED * HIDDEN; i++) /* its own means and spreads */
+                samples[l].x[i] = samples[l].x[i] * (float)(1 + (l + i) % 3) + 0.3f * (float)l;
+            fits[l].trained = random_predictor(&random, HIDDEN, WIDE, RANK);
+            if (same)
+                mix_p(&fits[l].trained, &fits[0].trained);
+            logits_or_fail(&fits[l].trained, samples[l].x, HELD_OUT, before[l]);
+        }
+        assert_int_equal(predictors_share(samples, fits, SHARED, &error), WISP_OK);
+        for (size_t l = 0; l < SHARED; l++) {
+            const struct predictor *p = &fits[l].trained;
+            assert_memory_equal(p->p, fits[0].trained.p, HIDDEN * RANK * sizeof(float));
+            assert_memory_equal(p->p_bias, fits[0].trained.p_bias, RANK * sizeof(float));
+            logits_or_fail(p, samples[l].x, HELD_OUT, after);
+            const double off = difference(after, before[l], HELD_OUT * WIDE);
+            print_message("%s, layer %zu: %.5f\n", same ? "same" : "own", l, off);
+            assert_true(same ? off < 0.01 : off > 0.1 && off < 0.8);
+            release_sample(&samples[l]);
+        }
+        for (size_t l = 0; l < SHARED; l++)
+            layer_fit_release(&fits[l]);
+    }
+}
+
+/* Training on keeps P and makes a predictor out of a Q that is none. */
+static void q_is_trained_alone(void **state) {
+    (void)state;
+    struct fitted f = fit_or_fail(ACTIVATION_RELU);
+    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
+                                              block_format_by_id(BLOCK_F32)};
+    float p[HIDDEN * RANK], thresholds[WIDE];
+    double errors[2];
+    wisp_error error;
+    memset(f.fit.trained.q, 0, RANK * WIDE * sizeof(float));
+    memcpy(p, f.fit.trained.p, sizeof p);
+    for (int i = 0; i < 2; i++) {
+        wisp_calibrated_quality quality;
+        if (i == 1)
+            assert_int_equal(layer_refit(&f.after, 0.3f, 5, &f.fit, &error), WISP_OK);
+        predictor_release(&f.fit.predictor);
+        gains_release(&f.fit.gains);
+        assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
+        gains_thresholds(&f.fit.gains, gains_price(&f.fit.gains, 1, 0.3f), thresholds);
+        assert_int_equal(layer_measure(&f.after, &f.fit, thresholds, &quality, &error), WISP_OK);
+        errors[i] = quality.error;
+    }
+    assert_memory_equal(f.fit.trained.p, p, sizeof p);
+    print_message("error without Q %.4f, trained %.4f\n", errors[0], errors[1]);
+    assert_true(errors[1] < errors[0] / 2);
+    release(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gains_are_those_of_the_neuron),
+        cmocka_unit_test(hot_neurons_come_first),
+        cmocka_unit_test(errors_are_what_is_left_out),
+        cmocka_unit_test(predictors_are_better_than_chance),
+        cmocka_unit_test(predictors_are_rounded_as_in_files),
+        cmocka_unit_test(p_is_shared),
+        cmocka_unit_test(q_is_trained_alone),
+    };
+    return cmocka_run_group_tests_name("sparse fit", tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that includes form no circle and that each folder includes only folders below it.
+
+A module is a header and the .c file of its name: if ffn.c includes recall.h, then neither recall.h
+nor recall.c may include ffn.h. docs/architecture.md has the order of the folders.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# From the bottom up; src/wisp.h may be included by all. A folder may include itself and those above
+# it in this list.
+ORDER = [
+    "base",
+    "host",
+    "quant",
+    "kernels",
+    "formats",
+    "huggingface",
+    "text",
+    "layers",
+    "attention",
+    "sparse",
+    "models",
+    "engine",
+    "native",
+    "convert",
+    "calibrate",
+]
+INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+
+
+def folder_of(path: str) -> str:
+    return path.split("/")[0] if "/" in path else ""
+
+
+def read_modules(src: Path) -> dict[str, set[str]]:
+    """The modules that each module includes; a module is a path without its extension."""
+    modules: dict[str, set[str]] = {}
+    for file in sorted(src.rglob("*.[ch]")):
+        name = file.relative_to(src).with_suffix("").as_posix()
+        included = INCLUDE.findall(file.read_text())
+        modules.setdefault(name, set()).update(i.removesuffix(".h") for i in included)
+    for name, included in modules.items():
+        included.discard(name)
+    return modules
+
+
+def find_circle(modules: dict[str, set[str]]) -> list[str] | None:
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> list[str] | None:
+        if name in path:
+            return path[path.index(name) :] + [name]
+        if name in done:
+            return None
+        path.append(name)
+        for other in sorted(modules.get(name, ())):
+            circle = visit(other)
+            if circle:
+                return circle
+        path.pop()
+        done.add(name)
+        return None
+
+    for name in sorted(modules):
+        circle = visit(name)
+        if circle:
+            return circle
+    return None
+
+
+def wrong_layers(modules: dict[str, set[str]]) -> list[str]:
+    wrong = []
+    for name, included in sorted(modules.items()):
+        folder = folder_of(name)
+        for other in sorted(included):
+            below = folder_of(other)
+            if folder == "cli":
+                good = other == "wisp" or below == "cli"
+            elif folder == "":
+                good = False
+            else:
+                good = other == "wisp" or ORDER.index(below) <= ORDER.index(folder)
+            if not good:
+                wrong.append(f"src/{name} includes {other}.h")
+    return wrong
+
+
+def main() -> int:
+    modules = read_modules(Path(__file__).resolve().parent.parent / "src")
+    problems = wrong_layers(modules)
+    circle = find_circle(modules)
+    if circle:
+        problems.append("includes form a circle: " + " -> ".join(circle))
+    for problem in problems:
+        print(f"check_includes: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
