@@ -30,7 +30,7 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
     function(context, 0);
 }
 
-void pool_meet(struct pool *team, uint32_t n) {
+void pool_barrier(struct pool *team, uint32_t n) {
     (void)team;
     (void)n;
 }

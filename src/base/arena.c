@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/memory.h"
 
 enum { ARENA_ALIGNMENT = 16 };
 
@@ -61,30 +59,4 @@ void arena_release(struct arena *arena) {
         arena->block = previous;
     }
     arena->used = arena->total = 0;
-}
-
-wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error *error) {
-    space->used = 0;
-    if (bytes <= space->capacity)
-        return WISP_OK;
-    /* First, so that the two are never held at once: WebAssembly's memory does not shrink. */
-    workspace_release(space);
-    space->base = memory_allocate(bytes);
-    if (!space->base)
-        return fail_memory(error, bytes);
-    space->capacity = bytes;
-    return WISP_OK;
-}
-
-void *workspace_take(struct workspace *space, size_t bytes) {
-    const size_t rounded = round_up(bytes, MEMORY_ALIGNMENT);
-    assert(rounded <= space->capacity - space->used);
-    void *result = (unsigned char *)space->base + space->used;
-    space->used += rounded;
-    return result;
-}
-
-void workspace_release(struct workspace *space) {
-    memory_free(space->base);
-    *space = (struct workspace){0};
 }

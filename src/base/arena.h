@@ -24,20 +24,4 @@ char *arena_copy_text(struct arena *arena, const char *text, size_t length);
 /* Releases everything; the arena is empty and usable again. */
 void arena_release(struct arena *arena);
 
-/* One block of working memory that only grows: nothing is allocated once it is large enough. */
-struct workspace {
-    void *base;
-    size_t capacity;
-    size_t used;
-};
-
-/* Makes room for `bytes` and forgets what was taken before. */
-wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error *error);
-
-/* `bytes` uninitialised bytes aligned to MEMORY_ALIGNMENT. Asking for more than was reserved, with
- * each request rounded up to the alignment, is a fault of the caller. */
-void *workspace_take(struct workspace *space, size_t bytes);
-
-void workspace_release(struct workspace *space);
-
 #endif

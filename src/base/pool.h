@@ -4,6 +4,7 @@
 #ifndef WISP_BASE_POOL_H
 #define WISP_BASE_POOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -23,8 +24,24 @@ uint32_t pool_size(const struct pool *team);
 void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uint32_t member),
               void *context);
 
-/* For the n members that pool_run has called: returns when all of them have called it. What one did
- * before, the others see after. Waits awake, as what it waits for is to take microseconds. */
-void pool_meet(struct pool *team, uint32_t n);
+/* A barrier for the n members that pool_run has called: returns when all of them have called it.
+ * What a member wrote before the barrier, all members read after it. Waits awake, because members
+ * arrive within microseconds of one another. */
+void pool_barrier(struct pool *team, uint32_t n);
+
+/* Work that is cut into groups of items. */
+struct pool_work {
+    size_t items;
+    /* Where the group ends that begins at item `first`; NULL: each item is a group. */
+    size_t (*group_end)(const void *context, size_t first);
+    /* Does items [first, end) on the thread of `member`. */
+    wisp_status (*run)(void *context, uint32_t member, size_t first, size_t end, wisp_error *error);
+    void *context;
+};
+
+/* Lets `members` members of the team take group after group until none is left or one fails.
+ * Returns the first failure. */
+wisp_status pool_each(struct pool *team, uint32_t members, const struct pool_work *work,
+                      wisp_error *error);
 
 #endif

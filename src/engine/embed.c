@@ -66,7 +66,7 @@ static wisp_status join_prompt(const struct job *job, struct worker *worker, wis
         return WISP_OK;
     const size_t length = job->prompt.length + text->length;
     TRY(workspace_reserve(&worker->text, round_up(length, MEMORY_ALIGNMENT), error));
-    char *joined = workspace_take(&worker->text, length);
+    char *joined = workspace_take(&worker->text, 1, length, 1);
     memcpy(joined, job->prompt.bytes, job->prompt.length);
     if (text->length)
         memcpy(joined + job->prompt.length, text->bytes, text->length);
@@ -82,9 +82,9 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     const size_t id_bytes = round_up(n * most * sizeof(int32_t), MEMORY_ALIGNMENT);
     const size_t index_bytes = round_up((n + 1) * sizeof(size_t), MEMORY_ALIGNMENT);
     TRY(workspace_reserve(&worker->batch, id_bytes + 2 * index_bytes, error));
-    int32_t *ids = workspace_take(&worker->batch, id_bytes);
-    size_t *starts = workspace_take(&worker->batch, index_bytes);
-    size_t *skipped = workspace_take(&worker->batch, index_bytes);
+    int32_t *ids = workspace_take(&worker->batch, 1, id_bytes, 1);
+    size_t *starts = workspace_take(&worker->batch, 1, index_bytes, 1);
+    size_t *skipped = workspace_take(&worker->batch, 1, index_bytes, 1);
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         wisp_text text = job->texts[first + i];
@@ -141,7 +141,7 @@ static wisp_status forward_batch(const struct job *job, struct worker *worker, s
                               job->sharers, &bytes))
         return fail_memory(error, UINT64_MAX);
     TRY(workspace_reserve(&worker->forward, row_bytes + bytes, error));
-    float *pooled = workspace_take(&worker->forward, row_bytes);
+    float *pooled = workspace_take(&worker->forward, 1, row_bytes, 1);
     batch->thresholds = job->session->thresholds;
     set_members(job, worker, batch);
     TRY(bert_forward(bert, batch, pooled, &worker->forward, NULL, NULL, error));

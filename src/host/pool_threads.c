@@ -23,8 +23,8 @@ struct pool {
     uint32_t wanted;  /* members that take part in it */
     uint32_t running; /* helpers that have not finished it */
     bool closing;
-    atomic_uint met;         /* members that wait in pool_meet */
-    atomic_uint meetings;    /* counts those that are over */
+    atomic_uint arrived;     /* members that wait in pool_barrier */
+    atomic_uint barriers;    /* counts barriers that all have passed */
     uint32_t size;           /* the caller and the helpers that started */
     struct member members[]; /* helpers, from index 1 */
 };
@@ -139,13 +139,13 @@ static void look_again(unsigned looks) {
 #endif
 }
 
-void pool_meet(struct pool *team, uint32_t n) {
-    const unsigned meeting = atomic_load(&team->meetings);
-    if (atomic_fetch_add(&team->met, 1) + 1 == n) {
-        atomic_store(&team->met, 0);
-        atomic_fetch_add(&team->meetings, 1);
+void pool_barrier(struct pool *team, uint32_t n) {
+    const unsigned barrier = atomic_load(&team->barriers);
+    if (atomic_fetch_add(&team->arrived, 1) + 1 == n) {
+        atomic_store(&team->arrived, 0);
+        atomic_fetch_add(&team->barriers, 1);
         return;
     }
-    for (unsigned looks = 0; atomic_load(&team->meetings) == meeting; looks++)
+    for (unsigned looks = 0; atomic_load(&team->barriers) == barrier; looks++)
         look_again(looks);
 }

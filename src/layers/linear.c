@@ -132,26 +132,28 @@ void linear_release(struct linear *layer) {
     *layer = (struct linear){0};
 }
 
-static size_t padded(size_t bytes) {
-    return round_up(bytes, MEMORY_ALIGNMENT);
+static struct quantised_rows take_quantised_rows(struct workspace *space, size_t m, size_t k) {
+    struct quantised_rows rows;
+    rows.q = workspace_take(space, m, int8_row_bytes(k), 1);
+    rows.scale = workspace_take(space, m, int8_blocks(k), sizeof *rows.scale);
+    rows.zero = workspace_take(space, m, int8_blocks(k), sizeof *rows.zero);
+    return rows;
 }
 
-size_t linear_scratch_bytes(size_t m, size_t k) {
-    return padded(m * int8_row_bytes(k)) + 2 * padded(m * int8_blocks(k) * sizeof(float));
+size_t linear_workspace_bytes(size_t m, size_t k) {
+    struct workspace measured = {0};
+    take_quantised_rows(&measured, m, k);
+    return measured.used;
 }
 
-void linear_apply(const struct linear *layer, const float *x, size_t m, float *y, void *scratch) {
+void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
+                  struct workspace space) {
     const size_t n = layer->n, k = layer->k;
     if (!layer->int8) {
         layer->kernels->gemm_f32(x, k, layer->weights, layer->bias, y, n, m, n, k);
         return;
     }
-    unsigned char *at = scratch;
-    struct quantised_rows rows = {.q = at};
-    at += padded(m * int8_row_bytes(k));
-    rows.scale = (float *)(void *)at;
-    at += padded(m * int8_blocks(k) * sizeof(float));
-    rows.zero = (float *)(void *)at;
+    const struct quantised_rows rows = take_quantised_rows(&space, m, k);
     layer->kernels->quantise(x, m, k, rows);
     layer->kernels->gemm_int8(rows, layer->weights, layer->bias, y, n, m, n, k);
 }

@@ -3,7 +3,7 @@
 #ifndef WISP_LAYERS_LINEAR_H
 #define WISP_LAYERS_LINEAR_H
 
-#include "base/arena.h"
+#include "base/workspace.h"
 #include "formats/directory.h"
 #include "kernels/kernels.h"
 
@@ -35,10 +35,11 @@ void linear_release(struct linear *layer);
 wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
                         wisp_error *error);
 
-/* x [m, k] to y [m, n]. `scratch` holds linear_scratch_bytes(m, k) and is used from its start. */
-void linear_apply(const struct linear *layer, const float *x, size_t m, float *y, void *scratch);
+/* x [m, k] to y [m, n]. The workspace has linear_workspace_bytes(m, k) left. */
+void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
+                  struct workspace space);
 
-/* Room for m rows of k quantised inputs, rounded up to the workspace's alignment. */
-size_t linear_scratch_bytes(size_t m, size_t k);
+/* Working memory for m rows of k inputs; SIZE_MAX where that cannot be addressed. */
+size_t linear_workspace_bytes(size_t m, size_t k);
 
 #endif

@@ -38,6 +38,10 @@ static void spent(const struct state *s, enum stage stage) {
     trace_mark(s->told.trace, stage, s->layer);
 }
 
+static struct workspace dense_space(const struct state *s) {
+    return (struct workspace){.base = s->linear_scratch, .capacity = SIZE_MAX};
+}
+
 static bool is_gated(const struct bert_config *c) {
     return c->activation == ACTIVATION_GATED_SILU;
 }
@@ -73,7 +77,7 @@ static bool is_addressable(const struct bert *model, uint64_t tokens, uint64_t l
 /* What linear layers and sparse ones need besides, one after the other. */
 static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
     const struct bert_config *c = &model->config;
-    const size_t linear = linear_scratch_bytes(tokens, scratch_size(c));
+    const size_t linear = linear_workspace_bytes(tokens, scratch_size(c));
     if (!model->sparse)
         return linear;
     return larger(linear, sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size,
@@ -129,8 +133,8 @@ static size_t longest_text(const struct bert_batch *batch) {
 static void take_choice(const struct bert *model, const struct bert_batch *batch,
                         struct workspace *space, struct state *s) {
     const size_t words = mask_words(model);
-    s->masks = workspace_take(space, batch->texts * words * sizeof *s->masks);
-    s->chosen = workspace_take(space, s->tokens * sizeof *s->chosen);
+    s->masks = workspace_take(space, 1, batch->texts * words * sizeof *s->masks, 1);
+    s->chosen = workspace_take(space, 1, s->tokens * sizeof *s->chosen, 1);
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++)
             s->chosen[t] = s->masks + i * words;
@@ -142,20 +146,21 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     const size_t tokens = batch->starts[batch->texts], longest = longest_text(batch);
     const struct bert_config *c = &model->config;
     struct state s = {.tokens = tokens, .told = batch->member[0], .layer = NO_LAYER};
-    s.x = workspace_take(space, tokens * c->hidden_size * sizeof(float));
+    s.x = workspace_take(space, 1, tokens * c->hidden_size * sizeof(float), 1);
     s.all_x = s.x;
-    s.y = workspace_take(space, tokens * c->hidden_size * sizeof(float));
-    s.context = workspace_take(space, tokens * c->hidden_size * sizeof(float));
-    s.wide = workspace_take(space, tokens * wide_size(c) * sizeof(float));
+    s.y = workspace_take(space, 1, tokens * c->hidden_size * sizeof(float), 1);
+    s.context = workspace_take(space, 1, tokens * c->hidden_size * sizeof(float), 1);
+    s.wide = workspace_take(space, 1, tokens * wide_size(c) * sizeof(float), 1);
     s.all_qkv = s.wide;
-    s.rotary = workspace_take(space, rotary_floats(c, longest) * sizeof(float));
+    s.rotary = workspace_take(space, 1, rotary_floats(c, longest) * sizeof(float), 1);
     if (c->rotary)
         rotary_fill(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
     if (model->by_text)
         take_choice(model, batch, space, &s);
     s.linear_scratch = workspace_take(
-        space,
-        batch->members * member_scratch_bytes(model, tokens_each(tokens, batch->members), longest));
+        space, 1,
+        batch->members * member_scratch_bytes(model, tokens_each(tokens, batch->members), longest),
+        1);
     return s;
 }
 
@@ -219,7 +224,7 @@ static wisp_status embed_tokens(const struct bert *model, const struct bert_batc
 static void meet(const struct bert_batch *batch, const struct state *s) {
     if (!batch->team)
         return;
-    pool_meet(batch->team, batch->members);
+    pool_barrier(batch->team, batch->members);
     spent(s, STAGE_WAIT);
 }
 
@@ -278,14 +283,14 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
                             const struct bert_batch *batch, const struct state *s) {
     meet(batch, s);
     linear_apply(&layer->qkv, s->x, s->tokens,
-                 s->all_qkv + s->first * 3 * model->config.hidden_size, s->linear_scratch);
+                 s->all_qkv + s->first * 3 * model->config.hidden_size, dense_space(s));
     turn(&model->config, batch, s);
     spent(s, STAGE_QKV);
     meet(batch, s);
     attend(model, batch, layer->qkv.int8, s);
     spent(s, STAGE_ATTENTION);
     meet(batch, s);
-    linear_apply(&layer->output, s->context, s->tokens, s->y, s->linear_scratch);
+    linear_apply(&layer->output, s->context, s->tokens, s->y, dense_space(s));
     spent(s, STAGE_ATTENTION_OUTPUT);
 }
 
@@ -294,9 +299,9 @@ static void dense_feed_forward(const struct bert *model, const struct bert_layer
                                const struct state *s) {
     const size_t tokens = s->tokens, values = tokens * model->config.intermediate_size;
     float *inner = s->wide;
-    linear_apply(&layer->up, s->x, tokens, inner, s->linear_scratch);
+    linear_apply(&layer->up, s->x, tokens, inner, dense_space(s));
     if (is_gated(&model->config))
-        linear_apply(&layer->gate, s->x, tokens, inner + values, s->linear_scratch);
+        linear_apply(&layer->gate, s->x, tokens, inner + values, dense_space(s));
     spent(s, STAGE_FFN_UP);
     switch (model->config.activation) {
     case ACTIVATION_GELU:
@@ -310,7 +315,7 @@ static void dense_feed_forward(const struct bert *model, const struct bert_layer
         inner += values;
     }
     spent(s, STAGE_ACTIVATION);
-    linear_apply(&layer->down, inner, tokens, s->y, s->linear_scratch);
+    linear_apply(&layer->down, inner, tokens, s->y, dense_space(s));
     spent(s, STAGE_FFN_DOWN);
 }
 

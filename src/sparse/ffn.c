@@ -29,14 +29,14 @@ struct active {
 
 /* What tokens are worked on in. */
 struct scratch {
-    void *linear;          /* for the dense products of a tile */
-    float *all;            /* [TILE, all.n]: the dense first half, where no predictor chooses */
-    float *values;         /* [wide] */
-    size_t length;         /* of a token's part of the next two */
-    uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: active neurons */
-    int8_t *bytes;         /* [TOKENS_AT_A_TIME, length]: their values */
-    struct active *active; /* [TOKENS_AT_A_TIME] */
-    int32_t *down_sums;    /* [hidden], padded to a whole chunk */
+    struct workspace linear; /* for the dense products of a tile */
+    float *all;              /* [TILE, all.n]: the dense first half, where no predictor chooses */
+    float *values;           /* [wide] */
+    size_t length;           /* of a token's part of the next two */
+    uint16_t *lists;         /* [TOKENS_AT_A_TIME, length]: active neurons */
+    int8_t *bytes;           /* [TOKENS_AT_A_TIME, length]: their values */
+    struct active *active;   /* [TOKENS_AT_A_TIME] */
+    int32_t *down_sums;      /* [hidden], padded to a whole chunk */
     /* Where a predictor chooses: */
     struct neuron_tile tile;
     struct quantised_row rows[TILE]; /* x, with their bytes in the tile */
@@ -63,7 +63,7 @@ static bool is_gated(const struct sparse_ffn *ffn) {
 static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool gated,
                       struct scratch *s) {
     const size_t length = part_length(wide), tokens = rank ? TILE + 1 : 0, parts = gated ? 2 : 1;
-    const size_t sizes[] = {linear_scratch_bytes(TILE, larger(hidden, rank)),
+    const size_t sizes[] = {linear_workspace_bytes(TILE, larger(hidden, rank)),
                             (rank ? 0 : TILE) * wide * parts * sizeof(float),
                             wide * sizeof(float),
                             TOKENS_AT_A_TIME * length * sizeof(uint16_t),
@@ -86,7 +86,7 @@ static size_t lay_out(void *start, size_t hidden, size_t wide, size_t rank, bool
     }
     if (!start)
         return total;
-    s->linear = places[0];
+    s->linear = (struct workspace){.base = places[0], .capacity = sizes[0]};
     s->all = (float *)(void *)places[1];
     s->values = (float *)(void *)places[2];
     s->length = length;

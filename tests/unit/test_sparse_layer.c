@@ -128,8 +128,9 @@ static void expect_dense_first_half(const wisp_model *exact, const char *path,
     const struct linear *got = &exact->bert.layer[0].sparse.all;
     const size_t wide = wanted[0]->n;
     float x[HIDDEN], *y = malloc((wide + got->n) * sizeof *y), *all = y + wide;
-    void *scratch = memory_allocate(linear_scratch_bytes(1, HIDDEN));
-    assert_true(y && scratch && got->n == wide + wanted[1]->n);
+    struct workspace scratch = {0};
+    workspace_reserve(&scratch, linear_workspace_bytes(1, HIDDEN), NULL);
+    assert_true(y && scratch.base && got->n == wide + wanted[1]->n);
     fill_tokens(x, 1);
     linear_apply(got, x, 1, all, scratch);
     for (size_t part = 0; part * wide < got->n; part++) {
@@ -137,7 +138,7 @@ static void expect_dense_first_half(const wisp_model *exact, const char *path,
         assert_memory_equal(y, all + part * wide, wide * sizeof *y);
     }
     free(y);
-    memory_free(scratch);
+    workspace_release(&scratch);
     wisp_model_close(dense);
 }
 
