@@ -57,7 +57,7 @@ static wisp_status read_weights(const wisp_model *model, size_t l, const char *s
 static wisp_status read_bias(const wisp_model *model, size_t l, const char *suffix, size_t n,
                              float **values, wisp_error *error) {
     const struct linear_source source = {
-        .dir = &model->dir, .unbiased = model->bert.config.unbiased, .n = n};
+        .dir = &model->dir, .unbiased = !model->network.config.has_bias, .n = n};
     char name[64];
     snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
     *values = memory_allocate(n * sizeof **values);
@@ -68,8 +68,8 @@ static wisp_status read_bias(const wisp_model *model, size_t l, const char *suff
 static wisp_status open_sample(const struct calibration *c, size_t l, struct layer_sample *s,
                                wisp_error *error) {
     const wisp_model *model = c->model;
-    const struct bert_config *config = &model->bert.config;
-    s->kernels = model->bert.kernels;
+    const struct model_config *config = &model->network.config;
+    s->kernels = model->network.kernels;
     s->hidden = config->hidden_size;
     s->wide = config->intermediate_size;
     s->activation = config->activation;
@@ -272,7 +272,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                       .shares = shares,
                                       .share = 1 - o->sparsity,
                                       .centered =
-                                          c->model->bert.config.activation == ACTIVATION_GELU};
+                                          c->model->network.config.activation == ACTIVATION_GELU};
     return write_calibrated(input, output, &result, error);
 }
 
@@ -296,7 +296,7 @@ static wisp_status run(const wisp_calibrate_options *options,
     struct calibration c = {.options = options,
                             .formats = *formats,
                             .model = model,
-                            .layers = model->bert.config.layers};
+                            .layers = model->network.config.layers};
     TRY(pool_open(options->threads ? options->threads : 1, &c.team, error));
     c.samples = calloc(c.layers, sizeof *c.samples);
     wisp_status status = c.samples ? open_predictors(&c.tokens, c.layers, error)
@@ -316,7 +316,7 @@ static wisp_status run(const wisp_calibrate_options *options,
 
 /* The largest rank that makes sense. */
 static uint32_t most_rank(const wisp_model *model) {
-    const struct bert_config *config = &model->bert.config;
+    const struct model_config *config = &model->network.config;
     const uint32_t hidden = config->hidden_size, wide = config->intermediate_size;
     const uint32_t limit = hidden < wide ? hidden : wide;
     return limit < MOST_RANK ? limit : MOST_RANK;
@@ -326,7 +326,7 @@ static uint32_t most_rank(const wisp_model *model) {
  * in quality it loses in time (docs/sparse.md). */
 static uint32_t default_rank(const wisp_model *model) {
     enum { BLOCK = 32, LARGEST = 256 };
-    const uint32_t hidden = model->bert.config.hidden_size, most = most_rank(model);
+    const uint32_t hidden = model->network.config.hidden_size, most = most_rank(model);
     const uint32_t third = (hidden / 3 + BLOCK - 1) / BLOCK * BLOCK;
     const uint32_t rank = third < LARGEST ? third : LARGEST;
     return rank < most ? rank : most;
@@ -346,7 +346,7 @@ static wisp_status check_options(const wisp_calibrate_options *o, uint32_t most,
 /* In Q8_0 where rows are whole blocks of it, unless told otherwise. */
 static wisp_status find_formats(const char *name, const wisp_model *model, uint32_t rank,
                                 struct predictor_formats *formats, wisp_error *error) {
-    const uint32_t hidden = model->bert.config.hidden_size;
+    const uint32_t hidden = model->network.config.hidden_size;
     formats->p = name ? block_format_by_name(name) : block_format_fitting(BLOCK_Q8_0, hidden);
     formats->q = name ? formats->p : block_format_fitting(BLOCK_Q8_0, rank);
     const struct block_format *format = formats->p;
@@ -373,7 +373,7 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
         o.rank = default_rank(model);
     if (o.sparsity == 0)
         o.sparsity =
-            model->bert.config.activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
+            model->network.config.activation == ACTIVATION_RELU ? relu_sparsity : default_sparsity;
     if (o.tokens == 0)
         o.tokens = DEFAULT_TOKENS;
     struct predictor_formats formats;

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "layers/mean.h"
+#include "models/pass.h"
 
 enum { BATCH_TOKENS = 256, LEAST_TOKENS = 64 };
 
@@ -105,7 +106,7 @@ static wisp_status make_room_for_texts(const struct collection *c, const struct 
 }
 
 static wisp_status make_room(struct collection *c, const struct kept *kept, wisp_error *error) {
-    const struct bert_config *config = &c->model->bert.config;
+    const struct model_config *config = &c->model->network.config;
     const size_t row = config->hidden_size * sizeof(float);
     for (size_t l = 0; l < config->layers; l++) {
         struct layer_sample *s = &c->samples[l];
@@ -128,11 +129,15 @@ struct observed {
     size_t first, end; /* texts */
 };
 
-static void keep_inputs(void *context, size_t layer, const float *x) {
+/* The hook of the passes: x are a layer's inputs. */
+static wisp_status keep_inputs(void *context, struct cursor at, const float *x, wisp_error *error) {
     const struct observed *o = context;
-    const struct layer_sample *s = &o->c->samples[layer];
-    const struct bert *bert = &o->c->model->bert;
-    const size_t size = bert->config.hidden_size, *starts = o->c->starts + o->first;
+    const struct layer_sample *s = &o->c->samples[at.layer];
+    const struct network *network = &o->c->model->network;
+    (void)error;
+    if (at.block != BLOCK_FEED_FORWARD)
+        return WISP_OK;
+    const size_t size = network->config.hidden_size, *starts = o->c->starts + o->first;
     for (size_t t = 0; t < o->c->starts[o->end] - *starts; t++) {
         const struct place place = o->c->places[*starts + t];
         float *rows = place.held_out ? s->held_out : s->x;
@@ -142,32 +147,35 @@ static void keep_inputs(void *context, size_t layer, const float *x) {
     for (size_t i = 0; i < o->end - o->first; i++) {
         const uint32_t row = o->c->means[o->first + i];
         if (row != NO_MEAN)
-            mean_of_rows(bert->kernels, x + (starts[i] - *starts) * size, starts[i + 1] - starts[i],
-                         size, s->means + row * size);
+            mean_of_rows(network->kernels, x + (starts[i] - *starts) * size,
+                         starts[i + 1] - starts[i], size, s->means + row * size);
     }
+    return WISP_OK;
 }
 
 static wisp_status run_texts(struct collection *c, size_t first, size_t end,
                              struct workspace *space, wisp_error *error) {
-    const struct bert *bert = &c->model->bert;
+    const struct network *network = &c->model->network;
     const size_t n = end - first, tokens = c->starts[end] - c->starts[first];
-    size_t bytes, *starts = malloc((n + 1) * sizeof *starts);
-    float *rows = malloc(n * bert->config.hidden_size * sizeof *rows);
-    wisp_status status =
-        starts && rows && bert_workspace_bytes(bert, tokens, c->model->max_tokens, 1, &bytes)
-            ? workspace_reserve(space, bytes, error)
-            : fail_memory(error, n * sizeof *rows);
+    const struct pass_size most = {
+        .texts = n, .tokens = tokens, .longest = c->model->max_tokens, .members = 1};
+    size_t *starts = malloc((n + 1) * sizeof *starts);
+    float *rows = malloc(n * network->config.hidden_size * sizeof *rows);
+    wisp_status status = starts && rows
+                             ? workspace_reserve(space, pass_workspace_bytes(network, &most), error)
+                             : fail_memory(error, n * sizeof *rows);
     if (status == WISP_OK) {
         struct observed observed = {.c = c, .first = first, .end = end};
         for (size_t i = 0; i <= n; i++)
             starts[i] = c->starts[first + i] - c->starts[first];
-        const struct bert_batch batch = {.texts = n,
-                                         .ids = c->ids + c->starts[first],
-                                         .starts = starts,
-                                         .members = 1,
-                                         .observe = keep_inputs,
-                                         .observer = &observed};
-        status = bert_forward(bert, &batch, rows, space, NULL, NULL, error);
+        struct pass pass = {
+            .network = network,
+            .batch = {.texts = n, .ids = c->ids + c->starts[first], .starts = starts},
+            .rows = rows,
+            .hook = keep_inputs,
+            .hook_context = &observed};
+        pass_begin(&pass, space);
+        status = pass_run(&pass, error);
     }
     free(starts);
     free(rows);

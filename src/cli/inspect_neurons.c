@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "models/bert.h"
+#include "models/network.h"
 
 enum { LEFT = 70, TOP = 46, CELL = 3, NEURONS = 4 /* of a cell */, ROW = 34, GAP = 18 };
 
@@ -39,7 +39,7 @@ static void print_layer(const float *frequency, const int32_t *order, size_t wid
         print_cell(cell_frequency(frequency, order, wide, NEURONS * cell), LEFT + CELL * cell, y);
 }
 
-static wisp_status print_picture(const struct directory *dir, const struct bert_config *config,
+static wisp_status print_picture(const struct directory *dir, const struct model_config *config,
                                  const struct sparse_plan *plan, wisp_error *error) {
     const size_t wide = config->intermediate_size;
     printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
@@ -61,15 +61,17 @@ static wisp_status print_picture(const struct directory *dir, const struct bert_
 }
 
 int print_neurons(struct directory *dir) {
-    struct bert_config config;
+    struct network network;
     struct sparse_plan plan;
     wisp_error error;
-    if (bert_read_config(dir, &config, &error) != WISP_OK ||
-        sparse_read_plan(dir, config.layers, config.intermediate_size, &plan, &error) != WISP_OK)
+    if (network_open(&network, dir, &error) != WISP_OK ||
+        sparse_read_plan(dir, network.config.layers, network.config.intermediate_size, &plan,
+                         &error) != WISP_OK)
         return complain_of(&error);
     if (plan.levels == 0) {
         complain("%s: the model is not calibrated: wisp calibrate makes it so", dir->file);
         return EXIT_MODEL;
     }
-    return print_picture(dir, &config, &plan, &error) == WISP_OK ? EXIT_GOOD : complain_of(&error);
+    return print_picture(dir, &network.config, &plan, &error) == WISP_OK ? EXIT_GOOD
+                                                                         : complain_of(&error);
 }

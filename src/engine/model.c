@@ -21,8 +21,8 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
 
 /* What AUTO becomes: the predictor that the file was calibrated for where that is fastest, else
  * exact where it is faster than dense, which it equals in exactness (docs/sparse.md). */
-static wisp_predictor best_predictor(const wisp_model *model, const struct bert_config *config,
-                                     const struct kernels *kernels) {
+static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels) {
+    const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
     if (!model->int8 || !sparse_ffn_fits(config->hidden_size, config->intermediate_size))
@@ -37,11 +37,10 @@ static const char sentence_tensor[] = "blk.0.ffn_sentence_p.weight";
 
 /* All but dense exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
-                                    const struct bert_config *config, const struct kernels *kernels,
-                                    wisp_error *error) {
+                                    const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = best_predictor(model, config, kernels);
+        model->predictor = best_predictor(model, kernels);
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     model->plan.by_text = model->predictor == WISP_PREDICTOR_SENTENCE;
     if (model->predictor == WISP_PREDICTOR_DENSE)
@@ -61,15 +60,14 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     return WISP_OK;
 }
 
-static wisp_status load_bert(wisp_model *model, const wisp_model_options *options,
-                             const struct bert_config *config, const struct kernels *kernels,
-                             wisp_error *error) {
+static wisp_status load_network(wisp_model *model, const wisp_model_options *options,
+                                const struct kernels *kernels, wisp_error *error) {
+    const struct model_config *config = &model->network.config;
     TRY(sparse_read_plan(&model->dir, config->layers, config->intermediate_size, &model->plan,
                          error));
-    TRY(choose_predictor(model, options, config, kernels, error));
+    TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return bert_load(&model->bert, &model->dir, kernels, model->int8, sparse ? &model->plan : NULL,
-                     error);
+    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error);
 }
 
 /* AUTO follows the file: what is stored quantised is computed quantised. */
@@ -82,10 +80,10 @@ static bool wants_int8(const struct directory *dir, wisp_compute compute) {
 
 static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
     static const char key[] = "wisp.max_seq_length";
-    model->max_tokens = model->bert.config.max_positions;
+    model->max_tokens = model->network.config.max_positions;
     TRY(metadata_u32_or(&model->dir, key, &model->max_tokens, error));
-    if (model->max_tokens > model->bert.config.max_positions)
-        model->max_tokens = model->bert.config.max_positions;
+    if (model->max_tokens > model->network.config.max_positions)
+        model->max_tokens = model->network.config.max_positions;
     if (model->max_tokens < MIN_TOKENS)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, key, "less than %d tokens",
                     MIN_TOKENS);
@@ -109,16 +107,20 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
 
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
-    struct bert_config config; /* read first: of another architecture nothing else can be said */
-    TRY(bert_read_config(&model->dir, &config, error));
+    /* First, since nothing else can be said of a file of another architecture. */
+    TRY(network_open(&model->network, &model->dir, error));
+    if (!model->network.architecture->embeds)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
+                    "models of architecture %s make no embeddings",
+                    model->network.architecture->name);
     TRY(choose_kernels(options->kernels, &kernels, error));
     TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     model->int8 = wants_int8(&model->dir, options->compute);
-    TRY(load_bert(model, options, &config, kernels, error));
+    TRY(load_network(model, options, kernels, error));
     const uint32_t words = tokenizer_vocabulary_size(model->tokenizer);
-    if (words > model->bert.config.vocabulary_size)
+    if (words > model->network.config.vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
-                    "%u rows for a vocabulary of %u tokens", model->bert.config.vocabulary_size,
+                    "%u rows for a vocabulary of %u tokens", model->network.config.vocabulary_size,
                     words);
     TRY(read_max_tokens(model, error));
     return read_default_prompt(model, error);
@@ -169,7 +171,7 @@ wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_o
 void wisp_model_close(wisp_model *model) {
     if (!model)
         return;
-    bert_release(&model->bert);
+    network_release(&model->network);
     tokenizer_close(model->tokenizer);
     directory_release(&model->dir);
     free(model);
@@ -194,16 +196,16 @@ float model_default_sparsity(const wisp_model *model) {
 static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
 
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
-    const struct bert_config *config = &model->bert.config;
+    const struct model_config *config = &model->network.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
-        .architecture = config->architecture,
+        .architecture = model->network.architecture->name,
         .compute = model->int8 ? "int8" : "f32",
-        .kernels = model->bert.kernels->name,
+        .kernels = model->network.kernels->name,
         .predictor = predictor_names[model->predictor],
         .sparsity = model_has_thresholds(model) ? model_default_sparsity(model) : 0,
-        .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
+        .pooling = config->pooling == POOLING_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,
         .layers = config->layers,
@@ -211,13 +213,13 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .vocabulary_size = config->vocabulary_size,
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
-        .resident_bytes = model->bert.resident_bytes + model->dir.arena.total +
+        .resident_bytes = model->network.resident_bytes + model->dir.arena.total +
                           tokenizer_resident_bytes(model->tokenizer),
     };
 }
 
 size_t wisp_model_dimensions(const wisp_model *model) {
-    return model->bert.config.hidden_size;
+    return model->network.config.hidden_size;
 }
 
 const char *wisp_model_prompt(const wisp_model *model, const char *name) {

@@ -2,12 +2,12 @@
 #ifndef WISP_ENGINE_MODEL_H
 #define WISP_ENGINE_MODEL_H
 
-#include "models/bert.h"
+#include "models/network.h"
 #include "text/tokenizer.h"
 
 struct wisp_model {
     struct directory dir;
-    struct bert bert;
+    struct network network;
     struct tokenizer *tokenizer;
     const char *default_prompt; /* "" where there is none */
     uint32_t max_tokens;

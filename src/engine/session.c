@@ -7,7 +7,7 @@ enum { MAX_THREADS = 1024 };
 
 /* Room for the counts of each worker. */
 static wisp_status open_counts(wisp_session *session, wisp_error *error) {
-    const size_t layers = session->model->bert.config.layers;
+    const size_t layers = session->model->network.config.layers;
     for (uint32_t i = 0; i < session->n_workers; i++) {
         struct worker *worker = &session->workers[i];
         worker->counts = calloc(layers, sizeof *worker->counts);
@@ -22,15 +22,15 @@ static struct recall *recalls_of(const wisp_session *session, size_t layer) {
 }
 
 static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
-    const struct bert *bert = &session->model->bert;
-    const size_t layers = bert->config.layers, n = layers * session->n_workers;
+    const struct network *network = &session->model->network;
+    const size_t layers = network->config.layers, n = layers * session->n_workers;
     session->recalls = calloc(n + 1, sizeof *session->recalls); /* never of 0 bytes */
     if (!session->recalls)
         return fail_memory(error, n * sizeof *session->recalls);
     for (size_t l = 0; l < layers; l++)
         for (uint32_t i = 0; i < session->n_workers; i++) {
             struct recall *recall = recalls_of(session, l) + i;
-            TRY(recall_open(&bert->layer[l].sparse, recall, error));
+            TRY(recall_open(&network->feed_forward[l].sparse, recall, error));
             session->workers[i].counts[l].recall = recall;
         }
     return WISP_OK;
@@ -38,14 +38,14 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
 
 /* What sparse layers need: thresholds, where a predictor asks for them. */
 static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *error) {
-    const struct bert *bert = &session->model->bert;
-    const size_t layers = bert->config.layers;
+    const struct network *network = &session->model->network;
+    const size_t layers = network->config.layers;
     TRY(open_counts(session, error));
     if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
         TRY(open_recalls(session, error));
     if (!model_has_thresholds(session->model))
         return WISP_OK;
-    const size_t wide = bert->layer[0].sparse.wide;
+    const size_t wide = network->config.intermediate_size;
     session->thresholds = calloc(layers * wide, sizeof *session->thresholds);
     if (!session->thresholds)
         return fail_memory(error, layers * wide * sizeof *session->thresholds);
@@ -89,16 +89,16 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);
-    const size_t wide = model->bert.layer[0].sparse.wide;
-    for (size_t l = 0; l < model->bert.config.layers; l++)
-        sparse_ffn_thresholds(&model->bert.layer[l].sparse, &model->plan, 1 - sparsity,
+    const size_t wide = model->network.config.intermediate_size;
+    for (size_t l = 0; l < model->network.config.layers; l++)
+        sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,
                               session->thresholds + l * wide);
     return WISP_OK;
 }
 
 bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
                                   wisp_layer_stats *stats) {
-    const struct bert_config *config = &session->model->bert.config;
+    const struct model_config *config = &session->model->network.config;
     *stats = (wisp_layer_stats){0};
     if (layer >= config->layers)
         return false;
@@ -135,7 +135,8 @@ void wisp_session_close(wisp_session *session) {
         trace_release(&session->workers[i].trace);
         free(session->workers[i].counts);
     }
-    const size_t n = session->recalls ? session->model->bert.config.layers * session->n_workers : 0;
+    const size_t n =
+        session->recalls ? session->model->network.config.layers * session->n_workers : 0;
     for (size_t i = 0; i < n; i++)
         recall_release(&session->recalls[i]);
     free(session->recalls);

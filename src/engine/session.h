@@ -6,14 +6,16 @@
 
 #include "base/pool.h"
 #include "engine/model.h"
+#include "models/pass.h"
 #include "sparse/recall.h"
 
 /* What one thread of a session works with. */
 struct worker {
     struct workspace text;    /* prompt and text joined */
     struct workspace batch;   /* token ids and where each text starts */
-    struct workspace forward; /* the forward pass and its rows */
-    wisp_stats stats;         /* but for the times, which trace has */
+    struct workspace forward; /* pooled rows, and the working memory of the pass */
+    struct pass pass;
+    wisp_stats stats; /* but for the times, which trace has */
     struct trace trace;
     struct sparse_counts *counts; /* [layers] */
 };

@@ -16,13 +16,13 @@ static float *optional_floats(const wisp_model *model, size_t layer, const char 
 }
 
 struct reference reference_open(const wisp_model *model, size_t layer) {
-    const size_t hidden = model->bert.config.hidden_size;
-    const size_t wide = model->bert.config.intermediate_size;
+    const size_t hidden = model->network.config.hidden_size;
+    const size_t wide = model->network.config.intermediate_size;
     const int32_t *order = model->plan.order;
     return (struct reference){
         .hidden = hidden,
         .wide = wide,
-        .kind = model->bert.config.activation,
+        .kind = model->network.config.activation,
         .order = order ? order + layer * wide : NULL,
         .up = block_floats(model, layer, "ffn_up.weight", wide, hidden),
         .gate = optional_floats(model, layer, "ffn_gate.weight", wide, hidden),

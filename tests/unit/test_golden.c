@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/pass.h"
 #include "native/open_path.h"
 #include "support/golden.h"
 
@@ -137,21 +138,29 @@ static void q8_0_is_close_to_pytorch(void **state) {
 /* ---- hidden states -------------------------------------------------------------------------- */
 
 struct expected_states {
-    const float *values; /* [layers + 1, tokens, SIZE] */
-    size_t tokens;
-    double worst; /* difference */
+    const float *values;   /* [layers + 1, tokens, SIZE] */
+    size_t tokens, layers; /* layers: compared so far */
+    double worst;          /* difference */
 };
 
-static void compare_states(void *context, size_t layer, const float *states) {
+/* The hook of a pass: hidden states stand before each attention block and before pooling. */
+static wisp_status compare_states(void *context, struct cursor at, const float *states,
+                                  wisp_error *error) {
     struct expected_states *expected = context;
-    const size_t n = expected->tokens * SIZE;
+    const size_t n = expected->tokens * SIZE, layer = at.layer;
+    (void)error;
+    if (at.block != BLOCK_ATTENTION && at.block != BLOCK_POOL)
+        return WISP_OK;
+    expected->layers++;
     for (size_t i = 0; i < n; i++)
         expected->worst = fmax(expected->worst,
                                fabs((double)states[i] - (double)expected->values[layer * n + i]));
+    return WISP_OK;
 }
 
 /* NumPy's header is 128 bytes in these files; the data follows. */
-static void check_states(const struct bert *bert, const char *file, const int32_t *ids, size_t n) {
+static void check_states(const struct network *network, const char *file, const int32_t *ids,
+                         size_t n) {
     char path[GOLDEN_PATH_BYTES];
     size_t length;
     wisp_error error;
@@ -160,14 +169,19 @@ static void check_states(const struct bert *bert, const char *file, const int32_
     struct expected_states expected = {.values = (const float *)(const void *)(npy + 128),
                                        .tokens = n};
     const size_t starts[] = {0, n};
-    const struct bert_batch batch = {.texts = 1, .ids = ids, .starts = starts, .members = 1};
+    const struct pass_size size = {.texts = 1, .tokens = n, .longest = n, .members = 1};
     struct workspace space = {0};
     float row[SIZE];
-    size_t bytes;
-    assert_true(bert_workspace_bytes(bert, n, n, 1, &bytes));
-    assert_int_equal(workspace_reserve(&space, bytes, &error), WISP_OK);
-    assert_int_equal(bert_forward(bert, &batch, row, &space, compare_states, &expected, &error),
+    struct pass pass = {.network = network,
+                        .batch = {.texts = 1, .ids = ids, .starts = starts},
+                        .rows = row,
+                        .hook = compare_states,
+                        .hook_context = &expected};
+    assert_int_equal(workspace_reserve(&space, pass_workspace_bytes(network, &size), &error),
                      WISP_OK);
+    pass_begin(&pass, &space);
+    assert_int_equal(pass_run(&pass, &error), WISP_OK);
+    assert_int_equal(expected.layers, network->config.layers + 1);
     workspace_release(&space);
     free(npy);
     print_message("%s: worst difference %.2g\n", file, expected.worst);
@@ -179,14 +193,15 @@ static void hidden_states_agree_layer_by_layer(void **state) {
     char path[GOLDEN_PATH_BYTES], *raw;
     static const size_t numbers[] = {0, 1, 310};
     struct directory dir;
-    struct bert bert;
+    struct network network;
     struct arena arena = {0};
     wisp_error error;
     if (!shared_is_there())
         skip();
     if (directory_open_path(&dir, shared_path("models/all-MiniLM-L6-v2", path), &error) !=
             WISP_OK ||
-        bert_load(&bert, &dir, kernels_at(0), false, NULL, &error) != WISP_OK)
+        network_open(&network, &dir, &error) != WISP_OK ||
+        network_load(&network, kernels_at(0), false, NULL, &error) != WISP_OK)
         fail_msg("%s", error.message);
     const struct json *root =
         read_json_file(shared_path("golden/all-MiniLM-L6-v2/ids.json", path), &arena, &raw);
@@ -203,11 +218,11 @@ static void hidden_states_agree_layer_by_layer(void **state) {
         }
         char file[GOLDEN_PATH_BYTES];
         snprintf(file, sizeof file, "golden/all-MiniLM-L6-v2/hidden_%03zu.npy", numbers[i]);
-        check_states(&bert, file, ids, n);
+        check_states(&network, file, ids, n);
     }
     free(raw);
     arena_release(&arena);
-    bert_release(&bert);
+    network_release(&network);
     directory_release(&dir);
 }
 

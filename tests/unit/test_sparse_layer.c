@@ -48,7 +48,7 @@ static size_t choose(size_t round, size_t wide, bool *computed, float *threshold
  * gives for that choice, but for int8. */
 static void expect_mask_applied(const char *path, const char *kernels, size_t layer) {
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
-    const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+    const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
     struct reference reference = reference_open(model, layer);
     bool computed[MOST_WIDE];
     float thresholds[MOST_WIDE], x[ROUNDS * HIDDEN], y[HIDDEN];
@@ -101,7 +101,7 @@ static void tokens_do_not_depend_on_each_other(void **state) {
         const char *kernels, *path = predicting_model("sparse.gguf", &p);
         for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
             wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
-            const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+            const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
             struct sparse_counts together = {0}, one = {0};
             apply_sparse(f, f->thresholds, x, MANY, y, &together);
             for (size_t t = 0; t < MANY; t++) {
@@ -124,8 +124,9 @@ static void tokens_do_not_depend_on_each_other(void **state) {
 static void expect_dense_first_half(const wisp_model *exact, const char *path,
                                     const char *kernels) {
     wisp_model *dense = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, kernels);
-    const struct linear *wanted[] = {&dense->bert.layer[0].up, &dense->bert.layer[0].gate};
-    const struct linear *got = &exact->bert.layer[0].sparse.all;
+    const struct linear *wanted[] = {&dense->network.feed_forward[0].up,
+                                     &dense->network.feed_forward[0].gate};
+    const struct linear *got = &exact->network.feed_forward[0].sparse.all;
     const size_t wide = wanted[0]->n;
     float x[HIDDEN], *y = malloc((wide + got->n) * sizeof *y), *all = y + wide;
     struct workspace scratch = {0};
@@ -146,7 +147,7 @@ static void expect_dense_first_half(const wisp_model *exact, const char *path,
 static void expect_exact_layer(const char *path, const char *kernels, float *y) {
     static float x[MANY * HIDDEN];
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, kernels);
-    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
     struct sparse_counts counts = {0}, one = {0};
     struct reference reference = reference_open(model, 0);
     struct difference difference = {0};
@@ -206,7 +207,7 @@ static void all_neurons_are_exact(void **state) {
                 wisp_model *model =
                     open_with(path, WISP_COMPUTE_INT8,
                               exact ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_LOWRANK, kernels);
-                const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+                const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
                 struct sparse_counts counts = {0};
                 assert_true(f->wide <= MOST_WIDE);
                 apply_sparse(f, exact ? NULL : thresholds, x, MANY, y[exact], &counts);

@@ -71,7 +71,7 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
 /* Thresholds a little above or below a token's logits, by a share of their size, choose just the
  * neurons that are wanted. */
 static void expect_choice(const wisp_model *model, size_t layer, double margin) {
-    const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+    const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
     struct reference reference = reference_open(model, layer);
     struct difference difference = {0};
     float x[TOKENS * HIDDEN];
@@ -108,7 +108,7 @@ static void the_predictor_chooses(void **state) {
         for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
             wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
             for (size_t layer = 0; layer < 2; layer++) {
-                const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+                const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
                 assert_true(f->rank == RANK && f->levels == PREDICTING_LEVELS);
                 assert_true(f->p.int8 == int8 && f->q.int8 == int8);
                 expect_choice(model, layer, int8 ? 0.1 : 1e-5);
@@ -128,7 +128,7 @@ static void thresholds_lie_between_levels(void **state) {
     wisp_model *model = open_with(predicting_model("levels.gguf", &p), WISP_COMPUTE_INT8,
                                   WISP_PREDICTOR_LOWRANK, NULL);
     for (size_t layer = 0; layer < 2; layer++) {
-        const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+        const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
         float *levels = block_floats(model, layer, "ffn_thresholds", PREDICTING_LEVELS, WIDE);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             float thresholds[WIDE];
@@ -165,7 +165,7 @@ static void outputs_of(const char *path, float y[2][TOKENS * HIDDEN]) {
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
     fill_tokens(x, TOKENS);
     for (size_t layer = 0; layer < 2; layer++) {
-        const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+        const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
         struct sparse_counts counts = {0};
         apply_sparse(f, f->thresholds, x, TOKENS, y[layer], &counts);
         assert_true(counts.computed > 0 && counts.computed < TOKENS * WIDE);
@@ -321,7 +321,8 @@ static void expect_compensation(uint32_t type, const char *kernels) {
     p.compensated = true;
     wisp_model *with = open_with(predicting_model("with.gguf", &p), WISP_COMPUTE_INT8,
                                  WISP_PREDICTOR_LOWRANK, kernels);
-    const struct sparse_ffn *f = &without->bert.layer[0].sparse, *g = &with->bert.layer[0].sparse;
+    const struct sparse_ffn *f = &without->network.feed_forward[0].sparse,
+                            *g = &with->network.feed_forward[0].sparse;
     assert_true(g->compensation.int8 == (type == BLOCK_Q8_0));
     fill_tokens(x, TOKENS);
     for (size_t t = 0; t < TOKENS; t++) {

@@ -76,7 +76,7 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
  * is wanted of it, whatever other texts there are. */
 static void expect_choice(const wisp_model *model, size_t layer, double margin, const float *x,
                           const size_t *starts) {
-    const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+    const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
     void *scratch = open_scratch(f);
     for (size_t i = 0; i < SOME; i++) {
         double logits[WIDE];
@@ -111,7 +111,7 @@ static void texts_are_looked_at_as_a_whole(void **state) {
             wisp_model *model =
                 open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_SENTENCE, kernels);
             for (size_t layer = 0; layer < 2; layer++) {
-                const struct sparse_ffn *f = &model->bert.layer[layer].sparse;
+                const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
                 assert_true(f->rank == RANK && f->p.int8 == int8 && f->q.int8 == int8);
                 assert_int_equal(f->compensation.n, 0);
                 expect_choice(model, layer, int8 ? 0.1 : 1e-5, x, starts);
@@ -133,7 +133,7 @@ static uint64_t mask_of(size_t text) {
 
 static void expect_masks_applied(const wisp_model *model, const float *x, const size_t *starts) {
     static float y[TOKENS * HIDDEN];
-    const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+    const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
     const bool gated = f->activation == ACTIVATION_GATED_SILU;
     struct reference reference = reference_open(model, 0);
     struct difference difference = {0};

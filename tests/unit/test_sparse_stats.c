@@ -70,7 +70,7 @@ static struct recall_totals reference_recall(const wisp_model *model, const floa
     reference_sizes(model, x, sizes);
     memcpy(sorted, sizes, sizeof sizes);
     qsort(sorted, ROWS * WIDE, sizeof *sorted, compare_sizes);
-    const bool relu = model->bert.config.activation == ACTIVATION_RELU;
+    const bool relu = model->network.config.activation == ACTIVATION_RELU;
     const double most = relu ? 0 : sorted[ROWS * WIDE * 4 / 5];
     for (size_t i = 0; i < ROWS * WIDE; i++) {
         totals.needed += sizes[i] > most;
@@ -121,7 +121,7 @@ static void columns_have_their_lengths(void **state) {
     path = write_made(&file, "rows.gguf");
     for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {
         wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
-        const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+        const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
         struct reference r = reference_open(model, 0);
         struct recall recall;
         wisp_error error;
@@ -155,7 +155,7 @@ static void recall_counts_what_is_needed(void **state) {
         char path[256];
         snprintf(path, sizeof path, "%s", predicting_model("sparse.gguf", &p));
         wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
-        const struct sparse_ffn *f = &model->bert.layer[0].sparse;
+        const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
         assert_int_equal(f->wide, WIDE);
         for (size_t some = 1; some <= 3; some++) {
             bool chosen[WIDE];
@@ -172,7 +172,7 @@ static void recall_counts_what_is_needed(void **state) {
             assert_true(some != 3 || got.found == 0);
         }
         wisp_model *exact = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_EXACT, NULL);
-        const struct recall_totals all = recall_of(&exact->bert.layer[0].sparse, NULL, x);
+        const struct recall_totals all = recall_of(&exact->network.feed_forward[0].sparse, NULL, x);
         const bool chosen[WIDE] = {false};
         assert_int_equal(all.found, all.needed);
         expect_near(all.needed, reference_recall(model, x, chosen).needed);
@@ -194,7 +194,7 @@ static void expect_reported(const char *path, wisp_predictor predictor, const wi
     wisp_error error;
     wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, NULL);
     wisp_layer_stats counted[2][MOST_LAYERS];
-    assert_true(model->bert.config.layers <= MOST_LAYERS);
+    assert_true(model->network.config.layers <= MOST_LAYERS);
     for (uint32_t i = 0; i < 2; i++) {
         const wisp_session_options options = {.threads = 1 + 2 * i, .recall = true};
         wisp_session *session;
@@ -205,7 +205,7 @@ static void expect_reported(const char *path, wisp_predictor predictor, const wi
             counted[i][l].seconds = 0;
         wisp_session_close(session);
     }
-    for (uint32_t l = 0; l < model->bert.config.layers; l++) {
+    for (uint32_t l = 0; l < model->network.config.layers; l++) {
         const wisp_calibrated_quality *q = by_text ? &reported[l].sentence : &reported[l].lowrank;
         const wisp_layer_stats *s = &counted[0][l];
         const double neurons = (double)s->neurons, found = (double)s->found;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The weights of a layer norm. */
+#ifndef WISP_LAYERS_NORM_H
+#define WISP_LAYERS_NORM_H
+
+#include "formats/directory.h"
+
+struct norm {
+    float *weight, *bias; /* [size] */
+};
+
+/* Reads the tensors NAME.weight and NAME.bias. Released with norm_release, also after an error. */
+wisp_status norm_load(struct norm *norm, const struct directory *dir, const char *name, size_t size,
+                      wisp_error *error);
+
+void norm_release(struct norm *norm);
+
+static inline size_t norm_bytes(size_t size) {
+    return 2 * size * sizeof(float);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/config_reader.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SIZE = 1 << 20, MAX_LAYERS = 1024 };
+
+const char *config_key(const struct config_reader *r, const char *name,
+                       char key[CONFIG_KEY_BYTES]) {
+    snprintf(key, CONFIG_KEY_BYTES, "%s.%s", r->architecture, name);
+    return key;
+}
+
+static wisp_status read_size(const struct config_reader *r, const char *name, uint32_t most,
+                             uint32_t *value) {
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32(r->dir, config_key(r, name, key), value, r->error));
+    if (*value == 0 || *value > most)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "%u is not between 1 and %u",
+                    *value, most);
+    return WISP_OK;
+}
+
+wisp_status config_read_sizes(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    char key[CONFIG_KEY_BYTES];
+    TRY(read_size(r, "embedding_length", MAX_SIZE, &c->hidden_size));
+    TRY(read_size(r, "feed_forward_length", MAX_SIZE, &c->intermediate_size));
+    TRY(read_size(r, "block_count", MAX_LAYERS, &c->layers));
+    TRY(read_size(r, "attention.head_count", MAX_SIZE, &c->heads));
+    TRY(read_size(r, "context_length", MAX_SIZE, &c->max_positions));
+    if (c->hidden_size % c->heads != 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
+                    config_key(r, "attention.head_count", key),
+                    "%u heads do not divide the hidden size %u", c->heads, c->hidden_size);
+    const struct tensor *tokens = directory_find_tensor(r->dir, "token_embd.weight");
+    const struct tensor *types = directory_find_tensor(r->dir, "token_types.weight");
+    c->token_types = 1;
+    if (tokens && tokens->rows <= UINT32_MAX)
+        c->vocabulary_size = (uint32_t)tokens->rows;
+    if (types && types->rows <= UINT32_MAX)
+        c->token_types = (uint32_t)types->rows;
+    return WISP_OK;
+}
+
+wisp_status config_read_layer_norm_epsilon(const struct config_reader *r) {
+    float *epsilon = &r->config->layer_norm_epsilon;
+    char key[CONFIG_KEY_BYTES];
+    *epsilon = 1e-12f;
+    TRY(metadata_f32_or(r->dir, config_key(r, "attention.layer_norm_epsilon", key), epsilon,
+                        r->error));
+    if (!isfinite(*epsilon) || *epsilon < 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "not a finite number of at least 0");
+    return WISP_OK;
+}
+
+wisp_status config_read_activation(const struct config_reader *r) {
+    static const char key[] = "wisp.hidden_act";
+    const bool gated = config_is_gated(r->config);
+    const char *name = gated ? "silu" : "gelu";
+    TRY(metadata_text_or(r->dir, key, &name, r->error));
+    if (!gated && strcmp(name, "relu") == 0)
+        r->config->activation = ACTIVATION_RELU;
+    else if (strcmp(name, gated ? "silu" : "gelu") != 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%.32s is not supported, only %s", name, gated ? "silu" : "gelu and relu");
+    return WISP_OK;
+}
+
+wisp_status config_read_pooling(const struct config_reader *r) {
+    uint32_t type = POOLING_MEAN;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, "pooling_type", key), &type, r->error));
+    if (type != POOLING_MEAN && type != POOLING_CLS)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "pooling type %u is not supported, only 1 (mean) and 2 (cls)", type);
+    r->config->pooling = (enum pooling)type;
+    /* llama.cpp's files have no key for it, and llama.cpp normalises. */
+    r->config->normalize = true;
+    return metadata_bool_or(r->dir, "wisp.normalize", &r->config->normalize, r->error);
+}
+
+wisp_status config_refuse_causal(const struct config_reader *r) {
+    bool causal = false;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_bool_or(r->dir, config_key(r, "attention.causal", key), &causal, r->error));
+    if (causal)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "decoders are not supported");
+    return WISP_OK;
+}
+
+wisp_status config_read_rope(const struct config_reader *r) {
+    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+    struct model_config *c = r->config;
+    const uint32_t head_size = c->hidden_size / c->heads;
+    uint32_t rotated = head_size;
+    const char *scaling = "none";
+    char key[CONFIG_KEY_BYTES];
+    if (head_size % 2 != 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
+                    config_key(r, "attention.head_count", key),
+                    "heads of %u values, of which no pairs can be made", head_size);
+    TRY(metadata_u32_or(r->dir, config_key(r, "rope.dimension_count", key), &rotated, r->error));
+    if (rotated != head_size)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%u of a head's %u values, where all are to be turned", rotated, head_size);
+    TRY(metadata_f32(r->dir, config_key(r, "rope.freq_base", key), &c->rope_theta, r->error));
+    if (!isfinite(c->rope_theta) || !(c->rope_theta >= 1))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "not a finite number of at least 1");
+    TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
+    if (strcmp(scaling, "none") != 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%.32s is not supported, only none", scaling);
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        float factor = 1;
+        TRY(metadata_f32_or(r->dir, config_key(r, factors[i], key), &factor, r->error));
+        if (!(factor == 1))
+            return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                        "positions scaled by %g are not supported", (double)factor);
+    }
+    return WISP_OK;
+}

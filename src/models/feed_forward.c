@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/feed_forward.h"
+
+#include <stdio.h>
+
+enum { NAME_BYTES = 64 };
+
+wisp_status feed_forward_load(struct feed_forward *layer, const struct directory *dir, size_t index,
+                              const struct model_config *config, const struct kernels *kernels,
+                              bool int8, const struct sparse_plan *plan, wisp_error *error) {
+    const size_t hidden_size = config->hidden_size, intermediate_size = config->intermediate_size;
+    if (plan) {
+        const struct sparse_shape shape = {.hidden = hidden_size,
+                                           .wide = intermediate_size,
+                                           .activation = config->activation,
+                                           .unbiased = !config->has_bias};
+        return sparse_ffn_load(&layer->sparse, dir, plan, index, &shape, kernels, error);
+    }
+    const struct {
+        const char *name;
+        struct linear *linear;
+        size_t outputs, inputs;
+    } matrices[] = {{"ffn_gate", &layer->gate, intermediate_size, hidden_size},
+                    {"ffn_up", &layer->up, intermediate_size, hidden_size},
+                    {"ffn_down", &layer->down, hidden_size, intermediate_size}};
+    for (size_t i = config_is_gated(config) ? 0 : 1; i < 3; i++) {
+        char name[NAME_BYTES];
+        const char *const names[] = {name};
+        const struct linear_source source = {.dir = dir,
+                                             .names = names,
+                                             .unbiased = !config->has_bias,
+                                             .parts = 1,
+                                             .n = matrices[i].outputs,
+                                             .k = matrices[i].inputs};
+        snprintf(name, sizeof name, "blk.%zu.%s", index, matrices[i].name);
+        TRY(linear_load(matrices[i].linear, &source, kernels, int8, error));
+    }
+    return WISP_OK;
+}
+
+void feed_forward_release(struct feed_forward *layer) {
+    linear_release(&layer->gate);
+    linear_release(&layer->up);
+    linear_release(&layer->down);
+    sparse_ffn_release(&layer->sparse);
+}
+
+size_t feed_forward_bytes(const struct feed_forward *layer) {
+    return layer->gate.bytes + layer->up.bytes + layer->down.bytes + layer->sparse.bytes;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/feed_forward_block.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+
+static size_t mask_words(const struct network *network) {
+    return sparse_mask_words(network->config.intermediate_size);
+}
+
+struct feed_forward_work feed_forward_take(const struct network *network,
+                                           const struct pass_size *size, struct workspace *space,
+                                           const struct batch *batch) {
+    struct feed_forward_work work = {0};
+    if (!network->sparse_by_text)
+        return work;
+    work.masks = workspace_take(space, size->texts, mask_words(network), sizeof *work.masks);
+    work.chosen = workspace_take(space, 1, size->tokens, sizeof *work.chosen);
+    for (size_t i = 0; batch && i < batch->texts; i++)
+        for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++)
+            work.chosen[t] = work.masks + i * mask_words(network);
+    return work;
+}
+
+size_t feed_forward_inner_size(const struct model_config *config) {
+    return (size_t)config->intermediate_size * (config_is_gated(config) ? 2 : 1);
+}
+
+size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens) {
+    const struct model_config *c = &network->config;
+    const size_t dense =
+        linear_workspace_bytes(tokens, larger(c->hidden_size, c->intermediate_size));
+    if (!network->sparse)
+        return dense;
+    return larger(dense, sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size,
+                                                  network->predictor_rank, c->activation));
+}
+
+/* y = W_down activation(W_up x), or where that is gated, W_down (silu(W_gate x) * W_up x) */
+static void run_dense(struct pass *pass, uint32_t member, struct cursor at, float *inner, float *y,
+                      struct workspace space) {
+    const struct network *network = pass->network;
+    const struct feed_forward *layer = &network->feed_forward[at.layer];
+    const struct pass_tokens tokens = pass_tokens(pass, member);
+    const float *x = pass->x + tokens.first * network->config.hidden_size;
+    const size_t values = tokens.n * network->config.intermediate_size;
+    linear_apply(&layer->up, x, tokens.n, inner, space);
+    if (config_is_gated(&network->config))
+        linear_apply(&layer->gate, x, tokens.n, inner + values, space);
+    pass_mark(pass, member, at, STAGE_FFN_UP);
+    switch (network->config.activation) {
+    case ACTIVATION_GELU:
+        network->kernels->gelu(inner, values);
+        break;
+    case ACTIVATION_RELU:
+        network->kernels->relu(inner, values);
+        break;
+    case ACTIVATION_GATED_SILU:
+        network->kernels->silu_mul(inner + values, inner, values);
+        inner += values;
+    }
+    pass_mark(pass, member, at, STAGE_ACTIVATION);
+    linear_apply(&layer->down, inner, tokens.n, y, space);
+    pass_mark(pass, member, at, STAGE_FFN_DOWN);
+}
+
+/* Chooses the neurons of the texts that begin among the member's tokens. A text's mean needs the
+ * hidden states of all its tokens, which other members may hold and must not change meanwhile. */
+static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
+                           const struct feed_forward_work *work, const float *thresholds,
+                           struct workspace space) {
+    const struct pass_tokens tokens = pass_tokens(pass, member);
+    const struct batch *batch = &pass->batch;
+    size_t first = 0;
+    while (first < batch->texts && batch->starts[first] < tokens.first)
+        first++;
+    size_t end = first;
+    while (end < batch->texts && batch->starts[end] < tokens.first + tokens.n)
+        end++;
+    sparse_ffn_choose(&pass->network->feed_forward[at.layer].sparse, thresholds, pass->x,
+                      batch->starts + first, end - first,
+                      work->masks + first * mask_words(pass->network), space.base);
+    pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+    pass_barrier(pass, member, at);
+}
+
+static void run_sparse(struct pass *pass, uint32_t member, struct cursor at,
+                       const struct feed_forward_work *work, struct sparse_counts *counts, float *y,
+                       struct workspace space) {
+    const struct network *network = pass->network;
+    const struct sparse_ffn *ffn = &network->feed_forward[at.layer].sparse;
+    const struct pass_tokens tokens = pass_tokens(pass, member);
+    struct sparse_choice choice = {0};
+    if (pass->thresholds)
+        choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
+    if (network->sparse_by_text) {
+        choose_by_text(pass, member, at, work, choice.thresholds, space);
+        choice.masks = work->chosen + tokens.first;
+    }
+    sparse_ffn_apply(ffn, choice, pass->x + tokens.first * network->config.hidden_size, tokens.n, y,
+                     space.base, counts);
+    pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+}
+
+void feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
+                      const struct feed_forward_work *work, float *inner, float *y,
+                      struct workspace space) {
+    struct sparse_counts *all = pass->member[member].counts, none = {0};
+    struct sparse_counts *counts = all ? all + at.layer : &none;
+    const double start = clock_seconds();
+    if (pass->network->sparse)
+        run_sparse(pass, member, at, work, counts, y, space);
+    else
+        run_dense(pass, member, at, inner, y, space);
+    counts->seconds += clock_seconds() - start;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "models/architectures.h"
+
+/* Each layer has tensors, so a file can only ask for as many layers as it has tensors. */
+static wisp_status make_layers(struct network *n, wisp_error *error) {
+    const uint32_t layers = n->config.layers;
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", n->architecture->name);
+    if (layers > n->dir->n_tensors)
+        return fail(error, WISP_ERROR_FORMAT, n->dir->file, key,
+                    "%u layers in a file of %zu tensors", layers, n->dir->n_tensors);
+    n->feed_forward = calloc(layers, sizeof *n->feed_forward);
+    return n->feed_forward ? WISP_OK : fail_memory(error, layers * sizeof *n->feed_forward);
+}
+
+wisp_status network_open(struct network *n, const struct directory *dir, wisp_error *error) {
+    *n = (struct network){.dir = dir};
+    TRY(architecture_find(dir, &n->architecture, error));
+    return n->architecture->read_config(dir, &n->config, error);
+}
+
+wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
+                         const struct sparse_plan *plan, wisp_error *error) {
+    n->kernels = kernels;
+    n->int8 = int8;
+    n->sparse = plan != NULL;
+    n->sparse_by_text = plan && plan->by_text;
+    TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size, n->config.hidden_size,
+                             error));
+    n->resident_bytes += n->tokens.bytes;
+    TRY(make_layers(n, error));
+    TRY(n->architecture->load(n, error));
+    for (uint32_t l = 0; l < n->config.layers; l++) {
+        struct feed_forward *f = &n->feed_forward[l];
+        TRY(n->architecture->load_layer(n, l, error));
+        TRY(feed_forward_load(f, n->dir, l, &n->config, kernels, int8, plan, error));
+        n->resident_bytes += feed_forward_bytes(f);
+        if (f->sparse.rank > n->predictor_rank)
+            n->predictor_rank = f->sparse.rank;
+    }
+    return WISP_OK;
+}
+
+void network_release(struct network *n) {
+    if (n->architecture)
+        n->architecture->release(n);
+    for (uint32_t l = 0; n->feed_forward && l < n->config.layers; l++)
+        feed_forward_release(&n->feed_forward[l]);
+    free(n->feed_forward);
+    token_embedding_release(&n->tokens);
+    *n = (struct network){0};
+}

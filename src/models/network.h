@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A model's weights in memory, packed for a kernel set. */
+#ifndef WISP_MODELS_NETWORK_H
+#define WISP_MODELS_NETWORK_H
+
+#include "layers/token_embedding.h"
+#include "models/architecture.h"
+#include "models/feed_forward.h"
+#include "models/model_config.h"
+
+struct network {
+    const struct architecture *architecture;
+    struct model_config config;
+    const struct directory *dir;
+    const struct kernels *kernels;
+    struct token_embedding tokens;
+    struct feed_forward *feed_forward; /* [layers] */
+    void *weights;                     /* all others, which the architecture knows */
+    bool int8;                         /* dense layers compute in int8 */
+    bool sparse;                       /* feed-forward layers skip neurons */
+    bool sparse_by_text;               /* they choose their neurons once for a text */
+    size_t predictor_rank;             /* the largest of theirs; 0 where they have no predictors */
+    size_t resident_bytes;
+};
+
+/* Finds the architecture of `dir`, which must outlive the network, and reads the hyper-parameters.
+ * Released with network_release, also after an error. */
+wisp_status network_open(struct network *network, const struct directory *dir, wisp_error *error);
+
+/* Reads all weights; feed-forward layers become sparse ones where `plan` is not NULL. */
+wisp_status network_load(struct network *network, const struct kernels *kernels, bool int8,
+                         const struct sparse_plan *plan, wisp_error *error);
+
+void network_release(struct network *network);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/pass.h"
+
+#include "base/checked.h"
+
+/* A panel of fewer rows takes longer to multiply per row. */
+enum { TOKENS_STEP = 4 };
+
+static const uint32_t NOWHERE = UINT32_MAX;
+
+static struct cursor cursor_at(uint32_t position, uint32_t layers) {
+    const uint32_t pool = 1 + 2 * layers;
+    if (position == 0)
+        return (struct cursor){0, BLOCK_EMBED};
+    if (position >= pool)
+        return (struct cursor){layers, position == pool ? BLOCK_POOL : BLOCK_END};
+    return (struct cursor){(position - 1) / 2, position % 2 ? BLOCK_ATTENTION : BLOCK_FEED_FORWARD};
+}
+
+struct cursor pass_cursor(const struct pass *pass) {
+    return cursor_at(pass->position, pass->network->config.layers);
+}
+
+size_t pass_tokens_each(size_t tokens, uint32_t members) {
+    return round_up((tokens + members - 1) / members, TOKENS_STEP);
+}
+
+struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member) {
+    const size_t each = pass_tokens_each(pass->tokens, pass->members);
+    const size_t first = smaller(member * each, pass->tokens);
+    return (struct pass_tokens){first, smaller(each, pass->tokens - first)};
+}
+
+size_t pass_workspace_bytes(const struct network *network, const struct pass_size *size) {
+    struct workspace measured = {0};
+    network->architecture->take(network, size, &measured, NULL);
+    return measured.used;
+}
+
+void pass_begin(struct pass *pass, struct workspace *space) {
+    const struct batch *batch = &pass->batch;
+    if (pass->members == 0)
+        pass->members = 1;
+    struct pass_size size = {
+        .texts = batch->texts, .tokens = batch->starts[batch->texts], .members = pass->members};
+    for (size_t i = 0; i < batch->texts; i++)
+        size.longest = larger(size.longest, batch->starts[i + 1] - batch->starts[i]);
+    pass->tokens = size.tokens;
+    pass->position = 0;
+    pass->network->architecture->take(pass->network, &size, space, pass);
+}
+
+void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at) {
+    if (!pass->team)
+        return;
+    pool_barrier(pass->team, pass->members);
+    pass_mark(pass, member, at, STAGE_WAIT);
+}
+
+void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum stage stage) {
+    const bool in_layer = at.block == BLOCK_ATTENTION || at.block == BLOCK_FEED_FORWARD;
+    trace_mark(pass->member[member].trace, stage, in_layer ? (int)at.layer : NO_LAYER);
+}
+
+static void keep_error(struct pass *pass, const wisp_error *error) {
+    if (!atomic_exchange(&pass->has_error, true))
+        pass->error = *error;
+}
+
+/* The members agree whether they run the block at `position`. Only member 0 asks the hook, and it
+ * answers by a position, so that a member which reads the answer late takes it for the same block.
+ */
+static bool agree(struct pass *pass, uint32_t member, uint32_t position) {
+    const struct cursor at = cursor_at(position, pass->network->config.layers);
+    wisp_error error;
+    if (member == 0 && pass->hook &&
+        pass->hook(pass->hook_context, at, pass->x, &error) != WISP_OK) {
+        keep_error(pass, &error);
+        atomic_store(&pass->stop_before, position);
+    }
+    pass_barrier(pass, member, at);
+    return position < atomic_load(&pass->stop_before) && atomic_load(&pass->failed_at) >= position;
+}
+
+static void run_member(void *context, uint32_t member) {
+    struct pass *pass = context;
+    const struct network *network = pass->network;
+    const uint32_t end = 2 + 2 * network->config.layers;
+    uint32_t position = pass->position;
+    if (member > 0 && pass->member[member].trace)
+        trace_start(pass->member[member].trace);
+    while (position < end && agree(pass, member, position)) {
+        const struct cursor at = cursor_at(position, network->config.layers);
+        wisp_error error;
+        if (network->architecture->step(pass, member, at, &error) != WISP_OK) {
+            keep_error(pass, &error);
+            atomic_store(&pass->failed_at, position);
+        }
+        position++;
+    }
+    if (member == 0)
+        pass->position = position;
+}
+
+wisp_status pass_run(struct pass *pass, wisp_error *error) {
+    atomic_store(&pass->stop_before, NOWHERE);
+    atomic_store(&pass->failed_at, NOWHERE);
+    atomic_store(&pass->has_error, false);
+    if (pass->team)
+        pool_run(pass->team, pass->members, run_member, pass);
+    else
+        run_member(pass, 0);
+    const uint32_t failed_at = atomic_load(&pass->failed_at);
+    if (failed_at < pass->position)
+        pass->position = failed_at;
+    if (!atomic_load(&pass->has_error))
+        return WISP_OK;
+    if (error)
+        *error = pass->error;
+    return pass->error.status;
+}
