@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A forward pass that stops, at every block and for every reason, and goes on: the result has the
+ * same bits as that of a pass which never stopped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model.h"
+#include "models/pass.h"
+#include "support/golden.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static const char default_model[] = "models/wisp-default.gguf";
+
+enum { SIZE = 384, TEXTS = 3, TOKENS = 41 };
+
+/* Three texts of 3, 17 and 21 tokens. */
+static const size_t starts[TEXTS + 1] = {0, 3, 20, TOKENS};
+
+static void make_ids(int32_t ids[TOKENS]) {
+    for (int32_t t = 0; t < TOKENS; t++)
+        ids[t] = 1000 + 37 * t;
+}
+
+/* A pass over those texts, with its working memory and its team. */
+struct run {
+    struct pass pass;
+    struct workspace space;
+    struct pool *team;
+    int32_t ids[TOKENS];
+    float rows[TEXTS * SIZE];
+};
+
+static struct run *open_run(const wisp_model *model, uint32_t members) {
+    struct run *run = calloc(1, sizeof *run);
+    wisp_error error;
+    const struct pass_size size = {
+        .texts = TEXTS, .tokens = TOKENS, .longest = TOKENS, .members = members};
+    make_ids(run->ids);
+    assert_int_equal(pool_open(members, &run->team, &error), WISP_OK);
+    assert_int_equal(pool_size(run->team), members);
+    assert_int_equal(
+        workspace_reserve(&run->space, pass_workspace_bytes(&model->network, &size), &error),
+        WISP_OK);
+    run->pass = (struct pass){.network = &model->network,
+                              .batch = {.texts = TEXTS, .ids = run->ids, .starts = starts},
+                              .rows = run->rows,
+                              .members = members,
+                              .team = members > 1 ? run->team : NULL};
+    return run;
+}
+
+static void close_run(struct run *run) {
+    pool_close(run->team);
+    workspace_release(&run->space);
+    free(run);
+}
+
+/* Counts the blocks of a pass, and stops before block `stop_at`, once. */
+struct stopper {
+    unsigned asked, stop_at;
+    bool stopped;
+    struct cursor last;
+};
+
+static wisp_status stop_once(void *context, struct cursor at, const float *x, wisp_error *error) {
+    struct stopper *s = context;
+    assert_non_null(x);
+    s->last = at;
+    if (s->asked == s->stop_at && !s->stopped) {
+        s->stopped = true;
+        set_error(error, WISP_ERROR_CANCELLED, NULL, "hook", "stopped");
+        return WISP_ERROR_CANCELLED;
+    }
+    s->asked++;
+    return WISP_OK;
+}
+
+static void expect_same_bits_after_every_stop(const wisp_model *model, uint32_t members) {
+    wisp_error error;
+    const unsigned blocks = 2 + 2 * model->network.config.layers;
+    struct run *whole = open_run(model, 1);
+    struct stopper never = {.stop_at = UINT32_MAX};
+    whole->pass.hook = stop_once;
+    whole->pass.hook_context = &never;
+    pass_begin(&whole->pass, &whole->space);
+    assert_int_equal(pass_run(&whole->pass, &error), WISP_OK);
+    assert_int_equal(never.asked, blocks);
+    assert_int_equal(pass_cursor(&whole->pass).block, BLOCK_END);
+    for (unsigned stop_at = 0; stop_at < blocks; stop_at++) {
+        struct run *run = open_run(model, members);
+        struct stopper stopper = {.stop_at = stop_at};
+        run->pass.hook = stop_once;
+        run->pass.hook_context = &stopper;
+        pass_begin(&run->pass, &run->space);
+        assert_int_equal(pass_run(&run->pass, &error), WISP_ERROR_CANCELLED);
+        assert_string_equal(error.field, "hook");
+        const struct cursor at = pass_cursor(&run->pass);
+        assert_int_equal(at.layer, stopper.last.layer);
+        assert_int_equal(at.block, stopper.last.block);
+        assert_int_equal(pass_run(&run->pass, &error), WISP_OK);
+        assert_int_equal(stopper.asked, blocks);
+        assert_memory_equal(run->rows, whole->rows, sizeof whole->rows);
+        close_run(run);
+    }
+    close_run(whole);
+}
+
+static void a_pass_goes_on_where_it_stopped(void **state) {
+    (void)state;
+    static const enum wisp_compute modes[] = {WISP_COMPUTE_F32, WISP_COMPUTE_INT8};
+    for (size_t i = 0; i < 2; i++) {
+        wisp_model *model = open_model_or_fail(default_model, modes[i], wisp_kernels_name(0));
+        for (uint32_t members = 1; members <= 3; members++)
+            expect_same_bits_after_every_stop(model, members);
+        wisp_model_close(model);
+    }
+}
+
+/* ---- steps that fail ------------------------------------------------------------------------ */
+
+/* The default model through calls, of which the one after `good` fails, once. */
+struct faulty {
+    const char *bytes;
+    size_t good;
+    bool armed;
+};
+
+static int read_or_fail(void *context, uint64_t offset, void *buffer, size_t length) {
+    struct faulty *f = context;
+    if (f->armed && f->good-- == 0) {
+        f->armed = false;
+        return -1;
+    }
+    memcpy(buffer, f->bytes + offset, length);
+    return 0;
+}
+
+static void a_failed_step_can_be_run_again(void **state) {
+    (void)state;
+    size_t length;
+    wisp_error error;
+    wisp_model *model, *memory;
+    char *bytes = read_file(default_model, &length);
+    struct faulty faulty = {.bytes = bytes};
+    const wisp_source source = {
+        .size = length, .read = read_or_fail, .context = &faulty, .lasting = true};
+    memory = open_model_or_fail(default_model, WISP_COMPUTE_AUTO, wisp_kernels_name(0));
+    struct run *whole = open_run(memory, 1);
+    pass_begin(&whole->pass, &whole->space);
+    assert_int_equal(pass_run(&whole->pass, &error), WISP_OK);
+    assert_int_equal(wisp_model_open_source(&source, NULL, &model, &error), WISP_OK);
+    for (uint32_t members = 1; members <= 3; members++)
+        for (size_t good = 0; good < TOKENS; good += 13) {
+            struct run *run = open_run(model, members);
+            faulty = (struct faulty){.bytes = bytes, .good = good, .armed = true};
+            pass_begin(&run->pass, &run->space);
+            assert_int_equal(pass_run(&run->pass, &error), WISP_ERROR_IO);
+            assert_int_equal(pass_cursor(&run->pass).block, BLOCK_EMBED);
+            assert_int_equal(pass_run(&run->pass, &error), WISP_OK);
+            assert_memory_equal(run->rows, whole->rows, sizeof whole->rows);
+            close_run(run);
+        }
+    wisp_model_close(model);
+    close_run(whole);
+    wisp_model_close(memory);
+    free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pass_goes_on_where_it_stopped),
+        cmocka_unit_test(a_failed_step_can_be_run_again),
+    };
+    return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
+}
