@@ -181,6 +181,8 @@ WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp
 WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
+# Code that runs once, or once for a batch, is compiled for size: it is downloaded by everybody.
+WASM_ONCE = $(if $(filter src/base/% src/formats/% src/models/% src/engine/% wasm/%,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
@@ -197,7 +199,7 @@ OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard s
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_$(1)) -c $$< -o $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -c $$< -o $$@
 
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 	$$(SAY) LINK $$@
