@@ -27,7 +27,7 @@ struct bert_state {
 
 static size_t scratch_bytes(const struct network *network, const struct pass_size *size) {
     const struct model_config *c = &network->config;
-    const size_t tokens = pass_tokens_each(size->tokens, size->members);
+    const size_t tokens = smaller(pass_tokens_each(size->tokens, size->members), PASS_PART_TOKENS);
     return larger(
         feed_forward_workspace_bytes(network, tokens),
         attention_scratch_bytes(network->kernels, size->longest, c->hidden_size / c->heads));
@@ -106,9 +106,16 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     }
 }
 
+/* Queries of a text of so many tokens that are computed before the hook is asked again: about 2^30
+ * multiplications with keys and values. */
+static size_t queries_at_a_time(size_t tokens, size_t hidden_size) {
+    const uint64_t of_one_query = 2 * (uint64_t)tokens * hidden_size;
+    return (size_t)larger((size_t)((UINT64_C(1) << 30) / of_one_query), 32);
+}
+
 /* The member's rows of context = attention(q, k, v), text by text. */
-static void attend(const struct pass *pass, const struct bert_state *s, struct pass_tokens own,
-                   struct workspace scratch) {
+static wisp_status attend(const struct pass *pass, const struct bert_state *s, struct cursor at,
+                          struct pass_tokens own, struct workspace scratch, wisp_error *error) {
     const struct model_config *c = &pass->network->config;
     const size_t size = c->hidden_size;
     const struct attention_shape shape = {.heads = c->heads,
@@ -119,16 +126,29 @@ static void attend(const struct pass *pass, const struct bert_state *s, struct p
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct part part = part_of_text(pass, i, own);
         const float *q = s->inner + part.start * shape.ld_qkv;
-        const struct attention_text text = {.q = q,
-                                            .k = q + size,
-                                            .v = q + 2 * size,
-                                            .tokens = part.tokens,
-                                            .first = part.first,
-                                            .end = part.end};
-        if (part.first < part.end)
+        struct attention_text text = {
+            .q = q, .k = q + size, .v = q + 2 * size, .tokens = part.tokens};
+        const size_t queries = queries_at_a_time(part.tokens, size);
+        for (text.first = part.first; text.first < part.end; text.first = text.end) {
+            text.end = smaller(part.end, text.first + queries);
+            TRY(pass_ask(pass, at, text.first - part.first, error));
             attention_full(pass->network->kernels, &shape, &text,
-                           s->context + (part.start + part.first) * size, scratch.base);
+                           s->context + (part.start + text.first) * size, scratch.base);
+        }
     }
+    return WISP_OK;
+}
+
+/* y [n, outputs] = layer(x), of the member's n tokens, a part at a time. */
+static wisp_status apply_in_parts(const struct pass *pass, struct cursor at,
+                                  const struct linear *layer, const float *x, size_t n, float *y,
+                                  struct workspace scratch, wisp_error *error) {
+    for (size_t done = 0; done < n; done += PASS_PART_TOKENS) {
+        TRY(pass_ask(pass, at, done, error));
+        linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_PART_TOKENS),
+                     y + done * layer->n, scratch);
+    }
+    return WISP_OK;
 }
 
 /* x = layer_norm(x + y), of the member's tokens. */
@@ -170,6 +190,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     const size_t size = network->config.hidden_size;
     const float *x = s->x + own.first * size;
     float *y = s->y + own.first * size;
+    wisp_status status;
 
     switch (at.block) {
     case BLOCK_EMBED:
@@ -180,21 +201,28 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         break;
 
     case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
-        linear_apply(&layer->qkv, x, own.n, s->inner + own.first * 3 * size, s->scratch[member]);
+        status = apply_in_parts(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
+                                s->scratch[member], error);
         if (network->config.rope_theta != 0)
             rotate(pass, s, own);
         pass_mark(pass, member, at, STAGE_QKV);
         pass_barrier(pass, member, at); /* all members have written their keys and values */
-        attend(pass, s, own, s->scratch[member]);
+        if (status == WISP_OK)
+            status = attend(pass, s, at, own, s->scratch[member], error);
         pass_mark(pass, member, at, STAGE_ATTENTION);
-        linear_apply(&layer->output, s->context + own.first * size, own.n, y, s->scratch[member]);
+        if (status == WISP_OK)
+            status = apply_in_parts(pass, at, &layer->output, s->context + own.first * size, own.n,
+                                    y, s->scratch[member], error);
         pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
+        TRY(pass_agree(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->attention_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* x = layer_norm(x + feed_forward(x)) */
-        feed_forward_run(pass, member, at, &s->feed_forward, s->inner + own.first * s->inner_size,
-                         y, s->scratch[member]);
+        status =
+            feed_forward_run(pass, member, at, &s->feed_forward,
+                             s->inner + own.first * s->inner_size, y, s->scratch[member], error);
+        TRY(pass_agree(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->output_norm);
         break;
 

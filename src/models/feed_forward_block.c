@@ -36,17 +36,17 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
                                                   network->predictor_rank, c->activation));
 }
 
-/* y = W_down activation(W_up x), or where that is gated, W_down (silu(W_gate x) * W_up x) */
-static void run_dense(struct pass *pass, uint32_t member, struct cursor at, float *inner, float *y,
-                      struct workspace space) {
+/* Tokens [first, first + n) of the batch: y = W_down activation(W_up x), or where that is gated,
+ * W_down (silu(W_gate x) * W_up x). */
+static void run_dense(struct pass *pass, uint32_t member, struct cursor at, size_t first, size_t n,
+                      float *inner, float *y, struct workspace space) {
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
-    const struct pass_tokens tokens = pass_tokens(pass, member);
-    const float *x = pass->x + tokens.first * network->config.hidden_size;
-    const size_t values = tokens.n * network->config.intermediate_size;
-    linear_apply(&layer->up, x, tokens.n, inner, space);
+    const float *x = pass->x + first * network->config.hidden_size;
+    const size_t values = n * network->config.intermediate_size;
+    linear_apply(&layer->up, x, n, inner, space);
     if (config_is_gated(&network->config))
-        linear_apply(&layer->gate, x, tokens.n, inner + values, space);
+        linear_apply(&layer->gate, x, n, inner + values, space);
     pass_mark(pass, member, at, STAGE_FFN_UP);
     switch (network->config.activation) {
     case ACTIVATION_GELU:
@@ -60,7 +60,7 @@ static void run_dense(struct pass *pass, uint32_t member, struct cursor at, floa
         inner += values;
     }
     pass_mark(pass, member, at, STAGE_ACTIVATION);
-    linear_apply(&layer->down, inner, tokens.n, y, space);
+    linear_apply(&layer->down, inner, n, y, space);
     pass_mark(pass, member, at, STAGE_FFN_DOWN);
 }
 
@@ -84,33 +84,43 @@ static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
     pass_barrier(pass, member, at);
 }
 
-static void run_sparse(struct pass *pass, uint32_t member, struct cursor at,
-                       const struct feed_forward_work *work, struct sparse_counts *counts, float *y,
+/* Tokens [first, first + n) of the batch, with the neurons that a predictor has chosen for each. */
+static void run_sparse(struct pass *pass, uint32_t member, struct cursor at, size_t first, size_t n,
+                       struct sparse_choice choice, struct sparse_counts *counts, float *y,
                        struct workspace space) {
     const struct network *network = pass->network;
-    const struct sparse_ffn *ffn = &network->feed_forward[at.layer].sparse;
+    if (choice.masks)
+        choice.masks += first;
+    sparse_ffn_apply(&network->feed_forward[at.layer].sparse, choice,
+                     pass->x + first * network->config.hidden_size, n, y, space.base, counts);
+    pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+}
+
+wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
+                             const struct feed_forward_work *work, float *inner, float *y,
+                             struct workspace space, wisp_error *error) {
+    const struct network *network = pass->network;
     const struct pass_tokens tokens = pass_tokens(pass, member);
+    struct sparse_counts *all = pass->member[member].counts, none = {0};
+    struct sparse_counts *counts = all ? all + at.layer : &none;
     struct sparse_choice choice = {0};
+    const double start = clock_seconds();
+    wisp_status status = WISP_OK;
     if (pass->thresholds)
         choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
     if (network->sparse_by_text) {
         choose_by_text(pass, member, at, work, choice.thresholds, space);
-        choice.masks = work->chosen + tokens.first;
+        choice.masks = work->chosen;
     }
-    sparse_ffn_apply(ffn, choice, pass->x + tokens.first * network->config.hidden_size, tokens.n, y,
-                     space.base, counts);
-    pass_mark(pass, member, at, STAGE_FFN_SPARSE);
-}
-
-void feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
-                      const struct feed_forward_work *work, float *inner, float *y,
-                      struct workspace space) {
-    struct sparse_counts *all = pass->member[member].counts, none = {0};
-    struct sparse_counts *counts = all ? all + at.layer : &none;
-    const double start = clock_seconds();
-    if (pass->network->sparse)
-        run_sparse(pass, member, at, work, counts, y, space);
-    else
-        run_dense(pass, member, at, inner, y, space);
+    for (size_t done = 0; done < tokens.n && status == WISP_OK; done += PASS_PART_TOKENS) {
+        const size_t first = tokens.first + done, n = smaller(tokens.n - done, PASS_PART_TOKENS);
+        float *to = y + done * network->config.hidden_size;
+        status = pass_ask(pass, at, done, error);
+        if (status == WISP_OK && network->sparse)
+            run_sparse(pass, member, at, first, n, choice, counts, to, space);
+        else if (status == WISP_OK)
+            run_dense(pass, member, at, first, n, inner, to, space);
+    }
     counts->seconds += clock_seconds() - start;
+    return status;
 }

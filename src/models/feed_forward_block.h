@@ -26,8 +26,8 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
 /* y [tokens, hidden_size] = feed-forward layer `at.layer` of the member's hidden states pass->x.
  * `inner` [tokens, feed_forward_inner_size] is worked in; both begin at the member's first token.
  * The workspace has feed_forward_workspace_bytes left. */
-void feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
-                      const struct feed_forward_work *work, float *inner, float *y,
-                      struct workspace space);
+wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
+                             const struct feed_forward_work *work, float *inner, float *y,
+                             struct workspace space, wisp_error *error);
 
 #endif

@@ -17,6 +17,20 @@ static struct cursor cursor_at(uint32_t position, uint32_t layers) {
     return (struct cursor){(position - 1) / 2, position % 2 ? BLOCK_ATTENTION : BLOCK_FEED_FORWARD};
 }
 
+static uint32_t position_of(struct cursor at) {
+    switch (at.block) {
+    case BLOCK_EMBED:
+        return 0;
+    case BLOCK_ATTENTION:
+    case BLOCK_POOL:
+        return 1 + 2 * at.layer;
+    case BLOCK_FEED_FORWARD:
+    case BLOCK_END:
+        break;
+    }
+    return 2 + 2 * at.layer;
+}
+
 struct cursor pass_cursor(const struct pass *pass) {
     return cursor_at(pass->position, pass->network->config.layers);
 }
@@ -65,6 +79,28 @@ void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum 
 static void keep_error(struct pass *pass, const wisp_error *error) {
     if (!atomic_exchange(&pass->has_error, true))
         pass->error = *error;
+}
+
+wisp_status pass_ask(const struct pass *pass, struct cursor at, size_t done, wisp_error *error) {
+    if (done == 0 || !pass->hook || pass->tokens <= PASS_PART_TOKENS)
+        return WISP_OK;
+    return pass->hook(pass->hook_context, at, NULL, error);
+}
+
+wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,
+                       wisp_error *error) {
+    if (pass->tokens <= PASS_PART_TOKENS)
+        return status;
+    if (status != WISP_OK) {
+        keep_error(pass, error);
+        atomic_store(&pass->failed_at, position_of(at));
+    }
+    pass_barrier(pass, member, at);
+    if (status == WISP_OK && atomic_load(&pass->failed_at) == position_of(at)) {
+        *error = pass->error;
+        return error->status;
+    }
+    return status;
 }
 
 /* The members agree whether they run the block at `position`. Only member 0 asks the hook, and it

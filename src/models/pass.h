@@ -11,7 +11,12 @@
 #include "models/network.h"
 #include "sparse/ffn.h"
 
-enum { PASS_MOST_MEMBERS = 16 };
+enum {
+    PASS_MOST_MEMBERS = 16,
+    /* A member computes at most so many tokens of a block before it asks the hook again: of a model
+     * of BERT-base's size that takes about 20 ms. Ordinary batches are smaller. */
+    PASS_PART_TOKENS = 504
+};
 
 /* Texts packed one after the other, without padding. */
 struct batch {
@@ -39,7 +44,8 @@ struct pass {
     /* Called by member 0 before each block, and may be NULL. Any status but WISP_OK stops the pass
      * there. Where the pass has one member, x [tokens, hidden_size] are the hidden states that the
      * block starts from: at BLOCK_ATTENTION those of layer `at.layer`, at BLOCK_FEED_FORWARD the
-     * inputs of that layer's feed-forward block, at BLOCK_POOL those after the last layer. */
+     * inputs of that layer's feed-forward block, at BLOCK_POOL those after the last layer. Within
+     * the blocks of long texts every member calls it now and then, with an x of NULL. */
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
 
@@ -73,6 +79,16 @@ struct cursor pass_cursor(const struct pass *pass);
 
 /* A barrier of all members: what one wrote before it, all read after it. */
 void pass_barrier(const struct pass *pass, uint32_t member, struct cursor at);
+
+/* Within a block, before a member's part that begins `done` tokens after its first: what the hook
+ * says. Only texts longer than one part are asked for. */
+wisp_status pass_ask(const struct pass *pass, struct cursor at, size_t done, wisp_error *error);
+
+/* Whether all members have computed their parts of the block: called by all of them with their
+ * status before they change hidden states, and a barrier where the pass is longer than one part.
+ * Returns the member's own status, or that of another which has failed. */
+wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,
+                       wisp_error *error);
 
 /* The time since the member's last mark went into `stage` of the layer. */
 void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum stage stage);

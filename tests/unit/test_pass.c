@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A forward pass that stops, at every block and for every reason, and goes on: the result has the
  * same bits as that of a pass which never stopped. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +123,80 @@ static void a_pass_goes_on_where_it_stopped(void **state) {
     }
 }
 
+/* ---- within blocks -------------------------------------------------------------------------- */
+
+enum { LONG_TEXTS = 3, LONG_TOKENS = 1300 };
+
+static const size_t long_starts[LONG_TEXTS + 1] = {0, 512, 800, LONG_TOKENS};
+
+/* Counts what is asked within blocks, on any thread, and stops at number `stop_at`, once. */
+struct inner_stopper {
+    atomic_uint asked;
+    unsigned stop_at;
+};
+
+static wisp_status stop_within(void *context, struct cursor at, const float *x, wisp_error *error) {
+    struct inner_stopper *s = context;
+    (void)at;
+    if (x || atomic_fetch_add(&s->asked, 1) != s->stop_at)
+        return WISP_OK;
+    set_error(error, WISP_ERROR_CANCELLED, NULL, "hook", "stopped");
+    return WISP_ERROR_CANCELLED;
+}
+
+/* Runs three long texts to the end; returns how often the pass stopped before. */
+static unsigned run_long(const wisp_model *model, uint32_t members, unsigned stop_at, float *rows,
+                         unsigned *asked) {
+    static int32_t ids[LONG_TOKENS];
+    struct inner_stopper stopper = {.stop_at = stop_at};
+    struct workspace space = {0};
+    struct pool *team;
+    wisp_error error;
+    unsigned stops = 0;
+    for (int32_t t = 0; t < LONG_TOKENS; t++)
+        ids[t] = 1000 + t;
+    const struct pass_size size = {
+        .texts = LONG_TEXTS, .tokens = LONG_TOKENS, .longest = 512, .members = members};
+    assert_int_equal(pool_open(members, &team, &error), WISP_OK);
+    assert_int_equal(
+        workspace_reserve(&space, pass_workspace_bytes(&model->network, &size), &error), WISP_OK);
+    struct pass pass = {.network = &model->network,
+                        .batch = {.texts = LONG_TEXTS, .ids = ids, .starts = long_starts},
+                        .rows = rows,
+                        .members = members,
+                        .team = members > 1 ? team : NULL,
+                        .hook = stop_within,
+                        .hook_context = &stopper};
+    pass_begin(&pass, &space);
+    while (pass_run(&pass, &error) != WISP_OK) {
+        assert_int_equal(error.status, WISP_ERROR_CANCELLED);
+        stops++;
+    }
+    *asked = atomic_load(&stopper.asked);
+    pool_close(team);
+    workspace_release(&space);
+    return stops;
+}
+
+static void a_block_of_long_texts_stops_within(void **state) {
+    (void)state;
+    static float whole[LONG_TEXTS * SIZE], rows[LONG_TEXTS * SIZE];
+    static const enum wisp_compute modes[] = {WISP_COMPUTE_F32, WISP_COMPUTE_AUTO};
+    for (size_t i = 0; i < 2; i++) {
+        wisp_model *model = open_model_or_fail(default_model, modes[i], wisp_kernels_name(0));
+        unsigned asked, again;
+        assert_int_equal(run_long(model, 1, UINT_MAX, whole, &asked), 0);
+        assert_true(asked >= 6 * 3 * 2);
+        for (uint32_t members = 1; members <= 2; members++)
+            for (unsigned stop_at = 0; stop_at < asked; stop_at += 5) {
+                memset(rows, 0, sizeof rows);
+                assert_int_equal(run_long(model, members, stop_at, rows, &again), 1);
+                assert_memory_equal(rows, whole, sizeof whole);
+            }
+        wisp_model_close(model);
+    }
+}
+
 /* ---- steps that fail ------------------------------------------------------------------------ */
 
 /* The default model through calls, of which the one after `good` fails, once. */
@@ -174,6 +250,7 @@ static void a_failed_step_can_be_run_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pass_goes_on_where_it_stopped),
+        cmocka_unit_test(a_block_of_long_texts_stops_within),
         cmocka_unit_test(a_failed_step_can_be_run_again),
     };
     return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
