@@ -74,11 +74,16 @@ wisp_status file_join(const char *folder, const char *name, char *path, size_t c
     return WISP_OK;
 }
 
+static bool checked_copy(char *to, size_t capacity, const char *text) {
+    const int length = snprintf(to, capacity, "%s", text);
+    return length >= 0 && (size_t)length < capacity;
+}
+
 /* Opens a new file whose name nobody else has; -1 and errno where that fails. */
 static int create_temporary(struct file_writer *writer) {
     for (unsigned attempt = 0;; attempt++) {
         const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.%u.tmp",
-                                    writer->path, (long)getpid(), attempt);
+                                    writer->target, (long)getpid(), attempt);
         if (length < 0 || (size_t)length >= sizeof writer->temporary) {
             errno = ENAMETOOLONG;
             return -1;
@@ -90,20 +95,43 @@ static int create_temporary(struct file_writer *writer) {
     }
 }
 
-/* A rename would put the file in the place of a device such as /dev/null. */
-static wisp_status check_replaceable(const char *path, wisp_error *error) {
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+/* Sets writer->target to the file that `path` leads to: a rename would replace a symbolic link by
+ * the file, and put it in the place of a device such as /dev/null. *replaced is the file that is
+ * there now; its st_mode is 0 where there is none. */
+static wisp_status find_target(struct file_writer *writer, struct stat *replaced,
+                               wisp_error *error) {
+    const char *path = writer->path;
+    *replaced = (struct stat){0};
+    if (lstat(path, replaced) != 0) {
+        *replaced = (struct stat){0};
+        return checked_copy(writer->target, sizeof writer->target, path)
+                   ? WISP_OK
+                   : fail(error, WISP_ERROR_ARGUMENT, path, NULL, "the path is too long");
+    }
+    if (stat(path, replaced) != 0)
+        return fail_errno(error, path, "follow the symbolic link");
+    if (!S_ISREG(replaced->st_mode))
         return fail(error, WISP_ERROR_IO, path, NULL, "exists and is not a regular file");
-    return WISP_OK;
+    return realpath(path, writer->target) ? WISP_OK : fail_errno(error, path, "resolve the path");
 }
 
 wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_error *error) {
     *writer = (struct file_writer){.path = path};
-    TRY(check_replaceable(path, error));
+    struct stat replaced;
+    TRY(find_target(writer, &replaced, error));
     const int descriptor = create_temporary(writer);
     if (descriptor < 0)
         return fail_errno(error, path, "create a temporary file beside it");
+    /* The new file is as private as the old one. Only root may give files away: others keep theirs.
+     */
+    if (replaced.st_mode != 0 &&
+        (fchmod(descriptor, replaced.st_mode & 07777) != 0 ||
+         (fchown(descriptor, replaced.st_uid, replaced.st_gid) != 0 && errno != EPERM))) {
+        const wisp_status status = fail_errno(error, path, "keep the mode and owner");
+        close(descriptor);
+        unlink(writer->temporary);
+        return status;
+    }
     writer->stream = fdopen(descriptor, "wb");
     if (!writer->stream) {
         const wisp_status status = fail_errno(error, path, "open");
@@ -136,13 +164,19 @@ static void sync_folder_of(const char *path) {
 wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error) {
     FILE *stream = writer->stream;
     writer->stream = NULL;
+    /* A write that failed earlier may have been one whose result nobody looked at. */
+    const bool failed_before = ferror(stream) != 0;
     bool good = fflush(stream) == 0 && fsync(fileno(stream)) == 0;
     int code = errno;
+    if (failed_before) {
+        good = false;
+        code = EIO;
+    }
     if (fclose(stream) != 0 && good) {
         good = false;
         code = errno;
     }
-    if (good && rename(writer->temporary, writer->path) != 0) {
+    if (good && rename(writer->temporary, writer->target) != 0) {
         good = false;
         code = errno;
     }
@@ -151,7 +185,7 @@ wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error) {
         errno = code;
         return fail_errno(error, writer->path, "write");
     }
-    sync_folder_of(writer->path);
+    sync_folder_of(writer->target);
     return WISP_OK;
 }
 

@@ -3,6 +3,7 @@
 #ifndef WISP_HOST_FILE_H
 #define WISP_HOST_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,11 +28,14 @@ bool file_is_folder(const char *path);
 wisp_status file_join(const char *folder, const char *name, char *path, size_t capacity,
                       wisp_error *error);
 
-/* A file that is written under a temporary name beside its own. */
+/* A file that is written under a temporary name beside its own. A symbolic link is followed: the
+ * file it leads to is replaced. The new file has the mode of the one it replaces, and its owner
+ * where this process may give files away. */
 struct file_writer {
     FILE *stream;
-    const char *path; /* borrowed */
-    char temporary[4096];
+    const char *path;      /* as it was given, for errors; borrowed */
+    char target[PATH_MAX]; /* the file that is replaced */
+    char temporary[PATH_MAX + 32];
     uint64_t written;
 };
 
