@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "formats/gguf.h"
+#include "formats/schema.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
 
@@ -33,7 +34,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct bert_
     return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }
 
-static const char sentence_tensor[] = "blk.0.ffn_sentence_p.weight";
+static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
 
 /* All but dense exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
@@ -50,7 +51,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
-        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.sparse.shares",
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_SPARSE_SHARES,
                     "the model has no predictor: wisp calibrate makes one");
     if (model->plan.by_text &&
         (model->plan.levels == 0 || !directory_find_tensor(&model->dir, sentence_tensor)))
@@ -76,12 +77,13 @@ static wisp_status load_bert(wisp_model *model, const wisp_model_options *option
 static bool wants_int8(const struct directory *dir, wisp_compute compute) {
     if (compute != WISP_COMPUTE_AUTO)
         return compute == WISP_COMPUTE_INT8;
-    const struct tensor *weight = directory_find_tensor(dir, "blk.0.ffn_up.weight");
+    const struct tensor *weight =
+        directory_find_tensor(dir, TENSOR_LAYER_PREFIX "0." TENSOR_FFN_UP TENSOR_WEIGHT);
     return weight && weight->format->elements > 1;
 }
 
 static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
-    static const char key[] = "wisp.max_seq_length";
+    static const char key[] = KEY_MAX_SEQ_LENGTH;
     model->max_tokens = model->bert.config.max_positions;
     TRY(metadata_u32_or(&model->dir, key, &model->max_tokens, error));
     if (model->max_tokens > model->bert.config.max_positions)
@@ -96,13 +98,13 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     const char *name = NULL;
     model->default_prompt = "";
     model->pool_prompt = true;
-    TRY(metadata_bool_or(&model->dir, "wisp.pool_prompt", &model->pool_prompt, error));
-    TRY(metadata_text_or(&model->dir, "wisp.default_prompt_name", &name, error));
+    TRY(metadata_bool_or(&model->dir, KEY_POOL_PROMPT, &model->pool_prompt, error));
+    TRY(metadata_text_or(&model->dir, KEY_DEFAULT_PROMPT_NAME, &name, error));
     if (!name || !*name)
         return WISP_OK;
     model->default_prompt = wisp_model_prompt(model, name);
     if (!model->default_prompt)
-        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.default_prompt_name",
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_DEFAULT_PROMPT_NAME,
                     "there is no prompt of the name %s", name);
     return WISP_OK;
 }
@@ -224,7 +226,7 @@ const char *wisp_model_prompt(const wisp_model *model, const char *name) {
     char key[KEY_BYTES];
     if (!name)
         return model->default_prompt;
-    const int length = snprintf(key, sizeof key, "wisp.prompt.%s", name);
+    const int length = snprintf(key, sizeof key, KEY_PROMPT_PREFIX "%s", name);
     if (length < 0 || (size_t)length >= sizeof key)
         return NULL;
     const struct metadata *entry = directory_find_metadata(&model->dir, key);

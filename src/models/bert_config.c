@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/schema.h"
 #include "models/bert.h"
 
 enum { KEY_BYTES = 64, MAX_SIZE = 1 << 20, MAX_LAYERS = 1024 };
@@ -85,7 +86,7 @@ static wisp_status read_epsilon(struct reader *r) {
 
 /* The key may only make a choice that the architecture leaves open. */
 static wisp_status read_activation(struct reader *r) {
-    static const char key[] = "wisp.hidden_act";
+    static const char key[] = KEY_HIDDEN_ACT;
     enum activation *activation = &r->config->activation;
     const bool is_gated = *activation == ACTIVATION_GATED_SILU;
     const char *name = is_gated ? "silu" : "gelu"; /* what a model without the key has */
@@ -107,7 +108,7 @@ static wisp_status read_pooling(struct reader *r) {
                     "pooling type %u is not supported, only 1 (mean) and 2 (cls)", type);
     r->config->pooling = (enum bert_pooling)type;
     r->config->normalize = true; /* GGUF files of other makers do not say, and their users do */
-    return metadata_bool_or(r->dir, "wisp.normalize", &r->config->normalize, r->error);
+    return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 
 static wisp_status check_causal(struct reader *r) {

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "formats/schema.h"
 #include "models/bert.h"
 
 enum { NAME_BYTES = 64 };
@@ -62,9 +63,9 @@ static wisp_status load_dense_feed_forward(const struct loader *l, size_t i,
     const struct bert_config *c = &l->model->config;
     const size_t hidden = c->hidden_size, wide = c->intermediate_size;
     if (c->activation == ACTIVATION_GATED_SILU)
-        TRY(load_linear(l, i, (const char *[]){"ffn_gate"}, 1, wide, hidden, &layer->gate));
-    TRY(load_linear(l, i, (const char *[]){"ffn_up"}, 1, wide, hidden, &layer->up));
-    return load_linear(l, i, (const char *[]){"ffn_down"}, 1, hidden, wide, &layer->down);
+        TRY(load_linear(l, i, (const char *[]){TENSOR_FFN_GATE}, 1, wide, hidden, &layer->gate));
+    TRY(load_linear(l, i, (const char *[]){TENSOR_FFN_UP}, 1, wide, hidden, &layer->up));
+    return load_linear(l, i, (const char *[]){TENSOR_FFN_DOWN}, 1, hidden, wide, &layer->down);
 }
 
 static wisp_status load_feed_forward(const struct loader *l, size_t i, struct bert_layer *layer) {
