@@ -193,17 +193,15 @@ float model_default_sparsity(const wisp_model *model) {
     return 1 - model->plan.share;
 }
 
-static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
-
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct bert_config *config = &model->bert.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
         .architecture = config->architecture,
-        .compute = model->int8 ? "int8" : "f32",
+        .compute = wisp_compute_name(model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32),
         .kernels = model->bert.kernels->name,
-        .predictor = predictor_names[model->predictor],
+        .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_thresholds(model) ? model_default_sparsity(model) : 0,
         .pooling = config->pooling == BERT_POOL_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,

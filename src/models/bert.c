@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "layers/mean.h"
+#include "models/stages.h"
 
 enum { TOKENS_STEP = 4 }; /* fewer rows at a time are slower to multiply */
 
