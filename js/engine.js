@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { STATUS_CODES, WispError } from './errors.js';
-import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
+import { checkSparse, wantedPredictor } from './sparse.js';
 
 /**
  * The functions of wasm/exports.c.
@@ -11,23 +11,17 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
  *   release: (block: number) => void,
  *   engine_new: () => number,
  *   engine_free: (engine: number) => void,
- *   engine_open: (engine: number, size: number, lasting: boolean, compute: number, kernels: number,
- *                 predictor: number, recall: boolean) => number,
- *   engine_set_sparsity: (engine: number, sparsity: number) => number,
+ *   engine_set: (engine: number, name: number, text: number, number: number) => number,
+ *   engine_open: (engine: number, size: number, lasting: boolean) => number,
  *   engine_embed: (engine: number, texts: number, n: number, prompt: number,
  *                  dimensions: number, rows: number) => number,
  *   engine_tokenize: (engine: number, bytes: number, length: number, ids: number,
  *                     capacity: number, count: number) => number,
  *   engine_error_message: (engine: number) => number,
  *   engine_error_field: (engine: number) => number,
- *   engine_stats: (engine: number, values: number) => void,
- *   engine_layer: (engine: number, layer: number, values: number) => void,
- *   engine_numbers: (engine: number, values: number) => void,
- *   engine_text: (engine: number, index: number) => number,
+ *   engine_info: (engine: number) => number,
+ *   engine_stats: (engine: number) => number,
  *   engine_prompt: (engine: number, name: number) => number,
- *   stage_name: (stage: number) => number,
- *   build: () => number,
- *   features: () => number,
  * }} Exports
  */
 
@@ -41,7 +35,27 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
 
 /** @typedef {OpenOptions & import('./sparse.js').SparseOptions} EngineOptions */
 
-/** @typedef {ReturnType<Engine['info']>} EngineInfo */
+/**
+ * What was loaded, and how it runs.
+ * @typedef {object} EngineInfo
+ * @property {string} name
+ * @property {string} architecture
+ * @property {string} compute
+ * @property {string} kernels
+ * @property {string} predictor
+ * @property {number} sparsity the share of neurons that lowrank or sentence leaves out, else 0
+ * @property {string} pooling
+ * @property {number} hiddenSize
+ * @property {number} intermediateSize
+ * @property {number} layers
+ * @property {number} heads
+ * @property {number} vocabularySize
+ * @property {number} maxTokens
+ * @property {number} parameters
+ * @property {number} residentBytes
+ * @property {string} build
+ * @property {string} features
+ */
 
 /**
  * @typedef {object} EmbedOptions
@@ -77,11 +91,15 @@ import { PREDICTORS, checkSparse, wantedPredictor } from './sparse.js';
  */
 
 /**
- * Seconds spent in each stage of embedding.
- * @typedef {Record<string, number>} StageSeconds
+ * Totals since the engine was opened.
+ * @typedef {object} EngineStats
+ * @property {number} texts
+ * @property {number} tokens
+ * @property {number} truncatedTexts
+ * @property {number} workspaceBytes
+ * @property {Record<string, number>} stageSeconds where the time went: 'tokenize', 'qkv' and so on
+ * @property {LayerStats[]} layers
  */
-
-const COMPUTE = { auto: 0, f32: 1, int8: 2 };
 
 /** Texts are handed to the module in groups, so that its memory stays small. */
 const GROUP_TEXTS = 256;
@@ -100,11 +118,6 @@ export class Engine {
   /** @type {Exports | undefined} */
   #exports;
   #engine = 0;
-  /** @type {string[]} names of the stages of embedding */
-  #stages = [];
-  /** @type {number | undefined} what was set, where it is not the model's */
-  #sparsity;
-  #layers = 0;
   /** @type {unknown} what reading the model threw in this call */
   #readError;
   /** @type {WispError | undefined} what ended the instance */
@@ -150,39 +163,33 @@ export class Engine {
    * @param {boolean} lasting
    * @param {EngineOptions} options
    */
-  #open(size, lasting, { compute = 'auto', kernels, predictor, sparsity, recall = false }) {
-    checkSparse({ predictor, sparsity });
-    if (!(compute in COMPUTE)) {
-      throw new WispError('argument', `compute: '${compute}' is not one of auto, f32, int8`, {
-        field: 'compute',
-      });
-    }
+  #open(size, lasting, options) {
+    checkSparse(options);
     this.#call((wasm) => {
       wasm._initialize();
       this.#engine = wasm.engine_new() >>> 0;
       if (!this.#engine) throw outOfMemory();
     });
     try {
-      this.#withText(kernels, (name) =>
-        this.#check((wasm) =>
-          wasm.engine_open(
-            this.#engine,
-            size,
-            lasting,
-            COMPUTE[compute],
-            name,
-            PREDICTORS[wantedPredictor({ predictor, sparsity })],
-            recall,
-          ),
-        ),
-      );
-      if (sparsity !== undefined) this.setSparsity(sparsity);
-      this.#stages = this.#call((wasm) => this.#strings(wasm.stage_name));
-      this.#layers = this.#call(() => this.#numbers()[2]);
+      const all = { ...options, predictor: wantedPredictor(options) };
+      for (const [name, value] of Object.entries(all)) this.#set(name, value);
+      this.#check((wasm) => wasm.engine_open(this.#engine, size, lasting));
     } catch (error) {
       this.close();
       throw error;
     }
+  }
+
+  /**
+   * @param {string} name of an option
+   * @param {any} value its default where undefined
+   */
+  #set(name, value) {
+    this.#withText(name, (option) =>
+      this.#withText(value, (text) =>
+        this.#check((wasm) => wasm.engine_set(this.#engine, option, text, +value)),
+      ),
+    );
   }
 
   /** Values of one embedding. */
@@ -195,77 +202,14 @@ export class Engine {
     return this.#call((wasm) => wasm.memory.buffer.byteLength);
   }
 
-  /** What was loaded, and how it runs. */
+  /** @returns {EngineInfo} */
   info() {
-    return this.#call((wasm) => {
-      const [
-        hiddenSize,
-        intermediateSize,
-        layers,
-        heads,
-        vocabularySize,
-        maxTokens,
-        parameters,
-        residentBytes,
-        sparsity,
-      ] = this.#numbers();
-      const [name, architecture, compute, kernels, pooling, predictor] = [0, 1, 2, 3, 4, 5].map(
-        (index) => this.#string(wasm.engine_text(this.#engine, index)),
-      );
-      return {
-        name,
-        architecture,
-        compute,
-        kernels,
-        predictor,
-        /** The share of neurons that lowrank or sentence leaves out, else 0. */
-        sparsity: this.#sparsity ?? Number(sparsity.toPrecision(6)), // of a float
-        pooling,
-        hiddenSize,
-        intermediateSize,
-        layers,
-        heads,
-        vocabularySize,
-        maxTokens,
-        parameters,
-        residentBytes,
-        build: this.#string(wasm.build()),
-        features: this.#string(wasm.features()),
-      };
-    });
+    return this.#json((wasm) => wasm.engine_info(this.#engine));
   }
 
-  /** What engine_numbers gives. */
-  #numbers() {
-    return this.#doubles(9, (at) => this.#alive().engine_numbers(this.#engine, at));
-  }
-
-  /** Totals since the engine was opened. */
+  /** @returns {EngineStats} */
   stats() {
-    return this.#call((wasm) => {
-      const names = this.#stages;
-      const [texts, tokens, truncatedTexts, workspaceBytes, ...seconds] = this.#doubles(
-        4 + names.length,
-        (at) => wasm.engine_stats(this.#engine, at),
-      );
-      /** Where the time went: 'tokenize', 'qkv', 'attention' and so on. @type {StageSeconds} */
-      const stageSeconds = Object.fromEntries(names.map((name, i) => [name, seconds[i]]));
-      const layers = Array.from({ length: this.#layers }, (_, layer) =>
-        this.#layerStats(wasm, layer),
-      );
-      return { texts, tokens, truncatedTexts, workspaceBytes, stageSeconds, layers };
-    });
-  }
-
-  /**
-   * @param {Exports} wasm
-   * @param {number} layer
-   * @returns {LayerStats}
-   */
-  #layerStats(wasm, layer) {
-    const [tokens, seconds, neurons, computed, contributing, compared, needed, found] =
-      this.#doubles(8, (at) => wasm.engine_layer(this.#engine, layer, at));
-    return { tokens, seconds, neurons, computed, contributing, compared, needed, found };
+    return this.#json((wasm) => wasm.engine_stats(this.#engine));
   }
 
   /**
@@ -274,9 +218,7 @@ export class Engine {
    */
   setSparsity(sparsity) {
     checkSparse({ sparsity });
-    const share = sparsity ?? this.#numbers()[8];
-    this.#check((wasm) => wasm.engine_set_sparsity(this.#engine, share));
-    this.#sparsity = sparsity;
+    this.#set('sparsity', sparsity);
   }
 
   /**
@@ -467,18 +409,6 @@ export class Engine {
   }
 
   /**
-   * @param {number} count
-   * @param {(pointer: number) => void} fill
-   * @returns {Float64Array}
-   */
-  #doubles(count, fill) {
-    return this.#withBlock(8 * count, (block) => {
-      fill(block);
-      return new Float64Array(this.#alive().memory.buffer, block, count).slice();
-    });
-  }
-
-  /**
    * @param {number} pointer
    * @param {number} length
    */
@@ -486,11 +416,11 @@ export class Engine {
     return new Uint8Array(this.#alive().memory.buffer, pointer, length);
   }
 
-  /** @param {(index: number) => number} pointerOf each string; 0 past the last */
-  #strings(pointerOf) {
-    const strings = [];
-    for (let pointer; (pointer = pointerOf(strings.length));) strings.push(this.#string(pointer));
-    return strings;
+  /** @param {(wasm: Exports) => number} body writes a text */
+  #json(body) {
+    const text = this.#call(body);
+    if (!text) throw outOfMemory();
+    return JSON.parse(this.#string(text));
   }
 
   /** @param {number} pointer of a terminated string */

@@ -12,25 +12,15 @@ import { WispError } from './errors.js';
  *   out, from 0 to below 1 or to where thresholds end. What the model says unless given
  */
 
-/** What each is to the module. */
-export const PREDICTORS = { auto: 0, dense: 1, exact: 2, lowrank: 3, sentence: 4 };
-
 /**
- * The kinds of values; what the model allows is for the engine to say.
+ * The engine says what values are allowed, but it is given numbers alone.
  * @param {SparseOptions} options
  */
-export function checkSparse({ predictor = 'auto', sparsity = 0 }) {
-  if (!Object.hasOwn(PREDICTORS, predictor)) {
-    const choices = Object.keys(PREDICTORS).join(', ');
-    throw new WispError('argument', `predictor: '${String(predictor)}' is not one of ${choices}`, {
-      field: 'predictor',
-    });
-  }
-  if (typeof sparsity !== 'number') {
-    throw new WispError('argument', `sparsity: of type ${typeof sparsity}, not a number`, {
-      field: 'sparsity',
-    });
-  }
+export function checkSparse({ sparsity = 0 }) {
+  if (typeof sparsity === 'number') return;
+  throw new WispError('argument', `sparsity: of type ${typeof sparsity}, not a number`, {
+    field: 'sparsity',
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Totals of engines, which add up over workers, and over engines that come and go.
 
-/** @typedef {ReturnType<import('./engine.js').Engine['stats']>} EngineStats */
+/** @typedef {import('./engine.js').EngineStats} EngineStats */
 
 const COUNTS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
 
@@ -20,21 +20,9 @@ export function addTotals(totals, more) {
   if (!more) return;
   for (const name of COUNTS) totals[name] += more[name];
   addNumbers(totals.stageSeconds, more.stageSeconds);
-  more.layers.forEach((layer, i) => addNumbers((totals.layers[i] ??= noLayer()), layer));
-}
-
-/** @returns {import('./engine.js').LayerStats} */
-function noLayer() {
-  return {
-    tokens: 0,
-    seconds: 0,
-    neurons: 0,
-    computed: 0,
-    contributing: 0,
-    compared: 0,
-    needed: 0,
-    found: 0,
-  };
+  more.layers.forEach((layer, i) =>
+    addNumbers((totals.layers[i] ??= /** @type {any} */ ({})), layer),
+  );
 }
 
 /**

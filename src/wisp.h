@@ -127,6 +127,15 @@ typedef enum wisp_predictor {
                                    does. Needs a model made by wisp calibrate --sentence */
 } wisp_predictor;
 
+/* The name of each value above: wisp_compute_name(WISP_COMPUTE_F32) is "f32". NULL past the last.
+ */
+WISP_API const char *wisp_compute_name(size_t compute);
+WISP_API const char *wisp_predictor_name(size_t predictor);
+
+/* Finds the value of a name. Returns false, and leaves the value as it is, where there is none. */
+WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
+WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
+
 typedef struct wisp_model_options {
     wisp_compute compute; /* AUTO becomes int8 with all predictors but dense, which need it */
     const char *kernels; /* a name from wisp_kernels_name, or NULL for the fastest that runs here */

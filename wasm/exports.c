@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the WebAssembly module exports, for js/engine.js. One engine is one model with one
- * session. The host reads nothing else from the module's memory than what these functions say. */
+ * The functions that the WebAssembly module exports, for js/engine.js. An engine is one model with
+ * one session. Options go in by name; information and statistics come out as JSON whose keys are
+ * those of the JavaScript API. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "wisp.h"
+#include "base/status.h"
 
 #define EXPORT(name) __attribute__((export_name(name)))
 
-/* Copies bytes [offset, offset + length) of the model to `buffer`; 0 on success. Offsets are
- * doubles because JavaScript's numbers are. */
+/* Copies bytes [offset, offset + length) of the model to `buffer`. Returns 0, or another number on
+ * failure. The offset is a double because JavaScript's numbers are doubles. */
 __attribute__((import_module("wisp"), import_name("read"))) int
 host_read(double offset, void *buffer, size_t length);
 
@@ -17,12 +20,15 @@ struct engine {
     wisp_model *model;
     wisp_session *session;
     wisp_error error;
+    uint32_t compute, predictor; /* a wisp_compute and a wisp_predictor */
+    bool recall, has_kernels;    /* without kernels: the fastest */
+    bool has_sparsity;           /* without: the model's own */
+    char kernels[32];
+    double sparsity;
+    char *text; /* [capacity]: JSON for the caller, overwritten by the next */
+    size_t length, capacity;
+    bool out_of_memory; /* the text could not grow */
 };
-
-static int read_from_host(void *context, uint64_t offset, void *buffer, size_t length) {
-    (void)context;
-    return host_read((double)offset, buffer, length);
-}
 
 EXPORT("allocate") void *allocate(size_t bytes) {
     return malloc(bytes ? bytes : 1);
@@ -32,7 +38,7 @@ EXPORT("release") void release(void *block) {
     free(block);
 }
 
-/* NULL when there is no memory. */
+/* Returns NULL where there is no memory. */
 EXPORT("engine_new") struct engine *engine_new(void) {
     return calloc(1, sizeof(struct engine));
 }
@@ -40,33 +46,124 @@ EXPORT("engine_new") struct engine *engine_new(void) {
 EXPORT("engine_free") void engine_free(struct engine *engine) {
     wisp_session_close(engine->session);
     wisp_model_close(engine->model);
+    free(engine->text);
     free(engine);
 }
 
-/* Opens a model of `size` bytes, read through the host; `lasting` if it can be read later too.
- * `kernels` may be NULL. A wisp_status. */
+/* ---- text for the caller -------------------------------------------------------------------- */
+
+/* Appends to the engine's text. */
+static void put(struct engine *engine, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void put(struct engine *engine, const char *format, ...) {
+    for (;;) {
+        const size_t room = engine->capacity - engine->length;
+        va_list args;
+        va_start(args, format);
+        const int length = vsnprintf(engine->text + engine->length, room, format, args);
+        va_end(args);
+        if ((size_t)length < room) {
+            engine->length += (size_t)length;
+            return;
+        }
+        const size_t capacity = 2 * engine->capacity + (size_t)length + 1;
+        char *text = realloc(engine->text, capacity);
+        if (!text) {
+            engine->out_of_memory = true;
+            return;
+        }
+        engine->text = text;
+        engine->capacity = capacity;
+    }
+}
+
+/* Starts a new text with `start`. */
+static void begin(struct engine *engine, const char *start) {
+    engine->length = 0;
+    engine->out_of_memory = false;
+    put(engine, "%s", start);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* Sets *chosen to the index of the name `text`, or to 0, which is "auto", where it is NULL. */
+static wisp_status choose(struct engine *engine, const char *option, const char *text,
+                          const char *(*name_of)(size_t index), uint32_t *chosen) {
+    *chosen = 0;
+    if (!text)
+        return WISP_OK;
+    begin(engine, "");
+    for (uint32_t i = 0; name_of(i); i++) {
+        if (strcmp(name_of(i), text) == 0) {
+            *chosen = i;
+            return WISP_OK;
+        }
+        put(engine, i ? ", %s" : "%s", name_of(i));
+    }
+    return fail(&engine->error, WISP_ERROR_ARGUMENT, NULL, option, "'%s' is not one of %s", text,
+                engine->out_of_memory ? "those there are" : engine->text);
+}
+
+static wisp_status set_sparsity(struct engine *engine, bool given, double sparsity) {
+    wisp_model_info info;
+    if (engine->session) {
+        wisp_model_get_info(engine->model, &info);
+        TRY(wisp_session_set_sparsity(engine->session, given ? (float)sparsity : info.sparsity,
+                                      &engine->error));
+    }
+    engine->has_sparsity = given;
+    engine->sparsity = sparsity;
+    return WISP_OK;
+}
+
+/* Sets the option `name`: compute, kernels, predictor and recall before engine_open, sparsity
+ * before or after. `text` is the value as text and NULL for the default; `number` is the value as a
+ * number, for options that are numbers or booleans. */
+EXPORT("engine_set")
+wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number) {
+    const bool compute = strcmp(name, "compute") == 0;
+    if (compute || strcmp(name, "predictor") == 0)
+        return choose(engine, name, text, compute ? wisp_compute_name : wisp_predictor_name,
+                      compute ? &engine->compute : &engine->predictor);
+    if (strcmp(name, "kernels") == 0) {
+        engine->has_kernels = text != NULL;
+        snprintf(engine->kernels, sizeof engine->kernels, "%s", text ? text : "");
+        return WISP_OK;
+    }
+    if (strcmp(name, "recall") == 0) {
+        engine->recall = text && number != 0;
+        return WISP_OK;
+    }
+    if (strcmp(name, "sparsity") == 0)
+        return set_sparsity(engine, text != NULL, number);
+    return fail(&engine->error, WISP_ERROR_ARGUMENT, NULL, name, "there is no such option");
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static int read_from_host(void *context, uint64_t offset, void *buffer, size_t length) {
+    (void)context;
+    return host_read((double)offset, buffer, length);
+}
+
+/* Opens a model of `size` bytes, which the host reads. `lasting` says whether the host can still
+ * read it after this call. */
 EXPORT("engine_open")
-wisp_status engine_open(struct engine *engine, double size, int lasting, int compute,
-                        const char *kernels, int predictor, int recall) {
+wisp_status engine_open(struct engine *engine, double size, int lasting) {
     const wisp_source source = {
         .size = (uint64_t)size, .read = read_from_host, .name = "model", .lasting = lasting != 0};
-    const wisp_model_options options = {.compute = (wisp_compute)compute,
-                                        .kernels = kernels,
-                                        .predictor = (wisp_predictor)predictor};
-    const wisp_session_options session_options = {.recall = recall != 0};
-    const wisp_status status =
-        wisp_model_open_source(&source, &options, &engine->model, &engine->error);
-    return status == WISP_OK ? wisp_session_open(engine->model, &session_options, &engine->session,
-                                                 &engine->error)
-                             : status;
+    const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
+                                        .kernels = engine->has_kernels ? engine->kernels : NULL,
+                                        .predictor = (wisp_predictor)engine->predictor};
+    const wisp_session_options session_options = {.recall = engine->recall};
+    wisp_error *error = &engine->error;
+    TRY(wisp_model_open_source(&source, &options, &engine->model, error));
+    TRY(wisp_session_open(engine->model, &session_options, &engine->session, error));
+    return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
 
-EXPORT("engine_set_sparsity")
-wisp_status engine_set_sparsity(struct engine *engine, double sparsity) {
-    return wisp_session_set_sparsity(engine->session, (float)sparsity, &engine->error);
-}
-
-/* `texts` are n pairs of a pointer and a length. `prompt` may be NULL; dimensions 0 means all. */
+/* `texts` are n pairs of an address and a length. `prompt` may be NULL; dimensions 0 means all. */
 EXPORT("engine_embed")
 wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n,
                          const char *prompt, size_t dimensions, float *rows) {
@@ -74,7 +171,7 @@ wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n
     return wisp_embed(engine->session, texts, n, &options, rows, &engine->error);
 }
 
-/* Writes at most `capacity` ids and the number there are to *count. */
+/* Writes at most `capacity` ids, and to *count the number of ids that the text has. */
 EXPORT("engine_tokenize")
 wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t length, int32_t *ids,
                             size_t capacity, size_t *count) {
@@ -82,7 +179,13 @@ wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t len
     return wisp_tokenize(engine->model, text, ids, capacity, count, &engine->error);
 }
 
-/* The last error's message and field. */
+/* Returns the text of the prompt `name`, or NULL where the model has no such prompt. With NULL as
+ * the name it returns the default prompt. */
+EXPORT("engine_prompt") const char *engine_prompt(const struct engine *engine, const char *name) {
+    return wisp_model_prompt(engine->model, name);
+}
+
+/* The message and the field of the last error. */
 EXPORT("engine_error_message") const char *engine_error_message(const struct engine *engine) {
     return engine->error.message;
 }
@@ -91,72 +194,59 @@ EXPORT("engine_error_field") const char *engine_error_field(const struct engine 
     return engine->error.field;
 }
 
-/* texts, tokens, truncated_texts, workspace_bytes, and the seconds of each stage */
-EXPORT("engine_stats")
-void engine_stats(const struct engine *engine, double values[4 + WISP_STAGES]) {
+/* ---- information and statistics ------------------------------------------------------------- */
+
+/* A time as whole nanoseconds: integers are formatted much faster than floating-point numbers. */
+static unsigned long long nanoseconds(double seconds) {
+    return (unsigned long long)(seconds * 1e9);
+}
+
+/* Describes the model and how it runs. Returns JSON, or NULL where there is no memory. */
+EXPORT("engine_info") const char *engine_info(struct engine *engine) {
+    wisp_model_info info;
+    wisp_model_get_info(engine->model, &info);
+    begin(engine, "{\"name\":\"");
+    for (const char *c = info.name; *c; c++)
+        put(engine, (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' ? "\\u%04x" : "%c",
+            (unsigned char)*c);
+    put(engine,
+        "\",\"architecture\":\"%s\",\"compute\":\"%s\",\"kernels\":\"%s\",\"predictor\":\"%s\","
+        "\"sparsity\":%.*g,\"pooling\":\"%s\",",
+        info.architecture, info.compute, info.kernels, info.predictor,
+        engine->has_sparsity ? 17 : 6,
+        engine->has_sparsity ? engine->sparsity : (double)info.sparsity, info.pooling);
+    put(engine,
+        "\"hiddenSize\":%u,\"intermediateSize\":%u,\"layers\":%u,\"heads\":%u,"
+        "\"vocabularySize\":%u,\"maxTokens\":%u,\"parameters\":%llu,\"residentBytes\":%llu,"
+        "\"build\":\"%s\",\"features\":\"%s\"}",
+        info.hidden_size, info.intermediate_size, info.layers, info.heads, info.vocabulary_size,
+        info.max_tokens, (unsigned long long)info.parameters,
+        (unsigned long long)info.resident_bytes, wisp_build(), wisp_cpu_features());
+    return engine->out_of_memory ? NULL : engine->text;
+}
+
+/* Totals since the engine was opened. Returns JSON, or NULL where there is no memory. */
+EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
     wisp_stats stats;
+    wisp_layer_stats s;
     wisp_session_get_stats(engine->session, &stats);
-    values[0] = (double)stats.texts;
-    values[1] = (double)stats.tokens;
-    values[2] = (double)stats.truncated_texts;
-    values[3] = (double)stats.workspace_bytes;
-    memcpy(values + 4, stats.stage_seconds, sizeof stats.stage_seconds);
-}
-
-/* tokens, seconds, neurons, computed, contributing, compared, needed, found */
-EXPORT("engine_layer")
-void engine_layer(const struct engine *engine, uint32_t layer, double values[8]) {
-    wisp_layer_stats stats;
-    wisp_session_get_layer_stats(engine->session, layer, &stats);
-    values[0] = (double)stats.tokens;
-    values[1] = stats.seconds;
-    values[2] = (double)stats.neurons;
-    values[3] = (double)stats.computed;
-    values[4] = (double)stats.contributing;
-    values[5] = (double)stats.compared;
-    values[6] = (double)stats.needed;
-    values[7] = (double)stats.found;
-}
-
-/* The stage's name; NULL past the last. */
-EXPORT("stage_name") const char *stage_name(size_t stage) {
-    return wisp_stage_name(stage);
-}
-
-/* hidden_size, intermediate_size, layers, heads, vocabulary_size, max_tokens, parameters,
- * resident_bytes, sparsity */
-EXPORT("engine_numbers") void engine_numbers(const struct engine *engine, double values[9]) {
-    wisp_model_info info;
-    wisp_model_get_info(engine->model, &info);
-    values[0] = info.hidden_size;
-    values[1] = info.intermediate_size;
-    values[2] = info.layers;
-    values[3] = info.heads;
-    values[4] = info.vocabulary_size;
-    values[5] = info.max_tokens;
-    values[6] = (double)info.parameters;
-    values[7] = (double)info.resident_bytes;
-    values[8] = (double)info.sparsity;
-}
-
-/* name, architecture, compute, kernels, pooling, predictor, in this order; NULL past the last. */
-EXPORT("engine_text") const char *engine_text(const struct engine *engine, size_t index) {
-    wisp_model_info info;
-    wisp_model_get_info(engine->model, &info);
-    const char *const texts[] = {info.name,    info.architecture, info.compute,
-                                 info.kernels, info.pooling,      info.predictor};
-    return index < sizeof texts / sizeof *texts ? texts[index] : NULL;
-}
-
-/* The prompt of that name, or NULL; with NULL the default prompt. */
-EXPORT("engine_prompt") const char *engine_prompt(const struct engine *engine, const char *name) {
-    return wisp_model_prompt(engine->model, name);
-}
-
-EXPORT("build") const char *build(void) {
-    return wisp_build();
-}
-
-EXPORT("features") const char *features(void) {
-    return wisp_cpu_features();
+    begin(engine, "{\"stageSeconds\":{");
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        put(engine, "%s\"%s\":%llue-9", i ? "," : "", wisp_stage_name(i),
+            nanoseconds(stats.stage_seconds[i]));
+    put(engine,
+        "},\"texts\":%llu,\"tokens\":%llu,\"truncatedTexts\":%llu,\"workspaceBytes\":%llu,"
+        "\"layers\":[",
+        (unsigned long long)stats.texts, (unsigned long long)stats.tokens,
+        (unsigned long long)stats.truncated_texts, (unsigned long long)stats.workspace_bytes);
+    for (uint32_t l = 0; wisp_session_get_layer_stats(engine->session, l, &s); l++)
+        put(engine,
+            "%s{\"tokens\":%llu,\"seconds\":%llue-9,\"neurons\":%llu,\"computed\":%llu,"
+            "\"contributing\":%llu,\"compared\":%llu,\"needed\":%llu,\"found\":%llu}",
+            l ? "," : "", (unsigned long long)s.tokens, nanoseconds(s.seconds),
+            (unsigned long long)s.neurons, (unsigned long long)s.computed,
+            (unsigned long long)s.contributing, (unsigned long long)s.compared,
+            (unsigned long long)s.needed, (unsigned long long)s.found);
+    put(engine, "]}");
+    return engine->out_of_memory ? NULL : engine->text;
 }

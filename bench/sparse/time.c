@@ -36,17 +36,6 @@ static size_t read_texts(wisp_text *texts) {
     return n;
 }
 
-static wisp_predictor predictor_named(const char *name) {
-    static const char *const names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
-    const int n = sizeof names / sizeof *names;
-    int i = 0;
-    while (i < n && strcmp(names[i], name) != 0)
-        i++;
-    if (i == n)
-        give_up("no such predictor");
-    return (wisp_predictor)i;
-}
-
 static double milliseconds(wisp_session *session, const wisp_text *texts, size_t n, size_t at_once,
                            float *rows) {
     struct timespec start, end;
@@ -70,7 +59,9 @@ int main(int argc, char **argv) {
         fputs("usage: time MODEL KERNELS PREDICTOR AT_ONCE < TEXTS\n", stderr);
         return USAGE;
     }
-    const wisp_model_options options = {.kernels = argv[2], .predictor = predictor_named(argv[3])};
+    wisp_model_options options = {.kernels = argv[2]};
+    if (!wisp_predictor_find(argv[3], &options.predictor))
+        give_up("no such predictor");
     const size_t n = read_texts(texts), at_once = strtoul(argv[4], NULL, 10);
     check(wisp_model_open(argv[1], &options, &model, &error), &error);
     check(wisp_session_open(model, NULL, &session, &error), &error);

@@ -8,12 +8,10 @@
 /* A million spans are 40 MB, and about 15,000 batches of a model of 6 layers. */
 enum { FIRST_SPANS = 1024, MOST_SPANS = 1 << 20 };
 
-const char *wisp_stage_name(size_t stage) {
-    static const char *const names[STAGES] = {
-        "tokenize",         "look_up", "qkv",        "attention",
-        "attention_output", "ffn_up",  "activation", "ffn_down",
-        "ffn_sparse",       "norm",    "pool",       "wait"};
-    return stage < STAGES ? names[stage] : NULL;
+bool trace_open(struct trace *trace, size_t stages, bool keeps_spans) {
+    *trace = (struct trace){.keeps_spans = keeps_spans};
+    trace->seconds = calloc(stages, sizeof *trace->seconds);
+    return trace->seconds != NULL;
 }
 
 void trace_start(struct trace *trace) {
@@ -31,7 +29,7 @@ static bool grow(struct trace *trace) {
     return true;
 }
 
-void trace_mark(struct trace *trace, enum stage stage, int layer) {
+void trace_mark(struct trace *trace, uint32_t stage, int32_t layer) {
     if (!trace)
         return;
     const double start = trace->last;
@@ -47,5 +45,6 @@ void trace_mark(struct trace *trace, enum stage stage, int layer) {
 }
 
 void trace_release(struct trace *trace) {
+    free(trace->seconds);
     free(trace->spans);
 }

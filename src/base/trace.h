@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the time of embedding goes: a total for each stage, and on request each span of time. */
+ * A clock that divides the time of one thread into stages: it sums up the seconds of each stage and
+ * can also keep every span of time. Stages are numbers from 0, whose meaning is the caller's. */
 #ifndef WISP_BASE_TRACE_H
 #define WISP_BASE_TRACE_H
 
@@ -7,49 +8,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wisp.h"
-
-enum stage {
-    STAGE_TOKENIZE,
-    STAGE_LOOK_UP,
-    STAGE_QKV,
-    STAGE_ATTENTION,
-    STAGE_ATTENTION_OUTPUT,
-    STAGE_FFN_UP,
-    STAGE_ACTIVATION,
-    STAGE_FFN_DOWN,
-    STAGE_FFN_SPARSE,
-    STAGE_NORM,
-    STAGE_POOL,
-    STAGE_WAIT,
-    STAGES
-};
-
-_Static_assert((int)STAGES == (int)WISP_STAGES, "wisp.h has an array of them");
-
 enum { NO_LAYER = -1 };
 
 struct span {
-    double start, end;
-    enum stage stage;
-    int layer; /* or NO_LAYER */
+    double start, end; /* clock_seconds() */
+    uint32_t stage;
+    int32_t layer; /* or NO_LAYER */
 };
 
 struct trace {
-    double last; /* the time of the last mark */
-    double seconds[STAGES];
+    double last;     /* the time of the last mark */
+    double *seconds; /* [stages]: the total of each stage */
     bool keeps_spans;
     struct span *spans;
     size_t n, capacity;
     uint64_t dropped; /* spans for which there was no room */
 };
 
-/* What comes up to the next mark starts now. */
+/* Opens a trace of `stages` stages. Returns false where there is no memory. */
+bool trace_open(struct trace *trace, size_t stages, bool keeps_spans);
+
+/* Begins a span. */
 void trace_start(struct trace *trace);
 
-/* The time since the last mark, or start, went into `stage` of `layer`. `trace` may be NULL. */
-void trace_mark(struct trace *trace, enum stage stage, int layer);
+/* Ends the span that began at the last mark or start: it belongs to `stage` of `layer`. The next
+ * span begins. `trace` may be NULL. */
+void trace_mark(struct trace *trace, uint32_t stage, int32_t layer);
 
+/* Safe on a zeroed trace. */
 void trace_release(struct trace *trace);
 
 #endif

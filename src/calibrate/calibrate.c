@@ -12,6 +12,7 @@
 #include "calibrate/compensation.h"
 #include "calibrate/share.h"
 #include "calibrate/write_calibrated.h"
+#include "formats/schema.h"
 #include "host/file.h"
 #include "native/open_path.h"
 
@@ -46,20 +47,20 @@ static void show(const wisp_calibrate_options *o, const char *stage, size_t done
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-static wisp_status read_weights(const wisp_model *model, size_t l, const char *suffix, size_t rows,
+static wisp_status read_weights(const wisp_model *model, size_t l, const char *matrix, size_t rows,
                                 size_t row_length, float **values, wisp_error *error) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l, matrix, TENSOR_WEIGHT);
     return directory_load_floats(&model->dir, name, rows, row_length, values, error);
 }
 
 /* A bias, or zeros where the model has none. */
-static wisp_status read_bias(const wisp_model *model, size_t l, const char *suffix, size_t n,
+static wisp_status read_bias(const wisp_model *model, size_t l, const char *matrix, size_t n,
                              float **values, wisp_error *error) {
     const struct linear_source source = {
         .dir = &model->dir, .unbiased = !model->network.config.has_bias, .n = n};
-    char name[64];
-    snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l, matrix, TENSOR_BIAS);
     *values = memory_allocate(n * sizeof **values);
     return *values ? linear_bias(&source, name, *values, error)
                    : fail_memory(error, n * sizeof **values);
@@ -76,11 +77,11 @@ static wisp_status open_sample(const struct calibration *c, size_t l, struct lay
     s->stopped = c->options->cancelled;
     s->context = c->options->context;
     if (config->activation == ACTIVATION_GATED_SILU)
-        TRY(read_weights(model, l, "ffn_gate.weight", s->wide, s->hidden, &s->gate, error));
-    TRY(read_weights(model, l, "ffn_up.weight", s->wide, s->hidden, &s->up, error));
-    TRY(read_bias(model, l, "ffn_up.bias", s->wide, &s->up_bias, error));
-    TRY(read_weights(model, l, "ffn_down.weight", s->hidden, s->wide, &s->down, error));
-    return read_bias(model, l, "ffn_down.bias", s->hidden, &s->down_bias, error);
+        TRY(read_weights(model, l, TENSOR_FFN_GATE, s->wide, s->hidden, &s->gate, error));
+    TRY(read_weights(model, l, TENSOR_FFN_UP, s->wide, s->hidden, &s->up, error));
+    TRY(read_bias(model, l, TENSOR_FFN_UP, s->wide, &s->up_bias, error));
+    TRY(read_weights(model, l, TENSOR_FFN_DOWN, s->hidden, s->wide, &s->down, error));
+    return read_bias(model, l, TENSOR_FFN_DOWN, s->hidden, &s->down_bias, error);
 }
 
 static void release_sample(struct layer_sample *s) {

@@ -8,7 +8,7 @@
 #include "base/trace.h"
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
-#include "formats/neurons.h"
+#include "formats/schema.h"
 #include "native/open_path.h"
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -44,14 +44,15 @@ static wisp_status open_adder(struct adder *a) {
 }
 
 /* A tensor of rows x columns, of a layer or of none. */
-static wisp_status add_tensor(struct adder *a, int layer, const char *suffix, const float *values,
+static wisp_status add_tensor(struct adder *a, int layer, const char *part, const float *values,
                               size_t rows, size_t columns, const struct block_format *format) {
     const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
-    char name[64] = "";
+    char name[TENSOR_NAME_BYTES];
     struct tensor *tensor;
-    if (layer != NO_LAYER)
-        snprintf(name, sizeof name, "blk.%d.", layer);
-    strncat(name, suffix, sizeof name - strlen(name) - 1);
+    if (layer == NO_LAYER)
+        snprintf(name, sizeof name, "%s", part);
+    else
+        layer_tensor_name(name, (size_t)layer, part, "");
     if (bytes > a->capacity - a->used)
         return fail_memory(a->error, bytes);
     format->quantise(values, n, a->data + a->used);
@@ -69,49 +70,59 @@ static wisp_status add_tensor(struct adder *a, int layer, const char *suffix, co
     return directory_check_tensor(a->dir, tensor, a->error);
 }
 
-static wisp_status add_floats(struct adder *a, int layer, const char *suffix, const float *values,
+static wisp_status add_floats(struct adder *a, int layer, const char *part, const float *values,
                               size_t rows, size_t columns) {
-    return add_tensor(a, layer, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
+    return add_tensor(a, layer, part, values, rows, columns, block_format_by_id(BLOCK_F32));
 }
 
 /* w [rows, columns] of w [columns, rows]. */
-static wisp_status add_transposed(struct adder *a, int layer, const char *suffix, const float *w,
+static wisp_status add_transposed(struct adder *a, int layer, const char *part, const float *w,
                                   size_t rows, size_t columns, const struct block_format *format) {
     float *turned = malloc(rows * columns * sizeof *turned);
     if (!turned)
         return fail_memory(a->error, rows * columns * sizeof *turned);
     predictor_rows(w, columns, rows, turned);
-    const wisp_status status = add_tensor(a, layer, suffix, turned, rows, columns, format);
+    const wisp_status status = add_tensor(a, layer, part, turned, rows, columns, format);
     free(turned);
     return status;
 }
 
-/* P and p; `suffix` is the first of the predictor's. */
-static wisp_status add_p(struct adder *a, int layer, int suffix, const struct predictor *p,
-                         const struct block_format *format) {
-    TRY(add_transposed(a, layer, calibration_suffix(suffix + P_WEIGHT), p->p, p->rank, p->hidden,
-                       format));
-    return add_floats(a, layer, calibration_suffix(suffix + P_BIAS), p->p_bias, 1, p->rank);
+/* The names of a predictor's matrices P and Q, and of its thresholds. */
+struct predictor_names {
+    const char *p, *p_bias, *q, *q_bias, *thresholds;
+};
+
+static const struct predictor_names lowrank_names = {
+    TENSOR_PREDICTOR_P TENSOR_WEIGHT, TENSOR_PREDICTOR_P TENSOR_BIAS,
+    TENSOR_PREDICTOR_Q TENSOR_WEIGHT, TENSOR_PREDICTOR_Q TENSOR_BIAS, TENSOR_THRESHOLDS};
+static const struct predictor_names sentence_names = {
+    TENSOR_SENTENCE_P TENSOR_WEIGHT, TENSOR_SENTENCE_P TENSOR_BIAS, TENSOR_SENTENCE_Q TENSOR_WEIGHT,
+    TENSOR_SENTENCE_Q TENSOR_BIAS, TENSOR_SENTENCE_THRESHOLDS};
+
+/* P and p. */
+static wisp_status add_p(struct adder *a, int layer, const struct predictor_names *names,
+                         const struct predictor *p, const struct block_format *format) {
+    TRY(add_transposed(a, layer, names->p, p->p, p->rank, p->hidden, format));
+    return add_floats(a, layer, names->p_bias, p->p_bias, 1, p->rank);
 }
 
 /* Q, q and the thresholds. */
-static wisp_status add_q(struct adder *a, const struct calibrated *c, int l, int suffix,
+static wisp_status add_q(struct adder *a, const struct calibrated *c, int l,
+                         const struct predictor_names *names,
                          const struct calibrated_predictors *predictors) {
     const struct predictor *p = &predictors->fits[l].trained;
     const float *thresholds = predictors->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
-    TRY(add_transposed(a, l, calibration_suffix(suffix + Q_WEIGHT), p->q, p->wide, p->rank,
-                       c->formats.q));
-    TRY(add_floats(a, l, calibration_suffix(suffix + Q_BIAS), p->q_bias, 1, p->wide));
-    return add_floats(a, l, calibration_suffix(suffix + THRESHOLDS), thresholds, CALIBRATED_LEVELS,
-                      p->wide);
+    TRY(add_transposed(a, l, names->q, p->q, p->wide, p->rank, c->formats.q));
+    TRY(add_floats(a, l, names->q_bias, p->q_bias, 1, p->wide));
+    return add_floats(a, l, names->thresholds, thresholds, CALIBRATED_LEVELS, p->wide);
 }
 
 static wisp_status add_compensation(struct adder *a, int layer, const struct layer_fit *fit) {
     const struct predictor *p = &fit->predictor;
     const struct block_format *format = block_format_fitting(BLOCK_Q8_0, p->rank);
-    TRY(add_transposed(a, layer, calibration_suffix(COMPENSATION_WEIGHT), fit->compensation,
-                       p->hidden, p->rank, format));
-    return add_floats(a, layer, calibration_suffix(COMPENSATION_BIAS),
+    TRY(add_transposed(a, layer, TENSOR_COMPENSATION TENSOR_WEIGHT, fit->compensation, p->hidden,
+                       p->rank, format));
+    return add_floats(a, layer, TENSOR_COMPENSATION TENSOR_BIAS,
                       fit->compensation + p->rank * p->hidden, 1, p->hidden);
 }
 
@@ -122,8 +133,7 @@ static wisp_status add_center(struct adder *a, int layer, const struct layer_fit
         return fail_memory(a->error, fit->wide * sizeof *center);
     for (size_t i = 0; i < fit->wide; i++)
         center[fit->order[i]] = fit->center[i];
-    const wisp_status status =
-        add_floats(a, layer, calibration_suffix(CENTER), center, 1, fit->wide);
+    const wisp_status status = add_floats(a, layer, TENSOR_CENTER, center, 1, fit->wide);
     free(center);
     return status;
 }
@@ -131,18 +141,18 @@ static wisp_status add_center(struct adder *a, int layer, const struct layer_fit
 static wisp_status add_layer(struct adder *a, const struct calibrated *c, int l) {
     const struct layer_fit *fit = &c->tokens->fits[l];
     if (!c->shared_p)
-        TRY(add_p(a, l, TOKENS_SUFFIX, &fit->trained, c->formats.p));
-    TRY(add_q(a, c, l, TOKENS_SUFFIX, c->tokens));
-    TRY(add_floats(a, l, calibration_suffix(FACTORS), fit->factors, 1, fit->trained.hidden));
+        TRY(add_p(a, l, &lowrank_names, &fit->trained, c->formats.p));
+    TRY(add_q(a, c, l, &lowrank_names, c->tokens));
+    TRY(add_floats(a, l, TENSOR_FACTORS, fit->factors, 1, fit->trained.hidden));
     if (c->centered)
         TRY(add_center(a, l, fit));
-    TRY(add_floats(a, l, calibration_suffix(FREQUENCY), fit->frequency, 1, fit->wide));
+    TRY(add_floats(a, l, TENSOR_FREQUENCY, fit->frequency, 1, fit->wide));
     if (fit->compensation)
         TRY(add_compensation(a, l, fit));
     if (!c->texts)
         return WISP_OK;
-    TRY(add_p(a, l, TEXTS_SUFFIX, &c->texts->fits[l].trained, c->formats.p));
-    return add_q(a, c, l, TEXTS_SUFFIX, c->texts);
+    TRY(add_p(a, l, &sentence_names, &c->texts->fits[l].trained, c->formats.p));
+    return add_q(a, c, l, &sentence_names, c->texts);
 }
 
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
@@ -158,11 +168,10 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
         hot[l] = (int32_t)fits[l].hot;
     }
     memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
-    TRY(directory_put_numbers(dir, NEURONS_ORDER, VALUE_I32, order, c->layers * wide, error));
-    TRY(directory_put_numbers(dir, NEURONS_HOT, VALUE_I32, hot, c->layers, error));
-    TRY(directory_put_numbers(dir, "wisp.sparse.shares", VALUE_F32, shares, CALIBRATED_LEVELS,
-                              error));
-    return directory_put_f32(dir, "wisp.sparse.share", c->share, error);
+    TRY(directory_put_numbers(dir, KEY_SPARSE_ORDER, VALUE_I32, order, c->layers * wide, error));
+    TRY(directory_put_numbers(dir, KEY_SPARSE_HOT, VALUE_I32, hot, c->layers, error));
+    TRY(directory_put_numbers(dir, KEY_SPARSE_SHARES, VALUE_F32, shares, CALIBRATED_LEVELS, error));
+    return directory_put_f32(dir, KEY_SPARSE_SHARE, c->share, error);
 }
 
 static wisp_status write_directory(struct directory *dir, const char *output, wisp_error *error) {
@@ -186,7 +195,7 @@ wisp_status write_calibrated(const char *input, const char *output,
     if (status == WISP_OK)
         status = strip_calibration(&dir, error);
     if (status == WISP_OK && calibrated->shared_p)
-        status = add_p(&adder, NO_LAYER, TOKENS_SUFFIX, &calibrated->tokens->fits[0].trained,
+        status = add_p(&adder, NO_LAYER, &lowrank_names, &calibrated->tokens->fits[0].trained,
                        calibrated->formats.p);
     for (size_t l = 0; l < calibrated->layers && status == WISP_OK; l++)
         status = add_layer(&adder, calibrated, (int)l);

@@ -35,6 +35,9 @@ int complain_of(const wisp_error *error);
 /* Says that `value` is none of the `choices` of `option`, and returns EXIT_USAGE. */
 int complain_of_choice(const char *option, const char *value, const char *choices);
 
+/* Says the same where the choices are the names that the library gives by index. */
+int complain_of_name(const char *option, const char *value, const char *(*name_of)(size_t index));
+
 /* A whole number from 1 to `most`; complains and returns false otherwise. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 

@@ -44,6 +44,15 @@ int complain_of_choice(const char *option, const char *value, const char *choice
     return EXIT_USAGE;
 }
 
+int complain_of_name(const char *option, const char *value, const char *(*name_of)(size_t index)) {
+    char choices[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; name_of(i) && used < sizeof choices; i++)
+        used += (size_t)snprintf(choices + used, sizeof choices - used, "%s%s", i ? ", " : "",
+                                 name_of(i));
+    return complain_of_choice(option, value, choices);
+}
+
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value) {
     char *end;
     errno = 0;
@@ -65,17 +74,6 @@ bool parse_share(const char *option, const char *text, double *value) {
 
 /* ---- model ---------------------------------------------------------------------------------- */
 
-static bool take_predictor(struct model_arguments *arguments, const char *value, int *code) {
-    static const char *const names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(value, names[i]) == 0) {
-            arguments->predictor = (wisp_predictor)i;
-            return true;
-        }
-    *code = complain_of_choice("predictor", value, "auto, dense, exact, lowrank, sentence");
-    return false;
-}
-
 bool take_model_option(struct model_arguments *arguments, int option, const char *value,
                        int *code) {
     *code = EXIT_USAGE;
@@ -89,17 +87,15 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
         arguments->kernels = value;
         return true;
     case OPTION_COMPUTE:
-        if (strcmp(value, "auto") == 0)
-            arguments->compute = WISP_COMPUTE_AUTO;
-        else if (strcmp(value, "f32") == 0)
-            arguments->compute = WISP_COMPUTE_F32;
-        else if (strcmp(value, "int8") == 0)
-            arguments->compute = WISP_COMPUTE_INT8;
-        else
-            return *code = complain_of_choice("compute", value, "auto, f32, int8"), false;
-        return true;
+        if (wisp_compute_find(value, &arguments->compute))
+            return true;
+        *code = complain_of_name("compute", value, wisp_compute_name);
+        return false;
     case OPTION_PREDICTOR:
-        return take_predictor(arguments, value, code);
+        if (wisp_predictor_find(value, &arguments->predictor))
+            return true;
+        *code = complain_of_name("predictor", value, wisp_predictor_name);
+        return false;
     case OPTION_SPARSITY:
         if (arguments->predictor == WISP_PREDICTOR_AUTO)
             arguments->predictor = WISP_PREDICTOR_LOWRANK;

@@ -3,32 +3,24 @@
 
 #include <string.h>
 
-static const char *const suffixes[] = {[TOKENS_SUFFIX + P_WEIGHT] = "ffn_predictor_p.weight",
-                                       [TOKENS_SUFFIX + P_BIAS] = "ffn_predictor_p.bias",
-                                       [TOKENS_SUFFIX + Q_WEIGHT] = "ffn_predictor_q.weight",
-                                       [TOKENS_SUFFIX + Q_BIAS] = "ffn_predictor_q.bias",
-                                       [TOKENS_SUFFIX + THRESHOLDS] = "ffn_thresholds",
-                                       [TEXTS_SUFFIX + P_WEIGHT] = "ffn_sentence_p.weight",
-                                       [TEXTS_SUFFIX + P_BIAS] = "ffn_sentence_p.bias",
-                                       [TEXTS_SUFFIX + Q_WEIGHT] = "ffn_sentence_q.weight",
-                                       [TEXTS_SUFFIX + Q_BIAS] = "ffn_sentence_q.bias",
-                                       [TEXTS_SUFFIX + THRESHOLDS] = "ffn_sentence_thresholds",
-                                       [FACTORS] = "ffn_factors",
-                                       [CENTER] = "ffn_center",
-                                       [FREQUENCY] = "ffn_frequency",
-                                       [COMPENSATION_WEIGHT] = "ffn_compensation.weight",
-                                       [COMPENSATION_BIAS] = "ffn_compensation.bias"};
-
-const char *calibration_suffix(int index) {
-    return (size_t)index < sizeof suffixes / sizeof *suffixes ? suffixes[index] : NULL;
-}
+#include "formats/schema.h"
 
 bool is_calibration_tensor(const char *name) {
-    const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    const char *suffix = dot ? dot + 1 : name; /* a shared P is of no layer */
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (strcmp(suffix, suffixes[i]) == 0)
+    static const char *const parts[] = {
+        TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,         TENSOR_THRESHOLDS, TENSOR_SENTENCE_P,
+        TENSOR_SENTENCE_Q,  TENSOR_SENTENCE_THRESHOLDS, TENSOR_FACTORS,    TENSOR_CENTER,
+        TENSOR_FREQUENCY,   TENSOR_COMPENSATION};
+    const size_t prefix = strlen(TENSOR_LAYER_PREFIX);
+    const char *dot =
+        strncmp(name, TENSOR_LAYER_PREFIX, prefix) == 0 ? strchr(name + prefix, '.') : NULL;
+    const char *part = dot ? dot + 1 : name; /* a P shared by all layers has no layer in its name */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const size_t length = strlen(parts[i]);
+        const char *suffix = part + length;
+        if (strncmp(part, parts[i], length) == 0 &&
+            (!*suffix || strcmp(suffix, TENSOR_WEIGHT) == 0 || strcmp(suffix, TENSOR_BIAS) == 0))
             return true;
+    }
     return false;
 }
 
@@ -38,6 +30,6 @@ wisp_status strip_calibration(struct directory *dir, wisp_error *error) {
         if (!is_calibration_tensor(dir->tensors[i].name))
             dir->tensors[tensors++] = dir->tensors[i];
     dir->n_tensors = tensors;
-    directory_drop_metadata(dir, "wisp.sparse.");
+    directory_drop_metadata(dir, KEY_SPARSE_PREFIX);
     return directory_finish(dir, error);
 }

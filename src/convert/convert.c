@@ -5,6 +5,7 @@
 
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
+#include "formats/schema.h"
 #include "native/open_path.h"
 
 /* llama.cpp's general.file_type for a file whose matrices are mostly of one type. */
@@ -84,7 +85,7 @@ static wisp_status set_name(struct directory *dir, const char *name, wisp_error 
 }
 
 static wisp_status set_sparsity(struct directory *dir, float sparsity, wisp_error *error) {
-    static const char key[] = "wisp.sparse.share";
+    static const char key[] = KEY_SPARSE_SHARE;
     if (!(sparsity > 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
                     (double)sparsity);

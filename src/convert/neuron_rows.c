@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/neuron_rows.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "convert/row_converter.h"
 #include "formats/neurons.h"
 
-enum { NAME_BYTES = 64, MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
+enum { MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
 
 struct row_layer {
     bool wanted;
@@ -168,8 +167,8 @@ struct arranger {
 };
 
 static const struct tensor *find_matrix(const struct arranger *a, size_t l, uint64_t part,
-                                        char name[NAME_BYTES]) {
-    snprintf(name, NAME_BYTES, "blk.%zu.%s.weight", l, neurons_matrix_name(part, a->matrices));
+                                        char name[TENSOR_NAME_BYTES]) {
+    layer_tensor_name(name, l, neurons_matrix_name(part, a->matrices), TENSOR_WEIGHT);
     return directory_find_tensor(a->dir, name);
 }
 
@@ -197,7 +196,7 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     struct row_layer *layer = &a->arrangement->layers[l];
     struct neuron_shape *s = &layer->shape;
     for (uint64_t part = 0; part < a->matrices; part++) {
-        char name[NAME_BYTES];
+        char name[TENSOR_NAME_BYTES];
         const struct tensor *matrix = find_matrix(a, l, part, name);
         if (!matrix)
             return fail(error, WISP_ERROR_NOT_FOUND, a->dir->file, name, "the tensor is missing");
@@ -224,7 +223,7 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
 static wisp_status choose_layers(struct arranger *a, enum neuron_layout layout) {
     struct neuron_arrangement *arrangement = a->arrangement;
     for (size_t l = 0; l < arrangement->n_layers; l++) {
-        char name[NAME_BYTES];
+        char name[TENSOR_NAME_BYTES];
         const bool are_rows = find_matrix(a, l, 0, name)->make != NULL;
         if (layout == NEURONS_ALL)
             TRY(take_layer(a, l, a->error));
@@ -250,11 +249,11 @@ static wisp_status read_orders(struct arranger *a) {
 
 /* ---- the directory -------------------------------------------------------------------------- */
 
-static wisp_status add_tensor(struct arranger *a, size_t l, const char *suffix,
+static wisp_status add_tensor(struct arranger *a, size_t l, const char *part,
                               struct tensor tensor) {
-    char name[NAME_BYTES];
-    const int length = snprintf(name, sizeof name, "blk.%zu.%s", l, suffix);
-    tensor.name = arena_copy_text(&a->dir->arena, name, (size_t)length);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l, part, "");
+    tensor.name = arena_copy_text(&a->dir->arena, name, strlen(name));
     if (!tensor.name)
         return fail_memory(a->error, sizeof name);
     TRY(directory_measure_tensor(a->dir, &tensor, a->error));
@@ -264,13 +263,13 @@ static wisp_status add_tensor(struct arranger *a, size_t l, const char *suffix,
 }
 
 /* Rows from place `first` on, if there are any. */
-static wisp_status add_rows(struct arranger *a, size_t l, const char *suffix, uint64_t first,
+static wisp_status add_rows(struct arranger *a, size_t l, const char *part, uint64_t first,
                             uint64_t rows) {
     const struct row_layer *layer = &a->arrangement->layers[l];
     const struct block_format *format = neurons_stored_format(layer->shape.format);
     if (rows == 0)
         return WISP_OK;
-    return add_tensor(a, l, suffix,
+    return add_tensor(a, l, part,
                       (struct tensor){.format = format,
                                       .n_dims = 2,
                                       .dims = {layer->shape.row_bytes / format->bytes, rows},
@@ -285,7 +284,7 @@ static wisp_status add_scales(struct arranger *a, size_t l) {
     const struct neuron_shape *s = &layer->shape;
     if (neurons_scale_bytes(s->format) == 0)
         return WISP_OK;
-    return add_tensor(a, l, "ffn_down_scales",
+    return add_tensor(a, l, TENSOR_DOWN_SCALES,
                       (struct tensor){.format = block_format_by_id(BLOCK_F16),
                                       .n_dims = 2,
                                       .dims = {s->wide / s->format->elements, s->hidden},
@@ -307,14 +306,14 @@ static wisp_status add_tensors(struct arranger *a) {
         const uint64_t part = (uint64_t)a->owners[i] % a->matrices;
         a->places[a->owners[i]] = (int32_t)i;
         if (part == 0)
-            TRY(add_rows(a, l, "ffn_neurons.hot", 0, arrangement->layers[l].hot));
+            TRY(add_rows(a, l, TENSOR_NEURONS_HOT, 0, arrangement->layers[l].hot));
         else if (part == a->matrices - 1)
             TRY(add_scales(a, l));
     }
     for (size_t l = 0; l < arrangement->n_layers; l++) {
         const uint64_t hot = arrangement->layers[l].hot;
         if (arrangement->layers[l].wanted)
-            TRY(add_rows(a, l, "ffn_neurons.cold", hot, a->wide - hot));
+            TRY(add_rows(a, l, TENSOR_NEURONS_COLD, hot, a->wide - hot));
     }
     return WISP_OK;
 }
@@ -336,7 +335,7 @@ static wisp_status reserve(struct arranger *a) {
         a->places[i] = NEURONS_NONE;
     for (size_t l = 0; l < layers; l++) {
         const struct row_layer *layer = &a->arrangement->layers[l];
-        char name[NAME_BYTES];
+        char name[TENSOR_NAME_BYTES];
         a->types[l] = layer->wanted ? (int32_t)layer->shape.format->id : (int32_t)NEURONS_NONE;
         for (uint64_t part = 0; layer->wanted && part < a->matrices; part++)
             a->owners[find_matrix(a, l, part, name) - dir->tensors] =
@@ -351,8 +350,8 @@ static wisp_status replace(struct arranger *a) {
     TRY(read_orders(a));
     TRY(reserve(a));
     TRY(add_tensors(a));
-    TRY(directory_put_numbers(dir, NEURONS_TYPES, VALUE_I32, a->types, layers, a->error));
-    TRY(directory_put_numbers(dir, NEURONS_PLACES, VALUE_I32, a->places, layers * a->matrices,
+    TRY(directory_put_numbers(dir, KEY_NEURONS_TYPES, VALUE_I32, a->types, layers, a->error));
+    TRY(directory_put_numbers(dir, KEY_NEURONS_PLACES, VALUE_I32, a->places, layers * a->matrices,
                               a->error));
     free(dir->tensors);
     dir->tensors = a->tensors;
@@ -364,7 +363,7 @@ static wisp_status replace(struct arranger *a) {
 
 static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
     struct neuron_arrangement *arrangement = a->arrangement;
-    char name[NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     bool any = false;
     while (find_matrix(a, arrangement->n_layers, 0, name))
         arrangement->n_layers++;
@@ -386,10 +385,13 @@ wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct d
                                 enum neuron_layout layout, wisp_error *error) {
     struct arranger a = {
         .arrangement = arrangement, .dir = dir, .formats = formats, .error = error};
+    char name[TENSOR_NAME_BYTES];
     *arrangement = (struct neuron_arrangement){0};
-    directory_drop_metadata(dir, "wisp.neurons.");
+    directory_drop_metadata(dir, KEY_NEURONS_PREFIX);
     TRY(directory_finish(dir, error));
-    a.matrices = directory_find_tensor(dir, "blk.0.ffn_gate.weight") ? 3 : 2;
+    a.matrices =
+        directory_find_tensor(dir, layer_tensor_name(name, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT)) ? 3
+                                                                                               : 2;
     const wisp_status status = arrange(&a, layout);
     free(a.owners);
     free(a.tensors);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "formats/gguf.h"
+#include "formats/schema.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
 
@@ -33,7 +34,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct kerne
     return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
 }
 
-static const char sentence_tensor[] = "blk.0.ffn_sentence_p.weight";
+static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
 
 /* All but dense exist in int8 alone. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
@@ -49,7 +50,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");
     if (model->predictor == WISP_PREDICTOR_LOWRANK && model->plan.levels == 0)
-        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.sparse.shares",
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_SPARSE_SHARES,
                     "the model has no predictor: wisp calibrate makes one");
     if (model->plan.by_text &&
         (model->plan.levels == 0 || !directory_find_tensor(&model->dir, sentence_tensor)))
@@ -74,12 +75,13 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
 static bool wants_int8(const struct directory *dir, wisp_compute compute) {
     if (compute != WISP_COMPUTE_AUTO)
         return compute == WISP_COMPUTE_INT8;
-    const struct tensor *weight = directory_find_tensor(dir, "blk.0.ffn_up.weight");
+    const struct tensor *weight =
+        directory_find_tensor(dir, TENSOR_LAYER_PREFIX "0." TENSOR_FFN_UP TENSOR_WEIGHT);
     return weight && weight->format->elements > 1;
 }
 
 static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
-    static const char key[] = "wisp.max_seq_length";
+    static const char key[] = KEY_MAX_SEQ_LENGTH;
     model->max_tokens = model->network.config.max_positions;
     TRY(metadata_u32_or(&model->dir, key, &model->max_tokens, error));
     if (model->max_tokens > model->network.config.max_positions)
@@ -94,13 +96,13 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     const char *name = NULL;
     model->default_prompt = "";
     model->pool_prompt = true;
-    TRY(metadata_bool_or(&model->dir, "wisp.pool_prompt", &model->pool_prompt, error));
-    TRY(metadata_text_or(&model->dir, "wisp.default_prompt_name", &name, error));
+    TRY(metadata_bool_or(&model->dir, KEY_POOL_PROMPT, &model->pool_prompt, error));
+    TRY(metadata_text_or(&model->dir, KEY_DEFAULT_PROMPT_NAME, &name, error));
     if (!name || !*name)
         return WISP_OK;
     model->default_prompt = wisp_model_prompt(model, name);
     if (!model->default_prompt)
-        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, "wisp.default_prompt_name",
+        return fail(error, WISP_ERROR_NOT_FOUND, model->dir.file, KEY_DEFAULT_PROMPT_NAME,
                     "there is no prompt of the name %s", name);
     return WISP_OK;
 }
@@ -193,17 +195,15 @@ float model_default_sparsity(const wisp_model *model) {
     return 1 - model->plan.share;
 }
 
-static const char *const predictor_names[] = {"auto", "dense", "exact", "lowrank", "sentence"};
-
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct model_config *config = &model->network.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
         .architecture = model->network.architecture->name,
-        .compute = model->int8 ? "int8" : "f32",
+        .compute = wisp_compute_name(model->int8 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32),
         .kernels = model->network.kernels->name,
-        .predictor = predictor_names[model->predictor],
+        .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_thresholds(model) ? model_default_sparsity(model) : 0,
         .pooling = config->pooling == POOLING_CLS ? "cls" : "mean",
         .hidden_size = config->hidden_size,
@@ -226,7 +226,7 @@ const char *wisp_model_prompt(const wisp_model *model, const char *name) {
     char key[KEY_BYTES];
     if (!name)
         return model->default_prompt;
-    const int length = snprintf(key, sizeof key, "wisp.prompt.%s", name);
+    const int length = snprintf(key, sizeof key, KEY_PROMPT_PREFIX "%s", name);
     if (length < 0 || (size_t)length >= sizeof key)
         return NULL;
     const struct metadata *entry = directory_find_metadata(&model->dir, key);

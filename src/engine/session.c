@@ -71,9 +71,12 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
-    for (uint32_t i = 0; i < threads; i++)
-        made->workers[i].trace.keeps_spans = options && options->trace;
-    const wisp_status status = open_sparse(made, options && options->recall, error);
+    wisp_status status = WISP_OK;
+    for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
+        if (!trace_open(&made->workers[i].trace, STAGES, options && options->trace))
+            status = fail_memory(error, STAGES * sizeof(double));
+    if (status == WISP_OK)
+        status = open_sparse(made, options && options->recall, error);
     if (status == WISP_OK)
         *session = made;
     else

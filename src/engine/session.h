@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "engine/model.h"
 #include "models/pass.h"
+#include "models/stages.h"
 #include "sparse/recall.h"
 
 /* What one thread of a session works with. */

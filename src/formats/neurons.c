@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/neurons.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/transpose.h"
-
-enum { NAME_BYTES = 64 };
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
@@ -36,15 +33,15 @@ void neuron_shape_measure(struct neuron_shape *s) {
 }
 
 const char *neurons_matrix_name(uint64_t part, uint64_t matrices) {
-    return part == 0 ? "ffn_up" : part == matrices - 1 ? "ffn_down" : "ffn_gate";
+    return part == 0 ? TENSOR_FFN_UP : part == matrices - 1 ? TENSOR_FFN_DOWN : TENSOR_FFN_GATE;
 }
 
 /* ---- making the matrices' rows -------------------------------------------------------------- */
 
 enum stored { HOT, COLD, SCALES, STORED };
 
-static const char *const stored_names[STORED] = {"ffn_neurons.hot", "ffn_neurons.cold",
-                                                 "ffn_down_scales"};
+static const char *const stored_names[STORED] = {TENSOR_NEURONS_HOT, TENSOR_NEURONS_COLD,
+                                                 TENSOR_DOWN_SCALES};
 
 struct neuron_rows {
     struct neuron_shape shape;
@@ -248,7 +245,7 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers, uin
     size_t size;
     if (!checked_multiply(layers, wide, &n) || !checked_size(wide, &size))
         return fail_memory(error, UINT64_MAX);
-    TRY(find_so_many(dir, NEURONS_ORDER, n, order, error));
+    TRY(find_so_many(dir, KEY_SPARSE_ORDER, n, order, error));
     if (!*order)
         return WISP_OK;
     bool *seen = malloc(size);
@@ -258,7 +255,7 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers, uin
         if (i % wide == 0)
             memset(seen, 0, size);
         if (neuron < 0 || (uint64_t)neuron >= wide || seen[neuron])
-            status = fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_ORDER,
+            status = fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER,
                           "entry %llu is %d: not an order of %llu neurons", (unsigned long long)i,
                           (int)neuron, (unsigned long long)wide);
         else
@@ -270,10 +267,10 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers, uin
 
 wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers, uint64_t wide,
                              const int32_t **hot, wisp_error *error) {
-    TRY(find_so_many(dir, NEURONS_HOT, layers, hot, error));
+    TRY(find_so_many(dir, KEY_SPARSE_HOT, layers, hot, error));
     for (uint64_t l = 0; *hot && l < layers; l++)
         if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > wide)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_HOT,
+            return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_HOT,
                         "entry %llu is %d, where a layer has %llu neurons", (unsigned long long)l,
                         (int)(*hot)[l], (unsigned long long)wide);
     return WISP_OK;
@@ -297,8 +294,8 @@ struct reader {
 /* A tensor of the layer, if it is there. */
 static wisp_status take_stored(struct reader *r, uint64_t l, enum stored which,
                                struct neuron_rows *rows) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, stored_names[which]);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, (size_t)l, stored_names[which], "");
     const struct tensor *tensor = directory_find_tensor(r->dir, name);
     const struct block_format *format =
         which == SCALES ? block_format_by_id(BLOCK_F16) : neurons_stored_format(rows->shape.format);
@@ -318,8 +315,8 @@ static wisp_status take_stored(struct reader *r, uint64_t l, enum stored which,
 }
 
 static wisp_status require_stored(const struct reader *r, uint64_t l, enum stored which) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, stored_names[which]);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, (size_t)l, stored_names[which], "");
     return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, name, "the tensor is missing");
 }
 
@@ -351,7 +348,7 @@ static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
 static wisp_status check_hot(const struct reader *r, uint64_t l, const struct neuron_rows *rows) {
     const uint64_t n = rows->stored[HOT].rows;
     if (r->hot && (r->hot[l] < 0 || (uint64_t)r->hot[l] != n))
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_HOT,
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_SPARSE_HOT,
                     "entry %llu is %d, where the file has %llu hot neurons", (unsigned long long)l,
                     (int)r->hot[l], (unsigned long long)n);
     return WISP_OK;
@@ -390,14 +387,13 @@ static wisp_status add_matrix(struct reader *r, uint64_t l, uint64_t part,
     const struct neuron_shape *s = &rows->shape;
     const int32_t place = r->places[l * s->matrices + part];
     const bool down = part == s->matrices - 1;
-    char name[NAME_BYTES];
-    const int length = snprintf(name, sizeof name, "blk.%llu.%s.weight", (unsigned long long)l,
-                                neurons_matrix_name(part, s->matrices));
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, (size_t)l, neurons_matrix_name(part, s->matrices), TENSOR_WEIGHT);
     if (place < 0 || (size_t)place >= r->capacity || r->tensors[place].name)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_PLACES,
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_NEURONS_PLACES,
                     "%d as the place of %s", (int)place, name);
     struct tensor *tensor = &r->tensors[place];
-    *tensor = (struct tensor){.name = arena_copy_text(&r->dir->arena, name, (size_t)length),
+    *tensor = (struct tensor){.name = arena_copy_text(&r->dir->arena, name, strlen(name)),
                               .format = s->format,
                               .n_dims = 2,
                               .dims = {down ? s->wide : s->hidden, down ? s->hidden : s->wide},
@@ -416,7 +412,7 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
         return fail_memory(r->error, sizeof *rows);
     const struct block_format *format = block_format_by_id((uint32_t)r->types[l]);
     if (!format || !neurons_have_format(format))
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_TYPES,
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_NEURONS_TYPES,
                     "entry %llu is %d, which is no type that neurons have", (unsigned long long)l,
                     (int)r->types[l]);
     struct neuron_shape *s = &rows->shape;
@@ -443,7 +439,7 @@ static wisp_status fill_places(struct reader *r, size_t n) {
     size_t next = 0;
     for (size_t i = n; i < r->capacity; i++)
         if (r->tensors[i].name)
-            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_PLACES,
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, KEY_NEURONS_PLACES,
                         "%zu as the place of %s, of %zu tensors", i, r->tensors[i].name, n);
     for (size_t i = 0; i < n; i++) {
         if (r->tensors[i].name)
@@ -481,25 +477,25 @@ static void keep(struct reader *r) {
 
 static wisp_status read_keys(struct reader *r) {
     uint64_t n = 0;
-    TRY(find_numbers(r->dir, NEURONS_PLACES, &r->places, &n, r->error));
+    TRY(find_numbers(r->dir, KEY_NEURONS_PLACES, &r->places, &n, r->error));
     r->matrices = n == 3 * r->layers ? 3 : 2;
     if (!r->places)
-        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, NEURONS_PLACES,
+        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, KEY_NEURONS_PLACES,
                     "the key is missing");
-    TRY(find_so_many(r->dir, NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error));
-    return find_so_many(r->dir, NEURONS_HOT, r->layers, &r->hot, r->error);
+    TRY(find_so_many(r->dir, KEY_NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error));
+    return find_so_many(r->dir, KEY_SPARSE_HOT, r->layers, &r->hot, r->error);
 }
 
 wisp_status neurons_read(struct directory *dir, wisp_error *error) {
     struct reader r = {.dir = dir, .error = error};
     size_t layers_with_rows = 0;
-    TRY(find_numbers(dir, NEURONS_TYPES, &r.types, &r.layers, error));
+    TRY(find_numbers(dir, KEY_NEURONS_TYPES, &r.types, &r.layers, error));
     for (uint64_t l = 0; r.types && l < r.layers; l++)
         layers_with_rows += r.types[l] != NEURONS_NONE;
     if (layers_with_rows == 0)
         return WISP_OK;
     if (layers_with_rows > dir->n_tensors)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_TYPES,
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_NEURONS_TYPES,
                     "%zu layers, where the file has %zu tensors", layers_with_rows, dir->n_tensors);
     wisp_status status = read_keys(&r);
     if (status == WISP_OK)

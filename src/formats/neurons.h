@@ -5,13 +5,9 @@
 #define WISP_FORMATS_NEURONS_H
 
 #include "formats/directory.h"
+#include "formats/schema.h"
 
-#define NEURONS_TYPES "wisp.neurons.types"
-#define NEURONS_PLACES "wisp.neurons.places"
-#define NEURONS_ORDER "wisp.sparse.order"
-#define NEURONS_HOT "wisp.sparse.hot"
-
-/* In the first two, for a layer that has no rows. */
+/* In the arrays KEY_NEURONS_TYPES and KEY_NEURONS_PLACES: the layer is stored plain. */
 enum { NEURONS_NONE = -1 };
 
 struct neuron_shape {

@@ -2,14 +2,15 @@
  * BertModel. */
 #include "huggingface/hf_bert.h"
 
+#include "formats/schema.h"
+
 static wisp_status put_activation(struct directory *dir, const struct hf_config *config,
                                   wisp_error *error) {
     const struct json *act = json_get(config->root, "hidden_act");
     if (!json_equals(act, "gelu") && !json_equals(act, "relu"))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "hidden_act",
                     "%.32s is not supported, only gelu and relu", hf_shown(act));
-    return directory_put_text(dir, "wisp.hidden_act", (wisp_text){act->text, act->text_length},
-                              error);
+    return directory_put_text(dir, KEY_HIDDEN_ACT, (wisp_text){act->text, act->text_length}, error);
 }
 
 static wisp_status check_variant(const struct hf_config *config, wisp_error *error) {
@@ -57,8 +58,8 @@ static const struct hf_name layer_names[] = {
     {"attention.self.value.", "attn_v.", false},
     {"attention.output.dense.", "attn_output.", false},
     {"attention.output.LayerNorm.", "attn_output_norm.", false},
-    {"intermediate.dense.", "ffn_up.", false},
-    {"output.dense.", "ffn_down.", false},
+    {"intermediate.dense.", TENSOR_FFN_UP ".", false},
+    {"output.dense.", TENSOR_FFN_DOWN ".", false},
     {"output.LayerNorm.", "layer_output_norm.", false},
     {0},
 };

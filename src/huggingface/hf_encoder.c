@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/schema.h"
 #include "huggingface/hf_bert.h"
 
 enum { NAME_BYTES = 96 };
@@ -109,7 +110,7 @@ static const char *layer_prefix(const char *name, const char *start, char *prefi
     const size_t length = digits ? strspn(digits, "0123456789") : 0;
     if (length == 0 || length > 6 || digits[length] != '.')
         return NULL;
-    snprintf(prefix, capacity, "blk.%.*s.", (int)length, digits);
+    snprintf(prefix, capacity, TENSOR_LAYER_PREFIX "%.*s.", (int)length, digits);
     return digits + length + 1;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/schema.h"
 #include "host/file.h"
 #include "huggingface/hf_encoder.h"
 #include "huggingface/safetensors.h"
@@ -124,7 +125,7 @@ static wisp_status read_pooling(struct directory *dir, const char *folder, const
         return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, file), "pooling_mode",
                     "only mean pooling or cls pooling is supported, and one of them must be on");
     if (json_is(json_get(config, "include_prompt"), JSON_FALSE))
-        return directory_put_bool(dir, "wisp.pool_prompt", false, error);
+        return directory_put_bool(dir, KEY_POOL_PROMPT, false, error);
     return WISP_OK;
 }
 
@@ -176,7 +177,7 @@ static wisp_status read_modules(struct directory *dir, const char *folder, struc
         TRY(read_module(dir, folder, m, found, error));
     if (found->pooling == 0)
         found->pooling = 1;
-    return directory_put_bool(dir, "wisp.normalize", found->normalized, error);
+    return directory_put_bool(dir, KEY_NORMALIZE, found->normalized, error);
 }
 
 /* sentence-transformers before version 6 keeps the limit here, later ones with the tokenizer, whose
@@ -193,10 +194,10 @@ static wisp_status read_limits(struct directory *dir, const char *folder, bool *
     if (max && !json_is(max, JSON_NULL)) {
         if (!json_to_u64(max, &tokens) || tokens > UINT32_MAX)
             return wrong_value(folder, file, "max_seq_length", "a whole number", error);
-        return directory_put_u32(dir, "wisp.max_seq_length", (uint32_t)tokens, error);
+        return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, (uint32_t)tokens, error);
     }
     if (json_to_u64(json_get(tokenizer, "model_max_length"), &tokens) && tokens <= UINT32_MAX)
-        return directory_put_u32(dir, "wisp.max_seq_length", (uint32_t)tokens, error);
+        return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, (uint32_t)tokens, error);
     return WISP_OK;
 }
 
@@ -209,7 +210,7 @@ static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_
         return wrong_value(folder, file, "prompts", "an object", error);
     for (const struct json *p = prompts ? prompts->first : NULL; p; p = p->next) {
         char key[NAME_BYTES];
-        const int length = snprintf(key, sizeof key, "wisp.prompt.%s", p->key);
+        const int length = snprintf(key, sizeof key, KEY_PROMPT_PREFIX "%s", p->key);
         if (!json_is(p, JSON_STRING) || length < 0 || (size_t)length >= sizeof key)
             return wrong_value(folder, file, "prompts", "an object of strings with short names",
                                error);
@@ -220,7 +221,7 @@ static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_
         return WISP_OK;
     if (!json_is(name, JSON_STRING))
         return wrong_value(folder, file, "default_prompt_name", "a string", error);
-    return directory_put_text(dir, "wisp.default_prompt_name",
+    return directory_put_text(dir, KEY_DEFAULT_PROMPT_NAME,
                               (wisp_text){name->text, name->text_length}, error);
 }
 

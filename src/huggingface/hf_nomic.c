@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * NomicBertModel: Nomic's own, and that of transformers, which reads and writes the same tensors
  * but calls most settings by BERT's names. */
+#include "formats/schema.h"
 #include "huggingface/hf_bert.h"
 
 static const char base_key[] = "nomic-bert.rope.freq_base";
@@ -106,10 +107,10 @@ static const struct hf_name names[] = {
 
 /* fc11(x) is multiplied by silu(fc12(x)). */
 static const struct hf_name layer_names[] = {
-    {"attn.Wqkv.", "attn_qkv.", true},       {"attn.out_proj.", "attn_output.", true},
-    {"norm1.", "attn_output_norm.", false},  {"mlp.fc11.", "ffn_up.", true},
-    {"mlp.fc12.", "ffn_gate.", true},        {"mlp.fc2.", "ffn_down.", true},
-    {"norm2.", "layer_output_norm.", false}, {0},
+    {"attn.Wqkv.", "attn_qkv.", true},        {"attn.out_proj.", "attn_output.", true},
+    {"norm1.", "attn_output_norm.", false},   {"mlp.fc11.", TENSOR_FFN_UP ".", true},
+    {"mlp.fc12.", TENSOR_FFN_GATE ".", true}, {"mlp.fc2.", TENSOR_FFN_DOWN ".", true},
+    {"norm2.", "layer_output_norm.", false},  {0},
 };
 
 const struct hf_encoder hf_nomic_bert = {.type = "nomic_bert",

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "formats/schema.h"
+
 static const char WORD_START[] = "\xE2\x96\x81"; /* U+2581 */
 enum { WORD_START_LENGTH = 3 };
 
@@ -60,8 +62,8 @@ static wisp_status put_tokens(struct reading *r) {
                               r->error));
     if (n_unclear == 0)
         return WISP_OK;
-    return directory_put_numbers(r->dir, "wisp.tokenizer.continuations", VALUE_I32, unclear,
-                                 n_unclear, r->error);
+    return directory_put_numbers(r->dir, KEY_TOKENIZER_CONTINUATIONS, VALUE_I32, unclear, n_unclear,
+                                 r->error);
 }
 
 static wisp_status put_ids(struct reading *r) {
@@ -81,19 +83,18 @@ static wisp_status put_ids(struct reading *r) {
 static wisp_status put_settings(struct reading *r) {
     const bool strip = r->strip_accents_given ? r->strip_accents : r->lowercase;
     const bool lowercase = r->lowercase || r->lowercase_first;
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.clean_text", r->clean_text, r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.handle_chinese_chars", r->handle_chinese_chars,
+    TRY(directory_put_bool(r->dir, KEY_TOKENIZER_CLEAN_TEXT, r->clean_text, r->error));
+    TRY(directory_put_bool(r->dir, KEY_TOKENIZER_HANDLE_CHINESE_CHARS, r->handle_chinese_chars,
                            r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.strip_accents", strip, r->error));
-    TRY(directory_put_bool(r->dir, "wisp.tokenizer.lowercase", lowercase, r->error));
-    TRY(directory_put_u32(r->dir, "wisp.tokenizer.max_input_chars_per_word", r->word_limit,
-                          r->error));
+    TRY(directory_put_bool(r->dir, KEY_TOKENIZER_STRIP_ACCENTS, strip, r->error));
+    TRY(directory_put_bool(r->dir, KEY_TOKENIZER_LOWERCASE, lowercase, r->error));
+    TRY(directory_put_u32(r->dir, KEY_TOKENIZER_MAX_INPUT_CHARS_PER_WORD, r->word_limit, r->error));
     if (r->model_count < r->count)
-        TRY(directory_put_u32(r->dir, "wisp.tokenizer.model_tokens", (uint32_t)r->model_count,
+        TRY(directory_put_u32(r->dir, KEY_TOKENIZER_MODEL_TOKENS, (uint32_t)r->model_count,
                               r->error));
-    TRY(directory_put_numbers(r->dir, "wisp.tokenizer.added_tokens", VALUE_I32, r->added,
+    TRY(directory_put_numbers(r->dir, KEY_TOKENIZER_ADDED_TOKENS, VALUE_I32, r->added,
                               r->added_count, r->error));
-    return directory_put_numbers(r->dir, "wisp.tokenizer.added_flags", VALUE_U8, r->flags,
+    return directory_put_numbers(r->dir, KEY_TOKENIZER_ADDED_FLAGS, VALUE_U8, r->flags,
                                  r->added_count, r->error);
 }
 

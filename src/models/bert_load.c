@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Weights of a BERT encoder. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "formats/schema.h"
 #include "models/bert.h"
 #include "models/network.h"
-
-enum { NAME_BYTES = 64 };
 
 /* Every token is of type 0, so the embedding of that type is added to all positions here. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
@@ -31,8 +29,8 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
 
 static wisp_status load_layer_norm(struct network *network, size_t index, const char *name,
                                    struct norm *norm, wisp_error *error) {
-    char full[NAME_BYTES];
-    snprintf(full, sizeof full, "blk.%zu.%s", index, name);
+    char full[TENSOR_NAME_BYTES];
+    layer_tensor_name(full, index, name, "");
     TRY(norm_load(norm, network->dir, full, network->config.hidden_size, error));
     network->resident_bytes += norm_bytes(network->config.hidden_size);
     return WISP_OK;
@@ -41,10 +39,10 @@ static wisp_status load_layer_norm(struct network *network, size_t index, const 
 /* Stacks the layers blk.INDEX.names[i], each of n outputs. */
 static wisp_status load_linear(struct network *network, size_t index, const char *const names[],
                                size_t parts, size_t n, struct linear *layer, wisp_error *error) {
-    char full[LINEAR_MAX_PARTS][NAME_BYTES];
+    char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
     const char *full_names[LINEAR_MAX_PARTS];
     for (size_t i = 0; i < parts; i++) {
-        snprintf(full[i], sizeof full[i], "blk.%zu.%s", index, names[i]);
+        layer_tensor_name(full[i], index, names[i], "");
         full_names[i] = full[i];
     }
     const struct linear_source source = {.dir = network->dir,

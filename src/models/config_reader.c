@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/schema.h"
+
 enum { MAX_SIZE = 1 << 20, MAX_LAYERS = 1024 };
 
 const char *config_key(const struct config_reader *r, const char *name,
@@ -58,7 +60,7 @@ wisp_status config_read_layer_norm_epsilon(const struct config_reader *r) {
 }
 
 wisp_status config_read_activation(const struct config_reader *r) {
-    static const char key[] = "wisp.hidden_act";
+    static const char key[] = KEY_HIDDEN_ACT;
     const bool gated = config_is_gated(r->config);
     const char *name = gated ? "silu" : "gelu";
     TRY(metadata_text_or(r->dir, key, &name, r->error));
@@ -80,7 +82,7 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     r->config->pooling = (enum pooling)type;
     /* llama.cpp's files have no key for it, and llama.cpp normalises. */
     r->config->normalize = true;
-    return metadata_bool_or(r->dir, "wisp.normalize", &r->config->normalize, r->error);
+    return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 
 wisp_status config_refuse_causal(const struct config_reader *r) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/feed_forward.h"
 
-#include <stdio.h>
-
-enum { NAME_BYTES = 64 };
+#include "formats/schema.h"
 
 wisp_status feed_forward_load(struct feed_forward *layer, const struct directory *dir, size_t index,
                               const struct model_config *config, const struct kernels *kernels,
@@ -20,11 +18,11 @@ wisp_status feed_forward_load(struct feed_forward *layer, const struct directory
         const char *name;
         struct linear *linear;
         size_t outputs, inputs;
-    } matrices[] = {{"ffn_gate", &layer->gate, intermediate_size, hidden_size},
-                    {"ffn_up", &layer->up, intermediate_size, hidden_size},
-                    {"ffn_down", &layer->down, hidden_size, intermediate_size}};
+    } matrices[] = {{TENSOR_FFN_GATE, &layer->gate, intermediate_size, hidden_size},
+                    {TENSOR_FFN_UP, &layer->up, intermediate_size, hidden_size},
+                    {TENSOR_FFN_DOWN, &layer->down, hidden_size, intermediate_size}};
     for (size_t i = config_is_gated(config) ? 0 : 1; i < 3; i++) {
-        char name[NAME_BYTES];
+        char name[TENSOR_NAME_BYTES];
         const char *const names[] = {name};
         const struct linear_source source = {.dir = dir,
                                              .names = names,
@@ -32,7 +30,7 @@ wisp_status feed_forward_load(struct feed_forward *layer, const struct directory
                                              .parts = 1,
                                              .n = matrices[i].outputs,
                                              .k = matrices[i].inputs};
-        snprintf(name, sizeof name, "blk.%zu.%s", index, matrices[i].name);
+        layer_tensor_name(name, index, matrices[i].name, "");
         TRY(linear_load(matrices[i].linear, &source, kernels, int8, error));
     }
     return WISP_OK;

@@ -9,6 +9,7 @@
 #include "base/pool.h"
 #include "base/trace.h"
 #include "models/network.h"
+#include "models/stages.h"
 #include "sparse/ffn.h"
 
 enum {

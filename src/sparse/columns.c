@@ -2,17 +2,17 @@
 #include "sparse/columns.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "formats/schema.h"
 #include "kernels/weights.h"
 #include "layers/linear.h"
 
 /* All of W_down as floats would be four times what is kept, so it is read a few rows at a time, and
  * twice: for the columns' scales, and to be packed by them. */
-enum { NAME_BYTES = 64, ROWS_AT_A_TIME = 32 };
+enum { ROWS_AT_A_TIME = 32 };
 
 struct load {
     const struct columns_source *source;
@@ -103,8 +103,8 @@ static wisp_status load_all(struct load *l) {
     const struct columns_source *source = l->source;
     const size_t hidden = source->hidden, wide = source->wide;
     struct columns *columns = l->columns;
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.ffn_down.weight", source->index);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, source->index, TENSOR_FFN_DOWN, TENSOR_WEIGHT);
     TRY(directory_require_tensor(source->dir, name, wide, hidden, &l->tensor, l->error));
     columns->w = hold(columns, wide * sparse_row_bytes(hidden));
     columns->scale = hold(columns, wide * sizeof *columns->scale);
@@ -120,7 +120,7 @@ static wisp_status load_all(struct load *l) {
     memset(l->factors, 0, wide * sizeof *l->factors);
     const struct linear_source bias = {
         .dir = source->dir, .unbiased = source->unbiased, .n = hidden};
-    snprintf(name, sizeof name, "blk.%zu.ffn_down.bias", source->index);
+    layer_tensor_name(name, source->index, TENSOR_FFN_DOWN, TENSOR_BIAS);
     TRY(linear_bias(&bias, name, columns->base, l->error));
     TRY(each_part(l, measure_part));
     find_factors(l);

@@ -5,10 +5,10 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "formats/schema.h"
 #include "sparse/ffn.h"
 
 enum {
-    NAME_BYTES = 64,
     MOST_INPUTS = NEURONS_MAX, /* for which sums of products of bytes fit in 32 bits */
     MOST_RANK = 4096
 };
@@ -24,17 +24,17 @@ struct loader {
     wisp_error *error;
 };
 
-static bool has(const struct loader *l, const char *suffix) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.%s", l->index, suffix);
+static bool has(const struct loader *l, const char *part) {
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l->index, part, "");
     return directory_find_tensor(l->dir, name) != NULL;
 }
 
 /* Floats that count as the layer's. */
-static wisp_status hold_floats(const struct loader *l, const char *suffix, size_t rows,
+static wisp_status hold_floats(const struct loader *l, const char *part, size_t rows,
                                size_t row_length, float **values) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.%s", l->index, suffix);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l->index, part, "");
     TRY(directory_load_floats(l->dir, name, rows, row_length, values, l->error));
     l->ffn->bytes += rows * row_length * sizeof **values;
     return WISP_OK;
@@ -61,7 +61,7 @@ static bool is_gated(const struct loader *l) {
 /* Both for tokens that take all of them: as dense layers have them. */
 static wisp_status load_all_up(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    char up[NAME_BYTES], gate[NAME_BYTES];
+    char up[TENSOR_NAME_BYTES], gate[TENSOR_NAME_BYTES];
     const char *const names[] = {up, gate};
     const struct linear_source source = {.dir = l->dir,
                                          .names = names,
@@ -69,8 +69,8 @@ static wisp_status load_all_up(const struct loader *l) {
                                          .parts = is_gated(l) ? 2 : 1,
                                          .n = f->wide,
                                          .k = f->hidden};
-    snprintf(up, sizeof up, "blk.%zu.ffn_up", l->index);
-    snprintf(gate, sizeof gate, "blk.%zu.ffn_gate", l->index);
+    layer_tensor_name(up, l->index, TENSOR_FFN_UP, "");
+    layer_tensor_name(gate, l->index, TENSOR_FFN_GATE, "");
     TRY(linear_load(&f->all, &source, f->kernels, true, l->error));
     f->bytes += f->all.bytes;
     return WISP_OK;
@@ -97,9 +97,9 @@ static wisp_status load_rows(const struct loader *l, const char *matrix, int8_t 
     const struct sparse_ffn *f = l->ffn;
     const struct linear_source source = {.dir = l->dir, .unbiased = l->unbiased, .n = f->wide};
     const struct tensor *tensor;
-    char name[NAME_BYTES];
+    char name[TENSOR_NAME_BYTES];
     void *held;
-    snprintf(name, sizeof name, "blk.%zu.%s.weight", l->index, matrix);
+    layer_tensor_name(name, l->index, matrix, TENSOR_WEIGHT);
     TRY(directory_require_tensor(l->dir, name, f->hidden, f->wide, &tensor, l->error));
     TRY(hold(l, f->wide * sparse_row_bytes(f->hidden), &held));
     *rows = held;
@@ -110,7 +110,7 @@ static wisp_status load_rows(const struct loader *l, const char *matrix, int8_t 
     void *stored = memory_allocate((size_t)tensor->row_bytes);
     const bool room = bias && row && stored;
     wisp_status status = room ? WISP_OK : fail_memory(l->error, f->wide * sizeof *bias);
-    snprintf(name, sizeof name, "blk.%zu.%s.bias", l->index, matrix);
+    layer_tensor_name(name, l->index, matrix, TENSOR_BIAS);
     if (status == WISP_OK)
         status = linear_bias(&source, name, bias, l->error);
     if (status == WISP_OK)
@@ -123,14 +123,14 @@ static wisp_status load_rows(const struct loader *l, const char *matrix, int8_t 
 
 static wisp_status load_chosen_up(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    TRY(load_rows(l, "ffn_up", &f->up, &f->neurons));
-    return is_gated(l) ? load_rows(l, "ffn_gate", &f->gate, &f->gates) : WISP_OK;
+    TRY(load_rows(l, TENSOR_FFN_UP, &f->up, &f->neurons));
+    return is_gated(l) ? load_rows(l, TENSOR_FFN_GATE, &f->gate, &f->gates) : WISP_OK;
 }
 
 /* The factors by which x is multiplied; 1 where the model has none. */
 static wisp_status load_factors(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    if (!has(l, "ffn_factors")) {
+    if (!has(l, TENSOR_FACTORS)) {
         void *held;
         TRY(hold(l, f->hidden * sizeof *f->by, &held));
         f->by = held;
@@ -138,10 +138,10 @@ static wisp_status load_factors(const struct loader *l) {
             f->by[c] = 1;
         return WISP_OK;
     }
-    TRY(hold_floats(l, "ffn_factors", 1, f->hidden, &f->by));
+    TRY(hold_floats(l, TENSOR_FACTORS, 1, f->hidden, &f->by));
     for (size_t c = 0; c < f->hidden; c++)
         if (!(f->by[c] >= 0x1p-40f && f->by[c] <= 0x1p40f))
-            return fail(l->error, WISP_ERROR_FORMAT, l->dir->file, "ffn_factors",
+            return fail(l->error, WISP_ERROR_FORMAT, l->dir->file, TENSOR_FACTORS,
                         "factor %zu of layer %zu is %g, not a number between 2^-40 and 2^40", c,
                         l->index, (double)f->by[c]);
     return WISP_OK;
@@ -164,9 +164,9 @@ static wisp_status load_down(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
     float *centers = NULL;
     wisp_status status = WISP_OK;
-    if (l->levels > 0 && has(l, "ffn_center")) {
-        char name[NAME_BYTES];
-        snprintf(name, sizeof name, "blk.%zu.ffn_center", l->index);
+    if (l->levels > 0 && has(l, TENSOR_CENTER)) {
+        char name[TENSOR_NAME_BYTES];
+        layer_tensor_name(name, l->index, TENSOR_CENTER, "");
         status = directory_load_floats(l->dir, name, 1, f->wide, &centers, l->error);
         if (status == WISP_OK)
             status = order_centers(l, centers);
@@ -190,9 +190,9 @@ static wisp_status load_down(const struct loader *l) {
 /* A matrix and its bias, which is float or quantised as its tensor is. */
 static wisp_status load_linear(const struct loader *l, const char *name, size_t n, size_t k,
                                struct linear *layer) {
-    char weight[NAME_BYTES];
+    char weight[TENSOR_NAME_BYTES];
     const struct linear_source source = {.dir = l->dir, .names = &name, .parts = 1, .n = n, .k = k};
-    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(weight, sizeof weight, "%s" TENSOR_WEIGHT, name);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
     const bool int8 = tensor && tensor->format->elements > 1;
     TRY(linear_load(layer, &source, l->ffn->kernels, int8, l->error));
@@ -202,22 +202,22 @@ static wisp_status load_linear(const struct loader *l, const char *name, size_t 
 
 static wisp_status load_part(const struct loader *l, const char *part, size_t n, size_t k,
                              struct linear *layer) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%zu.%s", l->index, part);
+    char name[TENSOR_NAME_BYTES];
+    layer_tensor_name(name, l->index, part, "");
     return load_linear(l, name, n, k, layer);
 }
 
 /* The layer's own P, or the one that all layers share where each token is looked at. */
 static wisp_status load_p(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
-    char name[NAME_BYTES], weight[NAME_BYTES];
-    const char *part = l->by_text ? "ffn_sentence_p" : "ffn_predictor_p";
-    snprintf(name, sizeof name, "blk.%zu.%s", l->index, part);
-    snprintf(weight, sizeof weight, "blk.%zu.%s.weight", l->index, part);
+    char name[TENSOR_NAME_BYTES], weight[TENSOR_NAME_BYTES];
+    const char *part = l->by_text ? TENSOR_SENTENCE_P : TENSOR_PREDICTOR_P;
+    layer_tensor_name(name, l->index, part, "");
+    layer_tensor_name(weight, l->index, part, TENSOR_WEIGHT);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
     const bool shared = !tensor && !l->by_text;
     if (shared)
-        tensor = directory_find_tensor(l->dir, "ffn_predictor_p.weight");
+        tensor = directory_find_tensor(l->dir, TENSOR_PREDICTOR_P TENSOR_WEIGHT);
     if (!tensor)
         return fail(l->error, WISP_ERROR_NOT_FOUND, l->dir->file, weight, "the tensor is missing");
     if (tensor->rows > MOST_RANK)
@@ -225,19 +225,19 @@ static wisp_status load_p(const struct loader *l) {
                     "a rank of %llu, where at most %d is supported",
                     (unsigned long long)tensor->rows, MOST_RANK);
     f->rank = (size_t)tensor->rows;
-    return load_linear(l, shared ? "ffn_predictor_p" : name, f->rank, f->hidden, &f->p);
+    return load_linear(l, shared ? TENSOR_PREDICTOR_P : name, f->rank, f->hidden, &f->p);
 }
 
 static wisp_status load_predictor(const struct loader *l) {
     struct sparse_ffn *f = l->ffn;
     TRY(load_p(l));
-    TRY(load_part(l, l->by_text ? "ffn_sentence_q" : "ffn_predictor_q", f->wide, f->rank, &f->q));
+    TRY(load_part(l, l->by_text ? TENSOR_SENTENCE_Q : TENSOR_PREDICTOR_Q, f->wide, f->rank, &f->q));
     f->levels = l->levels;
-    TRY(hold_floats(l, l->by_text ? "ffn_sentence_thresholds" : "ffn_thresholds", f->levels,
+    TRY(hold_floats(l, l->by_text ? TENSOR_SENTENCE_THRESHOLDS : TENSOR_THRESHOLDS, f->levels,
                     f->wide, &f->thresholds));
-    if (l->by_text || !has(l, "ffn_compensation.weight"))
+    if (l->by_text || !has(l, TENSOR_COMPENSATION TENSOR_WEIGHT))
         return WISP_OK;
-    return load_part(l, "ffn_compensation", f->hidden, f->rank, &f->compensation);
+    return load_part(l, TENSOR_COMPENSATION, f->hidden, f->rank, &f->compensation);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

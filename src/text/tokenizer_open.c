@@ -3,14 +3,12 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "formats/schema.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 static const char TOKENS[] = "tokenizer.ggml.tokens";
 static const char TOKEN_TYPE[] = "tokenizer.ggml.token_type";
-static const char ADDED_TOKENS[] = "wisp.tokenizer.added_tokens";
-static const char ADDED_FLAGS[] = "wisp.tokenizer.added_flags";
-static const char CONTINUATIONS[] = "wisp.tokenizer.continuations";
 
 /* llama.cpp marks the pieces that start a word with U+2581 instead of the others with "##". */
 static const char WORD_START[] = "\xE2\x96\x81", CONTINUATION[] = "##";
@@ -125,16 +123,16 @@ static wisp_status read_types(struct builder *b) {
 }
 
 static wisp_status read_continuations(struct builder *b) {
-    const struct metadata *ids = directory_find_metadata(b->dir, CONTINUATIONS);
+    const struct metadata *ids = directory_find_metadata(b->dir, KEY_TOKENIZER_CONTINUATIONS);
     int64_t id;
     if (!ids)
         return WISP_OK;
     if (!is_number_array(ids))
-        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, CONTINUATIONS,
+        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, KEY_TOKENIZER_CONTINUATIONS,
                     "not an array of token ids");
     for (uint64_t i = 0; i < ids->count; i++) {
         if (!metadata_array_i64(ids, i, &id) || id < 0 || (uint64_t)id >= b->count)
-            return malformed(b, CONTINUATIONS, "not the id of a token", i);
+            return malformed(b, KEY_TOKENIZER_CONTINUATIONS, "not the id of a token", i);
         b->tokens[id].continuation = true;
     }
     return WISP_OK;
@@ -224,22 +222,22 @@ static wisp_status read_settings(struct builder *b) {
     const struct directory *dir = b->dir;
     struct tokenizer *t = b->tokenizer;
     struct normalizer *n = &t->normalizer;
-    const char *word_limit = "wisp.tokenizer.max_input_chars_per_word";
+    const char *word_limit = KEY_TOKENIZER_MAX_INPUT_CHARS_PER_WORD;
     *n = (struct normalizer){.clean_text = true, .handle_chinese_chars = true, .lowercase = true};
     t->max_word_characters = 100;
-    TRY(metadata_bool_or(dir, "wisp.tokenizer.clean_text", &n->clean_text, b->error));
-    TRY(metadata_bool_or(dir, "wisp.tokenizer.handle_chinese_chars", &n->handle_chinese_chars,
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_CLEAN_TEXT, &n->clean_text, b->error));
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_HANDLE_CHINESE_CHARS, &n->handle_chinese_chars,
                          b->error));
-    TRY(metadata_bool_or(dir, "wisp.tokenizer.lowercase", &n->lowercase, b->error));
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_LOWERCASE, &n->lowercase, b->error));
     n->strip_accents = n->lowercase;
-    TRY(metadata_bool_or(dir, "wisp.tokenizer.strip_accents", &n->strip_accents, b->error));
+    TRY(metadata_bool_or(dir, KEY_TOKENIZER_STRIP_ACCENTS, &n->strip_accents, b->error));
     TRY(metadata_u32_or(dir, word_limit, &t->max_word_characters, b->error));
     if (t->max_word_characters > WORD_MAX_CHARACTERS)
         return fail(b->error, WISP_ERROR_UNSUPPORTED, dir->file, word_limit,
                     "words of up to %lu characters, where %d are supported",
                     (unsigned long)t->max_word_characters, WORD_MAX_CHARACTERS);
     b->model_tokens = (uint32_t)b->count;
-    return metadata_u32_or(dir, "wisp.tokenizer.model_tokens", &b->model_tokens, b->error);
+    return metadata_u32_or(dir, KEY_TOKENIZER_MODEL_TOKENS, &b->model_tokens, b->error);
 }
 
 static wisp_status check_model(struct builder *b) {
@@ -300,7 +298,7 @@ static wisp_status keep_text(struct builder *b, wisp_text source, unsigned flags
             collect(&text, c);
     }
     if (text.characters > ADDED_MAX_LENGTH)
-        return fail(b->error, WISP_ERROR_UNSUPPORTED, b->dir->file, ADDED_TOKENS,
+        return fail(b->error, WISP_ERROR_UNSUPPORTED, b->dir->file, KEY_TOKENIZER_ADDED_TOKENS,
                     "an added token is longer than %d characters", ADDED_MAX_LENGTH);
     *kept = (wisp_text){arena_copy_text(&t->arena, bytes, text.length), text.length};
     return kept->bytes ? WISP_OK : fail_memory(b->error, text.length);
@@ -320,10 +318,11 @@ static wisp_status add_token(struct builder *b, uint32_t id, unsigned flags) {
     wisp_text text;
     TRY(keep_text(b, b->tokens[id].text, flags, &text));
     if (text.length == 0)
-        return malformed(b, ADDED_TOKENS, "an added token of which no text is left", id);
+        return malformed(b, KEY_TOKENIZER_ADDED_TOKENS, "an added token of which no text is left",
+                         id);
     /* Hugging Face tokenizers drops such a token or panics, depending on the text before it. */
     if ((flags & ADDED_STRIP_LEFT) && is_blank(text))
-        return fail(b->error, WISP_ERROR_UNSUPPORTED, b->dir->file, ADDED_FLAGS,
+        return fail(b->error, WISP_ERROR_UNSUPPORTED, b->dir->file, KEY_TOKENIZER_ADDED_FLAGS,
                     "token %lu is white space and strips white space", (unsigned long)id);
     set->tokens[set->count++] = (struct added_token){text.bytes, text.length, (int32_t)id, flags};
     return WISP_OK;
@@ -341,21 +340,21 @@ static wisp_status reserve_added(struct builder *b, size_t count) {
 }
 
 static wisp_status read_added_tokens(struct builder *b, const struct metadata *ids) {
-    const struct metadata *flags = directory_find_metadata(b->dir, ADDED_FLAGS);
+    const struct metadata *flags = directory_find_metadata(b->dir, KEY_TOKENIZER_ADDED_FLAGS);
     if (!is_number_array(ids) || ids->count > b->count)
-        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, ADDED_TOKENS,
+        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, KEY_TOKENIZER_ADDED_TOKENS,
                     "not an array of at most %zu token ids", b->count);
     if (flags && (!is_number_array(flags) || flags->count != ids->count))
-        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, ADDED_FLAGS,
+        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, KEY_TOKENIZER_ADDED_FLAGS,
                     "not an array of %llu integers, one for each added token",
                     (unsigned long long)ids->count);
     TRY(reserve_added(b, (size_t)ids->count));
     for (uint64_t i = 0; i < ids->count; i++) {
         int64_t id = 0, flag = 0;
         if (!metadata_array_i64(ids, i, &id) || id < 0 || (uint64_t)id >= b->count)
-            return malformed(b, ADDED_TOKENS, "not the id of a token", i);
+            return malformed(b, KEY_TOKENIZER_ADDED_TOKENS, "not the id of a token", i);
         if (flags && (!metadata_array_i64(flags, i, &flag) || flag < 0 || flag > ADDED_ALL_FLAGS))
-            return malformed(b, ADDED_FLAGS, "unknown flags", i);
+            return malformed(b, KEY_TOKENIZER_ADDED_FLAGS, "unknown flags", i);
         TRY(add_token(b, (uint32_t)id, (unsigned)flag));
     }
     return WISP_OK;
@@ -396,13 +395,13 @@ static wisp_status index_added(struct builder *b, struct added_tokens *set) {
     const struct added_token *twice = added_tokens_index(set);
     if (!twice)
         return WISP_OK;
-    return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, ADDED_TOKENS,
+    return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, KEY_TOKENIZER_ADDED_TOKENS,
                 "tokens %ld and %ld have one text: \"%.60s\"", (long)twice[0].id, (long)twice[1].id,
                 twice->text);
 }
 
 static wisp_status build_added_tokens(struct builder *b, const struct special_ids *special) {
-    const struct metadata *ids = directory_find_metadata(b->dir, ADDED_TOKENS);
+    const struct metadata *ids = directory_find_metadata(b->dir, KEY_TOKENIZER_ADDED_TOKENS);
     if (ids)
         TRY(read_added_tokens(b, ids));
     else if (b->typed)

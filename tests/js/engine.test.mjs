@@ -170,9 +170,37 @@ for (const name of builds) {
         code: 'unsupported',
         field: 'kernels',
       });
-      await assert.rejects(Engine.open(module, whole, { compute: /** @type {any} */ ('int3') }), {
-        code: 'argument',
-      });
+    });
+
+    test('an option that is unknown, or has an unknown value, is a typed error', async () => {
+      const bytes = await readBytes(DEFAULT_MODEL_PATH);
+      /** @type {[string, unknown, RegExp][]} */
+      const wrong = [
+        ['compute', 'int3', /compute: 'int3' is not one of auto, f32, int8/],
+        ['predictor', 'best', /'best' is not one of auto, dense, exact, lowrank, sentence/],
+        ['predictor', 7, /'7' is not one of auto/],
+        ['sparsety', 0.5, /sparsety: there is no such option/],
+        ['toString', 1, /no such option/],
+        ['', 1, /no such option/],
+      ];
+      for (const [field, value, message] of wrong) {
+        const options = /** @type {any} */ ({ [field]: value });
+        const expected = { name: 'WispError', code: 'argument', field, message };
+        await assert.rejects(Engine.open(module, bytes, options), expected);
+      }
+      const unset = { compute: undefined, kernels: undefined, predictor: undefined };
+      const model = await Engine.open(module, bytes, unset);
+      assert.equal(model.info().kernels, engine.info().kernels);
+      model.close();
+    });
+
+    test('a name of any characters is what info() says', async () => {
+      const path = join(folder, `${build}-name.gguf`);
+      const name = 'a "name" \\ with\n\ttabs, quotes and \u00fcml\u00e4uts';
+      wisp(['convert', DEFAULT_MODEL_PATH, path, '--name', name]);
+      const model = await Engine.open(module, await readBytes(path));
+      assert.equal(model.info().name, name);
+      model.close();
     });
 
     test('a source that fails is an io error with its cause', async () => {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The names of the values of wisp.h's enumerations. */
+#include <string.h>
+
+#include "wisp.h"
+
+const char *wisp_compute_name(size_t compute) {
+    static const char *const names[] = {
+        [WISP_COMPUTE_AUTO] = "auto", [WISP_COMPUTE_F32] = "f32", [WISP_COMPUTE_INT8] = "int8"};
+    return compute < sizeof names / sizeof *names ? names[compute] : NULL;
+}
+
+const char *wisp_predictor_name(size_t predictor) {
+    static const char *const names[] = {[WISP_PREDICTOR_AUTO] = "auto",
+                                        [WISP_PREDICTOR_DENSE] = "dense",
+                                        [WISP_PREDICTOR_EXACT] = "exact",
+                                        [WISP_PREDICTOR_LOWRANK] = "lowrank",
+                                        [WISP_PREDICTOR_SENTENCE] = "sentence"};
+    return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
+}
+
+/* Returns the index of `name`, or -1. */
+static int find(const char *(*name_of)(size_t index), const char *name) {
+    const char *candidate;
+    for (int i = 0; (candidate = name_of((size_t)i)); i++)
+        if (strcmp(candidate, name) == 0)
+            return i;
+    return -1;
+}
+
+bool wisp_compute_find(const char *name, wisp_compute *compute) {
+    const int found = find(wisp_compute_name, name);
+    if (found >= 0)
+        *compute = (wisp_compute)found;
+    return found >= 0;
+}
+
+bool wisp_predictor_find(const char *name, wisp_predictor *predictor) {
+    const int found = find(wisp_predictor_name, name);
+    if (found >= 0)
+        *predictor = (wisp_predictor)found;
+    return found >= 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The names of all metadata keys and tensors that wisp adds to GGUF, and of the feed-forward
+ * matrices that it shares with llama.cpp. Code that reads or writes one of them takes its name from
+ * here. docs/formats.md describes the same names for readers of the files.
+ *
+ * Keys that begin with the architecture's name ("bert.embedding_length") belong to src/models, and
+ * "tokenizer.ggml." keys, which llama.cpp defines, to src/text.
+ *
+ * Words: layers is the number of layers, hidden_size the length of a token's vector, neurons the
+ * intermediate_size, that is the number of neurons of one layer. A neuron j is row j of W_up (and of
+ * W_gate where the layer has a gate) and column j of W_down. A neuron's place is its position in
+ * KEY_SPARSE_ORDER. Shapes are [rows, values in a row]. */
+#ifndef WISP_FORMATS_SCHEMA_H
+#define WISP_FORMATS_SCHEMA_H
+
+#include <stddef.h>
+
+/* ---- the model: written by convert, read when a model is opened ------------------------------ */
+
+/* string: the activation of a bert model's feed-forward layers, "gelu" or "relu". Default: gelu. */
+#define KEY_HIDDEN_ACT "wisp.hidden_act"
+
+/* bool: an embedding is divided by its length. Default: true. */
+#define KEY_NORMALIZE "wisp.normalize"
+
+/* u32: texts are truncated to this many tokens. Default: the architecture's context_length. */
+#define KEY_MAX_SEQ_LENGTH "wisp.max_seq_length"
+
+/* string, one key for each prompt: the text put before a text to embed. The prompt's name follows
+ * the prefix, as in "wisp.prompt.query". */
+#define KEY_PROMPT_PREFIX "wisp.prompt."
+
+/* string: the name of the prompt that is used unless the caller names another. Default: none. */
+#define KEY_DEFAULT_PROMPT_NAME "wisp.default_prompt_name"
+
+/* bool: mean pooling includes the prompt's tokens. Default: true. */
+#define KEY_POOL_PROMPT "wisp.pool_prompt"
+
+/* ---- the tokenizer: what GGUF has no keys for ------------------------------------------------ */
+
+/* bool: control characters are removed and white space becomes spaces. Default: true. */
+#define KEY_TOKENIZER_CLEAN_TEXT "wisp.tokenizer.clean_text"
+
+/* bool: each Chinese character is a word of its own. Default: true. */
+#define KEY_TOKENIZER_HANDLE_CHINESE_CHARS "wisp.tokenizer.handle_chinese_chars"
+
+/* bool: text is converted to lower case. Default: true. */
+#define KEY_TOKENIZER_LOWERCASE "wisp.tokenizer.lowercase"
+
+/* bool: accents are removed from letters. Default: the value of KEY_TOKENIZER_LOWERCASE. */
+#define KEY_TOKENIZER_STRIP_ACCENTS "wisp.tokenizer.strip_accents"
+
+/* u32: a word of more characters becomes the unknown token. Default: 100. */
+#define KEY_TOKENIZER_MAX_INPUT_CHARS_PER_WORD "wisp.tokenizer.max_input_chars_per_word"
+
+/* u32: tokens with this id or a larger one are added tokens, not pieces of words. Default: the
+ * number of tokens. */
+#define KEY_TOKENIZER_MODEL_TOKENS "wisp.tokenizer.model_tokens"
+
+/* i32[any number]: ids of tokens that continue a word although their spelling in the file looks like
+ * the start of one. Default: none. */
+#define KEY_TOKENIZER_CONTINUATIONS "wisp.tokenizer.continuations"
+
+/* i32[n]: ids of the added tokens, which are found in the text before it is split into words.
+ * Default: the file's control and user-defined tokens. */
+#define KEY_TOKENIZER_ADDED_TOKENS "wisp.tokenizer.added_tokens"
+
+/* u8[n], one for each id of KEY_TOKENIZER_ADDED_TOKENS: how the token is matched, a sum of 1
+ * (single_word), 2 (lstrip), 4 (rstrip) and 8 (normalized). */
+#define KEY_TOKENIZER_ADDED_FLAGS "wisp.tokenizer.added_flags"
+
+/* ---- calibration: written by calibrate, removed by convert --plain --------------------------- */
+
+/* The prefix of the next four keys. */
+#define KEY_SPARSE_PREFIX "wisp.sparse."
+
+/* i32[layers, neurons]: the neuron at each place of a layer, each neuron once. Neurons that tokens
+ * need most often have the first places. */
+#define KEY_SPARSE_ORDER "wisp.sparse.order"
+
+/* i32[layers]: the number of hot neurons, which have the first places: nine tenths of all the
+ * activations that tokens need belong to them. */
+#define KEY_SPARSE_HOT "wisp.sparse.hot"
+
+/* f32[levels], rising, above 0 and at most 1: the shares of neurons to compute for which the file
+ * has thresholds. A file with this key is a calibrated one. */
+#define KEY_SPARSE_SHARES "wisp.sparse.shares"
+
+/* f32, above 0 and at most 1: the share of neurons to compute unless the caller sets another.
+ * Default: the last of KEY_SPARSE_SHARES. */
+#define KEY_SPARSE_SHARE "wisp.sparse.share"
+
+/* ---- neurons stored as rows: written by calibrate and convert --neurons ---------------------- */
+
+/* The prefix of the next two keys. */
+#define KEY_NEURONS_PREFIX "wisp.neurons."
+
+/* i32[layers]: GGML's number of the type of the layer's matrices, or -1 where the layer is stored
+ * plain. */
+#define KEY_NEURONS_TYPES "wisp.neurons.types"
+
+/* i32[layers, 2 or 3]: the positions of W_up, W_gate (where there is a gate) and W_down in the list
+ * of tensors of the plain file, or -1 where the layer is stored plain. */
+#define KEY_NEURONS_PLACES "wisp.neurons.places"
+
+/* ---- tensors of a layer ---------------------------------------------------------------------- */
+
+/* A layer's tensor is called "blk.<layer>.<part><suffix>", layers counted from 0. Parts are the
+ * TENSOR_ names below. A part that is a linear layer has two tensors: one with the suffix ".weight"
+ * (its matrix) and one with ".bias" (one value for each row of the matrix). */
+#define TENSOR_LAYER_PREFIX "blk."
+#define TENSOR_WEIGHT ".weight"
+#define TENSOR_BIAS ".bias"
+
+enum { TENSOR_NAME_BYTES = 64 }; /* room for the longest name of a layer's tensor */
+
+/* Writes the name of a tensor of layer `layer` and returns `name`. `suffix` is TENSOR_WEIGHT,
+ * TENSOR_BIAS or "". */
+const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const char *part,
+                              const char *suffix);
+
+/* llama.cpp's names of the feed-forward matrices. Linear layers of any type: W_up and W_gate
+ * [neurons, hidden_size], W_down [hidden_size, neurons]. Not every architecture has a gate or
+ * biases. */
+#define TENSOR_FFN_UP "ffn_up"
+#define TENSOR_FFN_GATE "ffn_gate"
+#define TENSOR_FFN_DOWN "ffn_down"
+
+/* Rows of the hot neurons and of all others, in the order of their places; see docs/formats.md for
+ * the bytes of a row. F32, F16 or BF16 [n, 2 or 3 times hidden_size], or I8 [n, bytes of a row] for
+ * quantised matrices. No suffix. Absent where n is 0. */
+#define TENSOR_NEURONS_HOT "ffn_neurons.hot"
+#define TENSOR_NEURONS_COLD "ffn_neurons.cold"
+
+/* F16 [hidden_size, neurons / 32]: the scales of W_down's blocks of 32, beside the rows of a layer
+ * whose matrices are Q8_0 or Q4_0. No suffix. */
+#define TENSOR_DOWN_SCALES "ffn_down_scales"
+
+/* The predictor `lowrank`, which estimates for each token which neurons matter. It computes a logit
+ * for each neuron, Q (P x + p) + q, from the layer's input x. P and p: linear, Q8_0, Q4_0 or F32,
+ * [rank, hidden_size]. Q and q: linear, the same types, [neurons, rank], rows by place. In a file
+ * whose layers all have the same P and p, these are called "ffn_predictor_p.weight" and
+ * "ffn_predictor_p.bias", without a layer in front. */
+#define TENSOR_PREDICTOR_P "ffn_predictor_p"
+#define TENSOR_PREDICTOR_Q "ffn_predictor_q"
+
+/* F32 [levels, neurons], by place: for each level of KEY_SPARSE_SHARES the logit above which a
+ * neuron is computed. No suffix. */
+#define TENSOR_THRESHOLDS "ffn_thresholds"
+
+/* The predictor `sentence`: the same three tensors, with x the mean of the layer's inputs over all
+ * tokens of a text. It chooses once for the whole text. Absent unless asked for. */
+#define TENSOR_SENTENCE_P "ffn_sentence_p"
+#define TENSOR_SENTENCE_Q "ffn_sentence_q"
+#define TENSOR_SENTENCE_THRESHOLDS "ffn_sentence_thresholds"
+
+/* F32 [hidden_size]: the factors by which the layer's input is multiplied before it is quantised to
+ * int8. The columns of W_up and W_gate are divided by them. No suffix. */
+#define TENSOR_FACTORS "ffn_factors"
+
+/* F32 [neurons], by neuron: the activation that a skipped neuron is assumed to have. Only of layers
+ * with GELU; 0 where absent. No suffix. */
+#define TENSOR_CENTER "ffn_center"
+
+/* F32 [neurons], by neuron: the share of calibration tokens that need the neuron, which means that
+ * its contribution is not 0 (with ReLU) or is among the largest fifth (without). No suffix. */
+#define TENSOR_FREQUENCY "ffn_frequency"
+
+/* Linear, Q8_0 or F32, [hidden_size, rank]: an estimate B (P x + p) + b of what the skipped neurons
+ * would have added. It is multiplied by (1 - share)^2, where share is the share of neurons computed
+ * for the token, and added to the layer's output. Absent where it gains too little. */
+#define TENSOR_COMPENSATION "ffn_compensation"
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The names that the library exports: each value has one, finding it gives the value back, and
+ * there are no others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "wisp.h"
+
+static void finds_each_compute_mode(void **state) {
+    wisp_compute compute;
+    size_t i = 0;
+    (void)state;
+    for (; wisp_compute_name(i); i++) {
+        compute = (wisp_compute)-1;
+        assert_true(wisp_compute_find(wisp_compute_name(i), &compute));
+        assert_int_equal(compute, i);
+    }
+    assert_int_equal(i, WISP_COMPUTE_INT8 + 1);
+    assert_string_equal(wisp_compute_name(WISP_COMPUTE_INT8), "int8");
+    assert_null(wisp_compute_name(SIZE_MAX));
+}
+
+static void finds_each_predictor(void **state) {
+    wisp_predictor predictor;
+    size_t i = 0;
+    (void)state;
+    for (; wisp_predictor_name(i); i++) {
+        predictor = (wisp_predictor)-1;
+        assert_true(wisp_predictor_find(wisp_predictor_name(i), &predictor));
+        assert_int_equal(predictor, i);
+    }
+    assert_int_equal(i, WISP_PREDICTOR_SENTENCE + 1);
+    assert_string_equal(wisp_predictor_name(WISP_PREDICTOR_EXACT), "exact");
+    assert_null(wisp_predictor_name(SIZE_MAX));
+}
+
+static void finds_no_other_name(void **state) {
+    static const char *const others[] = {"", "int", "int88", "INT8", "dens", "lowrank "};
+    wisp_compute compute = WISP_COMPUTE_F32;
+    wisp_predictor predictor = WISP_PREDICTOR_EXACT;
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_false(wisp_compute_find(others[i], &compute));
+        assert_false(wisp_predictor_find(others[i], &predictor));
+    }
+    assert_int_equal(compute, WISP_COMPUTE_F32);
+    assert_int_equal(predictor, WISP_PREDICTOR_EXACT);
+}
+
+static void names_each_stage_once(void **state) {
+    (void)state;
+    for (size_t i = 0; i < WISP_STAGES; i++) {
+        assert_non_null(wisp_stage_name(i));
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(wisp_stage_name(i), wisp_stage_name(j));
+    }
+    assert_null(wisp_stage_name(WISP_STAGES));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_each_compute_mode), cmocka_unit_test(finds_each_predictor),
+        cmocka_unit_test(finds_no_other_name), cmocka_unit_test(names_each_stage_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
