@@ -111,3 +111,18 @@ bench-types:
 .PHONY: bench-report
 bench-report: bench-plot
 	python3 bench/report.py $(BENCH_JSON) bench/RESULTS.md
+# ---- the same bits ----------------------------------------------------------------------------------
+
+build/bench/bits: bench/bits/bits.c build/libwisp.a
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
+
+# Models to hash, as in: make bits BITS="twin.gguf minilm.gguf" (bench/bits/README.md)
+BITS = models/wisp-default.gguf
+
+.PHONY: bits
+bits: build/bench/bits wasm
+	$(SAY) HASH build/bench/bits.txt
+	$(Q)build/bench/bits $(BITS) > build/bench/bits.txt
+	$(Q)node $(NODE_RELAXED) bench/bits/bits.mjs $(filter %.gguf,$(BITS)) >> build/bench/bits.txt
