@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * BertModel. */
-#include "huggingface/hf_bert.h"
+#include "huggingface/encoders.h"
 
 static wisp_status put_activation(struct directory *dir, const struct hf_config *config,
                                   wisp_error *error) {
@@ -64,6 +64,7 @@ static const struct hf_name layer_names[] = {
 };
 
 const struct hf_encoder hf_bert = {.type = "bert",
+                                   .prefixes = {"bert."},
                                    .architecture = "bert",
                                    .layer = "encoder.layer.",
                                    .names = names,
