@@ -25,7 +25,7 @@ const char *calibration_suffix(int index) {
 
 bool is_calibration_tensor(const char *name) {
     const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    const char *suffix = dot ? dot + 1 : name; /* a shared P is of no layer */
+    const char *suffix = dot ? dot + 1 : name; /* P was of no layer where one served all */
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (strcmp(suffix, suffixes[i]) == 0)
             return true;
