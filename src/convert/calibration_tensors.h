@@ -5,9 +5,11 @@
 
 #include "formats/directory.h"
 
-/* A predictor's five tensors, from the first of them on. */
+/* A predictor's five tensors. */
 enum { P_WEIGHT, P_BIAS, Q_WEIGHT, Q_BIAS, THRESHOLDS, PREDICTOR_TENSORS };
 
+/* Numbers of all tensors: those of the predictor for tokens from TOKENS_SUFFIX on, those of the
+ * predictor for whole texts from TEXTS_SUFFIX on, and others. */
 enum {
     TOKENS_SUFFIX = 0,
     TEXTS_SUFFIX = PREDICTOR_TENSORS,
@@ -18,7 +20,7 @@ enum {
     COMPENSATION_BIAS
 };
 
-/* The part of a tensor's name after "blk.N.", by the numbers above; NULL past the last. */
+/* The part of tensor number `index`'s name after "blk.N."; NULL past the last. */
 const char *calibration_suffix(int index);
 
 /* Whether calibration adds a tensor of this name. */

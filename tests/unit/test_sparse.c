@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,22 +359,44 @@ static void predictors_have_the_form_that_is_asked_for(void **state) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-static bool stop_at_once(void *context) {
-    (void)context;
-    return true;
+/* The stage at whose start calibration is to be cancelled, and whether it has started. */
+struct stopping {
+    const char *stage;
+    atomic_bool started;
+};
+
+static void watch_stage(void *context, const char *stage, size_t done, size_t total) {
+    struct stopping *stopping = context;
+    assert_true(done <= total);
+    if (strcmp(stage, stopping->stage) == 0)
+        atomic_store(&stopping->started, true);
+}
+
+static bool stop_in_stage(void *context) {
+    struct stopping *stopping = context;
+    return atomic_load(&stopping->started);
 }
 
 static void cancelling_leaves_no_file(void **state) {
     (void)state;
+    static const char *const stages[] = {"texts", "layers", "compensation"};
     struct texts texts;
-    const wisp_calibrate_options o = {.cancelled = stop_at_once};
-    const char *output = temporary_path("cancelled.gguf");
+    char output[256];
     wisp_error error;
     make_texts(&texts);
-    assert_int_equal(
-        wisp_calibrate(tiny_model("plain.gguf", "relu"), output, texts.text, TEXTS, &o, &error),
-        WISP_ERROR_CANCELLED);
-    assert_int_not_equal(access(output, F_OK), 0);
+    snprintf(output, sizeof output, "%s", temporary_path("cancelled.gguf"));
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        struct stopping stopping = {.stage = stages[i]};
+        const wisp_calibrate_options o = {.context = &stopping,
+                                          .progress = watch_stage,
+                                          .cancelled = stop_in_stage,
+                                          .threads = 2};
+        const char *model = tiny_model("plain.gguf", "relu");
+        assert_int_equal(wisp_calibrate(model, output, texts.text, TEXTS, &o, &error),
+                         WISP_ERROR_CANCELLED);
+        assert_true(atomic_load(&stopping.started));
+        assert_int_not_equal(access(output, F_OK), 0);
+    }
 }
 
 static void expect_auto(const char *path, wisp_compute compute, const char *kernels,
