@@ -345,14 +345,13 @@ typedef struct wisp_calibrate_options {
                        else 0.7 */
     const char *predictor_type; /* of P and Q in the file: f32, q8_0 or q4_0; NULL: q8_0, or f32
                                    where rows are no whole blocks of that */
-    bool shared_p; /* one P for all layers: a smaller file, and a worse choice of the same rank */
     bool sentence; /* besides, predictors that choose once for a whole text */
     size_t tokens; /* how many to fit to, at most; 0: 32768. Each layer holds that many rows. */
     uint64_t seed; /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1; the file does not depend on it */
     void *context;    /* handed to the functions below, which may all be NULL */
     /* Called on the calling thread: `done` of `total` "texts", "layers" or, of layers again,
-     * "sharing" (of P), "sentences" (their predictors) and "compensation". */
+     * "sentences" (their predictors) and "compensation". */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread; true ends the work with WISP_ERROR_CANCELLED. */
     bool (*cancelled)(void *context);

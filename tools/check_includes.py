@@ -48,29 +48,32 @@ def read_modules(src: Path) -> dict[str, set[str]]:
     return modules
 
 
-def find_circle(modules: dict[str, set[str]]) -> list[str] | None:
-    done: set[str] = set()
+def find_circles(modules: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that all include each other, if indirectly (Tarjan's algorithm)."""
+    circles: list[list[str]] = []
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
     path: list[str] = []
 
-    def visit(name: str) -> list[str] | None:
-        if name in path:
-            return path[path.index(name) :] + [name]
-        if name in done:
-            return None
+    def visit(name: str) -> None:
+        index[name] = lowest[name] = len(index)
         path.append(name)
         for other in sorted(modules.get(name, ())):
-            circle = visit(other)
-            if circle:
-                return circle
-        path.pop()
-        done.add(name)
-        return None
+            if other not in index:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in path:
+                lowest[name] = min(lowest[name], index[other])
+        if lowest[name] == index[name]:
+            circle = path[path.index(name) :]
+            del path[path.index(name) :]
+            if len(circle) > 1:
+                circles.append(circle)
 
     for name in sorted(modules):
-        circle = visit(name)
-        if circle:
-            return circle
-    return None
+        if name not in index:
+            visit(name)
+    return circles
 
 
 def wrong_layers(modules: dict[str, set[str]]) -> list[str]:
@@ -93,9 +96,8 @@ def wrong_layers(modules: dict[str, set[str]]) -> list[str]:
 def main() -> int:
     modules = read_modules(Path(__file__).resolve().parent.parent / "src")
     problems = wrong_layers(modules)
-    circle = find_circle(modules)
-    if circle:
-        problems.append("includes form a circle: " + " -> ".join(circle))
+    for circle in find_circles(modules):
+        problems.append("includes form a circle: " + ", ".join(sorted(circle)))
     for problem in problems:
         print(f"check_includes: {problem}", file=sys.stderr)
     return 1 if problems else 0

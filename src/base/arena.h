@@ -18,6 +18,15 @@ struct arena {
 /* `bytes` zeroed bytes aligned to 16, or NULL when there is no memory. */
 void *arena_allocate(struct arena *arena, size_t bytes);
 
+/* Points `pointer` to room for `count` zeroed items of the type it points to. Where there is no
+ * memory the calling function returns WISP_ERROR_MEMORY. `count` has no side effects. */
+#define ARENA_TAKE(arena, pointer, count, error)                                                   \
+    do {                                                                                           \
+        (pointer) = arena_allocate(arena, (count) * sizeof *(pointer));                            \
+        if (!(pointer))                                                                            \
+            return fail_memory(error, (count) * sizeof *(pointer));                                \
+    } while (0)
+
 /* A terminated copy of `length` bytes, or NULL. */
 char *arena_copy_text(struct arena *arena, const char *text, size_t length);
 

@@ -2,450 +2,295 @@
 #include "calibrate/fit.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/random.h"
 #include "base/statistics.h"
 #include "calibrate/matrix.h"
 
 enum {
-    BATCH = 512,
-    PART = 256,            /* tokens whose sizes are held at a time */
-    SAMPLED = 1024,        /* tokens from which it is told which sizes are large */
-    STRIDE = 17,           /* of whose sizes every so many are looked at */
-    WANT_BYTES = 128 << 20 /* for wants, at most: of more tokens a part is fitted to */
+    BATCH = 512,           /* tokens of one step of Adam */
+    PART = 256,            /* tokens whose contributions are held at a time */
+    SAMPLED = 1024,        /* tokens from which it is found which contributions are large, */
+    STRIDE = 17,           /* by looking at every 17th of them */
+    NEED_BYTES = 128 << 20 /* at most; where tokens would take more, a part of them is fitted to */
 };
 
-static const float most_weight = 100; /* of one token's loss, in units of the mean */
-static const float least_weight = 0.2f;
-static const float absent_weight = 0.7f; /* of tokens that do not want the neuron */
-
-/* How much a token wants a neuron: 0 for not at all. */
-typedef uint8_t want;
+/* Weights in the loss of a token that needs a neuron, in units of the mean squared contribution,
+ * and of one that does not need it. */
+static const float most_weight = 100, least_weight = 0.2f, unneeded_weight = 0.7f;
 
 struct fit {
-    const struct fit_task *task;
-    size_t tokens; /* that are fitted to, evenly spread */
-    want *wants;   /* [tokens, wide] */
-    uint64_t random;
-    struct predictor *to;
-    bool p_stays;
-    int steps;
-    float threshold;    /* sizes above it are wanted */
-    float mean_square;  /* of the sizes */
-    float weights[256]; /* of each want in the loss */
+    const struct layer *layer;
+    const struct fit_options *options;
+    struct predictor *predictor;
+    struct arena *scratch;
+    size_t tokens; /* that are fitted to, evenly spread over the layer's */
+    /* [tokens, intermediate_size]: 0 where the token does not need the neuron, else 1 to 255, from
+     * which `weights` gives its weight in the loss. Steps of the weights' square roots are even, so
+     * that small weights are as fine as large ones. */
+    uint8_t *needs;
+    float weights[256];
+    float limit;       /* contributions above it are needed */
+    float mean_square; /* of the contributions */
+    float *x, *sizes;  /* [PART, hidden_size], [PART, intermediate_size]: what is worked on */
 };
 
-static size_t random_below(uint64_t *state, size_t n) {
-    return (size_t)((random_next(state) >> 32) * n >> 32);
-}
-
-/* ---- what is wanted ------------------------------------------------------------------------- */
-
-/* Rows first .. first + n of `tokens` that are spread evenly over `all`. */
-static void take_rows(const struct fit *f, const float *all, size_t first, size_t n, size_t tokens,
-                      float *rows) {
-    const size_t hidden = f->task->hidden;
+/* Rows [first, first + n) of `tokens` rows that are evenly spread over the layer's. */
+static void take_rows(const struct layer *l, const float *from, size_t first, size_t n,
+                      size_t tokens, float *rows) {
     for (size_t t = 0; t < n; t++)
-        memcpy(rows + t * hidden, all + (first + t) * f->task->tokens / tokens * hidden,
-               hidden * sizeof *rows);
+        memcpy(rows + t * l->hidden_size, from + (first + t) * l->tokens / tokens * l->hidden_size,
+               l->hidden_size * sizeof *rows);
 }
 
-/* Of such rows what is seen, [n, hidden], and their sizes [n, wide]. */
-static wisp_status take_part(const struct fit *f, size_t first, size_t n, size_t tokens,
-                             float *seen, float *sizes, wisp_error *error) {
-    const struct fit_task *task = f->task;
-    take_rows(f, task->x, first, n, tokens, seen);
-    TRY(task->sizes(task->layer, seen, n, sizes, error));
-    take_rows(f, task->seen, first, n, tokens, seen);
-    return WISP_OK;
-}
-
-/* The threshold that the wanted share of sizes is above, from a sample; and their mean square. */
-static wisp_status measure_sizes(struct fit *f, float *x, float *sizes, wisp_error *error) {
-    const size_t wide = f->task->wide, tokens = f->tokens < SAMPLED ? f->tokens : SAMPLED;
-    float *sample = malloc((tokens * wide / STRIDE + SAMPLED) * sizeof *sample);
+/* Finds `limit` and `mean_square` from a sample, and the weights. */
+static wisp_status measure_sizes(struct fit *f, wisp_error *error) {
+    const struct layer *l = f->layer;
+    const size_t width = l->intermediate_size, tokens = smaller(f->tokens, SAMPLED);
     double squares = 0;
     size_t used = 0;
-    wisp_status status = sample ? WISP_OK : fail_memory(error, tokens * wide / STRIDE);
-    for (size_t first = 0; first < tokens && status == WISP_OK; first += PART) {
-        const size_t n = tokens - first < PART ? tokens - first : PART;
-        status = take_part(f, first, n, tokens, x, sizes, error);
-        for (size_t i = 0; i < n * wide && status == WISP_OK; i += STRIDE) {
-            sample[used++] = sizes[i];
-            squares += (double)sizes[i] * (double)sizes[i];
+    float *sample;
+    ARENA_TAKE(f->scratch, sample, tokens * width / STRIDE + SAMPLED, error);
+    for (size_t first = 0; first < tokens; first += PART) {
+        const size_t n = smaller(tokens - first, PART);
+        take_rows(l, l->x, first, n, tokens, f->x);
+        TRY(layer_contributions(l, 0, width, f->x, n, f->sizes, error));
+        for (size_t i = 0; i < n * width; i += STRIDE) {
+            sample[used++] = f->sizes[i];
+            squares += (double)f->sizes[i] * (double)f->sizes[i];
         }
     }
-    if (status == WISP_OK) {
-        f->threshold = quantile_below(sample, used, 1 - (double)f->task->wanted);
-        f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
-    }
-    free(sample);
-    return status;
-}
-
-/* Wants are as fine for small weights as for large ones: in steps of their roots. */
-static void weigh_wants(struct fit *f) {
-    f->weights[0] = absent_weight;
+    f->limit = quantile_below(sample, used, 1 - (double)f->options->computed);
+    f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
+    f->weights[0] = unneeded_weight;
     for (int i = 1; i < 256; i++) {
         const float root = (float)(i - 1) / 254;
         f->weights[i] = most_weight * root * root + least_weight;
     }
+    return WISP_OK;
 }
 
-static want want_of(const struct fit *f, float size) {
-    if (!(size > f->threshold))
-        return 0;
-    const float root = sqrtf(fminf(size * size / (f->mean_square * most_weight), 1));
-    return (want)(1 + (int)(254 * root + 0.5f));
-}
+/* ---- reduced-rank regression ---------------------------------------------------------------- */
 
-/* ---- reduced-rank start --------------------------------------------------------------------- */
-
-/* Sums over tokens; then xx is the factor L of what it was, xy L^-1 times that. */
-struct regression {
-    double *xx, *xy, *part;        /* [hidden, hidden], [hidden, wide] twice */
-    double *x_sum, *y_sum;         /* [hidden], [wide] */
-    double *products, *v, *fitted; /* [hidden, hidden], [hidden, rank], [rank, wide] */
+/* Sums over the tokens of products of x, what the predictor reads, and y, the contributions. */
+struct sums {
+    double *xx, *xy; /* [hidden_size, hidden_size], [hidden_size, intermediate_size] */
+    double *x, *y;   /* [hidden_size], [intermediate_size] */
 };
 
-static void close_regression(struct regression *r) {
-    free(r->xx);
-    free(r->xy);
-    free(r->part);
-    free(r->x_sum);
-    free(r->y_sum);
-    free(r->products);
-    free(r->v);
-    free(r->fitted);
-}
-
-static wisp_status open_regression(const struct fit_task *task, struct regression *r,
-                                   wisp_error *error) {
-    const size_t n = task->hidden, m = task->wide, larger = n > m ? n : m;
-    *r = (struct regression){.xx = calloc(n * n, sizeof(double)),
-                             .xy = calloc(n * m, sizeof(double)),
-                             .part = malloc(n * larger * sizeof(double)),
-                             .x_sum = calloc(n, sizeof(double)),
-                             .y_sum = calloc(m, sizeof(double)),
-                             .products = malloc(n * n * sizeof(double)),
-                             .v = malloc(n * task->rank * sizeof(double)),
-                             .fitted = calloc(task->rank * m, sizeof(double))};
-    if (r->xx && r->xy && r->part && r->x_sum && r->y_sum && r->products && r->v && r->fitted)
-        return WISP_OK;
-    return fail_memory(error, n * m * sizeof(double));
-}
-
-static void add_columns(const float *x, size_t rows, size_t n, double *sums) {
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < n; j++)
-            sums[j] += (double)x[i * n + j];
-}
-
-static bool add_products(const struct fit *f, const struct regression *r, const float *x,
-                         const float *sizes, size_t tokens) {
-    const size_t n = f->task->hidden, m = f->task->wide;
-    const struct kernels *kernels = f->task->kernels;
-    if (!matrix_gram(kernels, x, x, r->part, n, n, tokens))
-        return false;
-    for (size_t i = 0; i < n * n; i++)
-        r->xx[i] += r->part[i];
-    if (!matrix_gram(kernels, x, sizes, r->part, n, m, tokens))
-        return false;
-    for (size_t i = 0; i < n * m; i++)
-        r->xy[i] += r->part[i];
-    add_columns(x, tokens, n, r->x_sum);
-    add_columns(sizes, tokens, m, r->y_sum);
-    return true;
-}
-
-/* Goes through all tokens: wants, and the sums that a regression needs (NULL: none). */
-static wisp_status read_sizes(struct fit *f, const struct regression *r, float *x, float *sizes,
-                              wisp_error *error) {
-    const size_t m = f->task->wide;
+/* Goes through all tokens once: fills `needs`, and the sums about the means. */
+static wisp_status read_tokens(struct fit *f, struct sums *sums, wisp_error *error) {
+    const struct layer *l = f->layer;
+    const size_t n = l->hidden_size, m = l->intermediate_size;
+    double *part;
+    ARENA_TAKE(f->scratch, part, n * larger(n, m), error);
     for (size_t first = 0; first < f->tokens; first += PART) {
-        const size_t n = f->tokens - first < PART ? f->tokens - first : PART;
-        TRY(take_part(f, first, n, f->tokens, x, sizes, error));
-        if (r && !add_products(f, r, x, sizes, n))
-            return fail_memory(error, f->task->hidden * m * sizeof(float));
+        const size_t rows = smaller(f->tokens - first, PART);
+        take_rows(l, l->x, first, rows, f->tokens, f->x);
+        TRY(layer_contributions(l, 0, m, f->x, rows, f->sizes, error));
+        take_rows(l, l->predictor_x, first, rows, f->tokens, f->x);
+        TRY(matrix_gram(l->kernels, f->x, f->x, part, n, n, rows, error));
+        for (size_t i = 0; i < n * n; i++)
+            sums->xx[i] += part[i];
+        TRY(matrix_gram(l->kernels, f->x, f->sizes, part, n, m, rows, error));
         for (size_t i = 0; i < n * m; i++)
-            f->wants[first * m + i] = want_of(f, sizes[i]);
+            sums->xy[i] += part[i];
+        for (size_t i = 0; i < rows * n; i++)
+            sums->x[i % n] += (double)f->x[i];
+        for (size_t i = 0; i < rows * m; i++) {
+            const float size = f->sizes[i];
+            const float root = sqrtf(fminf(size * size / (f->mean_square * most_weight), 1));
+            const bool is_needed = size > f->limit;
+            f->needs[first * m + i] = is_needed ? (uint8_t)(1 + (int)(254 * root + 0.5f)) : 0;
+            sums->y[i % m] += (double)size;
+        }
+    }
+    const double tokens = (double)f->tokens;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++)
+            sums->xx[i * n + j] -= sums->x[i] * sums->x[j] / tokens;
+        for (size_t j = 0; j < m; j++)
+            sums->xy[i * m + j] -= sums->x[i] * sums->y[j] / tokens;
     }
     return WISP_OK;
 }
 
-/* Sums of products become those about the means, with a ridge. */
-static void centre(const struct fit *f, const struct regression *r) {
-    const size_t n = f->task->hidden, m = f->task->wide;
-    const double tokens = (double)f->tokens;
-    double trace = 0;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < n; j++)
-            r->xx[i * n + j] -= r->x_sum[i] * r->x_sum[j] / tokens;
-        for (size_t j = 0; j < m; j++)
-            r->xy[i * m + j] -= r->x_sum[i] * r->y_sum[j] / tokens;
-        trace += r->xx[i * n + i];
-    }
-    for (size_t i = 0; i < n; i++)
-        r->xx[i * n + i] += 0.01 * trace / (double)n + 1e-9;
-}
+/* With L L^T = X^T X, of all maps from x to y of the wanted rank L^-T V (V^T L^-1 X^T Y) is nearest
+ * to the least squares map L^-T (L^-1 X^T Y), where V are the first left singular vectors of what
+ * is in brackets. P becomes L^-T V and Q the rest, scaled so that columns of Q start with a length
+ * of 4 and logits with a spread of some units. */
+static wisp_status start_from_regression(struct fit *f, wisp_error *error) {
+    struct predictor *p = f->predictor;
+    const size_t n = p->hidden_size, m = p->intermediate_size, rank = p->rank;
+    struct sums sums;
+    double *products, *v, *fitted, trace = 0;
+    ARENA_TAKE(f->scratch, sums.xx, n * n, error);
+    ARENA_TAKE(f->scratch, sums.xy, n * m, error);
+    ARENA_TAKE(f->scratch, sums.x, n, error);
+    ARENA_TAKE(f->scratch, sums.y, m, error);
+    ARENA_TAKE(f->scratch, products, n * n, error);
+    ARENA_TAKE(f->scratch, v, n * rank, error);
+    ARENA_TAKE(f->scratch, fitted, rank * m, error);
+    TRY(read_tokens(f, &sums, error));
 
-/* products = a a^T of a [n, m] */
-static void outer_products(const double *a, size_t n, size_t m, double *products) {
+    for (size_t i = 0; i < n; i++)
+        trace += sums.xx[i * n + i];
+    for (size_t i = 0; i < n; i++) /* a ridge */
+        sums.xx[i * n + i] += 0.01 * trace / (double)n + 1e-9;
+    matrix_factor(sums.xx, n);
+    matrix_solve_lower(sums.xx, sums.xy, n, m);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) {
             double sum = 0;
             for (size_t c = 0; c < m; c++)
-                sum += a[i * m + c] * a[j * m + c];
+                sum += sums.xy[i * m + c] * sums.xy[j * m + c];
             products[i * n + j] = products[j * n + i] = sum;
         }
-}
-
-/* With L L^T the products of x, the fitted sizes are those of L^-T (L^-1 X^T Y), and of all maps
- * of the wanted rank L^-T V (V^T L^-1 X^T Y) is nearest, V being the first left singular vectors of
- * what is in brackets. */
-static bool reduce(const struct fit *f, const struct regression *r) {
-    const size_t n = f->task->hidden, m = f->task->wide, rank = f->task->rank;
-    matrix_factor(r->xx, n);
-    matrix_solve_lower(r->xx, r->xy, n, m);
-    outer_products(r->xy, n, m, r->products);
-    if (!matrix_eigenvectors(r->products, n, rank, r->v))
-        return false;
+    TRY(matrix_eigenvectors(products, n, rank, v, error));
     for (size_t c = 0; c < n; c++)
         for (size_t j = 0; j < rank; j++)
             for (size_t i = 0; i < m; i++)
-                r->fitted[j * m + i] += r->v[c * rank + j] * r->xy[c * m + i];
-    matrix_solve_upper(r->xx, r->v, n, rank);
-    return true;
-}
+                fitted[j * m + i] += v[c * rank + j] * sums.xy[c * m + i];
+    matrix_solve_upper(sums.xx, v, n, rank);
 
-/* Scaled so that rows of Q start with a length of 4, and logits with a spread of some units. */
-static void start_from(const struct fit *f, const struct regression *r) {
-    struct predictor *to = f->to;
-    const size_t n = to->hidden, m = to->wide, rank = to->rank;
     for (size_t j = 0; j < rank; j++) {
         double bias = 0, squares = 0;
         for (size_t i = 0; i < m; i++)
-            squares += r->fitted[j * m + i] * r->fitted[j * m + i];
+            squares += fitted[j * m + i] * fitted[j * m + i];
         const double length = sqrt(squares), scale = length / sqrt((double)f->mean_square);
         for (size_t c = 0; c < n; c++) {
-            to->p[c * rank + j] = (float)(r->v[c * rank + j] * scale);
-            bias -= r->x_sum[c] / (double)f->tokens * r->v[c * rank + j] * scale;
+            p->p[c * rank + j] = (float)(v[c * rank + j] * scale);
+            bias -= sums.x[c] / (double)f->tokens * v[c * rank + j] * scale;
         }
-        to->p_bias[j] = (float)bias;
+        p->p_bias[j] = (float)bias;
         for (size_t i = 0; i < m; i++)
-            to->q[j * m + i] = length > 0 ? (float)(4 * r->fitted[j * m + i] / length) : 0;
+            p->q[j * m + i] = length > 0 ? (float)(4 * fitted[j * m + i] / length) : 0;
     }
     for (size_t i = 0; i < m; i++)
-        to->q_bias[i] = -1.5f;
-}
-
-static wisp_status regress(struct fit *f, float *x, float *sizes, wisp_error *error) {
-    struct regression r;
-    wisp_status status = open_regression(f->task, &r, error);
-    if (status == WISP_OK)
-        status = read_sizes(f, &r, x, sizes, error);
-    if (status == WISP_OK) {
-        centre(f, &r);
-        if (reduce(f, &r))
-            start_from(f, &r);
-        else
-            status = fail_memory(error, f->task->hidden * f->task->rank * sizeof(double));
-    }
-    close_regression(&r);
-    return status;
-}
-
-static wisp_status start(struct fit *f, wisp_error *error) {
-    float *x = malloc(PART * f->task->hidden * sizeof *x);
-    float *sizes = malloc(PART * f->task->wide * sizeof *sizes);
-    wisp_status status = x && sizes ? measure_sizes(f, x, sizes, error)
-                                    : fail_memory(error, PART * f->task->wide * sizeof *sizes);
-    weigh_wants(f);
-    if (status == WISP_OK)
-        status = f->p_stays ? read_sizes(f, NULL, x, sizes, error) : regress(f, x, sizes, error);
-    free(x);
-    free(sizes);
-    return status;
+        p->q_bias[i] = -1.5f;
+    return WISP_OK;
 }
 
 /* ---- Adam ----------------------------------------------------------------------------------- */
 
-/* One group of parameters with its gradient and the moments of that. */
-struct group {
+/* Parameters with their gradient and its moments. */
+struct parameters {
     float *values;
     size_t n;
     float *gradient, *mean, *square;
 };
 
-static void update(struct group *g, int step, float rate) {
+static wisp_status open_parameters(struct parameters *p, float *values, size_t n,
+                                   struct arena *scratch, wisp_error *error) {
+    p->values = values;
+    p->n = n;
+    ARENA_TAKE(scratch, p->gradient, n, error);
+    ARENA_TAKE(scratch, p->mean, n, error);
+    ARENA_TAKE(scratch, p->square, n, error);
+    return WISP_OK;
+}
+
+static void update(struct parameters *p, int step, float rate) {
     const float keep_mean = 0.9f, keep_square = 0.999f;
     const float mean_part = 1 - powf(keep_mean, (float)step);
     const float square_part = 1 - powf(keep_square, (float)step);
-    for (size_t i = 0; i < g->n; i++) {
-        const float d = g->gradient[i];
-        g->mean[i] = keep_mean * g->mean[i] + (1 - keep_mean) * d;
-        g->square[i] = keep_square * g->square[i] + (1 - keep_square) * d * d;
-        g->values[i] -=
-            rate * (g->mean[i] / mean_part) / (sqrtf(g->square[i] / square_part) + 1e-8f);
+    for (size_t i = 0; i < p->n; i++) {
+        const float d = p->gradient[i];
+        p->mean[i] = keep_mean * p->mean[i] + (1 - keep_mean) * d;
+        p->square[i] = keep_square * p->square[i] + (1 - keep_square) * d * d;
+        p->values[i] -=
+            rate * (p->mean[i] / mean_part) / (sqrtf(p->square[i] / square_part) + 1e-8f);
     }
 }
 
-/* What one step works in. */
-struct step {
-    float *x, *h, *z, *dh; /* [BATCH, hidden], [BATCH, rank], [BATCH, wide], [BATCH, rank] */
-    double *sums;          /* the largest gradient's */
-    size_t *chosen;        /* [BATCH] */
-    struct group groups[4];
-};
-
-enum { GROUP_P, GROUP_P_BIAS, GROUP_Q, GROUP_Q_BIAS, GROUPS };
-
-static void forward(struct fit *f, struct step *s, bool *good) {
-    const struct predictor *to = f->to;
-    for (size_t i = 0; i < BATCH; i++) {
-        s->chosen[i] = random_below(&f->random, f->tokens);
-        take_rows(f, f->task->seen, s->chosen[i], 1, f->tokens, s->x + i * to->hidden);
-    }
-    *good =
-        *good && matrix_multiply(f->task->kernels, s->x, to->p, s->h, BATCH, to->rank, to->hidden);
-    for (size_t i = 0; i < BATCH * to->rank; i++)
-        s->h[i] += to->p_bias[i % to->rank];
-    *good =
-        *good && matrix_multiply(f->task->kernels, s->h, to->q, s->z, BATCH, to->wide, to->rank);
-}
-
-/* z becomes the loss's derivative by it. */
-static void differentiate(const struct fit *f, struct step *s) {
-    const size_t m = f->to->wide;
-    for (size_t i = 0; i < BATCH; i++) {
-        const want *wants = f->wants + s->chosen[i] * m;
-        float *z = s->z + i * m;
-        for (size_t j = 0; j < m; j++) {
-            const float chance = 1 / (1 + expf(-(z[j] + f->to->q_bias[j])));
-            z[j] = (chance - (wants[j] ? 1.0f : 0.0f)) * f->weights[wants[j]] / (float)BATCH;
-        }
-    }
-}
-
-static void sum_columns(const float *x, size_t rows, size_t n, float *sums) {
+/* sums [n] over the rows of x [BATCH, n] */
+static void sum_columns(const float *x, size_t n, float *sums) {
     memset(sums, 0, n * sizeof *sums);
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < BATCH; i++)
         for (size_t j = 0; j < n; j++)
             sums[j] += x[i * n + j];
 }
 
-static bool gradient_of_product(const struct fit *f, const float *x, const float *dy, size_t m,
-                                size_t n, struct step *s, float *gradient) {
-    if (!matrix_gram(f->task->kernels, x, dy, s->sums, m, n, BATCH))
-        return false;
-    for (size_t i = 0; i < m * n; i++)
-        gradient[i] = (float)s->sums[i];
-    return true;
-}
-
-static bool backward(const struct fit *f, struct step *s) {
-    const struct predictor *to = f->to;
-    const size_t n = to->hidden, m = to->wide, rank = to->rank;
-    sum_columns(s->z, BATCH, m, s->groups[GROUP_Q_BIAS].gradient);
-    if (!gradient_of_product(f, s->h, s->z, rank, m, s, s->groups[GROUP_Q].gradient))
-        return false;
-    if (f->p_stays)
-        return true;
-    if (!matrix_multiply_transposed(f->task->kernels, s->z, to->q, s->dh, BATCH, rank, m))
-        return false;
-    sum_columns(s->dh, BATCH, rank, s->groups[GROUP_P_BIAS].gradient);
-    return gradient_of_product(f, s->x, s->dh, n, rank, s, s->groups[GROUP_P].gradient);
-}
-
-static bool open_group(struct group *g, float *values, size_t n) {
-    g->values = values;
-    g->n = n;
-    g->gradient = calloc(n, sizeof(float));
-    g->mean = calloc(n, sizeof(float));
-    g->square = calloc(n, sizeof(float));
-    return g->gradient && g->mean && g->square;
-}
-
-static bool open_step(const struct predictor *to, struct step *s) {
-    const size_t n = to->hidden, m = to->wide, rank = to->rank;
-    const size_t most = n > m ? n : m;
-    *s = (struct step){.x = malloc(BATCH * n * sizeof(float) + 1), /* never of 0 bytes */
-                       .h = malloc(BATCH * rank * sizeof(float)),
-                       .z = malloc(BATCH * m * sizeof(float)),
-                       .dh = malloc(BATCH * rank * sizeof(float)),
-                       .sums = malloc(most * rank * sizeof(double)),
-                       .chosen = malloc(BATCH * sizeof(size_t))};
-    bool good = s->x && s->h && s->z && s->dh && s->sums && s->chosen;
-    good = open_group(&s->groups[GROUP_P], to->p, n * rank) && good;
-    good = open_group(&s->groups[GROUP_P_BIAS], to->p_bias, rank) && good;
-    good = open_group(&s->groups[GROUP_Q], to->q, rank * m) && good;
-    return open_group(&s->groups[GROUP_Q_BIAS], to->q_bias, m) && good;
-}
-
-static void close_step(struct step *s) {
-    for (int i = 0; i < GROUPS; i++) {
-        free(s->groups[i].gradient);
-        free(s->groups[i].mean);
-        free(s->groups[i].square);
-    }
-    free(s->x);
-    free(s->h);
-    free(s->z);
-    free(s->dh);
-    free(s->sums);
-    free(s->chosen);
-}
-
 static wisp_status descend(struct fit *f, wisp_error *error) {
-    const float fastest = 1.5e-2f, slowest = 6e-5f;
-    const struct fit_task *task = f->task;
-    struct step s;
-    bool good = open_step(f->to, &s), stopped = false;
-    for (int step = 1; step <= f->steps && good && !stopped; step++) {
-        const float rate = slowest + fastest * (1 - (float)step / (float)f->steps);
-        forward(f, &s, &good);
-        if (good) {
-            differentiate(f, &s);
-            good = backward(f, &s);
+    const float fastest = 1.5e-2f, slowest = 6e-5f; /* rates */
+    const struct layer *l = f->layer;
+    const struct kernels *kernels = l->kernels;
+    const struct predictor *to = f->predictor;
+    const size_t n = to->hidden_size, m = to->intermediate_size, rank = to->rank;
+    struct parameters p, p_bias, q, q_bias;
+    float *x, *h, *z, *dh; /* [BATCH, n], [BATCH, rank], [BATCH, m], [BATCH, rank] */
+    double *gram;          /* a gradient, of P or Q */
+    size_t chosen[BATCH];
+    uint64_t random = f->options->seed;
+    ARENA_TAKE(f->scratch, x, BATCH * n, error);
+    ARENA_TAKE(f->scratch, h, BATCH * rank, error);
+    ARENA_TAKE(f->scratch, z, BATCH * m, error);
+    ARENA_TAKE(f->scratch, dh, BATCH * rank, error);
+    ARENA_TAKE(f->scratch, gram, larger(n, m) * rank, error);
+    TRY(open_parameters(&p, to->p, n * rank, f->scratch, error));
+    TRY(open_parameters(&p_bias, to->p_bias, rank, f->scratch, error));
+    TRY(open_parameters(&q, to->q, rank * m, f->scratch, error));
+    TRY(open_parameters(&q_bias, to->q_bias, m, f->scratch, error));
+
+    for (int step = 1; step <= f->options->steps; step++) {
+        if (l->cancelled && l->cancelled(l->context))
+            return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+
+        /* h = P x + p and z = Q h for tokens that are drawn by chance. */
+        for (size_t i = 0; i < BATCH; i++) {
+            chosen[i] = (size_t)((random_next(&random) >> 32) * f->tokens >> 32);
+            take_rows(l, l->predictor_x, chosen[i], 1, f->tokens, x + i * n);
         }
-        for (int i = f->p_stays ? GROUP_Q : GROUP_P; i < GROUPS && good; i++)
-            update(&s.groups[i], step, rate);
-        stopped = task->stopped && task->stopped(task->context);
+        TRY(matrix_multiply(kernels, x, to->p, rank, h, BATCH, rank, n, error));
+        for (size_t i = 0; i < BATCH * rank; i++)
+            h[i] += to->p_bias[i % rank];
+        TRY(matrix_multiply(kernels, h, to->q, m, z, BATCH, m, rank, error));
+
+        /* z becomes the loss's derivative by the logits z + q. */
+        for (size_t i = 0; i < BATCH; i++) {
+            const uint8_t *needs = f->needs + chosen[i] * m;
+            for (size_t j = 0; j < m; j++) {
+                const float chance = 1 / (1 + expf(-(z[i * m + j] + to->q_bias[j])));
+                z[i * m + j] =
+                    (chance - (needs[j] ? 1.0f : 0.0f)) * f->weights[needs[j]] / (float)BATCH;
+            }
+        }
+
+        /* Back through Q, then through P. */
+        sum_columns(z, m, q_bias.gradient);
+        TRY(matrix_gram(kernels, h, z, gram, rank, m, BATCH, error));
+        for (size_t i = 0; i < rank * m; i++)
+            q.gradient[i] = (float)gram[i];
+        TRY(matrix_multiply_transposed(kernels, z, to->q, dh, BATCH, rank, m, error));
+        sum_columns(dh, rank, p_bias.gradient);
+        TRY(matrix_gram(kernels, x, dh, gram, n, rank, BATCH, error));
+        for (size_t i = 0; i < n * rank; i++)
+            p.gradient[i] = (float)gram[i];
+
+        const float rate = slowest + fastest * (1 - (float)step / (float)f->options->steps);
+        update(&p, step, rate);
+        update(&p_bias, step, rate);
+        update(&q, step, rate);
+        update(&q_bias, step, rate);
     }
-    close_step(&s);
-    if (stopped)
-        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    return good ? WISP_OK : fail_memory(error, BATCH * task->wide * sizeof(float));
+    return WISP_OK;
 }
 
-static wisp_status fit(const struct fit_task *task, bool p_stays, struct predictor *to,
-                       wisp_error *error) {
-    const size_t most = WANT_BYTES / task->wide;
-    struct fit f = {.task = task,
-                    .tokens = task->tokens < most ? task->tokens : most,
-                    .random = task->seed,
-                    .to = to,
-                    .p_stays = p_stays,
-                    .steps = p_stays ? task->steps / 2 : task->steps};
-    f.wants = malloc(f.tokens * task->wide);
-    wisp_status status = f.wants ? start(&f, error) : fail_memory(error, f.tokens * task->wide);
-    if (status == WISP_OK)
-        status = descend(&f, error);
-    free(f.wants);
-    return status;
-}
-
-wisp_status predictor_fit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
-    wisp_status status = predictor_open(task->hidden, task->wide, task->rank, to, error);
-    if (status == WISP_OK)
-        status = fit(task, false, to, error);
-    if (status != WISP_OK)
-        predictor_release(to);
-    return status;
-}
-
-wisp_status predictor_refit(const struct fit_task *task, struct predictor *to, wisp_error *error) {
-    return fit(task, true, to, error);
+wisp_status predictor_fit(struct layer *l, const struct fit_options *options, struct arena *scratch,
+                          struct predictor *predictor, wisp_error *error) {
+    const size_t width = l->intermediate_size;
+    struct fit f = {.layer = l,
+                    .options = options,
+                    .predictor = predictor,
+                    .scratch = scratch,
+                    .tokens = smaller(l->tokens, NEED_BYTES / width)};
+    TRY(predictor_open(l->hidden_size, width, options->rank, l->arena, predictor, error));
+    ARENA_TAKE(scratch, f.needs, f.tokens * width, error);
+    ARENA_TAKE(scratch, f.x, PART * l->hidden_size, error);
+    ARENA_TAKE(scratch, f.sizes, PART * width, error);
+    TRY(measure_sizes(&f, error));
+    TRY(start_from_regression(&f, error));
+    return descend(&f, error);
 }

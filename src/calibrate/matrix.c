@@ -4,63 +4,59 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/memory.h"
 
 enum { PART = 1024, ITERATIONS = 60 };
 
-/* How w is packed: as [n, ld] or, transposed, as [k, ld]. */
-typedef void pack_weights(const float *w, size_t ld, size_t n, size_t k, size_t panel,
-                          float *packed);
-
-static bool multiply(const struct kernels *kernels, const float *x, const float *w, size_t ld,
-                     pack_weights *pack, float *y, size_t m, size_t n, size_t k) {
-    float *packed = memory_allocate(packed_f32_floats(n, k, kernels->f32_panel) * sizeof *packed);
+static wisp_status multiply(const struct kernels *kernels, const float *x, const float *w,
+                            size_t ld, bool transposed, float *y, size_t m, size_t n, size_t k,
+                            wisp_error *error) {
+    const size_t bytes = packed_f32_floats(n, k, kernels->f32_panel) * sizeof(float);
+    float *packed = memory_allocate(bytes);
     if (!packed)
-        return false;
-    pack(w, ld, n, k, kernels->f32_panel, packed);
+        return fail_memory(error, bytes);
+    (transposed ? pack_f32 : pack_f32_transposed)(w, ld, n, k, kernels->f32_panel, packed);
     kernels->gemm_f32(x, k, packed, NULL, y, n, m, n, k);
     memory_free(packed);
-    return true;
+    return WISP_OK;
 }
 
-bool matrix_multiply(const struct kernels *kernels, const float *x, const float *w, float *y,
-                     size_t m, size_t n, size_t k) {
-    return matrix_multiply_columns(kernels, x, w, n, y, m, n, k);
+wisp_status matrix_multiply(const struct kernels *kernels, const float *x, const float *w,
+                            size_t ld, float *y, size_t m, size_t n, size_t k, wisp_error *error) {
+    return multiply(kernels, x, w, ld, false, y, m, n, k, error);
 }
 
-bool matrix_multiply_columns(const struct kernels *kernels, const float *x, const float *w,
-                             size_t ld, float *y, size_t m, size_t n, size_t k) {
-    return multiply(kernels, x, w, ld, pack_f32_transposed, y, m, n, k);
+wisp_status matrix_multiply_transposed(const struct kernels *kernels, const float *x,
+                                       const float *w, float *y, size_t m, size_t n, size_t k,
+                                       wisp_error *error) {
+    return multiply(kernels, x, w, k, true, y, m, n, k, error);
 }
 
-bool matrix_multiply_transposed(const struct kernels *kernels, const float *x, const float *w,
-                                float *y, size_t m, size_t n, size_t k) {
-    return multiply(kernels, x, w, k, pack_f32, y, m, n, k);
-}
-
-static void transpose(const float *x, size_t rows, size_t columns, float *out) {
+void matrix_transpose(const float *x, size_t rows, size_t columns, float *out) {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++)
             out[j * rows + i] = x[i * columns + j];
 }
 
-bool matrix_gram(const struct kernels *kernels, const float *x, const float *w, double *y, size_t m,
-                 size_t n, size_t k) {
+wisp_status matrix_gram(const struct kernels *kernels, const float *x, const float *w, double *y,
+                        size_t m, size_t n, size_t k, wisp_error *error) {
     float *turned = memory_allocate(m * PART * sizeof *turned);
     float *part = memory_allocate(m * n * sizeof *part);
-    bool good = turned && part;
+    wisp_status status =
+        turned && part ? WISP_OK : fail_memory(error, m * (n + PART) * sizeof *part);
     for (size_t i = 0; i < m * n; i++)
         y[i] = 0;
-    for (size_t first = 0; first < k && good; first += PART) {
-        const size_t rows = k - first < PART ? k - first : PART;
-        transpose(x + first * m, rows, m, turned);
-        good = matrix_multiply(kernels, turned, w + first * n, part, m, n, rows);
-        for (size_t i = 0; i < m * n && good; i++)
+    for (size_t first = 0; first < k && status == WISP_OK; first += PART) {
+        const size_t rows = smaller(k - first, PART);
+        matrix_transpose(x + first * m, rows, m, turned);
+        status = matrix_multiply(kernels, turned, w + first * n, n, part, m, n, rows, error);
+        for (size_t i = 0; i < m * n && status == WISP_OK; i++)
             y[i] += (double)part[i];
     }
     memory_free(turned);
     memory_free(part);
-    return good;
+    return status;
 }
 
 void matrix_factor(double *a, size_t n) {
@@ -118,11 +114,11 @@ static void orthonormalise(double *v, size_t n, size_t r) {
     }
 }
 
-bool matrix_eigenvectors(const double *a, size_t n, size_t r, double *v) {
+wisp_status matrix_eigenvectors(const double *a, size_t n, size_t r, double *v, wisp_error *error) {
     double *next = calloc(n * r, sizeof *next);
     uint32_t state = 1;
     if (!next)
-        return false;
+        return fail_memory(error, n * r * sizeof *next);
     for (size_t i = 0; i < n * r; i++) {
         state = state * 1664525u + 1013904223u;
         v[i] = (double)(state >> 8) / (1 << 23) - 1;
@@ -140,5 +136,5 @@ bool matrix_eigenvectors(const double *a, size_t n, size_t r, double *v) {
         orthonormalise(v, n, r);
     }
     free(next);
-    return true;
+    return WISP_OK;
 }

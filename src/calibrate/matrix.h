@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The linear algebra that calibration needs. Matrices are dense, row by row. Large products run on
- * the kernels in f32, small systems are solved in double precision. Functions that need working
- * memory return false where there is none. */
+ * the kernels in f32, small systems are solved in double precision. What returns a status fails
+ * only where there is no working memory. */
 #ifndef WISP_CALIBRATE_MATRIX_H
 #define WISP_CALIBRATE_MATRIX_H
 
-#include <stdbool.h>
-
+#include "base/status.h"
 #include "kernels/kernels.h"
 
-/* y [m, n] = x [m, k] w [k, n] */
-bool matrix_multiply(const struct kernels *kernels, const float *x, const float *w, float *y,
-                     size_t m, size_t n, size_t k);
-
-/* The same with the first n columns of w [k, ld]. */
-bool matrix_multiply_columns(const struct kernels *kernels, const float *x, const float *w,
-                             size_t ld, float *y, size_t m, size_t n, size_t k);
+/* y [m, n] = x [m, k] w [k, n], where w is the first n columns of a matrix [k, ld]. */
+wisp_status matrix_multiply(const struct kernels *kernels, const float *x, const float *w,
+                            size_t ld, float *y, size_t m, size_t n, size_t k, wisp_error *error);
 
 /* y [m, n] = x [m, k] w [n, k]^T */
-bool matrix_multiply_transposed(const struct kernels *kernels, const float *x, const float *w,
-                                float *y, size_t m, size_t n, size_t k);
+wisp_status matrix_multiply_transposed(const struct kernels *kernels, const float *x,
+                                       const float *w, float *y, size_t m, size_t n, size_t k,
+                                       wisp_error *error);
 
 /* y [m, n] = x [k, m]^T w [k, n], for any k: summed in parts, which are added in double. */
-bool matrix_gram(const struct kernels *kernels, const float *x, const float *w, double *y, size_t m,
-                 size_t n, size_t k);
+wisp_status matrix_gram(const struct kernels *kernels, const float *x, const float *w, double *y,
+                        size_t m, size_t n, size_t k, wisp_error *error);
 
-/* a [n, n], symmetric and positive definite: its lower triangle becomes L of a = L L^T. */
+/* out [columns, rows] = x [rows, columns]^T */
+void matrix_transpose(const float *x, size_t rows, size_t columns, float *out);
+
+/* Replaces the lower triangle of a [n, n], which is symmetric and positive definite, by its
+ * Cholesky factor: L of a = L L^T. */
 void matrix_factor(double *a, size_t n);
 
-/* Solve L z = b and L^T z = b for z, in b's place: b [n, m]. */
+/* Replace b [n, m] by the solution z of L z = b, and of L^T z = b. */
 void matrix_solve_lower(const double *l, double *b, size_t n, size_t m);
 void matrix_solve_upper(const double *l, double *b, size_t n, size_t m);
 
-/* Solves a z = b for z, in b's place: a [n, n] symmetric and positive definite (overwritten by its
- * Cholesky factor), b [n, m]. */
+/* Replaces b [n, m] by the solution z of a z = b, and a [n, n], which is symmetric and positive
+ * definite, by its Cholesky factor. */
 void matrix_solve(double *a, double *b, size_t n, size_t m);
 
-/* The r eigenvectors of a symmetric positive semidefinite a [n, n] with the largest eigenvalues, as
- * columns of v [n, r], by subspace iteration from a start that depends on nothing else. */
-bool matrix_eigenvectors(const double *a, size_t n, size_t r, double *v);
+/* v [n, r]: as its columns the eigenvectors of a [n, n], which is symmetric and positive
+ * semidefinite, that belong to the r largest eigenvalues. Subspace iteration from a start that
+ * depends on nothing else. */
+wisp_status matrix_eigenvectors(const double *a, size_t n, size_t r, double *v, wisp_error *error);
 
 #endif

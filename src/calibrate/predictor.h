@@ -3,41 +3,38 @@
 #ifndef WISP_CALIBRATE_PREDICTOR_H
 #define WISP_CALIBRATE_PREDICTOR_H
 
-#include "base/status.h"
+#include "base/arena.h"
 #include "kernels/kernels.h"
 #include "quant/blocks.h"
 
+/* P and Q are held transposed, so that products run along their rows. */
 struct predictor {
-    size_t hidden, wide, rank;
-    float *p, *p_bias; /* [hidden, rank], [rank] */
-    float *q, *q_bias; /* [rank, wide], [wide] */
+    size_t hidden_size, intermediate_size, rank;
+    float *p, *p_bias; /* [hidden_size, rank], [rank] */
+    float *q, *q_bias; /* [rank, intermediate_size], [intermediate_size] */
 };
 
-/* In a file, where rows are P's [rank, hidden] and Q's [wide, rank]. */
+/* How a file stores P [rank, hidden_size] and Q [intermediate_size, rank]. */
 struct predictor_formats {
     const struct block_format *p, *q;
 };
 
-/* Room for one, of no values yet; released with predictor_release, also after an error. */
-wisp_status predictor_open(size_t hidden, size_t wide, size_t rank, struct predictor *predictor,
-                           wisp_error *error);
+/* A predictor of zeros in the arena. */
+wisp_status predictor_open(size_t hidden_size, size_t intermediate_size, size_t rank,
+                           struct arena *arena, struct predictor *predictor, wisp_error *error);
 
-void predictor_release(struct predictor *predictor);
-
-/* h = P x + p [tokens, rank] of x [tokens, hidden]. */
+/* h [tokens, rank] = P x + p for x [tokens, hidden_size]. */
 wisp_status predictor_inner(const struct kernels *kernels, const struct predictor *predictor,
                             const float *x, size_t tokens, float *h, wisp_error *error);
 
-/* logits [tokens, n] of h, those of the neurons from `first` on. */
+/* logits [tokens, n] for h, of the n neurons from place `first` on. */
 wisp_status predictor_logits(const struct kernels *kernels, const struct predictor *predictor,
                              size_t first, size_t n, const float *h, size_t tokens, float *logits,
                              wisp_error *error);
 
-/* *to becomes what a file has of `from`; released with predictor_release. */
-wisp_status predictor_round(const struct predictor *from, const struct predictor_formats *formats,
-                            struct predictor *to, wisp_error *error);
-
-/* w [n, k] to rows [k, n], as they stand in a file. */
-void predictor_rows(const float *w, size_t n, size_t k, float *rows);
+/* *stored, in the arena, becomes what is left of a predictor when a file has quantised it. */
+wisp_status predictor_round(const struct predictor *predictor,
+                            const struct predictor_formats *formats, struct arena *arena,
+                            struct predictor *stored, wisp_error *error);
 
 #endif

@@ -3,30 +3,23 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sparse/plan.h"
 
-struct point {
-    float logit, loss;
-};
-
 enum { DIGIT = 11, DIGITS = 3, VALUES = 1 << DIGIT };
 
-/* A number that falls as the logit rises. */
-static uint32_t falling(float logit) {
-    uint32_t bits;
-    memcpy(&bits, &logit, sizeof bits);
-    return bits >> 31 ? bits : ~bits & 0x7fffffff;
-}
-
+/* A digit of a number that falls as the logit rises. */
 static size_t digit_of(const struct point *point, int digit) {
-    return falling(point->logit) >> (DIGIT * digit) & (VALUES - 1);
+    uint32_t bits;
+    memcpy(&bits, &point->logit, sizeof bits);
+    const uint32_t falling = bits >> 31 ? bits : ~bits & 0x7fffffff;
+    return falling >> (DIGIT * digit) & (VALUES - 1);
 }
 
-/* By falling logits, digit by digit (Knuth, The Art of Computer Programming 3, 5.2.5): a third of
- * calibration's time would go into qsort. `spare` [n] has the result, and points are lost. */
+/* Sorts by falling logits, digit by digit (Knuth, The Art of Computer Programming 3, 5.2.5): with
+ * qsort, sorting would take a third of calibration's time. The result is in `spare` [n]; `points`
+ * is overwritten. */
 static void sort_points(struct point *points, size_t n, struct point *spare) {
     for (int digit = 0; digit < DIGITS; digit++) {
         size_t starts[VALUES + 1] = {0};
@@ -61,28 +54,24 @@ static size_t add_corner(struct gain *hull, size_t n, struct gain corner, double
     return n + 1;
 }
 
-/* The hull of one neuron, whose tokens are sorted. Equal logits cannot be told apart. */
-static size_t fit_hull(const struct point *points, size_t tokens, struct gain *hull,
-                       double *heights) {
-    size_t n = 0;
+/* The corners [n] of a hull for the points [tokens] of one neuron, which are sorted. */
+static size_t find_hull(const struct point *points, size_t tokens, struct gain *hull,
+                        double *heights) {
+    size_t n = 0, kept = 0;
     double gained = 0;
     for (size_t t = 0; t < tokens; t++) {
         gained += (double)points[t].loss;
-        const bool last = t + 1 == tokens;
-        if (!last && points[t + 1].logit >= points[t].logit)
-            continue;
-        const float below = last ? points[t].logit - 1 : points[t + 1].logit;
+        const bool is_last = t + 1 == tokens;
+        if (!is_last && points[t + 1].logit >= points[t].logit)
+            continue; /* no threshold can separate equal logits */
+        const float below = is_last ? points[t].logit - 1 : points[t + 1].logit;
         const struct gain corner = {.computed = (float)(t + 1),
                                     .threshold = below + (points[t].logit - below) / 2};
         n = add_corner(hull, n, corner, gained, heights);
     }
-    return n;
-}
 
-/* Leaves out corners that are close to the one before, of which there are thousands: shares of
- * tokens need not be told apart more finely than by a sixty-fourth. */
-static size_t thin_hull(struct gain *hull, size_t n, const double *heights) {
-    size_t kept = 0;
+    /* Of thousands of corners those are left out that compute less than a sixty-fourth more tokens
+     * than the corner before: a share need not be met more exactly. */
     double height = 0;
     float computed = 0;
     for (size_t i = 0; i < n; i++) {
@@ -97,97 +86,53 @@ static size_t thin_hull(struct gain *hull, size_t n, const double *heights) {
     return kept;
 }
 
-/* What one neuron's hull is found in. */
-struct work {
-    struct point *points, *sorted; /* [tokens] */
-    struct gain *hull;             /* [tokens] */
-    double *heights;               /* [tokens] */
-};
-
-static wisp_status keep_corners(struct gains *g, const struct gain *hull, size_t n,
-                                wisp_error *error) {
-    const size_t used = g->starts[g->neurons];
-    if (used + n > g->capacity) {
-        const size_t capacity = 2 * (used + n);
-        struct gain *moved = realloc(g->corners, capacity * sizeof *moved);
-        if (!moved)
-            return fail_memory(error, capacity * sizeof *moved);
-        g->corners = moved;
-        g->capacity = capacity;
-    }
-    memcpy(g->corners + used, hull, n * sizeof *hull);
-    g->starts[++g->neurons] = used + n;
+wisp_status gains_open(size_t tokens, size_t most_neurons, struct arena *arena,
+                       struct arena *scratch, struct gains *g, wisp_error *error) {
+    *g = (struct gains){.tokens = tokens, .arena = arena};
+    ARENA_TAKE(arena, g->hulls, most_neurons, error);
+    ARENA_TAKE(scratch, g->points, tokens, error);
+    ARENA_TAKE(scratch, g->sorted, tokens, error);
+    ARENA_TAKE(scratch, g->corners, tokens, error);
+    ARENA_TAKE(scratch, g->heights, tokens, error);
     return WISP_OK;
 }
 
-static wisp_status add_all(struct gains *g, const float *logits, const float *losses, size_t n,
-                           const struct work *w, wisp_error *error) {
+wisp_status gains_add(struct gains *g, const float *logits, const float *losses, size_t n,
+                      wisp_error *error) {
     for (size_t i = 0; i < n; i++) {
         for (size_t t = 0; t < g->tokens; t++)
-            w->points[t] = (struct point){logits[t * n + i], losses[t * n + i]};
-        sort_points(w->points, g->tokens, w->sorted);
-        const size_t corners = fit_hull(w->sorted, g->tokens, w->hull, w->heights);
-        TRY(keep_corners(g, w->hull, thin_hull(w->hull, corners, w->heights), error));
+            g->points[t] = (struct point){logits[t * n + i], losses[t * n + i]};
+        sort_points(g->points, g->tokens, g->sorted);
+        struct hull *hull = &g->hulls[g->neurons++];
+        hull->n = find_hull(g->sorted, g->tokens, g->corners, g->heights);
+        ARENA_TAKE(g->arena, hull->corners, hull->n, error);
+        memcpy(hull->corners, g->corners, hull->n * sizeof *hull->corners);
     }
     return WISP_OK;
 }
 
-wisp_status gains_open(size_t tokens, size_t most_neurons, struct gains *gains, wisp_error *error) {
-    *gains =
-        (struct gains){.tokens = tokens, .starts = calloc(most_neurons + 1, sizeof *gains->starts)};
-    return gains->starts ? WISP_OK : fail_memory(error, most_neurons * sizeof *gains->starts);
-}
-
-wisp_status gains_add(struct gains *gains, const float *logits, const float *losses, size_t n,
-                      wisp_error *error) {
-    const size_t tokens = gains->tokens;
-    const struct work w = {.points = malloc(tokens * sizeof *w.points),
-                           .sorted = malloc(tokens * sizeof *w.sorted),
-                           .hull = malloc(tokens * sizeof *w.hull),
-                           .heights = malloc(tokens * sizeof *w.heights)};
-    const wisp_status status = w.points && w.sorted && w.hull && w.heights
-                                   ? add_all(gains, logits, losses, n, &w, error)
-                                   : fail_memory(error, tokens * sizeof *w.hull);
-    free(w.points);
-    free(w.sorted);
-    free(w.hull);
-    free(w.heights);
-    return status;
-}
-
-void gains_release(struct gains *gains) {
-    free(gains->corners);
-    free(gains->starts);
-    *gains = (struct gains){0};
-}
-
-/* The corner up to which a neuron is worth the price; NULL where it is never. */
-static const struct gain *corner_at(const struct gains *g, size_t neuron, float price) {
-    const struct gain *at = NULL;
-    for (size_t i = g->starts[neuron]; i < g->starts[neuron + 1]; i++)
-        if (g->corners[i].steepness > price)
-            at = &g->corners[i];
-    return at;
-}
-
-double gains_thresholds(const struct gains *layer, float price, float *thresholds) {
+double gains_thresholds(const struct gains *g, float price, float *thresholds) {
     double computed = 0;
-    for (size_t i = 0; i < layer->neurons; i++) {
-        const struct gain *corner = corner_at(layer, i, price);
+    for (size_t i = 0; i < g->neurons; i++) {
+        const struct hull *hull = &g->hulls[i];
+        const struct gain *corner = NULL; /* the last that is worth the price, if there is one */
+        for (size_t c = 0; c < hull->n; c++)
+            if (hull->corners[c].steepness > price)
+                corner = &hull->corners[c];
         computed += corner ? (double)corner->computed : 0;
         if (thresholds)
             thresholds[i] = corner ? corner->threshold : SPARSE_NEVER;
     }
-    return computed / ((double)layer->tokens * (double)layer->neurons);
+    return computed / ((double)g->tokens * (double)g->neurons);
 }
 
-float gains_price(const struct gains *layers, size_t n, float share) {
-    double low = -80, high = 40; /* natural logarithms of prices: all and none */
+float gains_price(const struct gains *gains, size_t layers, float share) {
+    double low = -80, high = 40; /* logarithms of prices: all neurons, none */
     for (int step = 0; step < 60; step++) {
         const double middle = (low + high) / 2;
         double computed = 0;
-        for (size_t l = 0; l < n; l++)
-            computed += gains_thresholds(&layers[l], (float)exp(middle), NULL) / (double)n;
+        for (size_t l = 0; l < layers; l++)
+            computed += gains_thresholds(&gains[l], (float)exp(middle), NULL) / (double)layers;
         if (computed > (double)share)
             low = middle;
         else

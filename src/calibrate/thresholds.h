@@ -1,45 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Thresholds of neurons for a wanted share: of all ways to compute so many neurons, over all
- * layers, the one that loses least.
+ * Thresholds of neurons for a budget: of all ways to compute so many neurons, over all layers, the
+ * one that loses least.
  *
- * Sorted by its logits, a neuron's tokens give a curve: what is gained by computing it for the
- * first k. Computing one more is worth its price where the curve is steeper than the price; so the
- * upper hull of the curve is all that matters, and one price for all neurons of all layers shares
- * the budget among them by error. */
+ * Each neuron has a curve: when it is computed for the k tokens with its highest logits, so much
+ * less of the output is lost. What one more token gains is the steepness of the curve there. If
+ * every neuron of every layer is computed as long as that gains more than one common price, no
+ * other choice of as many (token, neuron) pairs loses less; so a price stands for a budget. Only
+ * the upper hull of a curve matters, of which the corners are kept. */
 #ifndef WISP_CALIBRATE_THRESHOLDS_H
 #define WISP_CALIBRATE_THRESHOLDS_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
-/* One corner of a neuron's hull. */
+/* A corner of a neuron's hull. */
 struct gain {
-    float computed;  /* for so many of the tokens */
-    float threshold; /* which the logits of just these are above */
-    float steepness; /* of the way to here from the corner before, per token */
+    float computed;  /* the neuron is computed for so many tokens, */
+    float threshold; /* whose logits are above this */
+    float steepness; /* what each token gains from the corner before to this one */
+};
+
+struct hull {
+    struct gain *corners; /* [n], ever less steep */
+    size_t n;
+};
+
+struct point {
+    float logit, loss;
 };
 
 /* The hulls of a layer's neurons. */
 struct gains {
     size_t neurons, tokens;
-    struct gain *corners; /* those of neuron i: starts[i] .. starts[i + 1] */
-    size_t *starts;       /* [neurons + 1] */
-    size_t capacity;      /* of corners */
+    struct hull *hulls; /* [neurons], in `arena` */
+    struct arena *arena;
+    /* Working memory of gains_add, [tokens] each. */
+    struct point *points, *sorted;
+    struct gain *corners;
+    double *heights;
 };
 
-/* For no neurons yet, to be added in turn. Released with gains_release, also after an error. */
-wisp_status gains_open(size_t tokens, size_t most_neurons, struct gains *gains, wisp_error *error);
+/* No neurons yet. Hulls will be in `arena`; gains_add works in memory from `scratch`. */
+wisp_status gains_open(size_t tokens, size_t most_neurons, struct arena *arena,
+                       struct arena *scratch, struct gains *gains, wisp_error *error);
 
 /* The next n neurons. logits and losses [tokens, n]: what is lost where a neuron is not computed
- * for a token, in any unit that all layers share. */
+ * for a token, in a unit that all layers have in common. */
 wisp_status gains_add(struct gains *gains, const float *logits, const float *losses, size_t n,
                       wisp_error *error);
 
-void gains_release(struct gains *gains);
+/* The price at which `share` (0 to 1) of all (token, neuron) pairs are computed, averaged over
+ * `layers` layers. */
+float gains_price(const struct gains *gains, size_t layers, float share);
 
-/* The price at which `share` of the neurons are computed, on average over the layers. */
-float gains_price(const struct gains *layers, size_t n, float share);
-
-/* The thresholds [neurons] at a price; returns the share of neurons they let through. */
-double gains_thresholds(const struct gains *layer, float price, float *thresholds);
+/* The thresholds [neurons] at a price, or NULL; returns the share of the layer's (token, neuron)
+ * pairs that they let through. */
+double gains_thresholds(const struct gains *gains, float price, float *thresholds);
 
 #endif

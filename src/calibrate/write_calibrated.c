@@ -1,37 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calibrate/write_calibrated.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/trace.h"
+#include "calibrate/matrix.h"
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
-#include "formats/schema.h"
+#include "formats/neurons.h"
 #include "native/open_path.h"
-
-/* ---- adding --------------------------------------------------------------------------------- */
 
 /* Tensors are quantised into memory, which becomes a source of the directory. */
 struct adder {
     struct directory *dir;
+    struct arena scratch;
     unsigned char *data; /* [capacity]: the source */
     size_t used, capacity;
     uint32_t source;
     wisp_error *error;
 };
 
-/* More than all of it takes: as floats. */
-static size_t added_bytes(const struct calibrated *c) {
-    const struct predictor *p = &c->tokens->fits[0].predictor;
-    const size_t predictor =
-        p->rank * (p->hidden + p->wide + 1) + (CALIBRATED_LEVELS + 1) * p->wide;
-    const size_t others = p->rank * p->hidden + 2 * p->wide + 2 * p->hidden;
-    return c->layers * ((c->texts ? 2 : 1) * predictor + others) * sizeof(float);
-}
-
-static wisp_status open_adder(struct adder *a) {
+static wisp_status open_adder(struct adder *a, const struct calibrated *c) {
+    const struct layer *l = c->layers;
+    const size_t rank = c->tokens->fits[0].stored.rank, width = l->intermediate_size;
+    /* More than all tensors take: as floats. */
+    const size_t predictor = rank * (l->hidden_size + width + 1) + (CALIBRATED_LEVELS + 1) * width;
+    const size_t others = rank * l->hidden_size + 2 * width + 2 * l->hidden_size;
+    a->capacity = c->n_layers * ((c->texts ? 2 : 1) * predictor + others) * sizeof(float);
     a->data = malloc(a->capacity);
     if (!a->data)
         return fail_memory(a->error, a->capacity);
@@ -43,16 +38,14 @@ static wisp_status open_adder(struct adder *a) {
     return directory_add_source(a->dir, &memory, &a->source, a->error);
 }
 
-/* A tensor of rows x columns, of a layer or of none. */
-static wisp_status add_tensor(struct adder *a, int layer, const char *part, const float *values,
-                              size_t rows, size_t columns, const struct block_format *format) {
+/* The tensor of a layer that is called `part` and `suffix` (formats/schema.h), [rows, columns]. */
+static wisp_status add_tensor(struct adder *a, size_t layer, const char *part, const char *suffix,
+                              const float *values, size_t rows, size_t columns,
+                              const struct block_format *format) {
     const size_t n = rows * columns, bytes = n / format->elements * format->bytes;
     char name[TENSOR_NAME_BYTES];
     struct tensor *tensor;
-    if (layer == NO_LAYER)
-        snprintf(name, sizeof name, "%s", part);
-    else
-        layer_tensor_name(name, (size_t)layer, part, "");
+    layer_tensor_name(name, layer, part, suffix);
     if (bytes > a->capacity - a->used)
         return fail_memory(a->error, bytes);
     format->quantise(values, n, a->data + a->used);
@@ -70,141 +63,110 @@ static wisp_status add_tensor(struct adder *a, int layer, const char *part, cons
     return directory_check_tensor(a->dir, tensor, a->error);
 }
 
-static wisp_status add_floats(struct adder *a, int layer, const char *part, const float *values,
-                              size_t rows, size_t columns) {
-    return add_tensor(a, layer, part, values, rows, columns, block_format_by_id(BLOCK_F32));
+static wisp_status add_floats(struct adder *a, size_t layer, const char *part, const char *suffix,
+                              const float *values, size_t rows, size_t columns) {
+    return add_tensor(a, layer, part, suffix, values, rows, columns, block_format_by_id(BLOCK_F32));
 }
 
-/* w [rows, columns] of w [columns, rows]. */
-static wisp_status add_transposed(struct adder *a, int layer, const char *part, const float *w,
+/* The tensor [rows, columns] of a matrix w [columns, rows]. */
+static wisp_status add_transposed(struct adder *a, size_t layer, const char *part, const float *w,
                                   size_t rows, size_t columns, const struct block_format *format) {
-    float *turned = malloc(rows * columns * sizeof *turned);
-    if (!turned)
-        return fail_memory(a->error, rows * columns * sizeof *turned);
-    predictor_rows(w, columns, rows, turned);
-    const wisp_status status = add_tensor(a, layer, part, turned, rows, columns, format);
-    free(turned);
+    float *transposed;
+    ARENA_TAKE(&a->scratch, transposed, rows * columns, a->error);
+    matrix_transpose(w, columns, rows, transposed);
+    const wisp_status status =
+        add_tensor(a, layer, part, TENSOR_WEIGHT, transposed, rows, columns, format);
+    arena_release(&a->scratch);
     return status;
 }
 
-/* The names of a predictor's matrices P and Q, and of its thresholds. */
+/* The names of a predictor's parts. */
 struct predictor_names {
-    const char *p, *p_bias, *q, *q_bias, *thresholds;
+    const char *p, *q, *thresholds;
 };
 
-static const struct predictor_names lowrank_names = {
-    TENSOR_PREDICTOR_P TENSOR_WEIGHT, TENSOR_PREDICTOR_P TENSOR_BIAS,
-    TENSOR_PREDICTOR_Q TENSOR_WEIGHT, TENSOR_PREDICTOR_Q TENSOR_BIAS, TENSOR_THRESHOLDS};
-static const struct predictor_names sentence_names = {
-    TENSOR_SENTENCE_P TENSOR_WEIGHT, TENSOR_SENTENCE_P TENSOR_BIAS, TENSOR_SENTENCE_Q TENSOR_WEIGHT,
-    TENSOR_SENTENCE_Q TENSOR_BIAS, TENSOR_SENTENCE_THRESHOLDS};
+static const struct predictor_names token_names = {TENSOR_PREDICTOR_P, TENSOR_PREDICTOR_Q,
+                                                   TENSOR_THRESHOLDS},
+                                    text_names = {TENSOR_SENTENCE_P, TENSOR_SENTENCE_Q,
+                                                  TENSOR_SENTENCE_THRESHOLDS};
 
-/* P and p. */
-static wisp_status add_p(struct adder *a, int layer, const struct predictor_names *names,
-                         const struct predictor *p, const struct block_format *format) {
-    TRY(add_transposed(a, layer, names->p, p->p, p->rank, p->hidden, format));
-    return add_floats(a, layer, names->p_bias, p->p_bias, 1, p->rank);
+static wisp_status add_predictor(struct adder *a, const struct calibrated *c, size_t layer,
+                                 const struct predictor_names *names,
+                                 const struct predictor_set *set) {
+    const struct predictor *p = &set->fits[layer].trained;
+    const size_t width = p->intermediate_size;
+    const float *thresholds = set->level_thresholds + layer * CALIBRATED_LEVELS * width;
+    TRY(add_transposed(a, layer, names->p, p->p, p->rank, p->hidden_size, c->formats.p));
+    TRY(add_floats(a, layer, names->p, TENSOR_BIAS, p->p_bias, 1, p->rank));
+    TRY(add_transposed(a, layer, names->q, p->q, width, p->rank, c->formats.q));
+    TRY(add_floats(a, layer, names->q, TENSOR_BIAS, p->q_bias, 1, width));
+    return add_floats(a, layer, names->thresholds, "", thresholds, CALIBRATED_LEVELS, width);
 }
 
-/* Q, q and the thresholds. */
-static wisp_status add_q(struct adder *a, const struct calibrated *c, int l,
-                         const struct predictor_names *names,
-                         const struct calibrated_predictors *predictors) {
-    const struct predictor *p = &predictors->fits[l].trained;
-    const float *thresholds = predictors->thresholds + (size_t)l * CALIBRATED_LEVELS * p->wide;
-    TRY(add_transposed(a, l, names->q, p->q, p->wide, p->rank, c->formats.q));
-    TRY(add_floats(a, l, names->q_bias, p->q_bias, 1, p->wide));
-    return add_floats(a, l, names->thresholds, thresholds, CALIBRATED_LEVELS, p->wide);
-}
-
-static wisp_status add_compensation(struct adder *a, int layer, const struct layer_fit *fit) {
-    const struct predictor *p = &fit->predictor;
-    const struct block_format *format = block_format_fitting(BLOCK_Q8_0, p->rank);
-    TRY(add_transposed(a, layer, TENSOR_COMPENSATION TENSOR_WEIGHT, fit->compensation, p->hidden,
-                       p->rank, format));
-    return add_floats(a, layer, TENSOR_COMPENSATION TENSOR_BIAS,
-                      fit->compensation + p->rank * p->hidden, 1, p->hidden);
-}
-
-/* Centers by neuron. */
-static wisp_status add_center(struct adder *a, int layer, const struct layer_fit *fit) {
-    float *center = malloc(fit->wide * sizeof *center);
-    if (!center)
-        return fail_memory(a->error, fit->wide * sizeof *center);
-    for (size_t i = 0; i < fit->wide; i++)
-        center[fit->order[i]] = fit->center[i];
-    const wisp_status status = add_floats(a, layer, TENSOR_CENTER, center, 1, fit->wide);
-    free(center);
-    return status;
-}
-
-static wisp_status add_layer(struct adder *a, const struct calibrated *c, int l) {
-    const struct layer_fit *fit = &c->tokens->fits[l];
-    if (!c->shared_p)
-        TRY(add_p(a, l, &lowrank_names, &fit->trained, c->formats.p));
-    TRY(add_q(a, c, l, &lowrank_names, c->tokens));
-    TRY(add_floats(a, l, TENSOR_FACTORS, fit->factors, 1, fit->trained.hidden));
-    if (c->centered)
-        TRY(add_center(a, l, fit));
-    TRY(add_floats(a, l, TENSOR_FREQUENCY, fit->frequency, 1, fit->wide));
-    if (fit->compensation)
-        TRY(add_compensation(a, l, fit));
-    if (!c->texts)
-        return WISP_OK;
-    TRY(add_p(a, l, &sentence_names, &c->texts->fits[l].trained, c->formats.p));
-    return add_q(a, c, l, &sentence_names, c->texts);
+static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t layer) {
+    const struct layer *l = &c->layers[layer];
+    const struct layer_fit *fit = &c->tokens->fits[layer];
+    const size_t width = l->intermediate_size, hidden_size = l->hidden_size;
+    const size_t rank = fit->stored.rank;
+    TRY(add_predictor(a, c, layer, &token_names, c->tokens));
+    TRY(add_floats(a, layer, TENSOR_FACTORS, "", l->factors, 1, hidden_size));
+    if (l->activation == ACTIVATION_GELU) { /* all others have centers of 0 */
+        float *center;                      /* by the model's numbers */
+        ARENA_TAKE(&a->scratch, center, width, a->error);
+        for (size_t i = 0; i < width; i++)
+            center[l->order[i]] = l->center[i];
+        TRY(add_floats(a, layer, TENSOR_CENTER, "", center, 1, width));
+    }
+    TRY(add_floats(a, layer, TENSOR_FREQUENCY, "", l->frequency, 1, width));
+    if (fit->compensation) {
+        TRY(add_transposed(a, layer, TENSOR_COMPENSATION, fit->compensation, hidden_size, rank,
+                           block_format_fitting(BLOCK_Q8_0, rank)));
+        TRY(add_floats(a, layer, TENSOR_COMPENSATION, TENSOR_BIAS,
+                       fit->compensation + rank * hidden_size, 1, hidden_size));
+    }
+    return c->texts ? add_predictor(a, c, layer, &text_names, c->texts) : WISP_OK;
 }
 
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
-    const struct layer_fit *fits = c->tokens->fits;
-    const size_t wide = fits[0].wide;
-    int32_t *order = arena_allocate(&dir->arena, c->layers * wide * sizeof *order);
-    float *shares = arena_allocate(&dir->arena, CALIBRATED_LEVELS * sizeof *shares);
-    int32_t *hot = arena_allocate(&dir->arena, c->layers * sizeof *hot);
-    if (!order || !shares || !hot)
-        return fail_memory(error, c->layers * wide * sizeof *order);
-    for (size_t l = 0; l < c->layers; l++) {
-        memcpy(order + l * wide, fits[l].order, wide * sizeof *order);
-        hot[l] = (int32_t)fits[l].hot;
+    const size_t width = c->layers->intermediate_size;
+    int32_t *order, *hot;
+    float *shares;
+    ARENA_TAKE(&dir->arena, order, c->n_layers * width, error);
+    ARENA_TAKE(&dir->arena, hot, c->n_layers, error);
+    ARENA_TAKE(&dir->arena, shares, CALIBRATED_LEVELS, error);
+    for (size_t l = 0; l < c->n_layers; l++) {
+        memcpy(order + l * width, c->layers[l].order, width * sizeof *order);
+        hot[l] = (int32_t)c->layers[l].hot;
     }
     memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
-    TRY(directory_put_numbers(dir, KEY_SPARSE_ORDER, VALUE_I32, order, c->layers * wide, error));
-    TRY(directory_put_numbers(dir, KEY_SPARSE_HOT, VALUE_I32, hot, c->layers, error));
+    TRY(directory_put_numbers(dir, KEY_SPARSE_ORDER, VALUE_I32, order, c->n_layers * width, error));
+    TRY(directory_put_numbers(dir, KEY_SPARSE_HOT, VALUE_I32, hot, c->n_layers, error));
     TRY(directory_put_numbers(dir, KEY_SPARSE_SHARES, VALUE_F32, shares, CALIBRATED_LEVELS, error));
     return directory_put_f32(dir, KEY_SPARSE_SHARE, c->share, error);
 }
 
-static wisp_status write_directory(struct directory *dir, const char *output, wisp_error *error) {
-    const struct block_format **formats = malloc(dir->n_tensors * sizeof *formats);
-    const struct gguf_plan plan = {.formats = formats};
-    if (!formats)
-        return fail_memory(error, dir->n_tensors * sizeof *formats);
+static wisp_status write_all(struct adder *a, const char *output, const struct calibrated *c) {
+    struct directory *dir = a->dir;
+    struct gguf_plan plan = {0};
+    TRY(open_adder(a, c));
+    TRY(strip_calibration(dir, a->error));
+    for (size_t l = 0; l < c->n_layers; l++)
+        TRY(add_layer(a, c, l));
+    TRY(add_keys(dir, c, a->error));
+    TRY(directory_finish(dir, a->error));
+    ARENA_TAKE(&a->scratch, plan.formats, dir->n_tensors, a->error);
     for (size_t i = 0; i < dir->n_tensors; i++)
-        formats[i] = dir->tensors[i].format;
-    const wisp_status status = write_model(dir, &plan, NEURONS_WHERE_POSSIBLE, output, error);
-    free((void *)formats);
-    return status;
+        plan.formats[i] = dir->tensors[i].format;
+    return write_model(dir, &plan, NEURONS_WHERE_POSSIBLE, output, a->error);
 }
 
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error) {
     struct directory dir;
-    struct adder adder = {.dir = &dir, .capacity = added_bytes(calibrated), .error = error};
+    struct adder adder = {.dir = &dir, .error = error};
     TRY(directory_open_path(&dir, input, error));
-    wisp_status status = open_adder(&adder);
-    if (status == WISP_OK)
-        status = strip_calibration(&dir, error);
-    if (status == WISP_OK && calibrated->shared_p)
-        status = add_p(&adder, NO_LAYER, &lowrank_names, &calibrated->tokens->fits[0].trained,
-                       calibrated->formats.p);
-    for (size_t l = 0; l < calibrated->layers && status == WISP_OK; l++)
-        status = add_layer(&adder, calibrated, (int)l);
-    if (status == WISP_OK)
-        status = add_keys(&dir, calibrated, error);
-    if (status == WISP_OK)
-        status = directory_finish(&dir, error);
-    if (status == WISP_OK)
-        status = write_directory(&dir, output, error);
+    const wisp_status status = write_all(&adder, output, calibrated);
+    arena_release(&adder.scratch);
     directory_release(&dir);
     return status;
 }

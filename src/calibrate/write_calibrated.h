@@ -3,27 +3,27 @@
 #ifndef WISP_CALIBRATE_WRITE_CALIBRATED_H
 #define WISP_CALIBRATE_WRITE_CALIBRATED_H
 
-#include "calibrate/layer_fit.h"
-#include "formats/directory.h"
+#include "calibrate/losses.h"
 
 enum { CALIBRATED_LEVELS = 14 };
 
-/* Predictors of one kind, with what chooses by them. */
-struct calibrated_predictors {
-    struct layer_fit *fits; /* [layers] */
-    float *thresholds;      /* [layers, CALIBRATED_LEVELS, wide] */
-    float price;            /* of a neuron, at the share that is computed by default */
+/* The predictors of all layers, for tokens or for whole texts, and their thresholds. */
+struct predictor_set {
+    struct layer_fit *fits;  /* [layers] */
+    struct gains *gains;     /* [layers] */
+    float price;             /* at which the default share of neurons is computed, */
+    float *thresholds;       /* [layers, intermediate_size]: the thresholds then, */
+    float *level_thresholds; /* [layers, CALIBRATED_LEVELS, intermediate_size]: and at the levels */
 };
 
 struct calibrated {
-    const struct calibrated_predictors *tokens;
-    const struct calibrated_predictors *texts; /* that choose for whole texts; NULL: none */
-    size_t layers;
+    size_t n_layers;
+    const struct layer *layers;
+    const struct predictor_set *tokens;
+    const struct predictor_set *texts; /* for whole texts; NULL: none */
     struct predictor_formats formats;
-    bool shared_p;       /* all layers' predictors have the same P and p */
-    const float *shares; /* [CALIBRATED_LEVELS] */
+    const float *shares; /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;         /* the default */
-    bool centered;       /* neurons have centers other than 0 */
 };
 
 /* Reads the model at `input` and writes it with the calibration, in place of one it may have. */

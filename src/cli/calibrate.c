@@ -26,8 +26,6 @@ static const char help[] =
     "      --sparsity SHARE   of neurons to leave out unless told otherwise (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
     "      --predictor-type T of the predictors in the file: f32, q8_0 (default) or q4_0\n"
-    "      --shared-p         one P for the predictors of all layers: a smaller file, for which\n"
-    "                         the rank should be larger\n"
     "      --sentence         besides, predictors that choose once for a whole text: see\n"
     "                         wisp embed --predictor sentence\n"
     "      --seed N           what chance does (default: 1)\n"
@@ -44,7 +42,6 @@ enum {
     OPTION_RANK,
     OPTION_SHARE,
     OPTION_PREDICTOR_TYPE,
-    OPTION_SHARED_P,
     OPTION_SENTENCE,
     OPTION_SEED,
     OPTION_REPORT,
@@ -59,7 +56,6 @@ static const struct option options[] = {
     {"rank", required_argument, NULL, OPTION_RANK},
     {"sparsity", required_argument, NULL, OPTION_SHARE},
     {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
-    {"shared-p", no_argument, NULL, OPTION_SHARED_P},
     {"sentence", no_argument, NULL, OPTION_SENTENCE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"report", required_argument, NULL, OPTION_REPORT},
@@ -71,7 +67,7 @@ struct arguments {
     const char *model, *data, *output, *report, *predictor_type;
     unsigned long samples, tokens, rank, seed, threads;
     double sparsity;
-    bool shared_p, sentence, help;
+    bool sentence, help;
 };
 
 static bool take_option(struct arguments *a, int option, const char *value) {
@@ -93,8 +89,6 @@ static bool take_option(struct arguments *a, int option, const char *value) {
     case OPTION_PREDICTOR_TYPE:
         a->predictor_type = value;
         return true;
-    case OPTION_SHARED_P:
-        return a->shared_p = true;
     case OPTION_SENTENCE:
         return a->sentence = true;
     case OPTION_SEED:
@@ -312,7 +306,6 @@ static int run_calibrate(const struct arguments *a, const struct texts *texts) {
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,
-                                      .shared_p = a->shared_p,
                                       .sentence = a->sentence,
                                       .tokens = a->tokens,
                                       .seed = a->seed,

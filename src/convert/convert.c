@@ -33,78 +33,72 @@ static wisp_status find_format(const char *name, const struct block_format **for
     return WISP_OK;
 }
 
-/* Matrices that a dense layer multiplies by, and the token embedding, take the asked type; what is
- * added or scales (norms, biases, positions, token types) stays in floats, being small. */
-static bool is_quantisable(const struct tensor *tensor) {
-    return tensor->rows > 1 && strcmp(tensor->name, "position_embd.weight") != 0 &&
-           strcmp(tensor->name, "token_types.weight") != 0;
-}
-
+/* Which format a tensor is written in where `wanted` is asked for, or NULL: its own. The matrices
+ * of dense layers and the token embedding take the asked format. Norms, biases, positions and token
+ * types, which are small, become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
+    const bool is_quantisable = tensor->rows > 1 &&
+                                strcmp(tensor->name, "position_embd.weight") != 0 &&
+                                strcmp(tensor->name, "token_types.weight") != 0;
     *planned = tensor->format;
     if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
         return WISP_OK;
     if (!tensor->format->dequantise)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
                     "tensors of type %s cannot be converted", tensor->format->name);
-    if (!is_quantisable(tensor)) {
-        *planned = block_format_by_id(BLOCK_F32);
-        return WISP_OK;
-    }
-    if (tensor->dims[0] % wanted->elements != 0)
+    *planned = is_quantisable ? wanted : block_format_by_id(BLOCK_F32);
+    if (is_quantisable && tensor->dims[0] % wanted->elements != 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
                     "a row of %llu values is no multiple of the %s block of %u",
                     (unsigned long long)tensor->dims[0], wanted->name, wanted->elements);
-    *planned = wanted;
     return WISP_OK;
+}
+
+/* The entry with this key, or NULL. */
+static struct metadata *find_entry(struct directory *dir, const char *key) {
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, key) == 0)
+            return &dir->metadata[i];
+    return NULL;
 }
 
 static wisp_status set_u32(struct directory *dir, const char *key, uint32_t value,
                            wisp_error *error) {
-    for (size_t i = 0; i < dir->n_metadata; i++)
-        if (strcmp(dir->metadata[i].key, key) == 0) {
-            dir->metadata[i].type = VALUE_U32;
-            dir->metadata[i].as.u = value;
-            return WISP_OK;
-        }
-    return directory_put_u32(dir, key, value, error);
-}
-
-static wisp_status set_name(struct directory *dir, const char *name, wisp_error *error) {
-    const char *copy = arena_copy_text(&dir->arena, name, strlen(name));
-    if (!copy)
-        return fail_memory(error, strlen(name));
-    for (size_t i = 0; i < dir->n_metadata; i++)
-        if (strcmp(dir->metadata[i].key, "general.name") == 0) {
-            dir->metadata[i].type = VALUE_STRING;
-            dir->metadata[i].as.text = wisp_text_of(copy);
-            return WISP_OK;
-        }
-    return directory_put_text(dir, "general.name", wisp_text_of(copy), error);
-}
-
-static wisp_status set_sparsity(struct directory *dir, float sparsity, wisp_error *error) {
-    static const char key[] = KEY_SPARSE_SHARE;
-    if (!(sparsity > 0 && sparsity < 1))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
-                    (double)sparsity);
-    for (size_t i = 0; i < dir->n_metadata; i++)
-        if (strcmp(dir->metadata[i].key, key) == 0) {
-            dir->metadata[i].type = VALUE_F32;
-            dir->metadata[i].as.f = 1 - (double)sparsity;
-            return WISP_OK;
-        }
-    return fail(error, WISP_ERROR_NOT_FOUND, dir->file, key,
-                "the model is not calibrated: wisp calibrate makes it so");
+    struct metadata *entry = find_entry(dir, key);
+    if (!entry)
+        return directory_put_u32(dir, key, value, error);
+    entry->type = VALUE_U32;
+    entry->as.u = value;
+    return WISP_OK;
 }
 
 static wisp_status update_metadata(struct directory *dir, const wisp_convert_options *options,
                                    const struct block_format *type, wisp_error *error) {
-    if (options->name)
-        TRY(set_name(dir, options->name, error));
-    if (options->sparsity != 0)
-        TRY(set_sparsity(dir, options->sparsity, error));
+    static const char share_key[] = KEY_SPARSE_SHARE;
+    if (options->name) {
+        const char *copy = arena_copy_text(&dir->arena, options->name, strlen(options->name));
+        struct metadata *entry = find_entry(dir, "general.name");
+        if (!copy)
+            return fail_memory(error, strlen(options->name));
+        if (!entry)
+            TRY(directory_put_text(dir, "general.name", wisp_text_of(copy), error));
+        else {
+            entry->type = VALUE_STRING;
+            entry->as.text = wisp_text_of(copy);
+        }
+    }
+    if (options->sparsity != 0) {
+        struct metadata *entry = find_entry(dir, share_key);
+        if (!(options->sparsity > 0 && options->sparsity < 1))
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
+                        (double)options->sparsity);
+        if (!entry)
+            return fail(error, WISP_ERROR_NOT_FOUND, dir->file, share_key,
+                        "the model is not calibrated: wisp calibrate makes it so");
+        entry->type = VALUE_F32;
+        entry->as.f = 1 - (double)options->sparsity;
+    }
     if (type)
         TRY(set_u32(dir, "general.file_type", file_type_of(type), error));
     if (type && type->elements > 1)

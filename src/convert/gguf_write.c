@@ -7,7 +7,7 @@
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
-/* Left out: what is written has the format's default alignment, whatever the input had. */
+/* This key of the input is left out: files are written with the format's default alignment. */
 #define ALIGNMENT_KEY "general.alignment"
 
 struct writer {
@@ -44,7 +44,7 @@ static wisp_status put_array(struct writer *w, const struct metadata *entry) {
     return WISP_OK;
 }
 
-/* Integers and doubles are held in 64 bits; the low ones of a little-endian number are its own. */
+/* Metadata holds integers in 64 bits, of which the low bytes are the value's own. */
 static wisp_status put_scalar(struct writer *w, const struct metadata *entry) {
     uint64_t bits = 0;
     if (entry->type == VALUE_F32) {
@@ -71,14 +71,8 @@ static wisp_status put_metadata(struct writer *w, const struct metadata *entry) 
     return entry->type == VALUE_ARRAY ? put_array(w, entry) : put_scalar(w, entry);
 }
 
-static uint64_t planned_bytes(const struct tensor *tensor, const struct block_format *format) {
-    uint64_t row_bytes = 0;
-    block_row_bytes(format, tensor->dims[0], &row_bytes);
-    return row_bytes * tensor->rows;
-}
-
 static wisp_status put_directory(struct writer *w) {
-    uint64_t offset = 0;
+    uint64_t offset = 0, row_bytes = 0;
     for (size_t i = 0; i < w->dir->n_tensors; i++) {
         const struct tensor *tensor = &w->dir->tensors[i];
         TRY(put_text(w, tensor->name, strlen(tensor->name)));
@@ -87,7 +81,8 @@ static wisp_status put_directory(struct writer *w) {
             TRY(put_u64(w, tensor->dims[d]));
         TRY(put_u32(w, w->plan->formats[i]->id));
         TRY(put_u64(w, offset));
-        offset += planned_bytes(tensor, w->plan->formats[i]) + ALIGNMENT - 1;
+        block_row_bytes(w->plan->formats[i], tensor->dims[0], &row_bytes);
+        offset += row_bytes * tensor->rows + ALIGNMENT - 1;
         offset -= offset % ALIGNMENT;
     }
     return WISP_OK;
@@ -99,24 +94,20 @@ static wisp_status put_padding(struct writer *w) {
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
-static wisp_status put_rows(struct writer *w, const struct row_converter *converter, uint64_t first,
-                            uint64_t rows) {
-    const void *bytes;
-    uint64_t row_bytes = 0;
-    TRY(row_converter_read(converter, first, rows, &bytes, w->error));
-    block_row_bytes(converter->format, converter->tensor->dims[0], &row_bytes);
-    return file_write(w->file, bytes, (size_t)(rows * row_bytes), w->error);
-}
-
 static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
                               const struct block_format *format) {
     const uint64_t most = CHUNK_VALUES / tensor->dims[0];
     const uint64_t rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
     struct row_converter converter;
+    uint64_t row_bytes = 0;
+    block_row_bytes(format, tensor->dims[0], &row_bytes);
     wisp_status status = row_converter_open(&converter, w->dir, tensor, format, rows, w->error);
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
-        const uint64_t left = tensor->rows - row;
-        status = put_rows(w, &converter, row, left < rows ? left : rows);
+        const uint64_t left = tensor->rows - row, n = left < rows ? left : rows;
+        const void *bytes;
+        status = row_converter_read(&converter, row, n, &bytes, w->error);
+        if (status == WISP_OK)
+            status = file_write(w->file, bytes, (size_t)(n * row_bytes), w->error);
     }
     row_converter_close(&converter);
     return status == WISP_OK ? put_padding(w) : status;

@@ -6,8 +6,8 @@
 #include "host/file.h"
 
 struct gguf_plan {
-    /* What tensor i becomes: its own format, or one that can be written from one that can be read,
-     * whose block divides the row. */
+    /* Which format tensor i is written in: its own, or, if that can be read, one that can be
+     * written and whose block divides the row. */
     const struct block_format **formats;
     /* Called after each tensor; false cancels. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/neuron_rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,11 @@
 enum { MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
 
 struct row_layer {
-    bool wanted;
+    bool wanted; /* its neurons become rows */
     struct neuron_shape shape;
-    struct tensor matrix[MOST_MATRICES]; /* as they are; the last is W_down */
-    const int32_t *order;                /* of its rows; NULL: as they are */
-    uint64_t hot;
+    struct tensor matrix[MOST_MATRICES]; /* in the input; the last is W_down */
+    const int32_t *order;                /* row i is neuron order[i]; NULL: neuron i */
+    uint64_t hot;                        /* rows, from the first on */
     struct held_down *down;
 };
 
@@ -31,22 +32,11 @@ static size_t down_row_bytes(const struct row_layer *layer) {
     return (size_t)bytes;
 }
 
-static wisp_status read_down(const struct row_layer *layer, const struct row_converter *converter,
-                             unsigned char *to, wisp_error *error) {
-    const uint64_t hidden = layer->shape.hidden;
-    const size_t row_bytes = down_row_bytes(layer);
-    for (uint64_t first = 0; first < hidden; first += ROWS_AT_A_TIME) {
-        const uint64_t left = hidden - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
-        const void *bytes;
-        TRY(row_converter_read(converter, first, n, &bytes, error));
-        memcpy(to + first * row_bytes, bytes, (size_t)n * row_bytes);
-    }
-    return WISP_OK;
-}
-
-/* Columns are picked from all of W_down. */
+/* Reads all of W_down, of which columns are picked, unless it is held already. */
 static wisp_status hold_down(const struct directory *dir, const struct row_layer *layer,
                              wisp_error *error) {
+    const uint64_t hidden = layer->shape.hidden;
+    const size_t row_bytes = down_row_bytes(layer);
     struct held_down *down = layer->down;
     struct row_converter converter;
     uint64_t bytes = UINT64_MAX;
@@ -55,20 +45,26 @@ static wisp_status hold_down(const struct directory *dir, const struct row_layer
         return WISP_OK;
     free(down->rows);
     *down = (struct held_down){0};
-    if (!checked_multiply(layer->shape.hidden, down_row_bytes(layer), &bytes) ||
-        !checked_size(bytes, &size) || !(down->rows = malloc(size)))
+    if (!checked_multiply(hidden, row_bytes, &bytes) || !checked_size(bytes, &size) ||
+        !(down->rows = malloc(size)))
         return fail_memory(error, bytes);
     wisp_status status = row_converter_open(&converter, dir, down_of(layer), layer->shape.format,
                                             ROWS_AT_A_TIME, error);
-    if (status == WISP_OK)
-        status = read_down(layer, &converter, down->rows, error);
+    for (uint64_t first = 0; first < hidden && status == WISP_OK; first += ROWS_AT_A_TIME) {
+        const uint64_t left = hidden - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        const void *rows;
+        status = row_converter_read(&converter, first, n, &rows, error);
+        if (status == WISP_OK)
+            memcpy(down->rows + first * row_bytes, rows, (size_t)n * row_bytes);
+    }
     row_converter_close(&converter);
     if (status == WISP_OK)
         down->layer = layer;
     return status;
 }
 
-/* Row i of `out` gets the row of W_up or W_gate of the neuron at place first + i. */
+/* Copies to row i of `out` the row of W_up or W_gate that belongs to the neuron at place
+ * first + i. */
 static wisp_status put_parts(const struct directory *dir, const struct row_layer *layer,
                              uint64_t part, uint64_t first, uint64_t rows, unsigned char *out,
                              wisp_error *error) {
@@ -87,7 +83,7 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
     return status;
 }
 
-/* `element` is known where this is called. */
+/* Copies a column of `rows` elements. Inlined, so that `element`, its bytes, is a constant. */
 static inline void gather_as(const unsigned char *from, size_t row_bytes, size_t rows,
                              unsigned char *column, size_t element) {
     for (size_t r = 0; r < rows; r++, from += row_bytes, column += element)
@@ -191,7 +187,7 @@ static wisp_status check_matrix(const struct arranger *a, const struct tensor *m
     return WISP_OK;
 }
 
-/* Whether rows can be made of the layer's neurons, and what of. */
+/* Checks that rows can be made of the layer's neurons, and notes from which tensors. */
 static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     struct row_layer *layer = &a->arrangement->layers[l];
     struct neuron_shape *s = &layer->shape;
@@ -220,33 +216,6 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     return WISP_OK;
 }
 
-static wisp_status choose_layers(struct arranger *a, enum neuron_layout layout) {
-    struct neuron_arrangement *arrangement = a->arrangement;
-    for (size_t l = 0; l < arrangement->n_layers; l++) {
-        char name[TENSOR_NAME_BYTES];
-        const bool are_rows = find_matrix(a, l, 0, name)->make != NULL;
-        if (layout == NEURONS_ALL)
-            TRY(take_layer(a, l, a->error));
-        else if (layout == NEURONS_WHERE_POSSIBLE || are_rows)
-            take_layer(a, l, NULL);
-    }
-    return WISP_OK;
-}
-
-static wisp_status read_orders(struct arranger *a) {
-    struct neuron_arrangement *arrangement = a->arrangement;
-    const int32_t *order, *hot;
-    const size_t n = arrangement->n_layers;
-    TRY(neurons_read_order(a->dir, n, a->wide, &order, a->error));
-    TRY(neurons_read_hot(a->dir, n, a->wide, &hot, a->error));
-    for (size_t l = 0; l < n; l++) {
-        struct row_layer *layer = &arrangement->layers[l];
-        layer->order = order ? order + l * a->wide : NULL;
-        layer->hot = hot ? (uint64_t)hot[l] : a->wide;
-    }
-    return WISP_OK;
-}
-
 /* ---- the directory -------------------------------------------------------------------------- */
 
 static wisp_status add_tensor(struct arranger *a, size_t l, const char *part,
@@ -262,7 +231,7 @@ static wisp_status add_tensor(struct arranger *a, size_t l, const char *part,
     return WISP_OK;
 }
 
-/* Rows from place `first` on, if there are any. */
+/* Adds a tensor of `rows` rows from place `first` on, unless there are none. */
 static wisp_status add_rows(struct arranger *a, size_t l, const char *part, uint64_t first,
                             uint64_t rows) {
     const struct row_layer *layer = &a->arrangement->layers[l];
@@ -293,7 +262,8 @@ static wisp_status add_scales(struct arranger *a, size_t l) {
                                       .maker = layer});
 }
 
-/* Hot rows take the place of W_up, and scales that of W_down. */
+/* Lists all tensors anew: hot rows take the place of W_up and scales that of W_down; cold rows of
+ * all layers come last. */
 static wisp_status add_tensors(struct arranger *a) {
     const struct neuron_arrangement *arrangement = a->arrangement;
     for (size_t i = 0; i < a->dir->n_tensors; i++) {
@@ -322,13 +292,14 @@ static wisp_status reserve(struct arranger *a) {
     struct directory *dir = a->dir;
     const size_t layers = a->arrangement->n_layers, most = dir->n_tensors + layers;
     const size_t places = layers * (size_t)a->matrices;
-    a->owners = malloc(dir->n_tensors * sizeof *a->owners);
-    a->tensors = malloc(most * sizeof *a->tensors);
-    a->arrangement->formats = malloc(most * sizeof *a->arrangement->formats);
-    a->types = arena_allocate(&dir->arena, layers * sizeof *a->types);
-    a->places = arena_allocate(&dir->arena, places * sizeof *a->places);
-    if (!a->owners || !a->tensors || !a->arrangement->formats || !a->types || !a->places)
+    struct arena *arena = &a->arrangement->arena;
+    a->tensors = malloc(most * sizeof *a->tensors); /* the directory's own later, which are freed */
+    if (!a->tensors)
         return fail_memory(a->error, most * sizeof *a->tensors);
+    ARENA_TAKE(arena, a->owners, dir->n_tensors, a->error);
+    ARENA_TAKE(arena, a->arrangement->formats, most, a->error);
+    ARENA_TAKE(&dir->arena, a->types, layers, a->error);
+    ARENA_TAKE(&dir->arena, a->places, places, a->error);
     for (size_t i = 0; i < dir->n_tensors; i++)
         a->owners[i] = NEURONS_NONE;
     for (size_t i = 0; i < places; i++)
@@ -346,16 +317,23 @@ static wisp_status reserve(struct arranger *a) {
 
 static wisp_status replace(struct arranger *a) {
     struct directory *dir = a->dir;
-    const size_t layers = a->arrangement->n_layers;
-    TRY(read_orders(a));
+    const size_t n = a->arrangement->n_layers;
+    const int32_t *order, *hot;
+    TRY(neurons_read_order(dir, n, a->wide, &order, a->error));
+    TRY(neurons_read_hot(dir, n, a->wide, &hot, a->error));
+    for (size_t l = 0; l < n; l++) {
+        struct row_layer *layer = &a->arrangement->layers[l];
+        layer->order = order ? order + l * a->wide : NULL;
+        layer->hot = hot ? (uint64_t)hot[l] : a->wide;
+    }
     TRY(reserve(a));
     TRY(add_tensors(a));
-    TRY(directory_put_numbers(dir, KEY_NEURONS_TYPES, VALUE_I32, a->types, layers, a->error));
-    TRY(directory_put_numbers(dir, KEY_NEURONS_PLACES, VALUE_I32, a->places, layers * a->matrices,
+    TRY(directory_put_numbers(dir, KEY_NEURONS_TYPES, VALUE_I32, a->types, n, a->error));
+    TRY(directory_put_numbers(dir, KEY_NEURONS_PLACES, VALUE_I32, a->places, n * a->matrices,
                               a->error));
     free(dir->tensors);
     dir->tensors = a->tensors;
-    dir->tensor_capacity = dir->n_tensors + layers;
+    dir->tensor_capacity = dir->n_tensors + n;
     dir->n_tensors = a->n_tensors;
     a->tensors = NULL;
     return directory_finish(dir, a->error);
@@ -371,12 +349,15 @@ static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
         return fail(a->error, WISP_ERROR_NOT_FOUND, a->dir->file, name, "the tensor is missing");
     if (layout == NEURONS_PLAIN || arrangement->n_layers == 0)
         return WISP_OK;
-    arrangement->layers = calloc(arrangement->n_layers, sizeof *arrangement->layers);
-    if (!arrangement->layers)
-        return fail_memory(a->error, arrangement->n_layers * sizeof *arrangement->layers);
-    TRY(choose_layers(a, layout));
-    for (size_t l = 0; l < arrangement->n_layers; l++)
+    ARENA_TAKE(&arrangement->arena, arrangement->layers, arrangement->n_layers, a->error);
+    for (size_t l = 0; l < arrangement->n_layers; l++) {
+        const bool are_rows = find_matrix(a, l, 0, name)->make != NULL;
+        if (layout == NEURONS_ALL)
+            TRY(take_layer(a, l, a->error));
+        else if (layout == NEURONS_WHERE_POSSIBLE || are_rows)
+            take_layer(a, l, NULL); /* what cannot be rows stays as it is */
         any = any || arrangement->layers[l].wanted;
+    }
     return any ? replace(a) : WISP_OK;
 }
 
@@ -385,22 +366,19 @@ wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct d
                                 enum neuron_layout layout, wisp_error *error) {
     struct arranger a = {
         .arrangement = arrangement, .dir = dir, .formats = formats, .error = error};
-    char name[TENSOR_NAME_BYTES];
+    char gate[TENSOR_NAME_BYTES];
+    layer_tensor_name(gate, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT);
     *arrangement = (struct neuron_arrangement){0};
     directory_drop_metadata(dir, KEY_NEURONS_PREFIX);
     TRY(directory_finish(dir, error));
-    a.matrices =
-        directory_find_tensor(dir, layer_tensor_name(name, 0, TENSOR_FFN_GATE, TENSOR_WEIGHT)) ? 3
-                                                                                               : 2;
+    a.matrices = directory_find_tensor(dir, gate) ? 3 : 2;
     const wisp_status status = arrange(&a, layout);
-    free(a.owners);
     free(a.tensors);
     return status;
 }
 
 void neuron_rows_release(struct neuron_arrangement *arrangement) {
-    free(arrangement->layers);
-    free((void *)arrangement->formats);
     free(arrangement->down.rows);
+    arena_release(&arrangement->arena);
     *arrangement = (struct neuron_arrangement){0};
 }

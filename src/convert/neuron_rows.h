@@ -5,12 +5,12 @@
 
 #include "convert/gguf_write.h"
 
-/* Of which layers the neurons become rows. */
+/* The layers of which the neurons become rows. */
 enum neuron_layout {
-    NEURONS_AS_THEY_ARE,   /* where the input has them so */
-    NEURONS_PLAIN,         /* of none */
-    NEURONS_ALL,           /* of all, or it is an error */
-    NEURONS_WHERE_POSSIBLE /* of all whose types and shapes allow it */
+    NEURONS_AS_THEY_ARE,   /* those whose neurons are rows in the input */
+    NEURONS_PLAIN,         /* none */
+    NEURONS_ALL,           /* all, or it is an error */
+    NEURONS_WHERE_POSSIBLE /* all whose types and shapes allow it */
 };
 
 struct row_layer;
@@ -22,16 +22,17 @@ struct held_down {
 };
 
 struct neuron_arrangement {
+    struct arena arena;       /* holds the next two */
     struct row_layer *layers; /* [n_layers] */
     size_t n_layers;
     const struct block_format **formats; /* of the directory's tensors, as of a gguf_plan */
     struct held_down down;
 };
 
-/* Replaces in `dir` the matrices of layers by tensors of rows, all cold ones last, and the keys
- * that say so. `formats` are what its tensors are planned to become. The order of the neurons and
- * how many are hot come from the metadata. The directory can be written until the arrangement is
- * released, also on failure. */
+/* Replaces in `dir` the matrices of layers by tensors of rows, all cold ones last, and adds the
+ * keys that say so. `formats` are those in which its tensors are to be written. The metadata says
+ * in which order the neurons come and how many are hot. The directory can be written until the
+ * arrangement is released, which is due also after an error. */
 wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct directory *dir,
                                 const struct block_format *const *formats,
                                 enum neuron_layout layout, wisp_error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tensor's rows as they are stored in another format. */
+ * Reads rows of a tensor and converts them to another format. */
 #ifndef WISP_CONVERT_ROW_CONVERTER_H
 #define WISP_CONVERT_ROW_CONVERTER_H
 
@@ -9,12 +9,12 @@ struct row_converter {
     const struct directory *dir;
     const struct tensor *tensor;
     const struct block_format *format;
-    void *stored, *converted; /* as it is, and as it will be */
+    void *stored, *converted; /* rows as they are, and in `format` */
     float *values;            /* NULL where the formats are the same */
 };
 
-/* For up to `rows` rows at a time. `format` is the tensor's own, or one that can be written from
- * one that can be read, whose block divides the row. To be closed also on failure. */
+/* Makes room for `rows` rows at a time. `format` is the tensor's own, or, if that can be read, one
+ * that can be written and whose block divides the row. Must be closed, also after a failure. */
 wisp_status row_converter_open(struct row_converter *converter, const struct directory *dir,
                                const struct tensor *tensor, const struct block_format *format,
                                uint64_t rows, wisp_error *error);

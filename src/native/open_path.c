@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "formats/gguf.h"
 #include "host/file.h"
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 #include "native/open_path.h"
 
 static void unmap(void *context) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Any bytes as a safetensors file: every tensor's bytes can be read, or there is an error. */
 #include "fuzz.h"
-#include "huggingface/hf_bert.h"
+#include "huggingface/encoders.h"
 #include "huggingface/safetensors.h"
 
 static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t size,

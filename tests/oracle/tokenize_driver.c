@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 #include "text/tokenizer.h"
 
 struct buffer {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 #include "support/tokenizer_fixture.h"
 
 #undef fail /* cmocka has one of its own */

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibrate/compensation.h"
-#include "calibrate/share.h"
+#include "calibrate/fit.h"
+#include "calibrate/losses.h"
+#include "calibrate/neurons.h"
 #include "support/rng.h"
 
 #undef fail /* base/status.h has another */
@@ -28,20 +29,22 @@ static float *random_values(struct rng *random, size_t n, float scale) {
 }
 
 /* Neurons differ in how often they are active, and in how much they matter then. */
-static struct layer_sample make_sample(enum activation activation) {
+static struct layer make_layer(enum activation activation) {
     struct rng random = {7};
-    struct layer_sample s = {.kernels = kernels_at(0),
-                             .hidden = HIDDEN,
-                             .wide = WIDE,
-                             .activation = activation,
-                             .up = random_values(&random, WIDE * HIDDEN, 0.5f),
-                             .up_bias = random_values(&random, WIDE, 1),
-                             .down = random_values(&random, HIDDEN * WIDE, 0.5f),
-                             .down_bias = random_values(&random, HIDDEN, 0.1f),
-                             .x = random_values(&random, FITTED * HIDDEN, 1),
-                             .tokens = FITTED,
-                             .held_out = random_values(&random, HELD_OUT * HIDDEN, 1),
-                             .held_out_tokens = HELD_OUT};
+    struct layer s = {.kernels = kernels_at(0),
+                      .hidden_size = HIDDEN,
+                      .intermediate_size = WIDE,
+                      .activation = activation,
+                      .up = random_values(&random, WIDE * HIDDEN, 0.5f),
+                      .up_bias = random_values(&random, WIDE, 1),
+                      .down = random_values(&random, HIDDEN * WIDE, 0.5f),
+                      .down_bias = random_values(&random, HIDDEN, 0.1f),
+                      .x = random_values(&random, FITTED * HIDDEN, 1),
+                      .tokens = FITTED,
+                      .held_out = random_values(&random, HELD_OUT * HIDDEN, 1),
+                      .held_out_tokens = HELD_OUT};
+    s.predictor_x = s.x;
+    s.predictor_held_out = s.held_out;
     if (activation == ACTIVATION_GATED_SILU)
         s.gate = random_values(&random, WIDE * HIDDEN, 1);
     for (size_t c = 0; c < HIDDEN; c++)
@@ -50,7 +53,7 @@ static struct layer_sample make_sample(enum activation activation) {
     return s;
 }
 
-static void release_sample(struct layer_sample *s) {
+static void release_layer(struct layer *s) {
     free(s->up);
     free(s->up_bias);
     free(s->down);
@@ -68,7 +71,7 @@ static double dot(const float *a, const float *b) {
 }
 
 /* Neuron j's activation for x. */
-static double activation_of(const struct layer_sample *s, size_t j, const float *x) {
+static double activation_of(const struct layer *s, size_t j, const float *x) {
     const double up = dot(s->up + j * HIDDEN, x) + (double)s->up_bias[j];
     switch (s->activation) {
     case ACTIVATION_RELU:
@@ -83,7 +86,7 @@ static double activation_of(const struct layer_sample *s, size_t j, const float 
 }
 
 /* What the layer's output for x would lose without neuron j, squared. */
-static double loss_of(const struct layer_sample *s, size_t j, double center, const float *x) {
+static double loss_of(const struct layer *s, size_t j, double center, const float *x) {
     const double value = activation_of(s, j, x) - center;
     double squares = 0;
     for (size_t c = 0; c < HIDDEN; c++)
@@ -95,26 +98,39 @@ static bool is_near(double a, double b) {
     return fabs(a - b) < 1e-3 * (1 + fabs(b));
 }
 
-/* A sample as it was, the same after fitting, and the fit. */
+/* A layer as it was, the same after fitting, and the fit. */
 struct fitted {
-    struct layer_sample before, after;
+    struct layer before, after;
     struct layer_fit fit;
+    struct gains gains;
+    struct arena arena, scratch;
 };
 
-static struct fitted fit_or_fail(enum activation activation) {
-    struct fitted f = {.before = make_sample(activation), .after = make_sample(activation)};
+static struct fitted *fit_or_fail(enum activation activation) {
+    struct fitted *f = calloc(1, sizeof *f);
     wisp_error error;
     const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
                                               block_format_by_id(BLOCK_F32)};
-    assert_int_equal(layer_fit(&f.after, RANK, 0.3f, 5, &f.fit, &error), WISP_OK);
-    assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
+    const struct fit_options options = {
+        .rank = RANK, .computed = 0.3f, .steps = FIT_STEPS, .seed = 5};
+    assert_non_null(f);
+    f->before = make_layer(activation);
+    f->after = make_layer(activation);
+    f->after.arena = &f->arena;
+    assert_int_equal(layer_study_neurons(&f->after, &f->scratch, &error), WISP_OK);
+    assert_int_equal(predictor_fit(&f->after, &options, &f->scratch, &f->fit.trained, &error),
+                     WISP_OK);
+    assert_int_equal(layer_find_gains(&f->after, &formats, &f->fit, &f->gains, &f->scratch, &error),
+                     WISP_OK);
     return f;
 }
 
 static void release(struct fitted *f) {
-    release_sample(&f->before);
-    release_sample(&f->after);
-    layer_fit_release(&f->fit);
+    release_layer(&f->before);
+    release_layer(&f->after);
+    arena_release(&f->arena);
+    arena_release(&f->scratch);
+    free(f);
 }
 
 /* The hull of each place ends where all is gained that the neuron there has to give, and the
@@ -122,48 +138,49 @@ static void release(struct fitted *f) {
 static void gains_are_those_of_the_neuron(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
-        struct fitted f = fit_or_fail(activations[a]);
-        const struct gains *g = &f.fit.gains;
+        struct fitted *f = fit_or_fail(activations[a]);
+        const struct gains *g = &f->gains;
         assert_int_equal(g->neurons, WIDE);
         for (size_t i = 0; i < WIDE; i++) {
             double gained = 0, computed = 0, lost = 0;
-            for (size_t c = g->starts[i]; c < g->starts[i + 1]; c++) {
-                gained +=
-                    (double)g->corners[c].steepness * ((double)g->corners[c].computed - computed);
-                computed = (double)g->corners[c].computed;
+            const struct hull *hull = &g->hulls[i];
+            for (size_t c = 0; c < hull->n; c++) {
+                const struct gain *corner = &hull->corners[c];
+                gained += (double)corner->steepness * ((double)corner->computed - computed);
+                computed = (double)corner->computed;
             }
             for (size_t t = 0; t < FITTED; t++)
-                lost += loss_of(&f.before, (size_t)f.fit.order[i], (double)f.fit.center[i],
-                                f.before.x + t * HIDDEN) /
-                        f.fit.variance;
+                lost += loss_of(&f->before, (size_t)f->after.order[i], (double)f->after.center[i],
+                                f->before.x + t * HIDDEN) /
+                        f->fit.variance;
             assert_true(is_near(computed, FITTED) && is_near(gained, 1.01 * lost));
-            assert_true(g->corners[g->starts[i + 1] - 1].steepness > 0);
+            assert_true(hull->corners[hull->n - 1].steepness > 0);
         }
-        release(&f);
+        release(f);
     }
 }
 
 /* Frequencies are the neurons' own, and fall along the order; the weights are in it. */
 static void hot_neurons_come_first(void **state) {
     (void)state;
-    struct fitted f = fit_or_fail(ACTIVATION_RELU);
+    struct fitted *f = fit_or_fail(ACTIVATION_RELU);
     double needed = 0, hot = 0;
     bool seen[WIDE] = {false};
     for (size_t i = 0; i < WIDE; i++) {
-        const size_t j = (size_t)f.fit.order[i];
+        const size_t j = (size_t)f->after.order[i];
         double active = 0;
         for (size_t t = 0; t < FITTED; t++)
-            active += activation_of(&f.before, j, f.before.x + t * HIDDEN) > 0;
-        assert_true(fabs(active / (double)FITTED - (double)f.fit.frequency[j]) < 0.005);
-        assert_memory_equal(f.after.up + i * HIDDEN, f.before.up + j * HIDDEN,
+            active += activation_of(&f->before, j, f->before.x + t * HIDDEN) > 0;
+        assert_true(fabs(active / (double)FITTED - (double)f->after.frequency[j]) < 0.005);
+        assert_memory_equal(f->after.up + i * HIDDEN, f->before.up + j * HIDDEN,
                             HIDDEN * sizeof(float));
         assert_false(seen[j]);
         seen[j] = true;
         needed += active;
-        hot += i < f.fit.hot ? active : 0;
+        hot += i < f->after.hot ? active : 0;
     }
-    assert_true(hot >= 0.9 * needed && f.fit.hot < WIDE);
-    release(&f);
+    assert_true(hot >= 0.9 * needed && f->after.hot < WIDE);
+    release(f);
 }
 
 /* Errors are what the neurons left out would have added: none without thresholds, all with the
@@ -177,30 +194,35 @@ static void errors_are_what_is_left_out(void **state) {
         highest[i] = 1e30f;
     }
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
-        struct fitted f = fit_or_fail(activations[a]);
-        const float *x = f.before.held_out;
+        struct fitted *f = fit_or_fail(activations[a]);
+        const float *x = f->before.held_out;
         wisp_calibrated_quality quality;
-        assert_int_equal(layer_errors(&f.after, &f.fit, lowest, x, x, HELD_OUT, errors, &error),
-                         WISP_OK);
+        struct loss_work work;
+        assert_int_equal(loss_work_open(&f->after, &f->fit, &f->scratch, &work, &error), WISP_OK);
+        assert_int_equal(
+            layer_errors(&f->after, &f->fit, lowest, x, x, HELD_OUT, &work, errors, &error),
+            WISP_OK);
         for (size_t i = 0; i < HELD_OUT * HIDDEN; i++)
             assert_true(fabsf(errors[i]) < 1e-6f);
-        assert_int_equal(layer_errors(&f.after, &f.fit, highest, x, x, HELD_OUT, errors, &error),
-                         WISP_OK);
+        assert_int_equal(
+            layer_errors(&f->after, &f->fit, highest, x, x, HELD_OUT, &work, errors, &error),
+            WISP_OK);
         for (size_t t = 0; t < HELD_OUT; t++)
             for (size_t c = 0; c < HIDDEN; c++) {
                 double lost = 0;
                 for (size_t i = 0; i < WIDE; i++) {
-                    const size_t j = (size_t)f.fit.order[i];
-                    lost +=
-                        (activation_of(&f.before, j, x + t * HIDDEN) - (double)f.fit.center[i]) *
-                        (double)f.before.down[c * WIDE + j];
+                    const size_t j = (size_t)f->after.order[i];
+                    lost += (activation_of(&f->before, j, x + t * HIDDEN) -
+                             (double)f->after.center[i]) *
+                            (double)f->before.down[c * WIDE + j];
                 }
                 assert_true(is_near((double)errors[t * HIDDEN + c], lost));
             }
-        assert_int_equal(layer_measure(&f.after, &f.fit, lowest, &quality, &error), WISP_OK);
+        assert_int_equal(layer_measure(&f->after, &f->fit, lowest, &f->scratch, &quality, &error),
+                         WISP_OK);
         assert_true(quality.share == 1 && quality.recall == 1 && quality.error < 1e-9);
         assert_true(is_near(quality.precision, quality.needed));
-        release(&f);
+        release(f);
     }
 }
 
@@ -208,21 +230,23 @@ static void errors_are_what_is_left_out(void **state) {
 static void predictors_are_better_than_chance(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
-        struct fitted f = fit_or_fail(activations[a]);
+        struct fitted *f = fit_or_fail(activations[a]);
         float thresholds[WIDE], highest[WIDE];
         wisp_calibrated_quality some, none;
         wisp_error error;
         for (size_t i = 0; i < WIDE; i++)
             highest[i] = 1e30f;
-        gains_thresholds(&f.fit.gains, gains_price(&f.fit.gains, 1, 0.3f), thresholds);
-        assert_int_equal(layer_measure(&f.after, &f.fit, thresholds, &some, &error), WISP_OK);
-        assert_int_equal(layer_measure(&f.after, &f.fit, highest, &none, &error), WISP_OK);
+        gains_thresholds(&f->gains, gains_price(&f->gains, 1, 0.3f), thresholds);
+        assert_int_equal(layer_measure(&f->after, &f->fit, thresholds, &f->scratch, &some, &error),
+                         WISP_OK);
+        assert_int_equal(layer_measure(&f->after, &f->fit, highest, &f->scratch, &none, &error),
+                         WISP_OK);
         assert_true(some.share > 0.2 && some.share < 0.4 && none.share == 0);
         assert_true(some.recall > 1.3 * some.share);
         print_message("activation %zu: error %.4f of %.4f, recall %.3f\n", a, some.error,
                       none.error, some.recall);
         assert_true(some.error < 0.35 * none.error);
-        release(&f);
+        release(f);
     }
 }
 
@@ -232,8 +256,8 @@ enum { BIG_HIDDEN = 64, BIG_WIDE = 48, BIG_RANK = 32, ROWS = 50 };
 
 static struct predictor random_predictor(struct rng *random, size_t hidden, size_t wide,
                                          size_t rank) {
-    return (struct predictor){.hidden = hidden,
-                              .wide = wide,
+    return (struct predictor){.hidden_size = hidden,
+                              .intermediate_size = wide,
                               .rank = rank,
                               .p = random_values(random, hidden * rank, 1),
                               .p_bias = random_values(random, rank, 1),
@@ -246,7 +270,8 @@ static void logits_or_fail(const struct predictor *p, const float *x, size_t n, 
     wisp_error error;
     assert_non_null(h);
     assert_int_equal(predictor_inner(kernels_at(0), p, x, n, h, &error), WISP_OK);
-    assert_int_equal(predictor_logits(kernels_at(0), p, 0, p->wide, h, n, logits, &error), WISP_OK);
+    assert_int_equal(
+        predictor_logits(kernels_at(0), p, 0, p->intermediate_size, h, n, logits, &error), WISP_OK);
     free(h);
 }
 
@@ -269,97 +294,23 @@ static void predictors_are_rounded_as_in_files(void **state) {
     struct predictor from = random_predictor(&random, BIG_HIDDEN, BIG_WIDE, BIG_RANK), to;
     float *x = random_values(&random, ROWS * BIG_HIDDEN, 1);
     float logits[2][ROWS * BIG_WIDE];
+    struct arena arena = {0};
     wisp_error error;
     logits_or_fail(&from, x, ROWS, logits[0]);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const struct predictor_formats formats = {block_format_by_id(types[i]),
                                                   block_format_by_id(types[i])};
-        assert_int_equal(predictor_round(&from, &formats, &to, &error), WISP_OK);
+        assert_int_equal(predictor_round(&from, &formats, &arena, &to, &error), WISP_OK);
         logits_or_fail(&to, x, ROWS, logits[1]);
         const double off = difference(logits[1], logits[0], ROWS * BIG_WIDE);
         assert_true(off >= least[i] && off <= most[i]);
-        predictor_release(&to);
     }
-    predictor_release(&from);
+    free(from.p);
+    free(from.p_bias);
+    free(from.q);
+    free(from.q_bias);
+    arena_release(&arena);
     free(x);
-}
-
-/* P of other directions in the same space. */
-static void mix_p(struct predictor *p, const struct predictor *of) {
-    float mixed[HIDDEN * RANK];
-    for (size_t i = 0; i < HIDDEN; i++)
-        for (size_t j = 0; j < RANK; j++) {
-            double sum = 0;
-            for (size_t c = 0; c < RANK; c++)
-                sum += (double)of->p[i * RANK + c] * (j == c ? 2 : sin((double)(c * 3 + j)));
-            mixed[i * RANK + j] = (float)sum;
-        }
-    memcpy(p->p, mixed, sizeof mixed);
-}
-
-enum { SHARED = 3 };
-
-/* Where the layers' logits depend on the same directions, sharing P changes none of them; where
- * each has its own, each loses some. */
-static void p_is_shared(void **state) {
-    (void)state;
-    for (int same = 0; same < 2; same++) {
-        struct rng random = {13};
-        struct layer_sample samples[SHARED];
-        struct layer_fit fits[SHARED] = {{0}};
-        float before[SHARED][HELD_OUT * WIDE], after[HELD_OUT * WIDE];
-        wisp_error error;
-        for (size_t l = 0; l < SHARED; l++) {
-            samples[l] = make_sample(ACTIVATION_RELU);
-            for (size_t i = 0; i < FITTED * HIDDEN; i++) /* its own means and spreads */
-                samples[l].x[i] = samples[l].x[i] * (float)(1 + (l + i) % 3) + 0.3f * (float)l;
-            fits[l].trained = random_predictor(&random, HIDDEN, WIDE, RANK);
-            if (same)
-                mix_p(&fits[l].trained, &fits[0].trained);
-            logits_or_fail(&fits[l].trained, samples[l].x, HELD_OUT, before[l]);
-        }
-        assert_int_equal(predictors_share(samples, fits, SHARED, &error), WISP_OK);
-        for (size_t l = 0; l < SHARED; l++) {
-            const struct predictor *p = &fits[l].trained;
-            assert_memory_equal(p->p, fits[0].trained.p, HIDDEN * RANK * sizeof(float));
-            assert_memory_equal(p->p_bias, fits[0].trained.p_bias, RANK * sizeof(float));
-            logits_or_fail(p, samples[l].x, HELD_OUT, after);
-            const double off = difference(after, before[l], HELD_OUT * WIDE);
-            print_message("%s, layer %zu: %.5f\n", same ? "same" : "own", l, off);
-            assert_true(same ? off < 0.01 : off > 0.1 && off < 0.8);
-            release_sample(&samples[l]);
-        }
-        for (size_t l = 0; l < SHARED; l++)
-            layer_fit_release(&fits[l]);
-    }
-}
-
-/* Training on keeps P and makes a predictor out of a Q that is none. */
-static void q_is_trained_alone(void **state) {
-    (void)state;
-    struct fitted f = fit_or_fail(ACTIVATION_RELU);
-    const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
-                                              block_format_by_id(BLOCK_F32)};
-    float p[HIDDEN * RANK], thresholds[WIDE];
-    double errors[2];
-    wisp_error error;
-    memset(f.fit.trained.q, 0, RANK * WIDE * sizeof(float));
-    memcpy(p, f.fit.trained.p, sizeof p);
-    for (int i = 0; i < 2; i++) {
-        wisp_calibrated_quality quality;
-        if (i == 1)
-            assert_int_equal(layer_refit(&f.after, 0.3f, 5, &f.fit, &error), WISP_OK);
-        predictor_release(&f.fit.predictor);
-        gains_release(&f.fit.gains);
-        assert_int_equal(layer_weigh(&f.after, &formats, &f.fit, &error), WISP_OK);
-        gains_thresholds(&f.fit.gains, gains_price(&f.fit.gains, 1, 0.3f), thresholds);
-        assert_int_equal(layer_measure(&f.after, &f.fit, thresholds, &quality, &error), WISP_OK);
-        errors[i] = quality.error;
-    }
-    assert_memory_equal(f.fit.trained.p, p, sizeof p);
-    print_message("error without Q %.4f, trained %.4f\n", errors[0], errors[1]);
-    assert_true(errors[1] < errors[0] / 2);
-    release(&f);
 }
 
 int main(void) {
@@ -369,8 +320,6 @@ int main(void) {
         cmocka_unit_test(errors_are_what_is_left_out),
         cmocka_unit_test(predictors_are_better_than_chance),
         cmocka_unit_test(predictors_are_rounded_as_in_files),
-        cmocka_unit_test(p_is_shared),
-        cmocka_unit_test(q_is_trained_alone),
     };
     return cmocka_run_group_tests_name("sparse fit", tests, NULL, NULL);
 }

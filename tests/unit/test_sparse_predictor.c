@@ -10,6 +10,8 @@
 
 #include "base/memory.h"
 #include "calibrate/compensation.h"
+#include "calibrate/fit.h"
+#include "calibrate/neurons.h"
 #include "support/opening.h"
 #include "support/rng.h"
 #include "support/sparse_models.h"
@@ -361,16 +363,21 @@ static float *random_floats(struct rng *rng, size_t n, float scale) {
     return values;
 }
 
-static double held_out_error(const struct layer_sample *s, const struct layer_fit *fit,
-                             const float *thresholds) {
-    float errors[FIT_HELD_OUT * FIT_HIDDEN];
+static double held_out_error(const struct layer *layer, const struct layer_fit *fit,
+                             const float *thresholds, struct arena *scratch) {
+    float errors[LOSS_TOKENS * FIT_HIDDEN];
     double sum = 0;
+    struct loss_work work;
     wisp_error error;
-    assert_int_equal(layer_errors(s, fit, thresholds, s->held_out, s->held_out, s->held_out_tokens,
-                                  errors, &error),
-                     WISP_OK);
-    for (size_t i = 0; i < FIT_HELD_OUT * FIT_HIDDEN; i++)
-        sum += (double)errors[i] * (double)errors[i];
+    assert_int_equal(loss_work_open(layer, fit, scratch, &work, &error), WISP_OK);
+    for (size_t t = 0; t < FIT_HELD_OUT; t += LOSS_TOKENS) {
+        const float *x = layer->held_out + t * FIT_HIDDEN;
+        assert_int_equal(
+            layer_errors(layer, fit, thresholds, x, x, LOSS_TOKENS, &work, errors, &error),
+            WISP_OK);
+        for (size_t i = 0; i < LOSS_TOKENS * FIT_HIDDEN; i++)
+            sum += (double)errors[i] * (double)errors[i];
+    }
     return sum;
 }
 
@@ -379,43 +386,53 @@ static double held_out_error(const struct layer_sample *s, const struct layer_fi
 static void compensation_is_kept_where_it_pays(void **state) {
     (void)state;
     struct rng rng = {7};
-    struct layer_sample s = {.kernels = kernels_at(0),
-                             .hidden = FIT_HIDDEN,
-                             .wide = FIT_WIDE,
-                             .up = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
-                             .up_bias = random_floats(&rng, FIT_WIDE, 0.1f),
-                             .down = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
-                             .down_bias = random_floats(&rng, FIT_HIDDEN, 0.1f),
-                             .x = random_floats(&rng, FIT_TOKENS * FIT_HIDDEN, 1),
-                             .tokens = FIT_TOKENS,
-                             .held_out = random_floats(&rng, FIT_HELD_OUT * FIT_HIDDEN, 1),
-                             .held_out_tokens = FIT_HELD_OUT};
+    struct arena arena = {0}, scratch = {0};
+    struct layer layer = {.arena = &arena,
+                          .kernels = kernels_at(0),
+                          .hidden_size = FIT_HIDDEN,
+                          .intermediate_size = FIT_WIDE,
+                          .up = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
+                          .up_bias = random_floats(&rng, FIT_WIDE, 0.1f),
+                          .down = random_floats(&rng, FIT_WIDE * FIT_HIDDEN, 0.3f),
+                          .down_bias = random_floats(&rng, FIT_HIDDEN, 0.1f),
+                          .x = random_floats(&rng, FIT_TOKENS * FIT_HIDDEN, 1),
+                          .tokens = FIT_TOKENS,
+                          .held_out = random_floats(&rng, FIT_HELD_OUT * FIT_HIDDEN, 1),
+                          .held_out_tokens = FIT_HELD_OUT};
     const struct predictor_formats formats = {block_format_by_id(BLOCK_F32),
                                               block_format_by_id(BLOCK_F32)};
-    struct layer_fit fit;
+    const struct fit_options options = {
+        .rank = FIT_RANK, .computed = 0.3f, .steps = FIT_STEPS, .seed = 1};
+    struct layer_fit fit = {0};
+    struct gains gains;
     float thresholds[FIT_WIDE];
     wisp_error error;
+    layer.predictor_x = layer.x;
+    layer.predictor_held_out = layer.held_out;
     for (size_t j = 0; j < FIT_WIDE; j++)
-        s.up_bias[j] += 1;
-    assert_int_equal(layer_fit(&s, FIT_RANK, 0.3f, 1, &fit, &error), WISP_OK);
-    assert_int_equal(layer_weigh(&s, &formats, &fit, &error), WISP_OK);
-    const float price = gains_price(&fit.gains, 1, 0.3f);
-    gains_thresholds(&fit.gains, price, thresholds);
-    const double before = held_out_error(&s, &fit, thresholds);
-    assert_int_equal(compensation_fit(&s, thresholds, 1e6f * price, &fit, &error), WISP_OK);
+        layer.up_bias[j] += 1;
+    assert_int_equal(layer_study_neurons(&layer, &scratch, &error), WISP_OK);
+    assert_int_equal(predictor_fit(&layer, &options, &scratch, &fit.trained, &error), WISP_OK);
+    assert_int_equal(layer_find_gains(&layer, &formats, &fit, &gains, &scratch, &error), WISP_OK);
+    const float price = gains_price(&gains, 1, 0.3f);
+    gains_thresholds(&gains, price, thresholds);
+    const double before = held_out_error(&layer, &fit, thresholds, &scratch);
+    assert_int_equal(compensation_fit(&layer, thresholds, 1e6f * price, &fit, &scratch, &error),
+                     WISP_OK);
     assert_null(fit.compensation);
-    assert_int_equal(compensation_fit(&s, thresholds, price, &fit, &error), WISP_OK);
+    assert_int_equal(compensation_fit(&layer, thresholds, price, &fit, &scratch, &error), WISP_OK);
     assert_non_null(fit.compensation);
-    const double after = held_out_error(&s, &fit, thresholds);
+    const double after = held_out_error(&layer, &fit, thresholds, &scratch);
     print_message("%.0f %% of the error is left\n", 100 * after / before);
     assert_true(after < 0.7 * before);
-    layer_fit_release(&fit);
-    free(s.up);
-    free(s.up_bias);
-    free(s.down);
-    free(s.down_bias);
-    free(s.x);
-    free(s.held_out);
+    arena_release(&arena);
+    arena_release(&scratch);
+    free(layer.up);
+    free(layer.up_bias);
+    free(layer.down);
+    free(layer.down_bias);
+    free(layer.x);
+    free(layer.held_out);
 }
 
 int main(void) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "host/file.h"
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 #include "support/golden.h"
 #include "support/tokenizer_fixture.h"
 #include "text/wordpiece.h"

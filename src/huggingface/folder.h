@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A Hugging Face or sentence-transformers folder, read into the same directory as a GGUF file. */
-#ifndef WISP_HUGGINGFACE_HF_H
-#define WISP_HUGGINGFACE_HF_H
+#ifndef WISP_HUGGINGFACE_FOLDER_H
+#define WISP_HUGGINGFACE_FOLDER_H
 
 #include "base/json.h"
 #include "formats/directory.h"

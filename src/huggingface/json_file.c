@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/file.h"
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 
 #include <string.h>
+
+#include "host/file.h"
 
 enum { PATH_BYTES = 4096 };
 

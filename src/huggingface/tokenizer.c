@@ -7,8 +7,8 @@
 
 #include "base/utf8.h"
 #include "host/file.h"
-#include "huggingface/hf.h"
-#include "huggingface/hf_tokenizer.h"
+#include "huggingface/folder.h"
+#include "huggingface/tokenizer.h"
 
 enum { PATH_BYTES = 4096, MAX_TOKENS = 1 << 26 };
 

@@ -2,7 +2,7 @@
  * NomicBertModel: Nomic's own, and that of transformers, which reads and writes the same tensors
  * but calls most settings by BERT's names. */
 #include "formats/schema.h"
-#include "huggingface/hf_bert.h"
+#include "huggingface/encoders.h"
 
 static const char base_key[] = "nomic-bert.rope.freq_base";
 
@@ -12,7 +12,8 @@ static wisp_status unsupported(const struct hf_config *config, const char *field
                 "%.32s is not supported, only %s", hf_shown(given), wanted);
 }
 
-/* What may be otherwise in config.json, and has one value here where it is there. */
+/* Settings of config.json of which one value alone is supported; it is also what an absent setting
+ * stands for. */
 static wisp_status check_settings(const struct hf_config *config, wisp_error *error) {
     static const struct {
         const char *field;
@@ -50,14 +51,14 @@ static wisp_status check_activation(const struct hf_config *config, wisp_error *
     return json_equals(given, "silu") ? WISP_OK : unsupported(config, other, given, "silu", error);
 }
 
-/* A share of each head, of which only all is supported. */
-static wisp_status check_share(const struct hf_config *config, const char *field, bool required,
-                               wisp_error *error) {
+/* A fraction of each head that is rotated, which has to be 1. */
+static wisp_status check_fraction(const struct hf_config *config, const char *field, bool required,
+                                  wisp_error *error) {
     const struct json *given = json_get(config->root, field);
-    double share;
+    double fraction;
     if (!given && !required)
         return WISP_OK;
-    if (!given || !json_to_double(given, &share) || share != 1)
+    if (!given || !json_to_double(given, &fraction) || fraction != 1)
         return unsupported(config, field, given, "1", error);
     return WISP_OK;
 }
@@ -68,13 +69,13 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
     static const struct hf_field theta = {"rope_theta", NULL, base_key};
     const struct hf_config rope = {json_get(config->root, "rope_parameters"), config->file};
     const bool has_rope = json_is(rope.root, JSON_OBJECT);
-    TRY(check_share(config, "rotary_emb_fraction", !has_rope, error));
+    TRY(check_fraction(config, "rotary_emb_fraction", !has_rope, error));
     if (!has_rope)
         return hf_put_number(dir, config, &own, NULL, error);
     const struct json *type = json_get(rope.root, "rope_type");
     if (!json_equals(type, "default"))
         return unsupported(&rope, "rope_type", type, "default", error);
-    TRY(check_share(&rope, "partial_rotary_factor", false, error));
+    TRY(check_fraction(&rope, "partial_rotary_factor", false, error));
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 
@@ -114,6 +115,7 @@ static const struct hf_name layer_names[] = {
 };
 
 const struct hf_encoder hf_nomic_bert = {.type = "nomic_bert",
+                                         .prefixes = {"bert.", "nomic_bert."},
                                          .architecture = "nomic-bert",
                                          .layer = "encoder.layers.",
                                          .names = names,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * BertModel. */
-#include "huggingface/hf_bert.h"
+#include "huggingface/encoders.h"
 
 #include "formats/schema.h"
 
@@ -65,6 +65,7 @@ static const struct hf_name layer_names[] = {
 };
 
 const struct hf_encoder hf_bert = {.type = "bert",
+                                   .prefixes = {"bert."},
                                    .architecture = "bert",
                                    .layer = "encoder.layer.",
                                    .names = names,

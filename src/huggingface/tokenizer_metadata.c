@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A tokenizer's vocabulary and settings under GGUF's keys. */
-#include "huggingface/hf_tokenizer.h"
+#include "huggingface/tokenizer.h"
 
 #include <string.h>
 

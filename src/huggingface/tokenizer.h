@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What hf_tokenizer.c gathers from a folder and hf_tokenizer_metadata.c puts into a directory. */
-#ifndef WISP_HUGGINGFACE_HF_TOKENIZER_H
-#define WISP_HUGGINGFACE_HF_TOKENIZER_H
+ * A tokenizer between its files, which tokenizer.c reads, and the metadata of a directory, which
+ * tokenizer_metadata.c adds. */
+#ifndef WISP_HUGGINGFACE_TOKENIZER_H
+#define WISP_HUGGINGFACE_TOKENIZER_H
 
 #include "formats/directory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "huggingface/hf.h"
+#include "huggingface/folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "formats/schema.h"
 #include "host/file.h"
-#include "huggingface/hf_encoder.h"
+#include "huggingface/encoders.h"
 #include "huggingface/safetensors.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 256 };

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which of a layer's neurons are needed how often, and the order that follows from it. */
+#ifndef WISP_CALIBRATE_NEURONS_H
+#define WISP_CALIBRATE_NEURONS_H
+
+#include "calibrate/layer.h"
+
+/* With ReLU a token needs the neurons whose contribution is not 0. With other activations it needs
+ * those whose contribution is among the largest fifth of the layer's: all but this fraction. */
+static const double unneeded_fraction = 0.8;
+
+/* To find the size below which that fraction lies, all sizes are sorted where there are few, and
+ * every 61st where there are many. */
+static inline size_t neurons_sorting_stride(size_t sizes) {
+    enum { STRIDE = 61, FEW_SIZES = 1 << 18 };
+    return sizes < FEW_SIZES ? 1 : STRIDE;
+}
+
+/* Finds the layer's factors, centers, lengths, frequencies, magnitudes, order and hot neurons from
+ * up to 4,096 of its tokens, and puts its weights in that order. After an error the weights are of
+ * no use. */
+wisp_status layer_study_neurons(struct layer *layer, struct arena *scratch, wisp_error *error);
+
+/* order [n]: the n neurons by falling frequency, then falling magnitude, then rising number. */
+wisp_status neurons_order(const float *frequency, const float *magnitude, size_t n,
+                          struct arena *scratch, int32_t *order, wisp_error *error);
+
+/* How many neurons are hot: the fewest, from the first in the order on, to which nine tenths of all
+ * needed (token, neuron) pairs belong. */
+size_t neurons_hot(const float *frequency, const int32_t *order, size_t n);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "huggingface/encoder.h"
+#include "formats/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES = 96 };
+
+/* ---- config.json ---------------------------------------------------------------------------- */
+
+const char *hf_shown(const struct json *value) {
+    static const char *const names[] = {"null", "false", "true", "", "", "an array", "an object"};
+    if (!value)
+        return "(none)";
+    return value->text ? value->text : names[value->type];
+}
+
+/* Finds the field under one of its names, and sets *name to that. Without `optional`, its absence
+ * is an error. */
+static wisp_status find_field(const struct hf_config *config, const struct hf_field *field,
+                              bool optional, const struct json **given, const char **name,
+                              wisp_error *error) {
+    *name = field->field;
+    *given = json_get(config->root, field->field);
+    if (!*given && field->other) {
+        *given = json_get(config->root, field->other);
+        *name = *given ? field->other : field->field;
+    }
+    return *given || optional
+               ? WISP_OK
+               : fail(error, WISP_ERROR_NOT_FOUND, config->file, *name, "the key is missing");
+}
+
+wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
+                        const struct hf_field *field, wisp_error *error) {
+    const struct json *given;
+    const char *name;
+    uint64_t value;
+    TRY(find_field(config, field, false, &given, &name, error));
+    if (!json_to_u64(given, &value) || value == 0 || value > UINT32_MAX)
+        return fail(error, WISP_ERROR_FORMAT, config->file, name,
+                    "%.32s is no whole number from 1 to %u", hf_shown(given), UINT32_MAX);
+    return directory_put_u32(dir, field->key, (uint32_t)value, error);
+}
+
+wisp_status hf_put_number(struct directory *dir, const struct hf_config *config,
+                          const struct hf_field *field, const double *fallback, wisp_error *error) {
+    const struct json *given;
+    const char *name;
+    double value = fallback ? *fallback : 0;
+    TRY(find_field(config, field, fallback != NULL, &given, &name, error));
+    if (given && !json_to_double(given, &value))
+        return fail(error, WISP_ERROR_FORMAT, config->file, name, "%.32s is not a number",
+                    hf_shown(given));
+    return directory_put_f32(dir, field->key, (float)value, error);
+}
+
+/* ---- tensor names --------------------------------------------------------------------------- */
+
+/* The part of `text` after `prefix`, or NULL where it does not start with it. */
+static const char *after(const char *text, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+/* The GGUF name of a tensor, which is "encoder.layer.<N>.rest" or one of those that are of no
+ * layer; false where the encoder has no such tensor. */
+static bool gguf_name(const struct hf_encoder *encoder, const char *hf, char *gguf) {
+    const char *digits = after(hf, encoder->layer);
+    const size_t length = digits ? strspn(digits, "0123456789") : 0;
+    const bool is_layer = length > 0 && length <= 6 && digits[length] == '.';
+    const struct hf_name *name = is_layer ? encoder->layer_names : encoder->names;
+    char prefix[16] = "";
+    if (is_layer) {
+        snprintf(prefix, sizeof prefix, TENSOR_LAYER_PREFIX "%.*s.", (int)length, digits);
+        hf = digits + length + 1;
+    }
+    const char *suffix = NULL;
+    while (name->hf && !(suffix = after(hf, name->hf)))
+        name++;
+    if (!name->hf)
+        return false;
+    if (strcmp(suffix, "gamma") == 0) /* checkpoints from TensorFlow name norms so */
+        suffix = "weight";
+    if (strcmp(suffix, "beta") == 0)
+        suffix = "bias";
+    const bool is_bias = strcmp(suffix, "bias") == 0;
+    if ((!is_bias && strcmp(suffix, "weight") != 0) || (is_bias && name->unbiased))
+        return false;
+    snprintf(gguf, NAME_BYTES, "%s%s%s", prefix, name->gguf, suffix);
+    return true;
+}
+
+static bool is_droppable(const char *name) {
+    return after(name, "pooler.") || after(name, "cls.") ||
+           strcmp(name, "embeddings.position_ids") == 0;
+}
+
+wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_encoder *encoder,
+                                      wisp_error *error) {
+    size_t kept = 0;
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        struct tensor *tensor = &dir->tensors[i];
+        const char *name = tensor->name, *rest = NULL;
+        char renamed[NAME_BYTES];
+        for (size_t p = 0; p < 2 && encoder->prefixes[p] && !rest; p++)
+            rest = after(name, encoder->prefixes[p]);
+        name = rest ? rest : name;
+        if (is_droppable(name))
+            continue;
+        if (!gguf_name(encoder, name, renamed))
+            return fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
+                        tensor->name, "a tensor that an encoder of type %s does not have",
+                        encoder->type);
+        tensor->name = arena_copy_text(&dir->arena, renamed, strlen(renamed));
+        if (!tensor->name)
+            return fail_memory(error, strlen(renamed));
+        dir->tensors[kept++] = *tensor;
+    }
+    dir->n_tensors = kept;
+    return WISP_OK;
+}

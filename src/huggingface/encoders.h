@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The encoders that a Hugging Face folder can hold: each is a file of this folder, a line here and
+ * a line of the table in encoders.c. */
+#ifndef WISP_HUGGINGFACE_ENCODERS_H
+#define WISP_HUGGINGFACE_ENCODERS_H
+
+#include "huggingface/encoder.h"
+
+extern const struct hf_encoder hf_bert;
+extern const struct hf_encoder hf_nomic_bert; /* Nomic's own spelling and that of transformers */
+
+/* Finds the encoder by the model_type of config.json. */
+wisp_status hf_encoder_find(const struct hf_config *config, const struct hf_encoder **encoder,
+                            wisp_error *error);
+
+#endif
