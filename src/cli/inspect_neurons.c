@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "models/network.h"
+#include "models/network_load.h"
 
 enum { LEFT = 70, TOP = 46, CELL = 3, NEURONS = 4 /* of a cell */, ROW = 34, GAP = 18 };
 

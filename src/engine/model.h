@@ -2,7 +2,7 @@
 #ifndef WISP_ENGINE_MODEL_H
 #define WISP_ENGINE_MODEL_H
 
-#include "models/network.h"
+#include "models/network_load.h"
 #include "text/tokenizer.h"
 
 struct wisp_model {

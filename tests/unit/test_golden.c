@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/network_load.h"
 #include "models/pass.h"
 #include "native/open_path.h"
 #include "support/golden.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "models/network.h"
+#include "models/network_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
