@@ -37,7 +37,7 @@ SETUP = python3 tools/setup.py
 
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
-PORTABLE_FOLDERS := base quant kernels formats text layers attention sparse models engine
+PORTABLE_FOLDERS := base quant kernels formats text weights layers attention sparse models engine
 NATIVE_FOLDERS := host huggingface native convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
@@ -45,8 +45,8 @@ CLI := $(wildcard src/cli/*.c)
 
 MACHINE := $(shell uname -m)
 
-ISA_avx2 = -mavx2 -mfma
-ISA_avx_vnni = -mavx2 -mfma -mavxvnni
+ISA_avx2 = -mavx2 -mfma -mf16c
+ISA_avx_vnni = $(ISA_avx2) -mavxvnni
 ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod

@@ -172,6 +172,11 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error);
 
+/* Both: the rows as directory_rows gives them, and as floats. */
+wisp_status directory_rows_and_floats(const struct directory *dir, const struct tensor *tensor,
+                                      uint64_t first, uint64_t rows, void *buffer,
+                                      const void **bytes, float *values, wisp_error *error);
+
 /* Releases what is held. One thread at a time may read tensors that are made of others. */
 void directory_let_go(const struct directory *dir);
 

@@ -287,7 +287,7 @@ static void attention_block(const struct bert *model, const struct bert_layer *l
     turn(&model->config, batch, s);
     spent(s, STAGE_QKV);
     meet(batch, s);
-    attend(model, batch, layer->qkv.int8, s);
+    attend(model, batch, layer->qkv.kind->quantised, s);
     spent(s, STAGE_ATTENTION);
     meet(batch, s);
     linear_apply(&layer->output, s->context, s->tokens, s->y, dense_space(s));
