@@ -183,6 +183,8 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
+# What is never the fastest way, or done once, is compiled to be small.
+WASM_SMALL := $(patsubst %,src/kernels/%.c,scalar i16_scalar sparse_scalar pack_q4)
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 
 # Beside the JavaScript that loads them, as in the package.
@@ -197,7 +199,8 @@ OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard s
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_$(1)) -c $$< -o $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(if $$(filter $$(WASM_SMALL),$$<),-Os) $$(WASM_$(1)) \
+	    -c $$< -o $$@
 
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 	$$(SAY) LINK $$@

@@ -228,12 +228,11 @@ static bool all_finite(const float *values, size_t n) {
     return signs < 0x80000000;
 }
 
-wisp_status directory_rows_and_floats(const struct directory *dir, const struct tensor *tensor,
-                                      uint64_t first, uint64_t rows, void *buffer,
-                                      const void **bytes, float *values, wisp_error *error) {
+wisp_status directory_expand(const struct directory *dir, const struct tensor *tensor,
+                             uint64_t first, uint64_t rows, const void *bytes, float *values,
+                             wisp_error *error) {
     const size_t n = (size_t)(rows * tensor->dims[0]);
-    TRY(directory_rows(dir, tensor, first, rows, buffer, bytes, error));
-    tensor->format->dequantise(*bytes, n, values);
+    tensor->format->dequantise(bytes, n, values);
     if (all_finite(values, n))
         return WISP_OK;
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
@@ -245,7 +244,8 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error) {
     const void *bytes;
-    return directory_rows_and_floats(dir, tensor, first, rows, buffer, &bytes, values, error);
+    TRY(directory_rows(dir, tensor, first, rows, buffer, &bytes, error));
+    return directory_expand(dir, tensor, first, rows, bytes, values, error);
 }
 
 void directory_let_go(const struct directory *dir) {

@@ -258,21 +258,27 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
-/* The same for 4-bit weights: `total` is the sum of the parts' dot products, each times its scale,
- * and sum the sum of the weights: y += scale_x (total - zero * sum). */
-ALWAYS_INLINE struct int8_row q4_row_of(const struct int8_tile *t, size_t b, const int row) {
-    const size_t i = (size_t)row * t->blocks + b;
-    struct int8_row r = int8_row_of(t, b, row);
-    r.scale = vf_set1(t->scale[i] * (1.0f / Q4_FACTOR));
-    r.minus_zero = vf_set1(-Q4_FACTOR * t->zero[i]);
-    return r;
-}
+/* WebAssembly modules are to be small: there it is a function. */
+#ifdef __wasm__
+#define INLINE_NATIVELY static __attribute__((noinline))
+#else
+#define INLINE_NATIVELY ALWAYS_INLINE
+#endif
 
-ALWAYS_INLINE void q4_collect(const struct int8_row *r, vf total, vf sum, const int v,
-                              const size_t lanes) {
-    const vf before = vf_load_n(r->before + v * VF_LANES, lanes);
-    const vf centred = vf_fma(r->minus_zero, sum, total);
-    vf_store_n(r->y + v * VF_LANES, vf_fma(centred, r->scale, before), lanes);
+/* The same for 4-bit weights: y += scale_x (total - zero * sum) for vector v of a row, as far as
+ * its columns exist. `total` is the sum of the parts' dot products, each times its scale, and
+ * `sums` are those of the weights of all vectors. */
+INLINE_NATIVELY void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
+                                const float *sums) {
+    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+    const size_t i = row * t->blocks + b;
+    float *y = t->y + row * t->ldy + v * VF_LANES;
+    if (v * VF_LANES >= t->columns)
+        return;
+    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
+    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
+    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
+    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
 }
 
 /* What a set without 16-bit products has in their place. */

@@ -10,7 +10,8 @@ enum {
     INT8_ROWS = 8,
     INT8_VECTORS = 2,
     Q4_ROWS = 4,
-    Q4_VECTORS = 2
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
 };
 
 #include "kernels/rows_template.h"

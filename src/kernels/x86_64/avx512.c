@@ -8,7 +8,8 @@ enum {
     INT8_ROWS = 6,
     INT8_VECTORS = 4,
     Q4_ROWS = 5,
-    Q4_VECTORS = 2
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
 };
 
 #include "kernels/rows_template.h"
