@@ -37,7 +37,7 @@ SETUP = python3 tools/setup.py
 
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
-PORTABLE_FOLDERS := base quant kernels formats text layers attention sparse models engine
+PORTABLE_FOLDERS := base quant kernels formats text weights layers attention sparse models engine
 NATIVE_FOLDERS := host huggingface native convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
@@ -45,8 +45,8 @@ CLI := $(wildcard src/cli/*.c)
 
 MACHINE := $(shell uname -m)
 
-ISA_avx2 = -mavx2 -mfma
-ISA_avx_vnni = -mavx2 -mfma -mavxvnni
+ISA_avx2 = -mavx2 -mfma -mf16c
+ISA_avx_vnni = $(ISA_avx2) -mavxvnni
 ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfma
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod
@@ -181,8 +181,10 @@ WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp
 WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
-# Code that runs once, or once for a batch, is compiled for size: it is downloaded by everybody.
-WASM_ONCE = $(if $(filter src/base/% src/formats/% src/models/% src/engine/% wasm/%,$<),-Os)
+# Everybody downloads the modules, so code that runs once, or once for a batch, is compiled for size;
+# likewise the scalar kernels, which are never the fastest.
+WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
+                          %scalar.c %pack_q4.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)

@@ -20,6 +20,7 @@ ORDER = [
     "formats",
     "huggingface",
     "text",
+    "weights",
     "layers",
     "attention",
     "sparse",

@@ -228,18 +228,24 @@ static bool all_finite(const float *values, size_t n) {
     return signs < 0x80000000;
 }
 
-wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
-                             uint64_t first, uint64_t rows, void *buffer, float *values,
+wisp_status directory_expand(const struct directory *dir, const struct tensor *tensor,
+                             uint64_t first, uint64_t rows, const void *bytes, float *values,
                              wisp_error *error) {
-    const void *bytes;
     const size_t n = (size_t)(rows * tensor->dims[0]);
-    TRY(directory_rows(dir, tensor, first, rows, buffer, &bytes, error));
     tensor->format->dequantise(bytes, n, values);
     if (all_finite(values, n))
         return WISP_OK;
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
                 "rows %llu to %llu hold a value that is not finite", (unsigned long long)first,
                 (unsigned long long)(first + rows - 1));
+}
+
+wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
+                             uint64_t first, uint64_t rows, void *buffer, float *values,
+                             wisp_error *error) {
+    const void *bytes;
+    TRY(directory_rows(dir, tensor, first, rows, buffer, &bytes, error));
+    return directory_expand(dir, tensor, first, rows, bytes, values, error);
 }
 
 void directory_let_go(const struct directory *dir) {

@@ -166,8 +166,13 @@ const char *value_type_name(enum value_type type);
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
 
-/* The same as floats, of a type that can be read. Values that are not finite are a format error:
- * what is computed from them would look like any other result. */
+/* What directory_rows gave, as floats, of a type that can be read. Values that are not finite are a
+ * format error: what is computed from them would look like any other result. */
+wisp_status directory_expand(const struct directory *dir, const struct tensor *tensor,
+                             uint64_t first, uint64_t rows, const void *bytes, float *values,
+                             wisp_error *error);
+
+/* Both. */
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error);

@@ -15,10 +15,17 @@ enum {
 
 /* ---- f32, and pairs of 16-bit numbers ------------------------------------------------------- */
 
+/* What weights are: floats, pairs of 16-bit numbers, or 16-bit floats of either kind. */
+enum word { WORD_F32, WORD_PAIR, WORD_F16, WORD_BF16 };
+
+ALWAYS_INLINE size_t word_bytes(const enum word word) {
+    return word == WORD_F32 || word == WORD_PAIR ? 4 : 2;
+}
+
 struct word_tile {
-    const float *x; /* first row; or pairs in the place of floats, and so for w */
+    const float *x; /* first row; or pairs in the place of floats */
     size_t ldx;
-    const float *w;         /* the panel, from its first wanted vector */
+    const unsigned char *w; /* the panel, from its first wanted vector */
     const float *bias;      /* of floats, or NULL */
     const float *row_scale; /* of sums of pairs */
     float *y;
@@ -32,7 +39,18 @@ ALWAYS_INLINE size_t lanes_of(int v, int vectors, size_t columns) {
     return v == vectors - 1 ? columns : VF_LANES;
 }
 
-ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int vectors) {
+/* As floats, exactly. */
+ALWAYS_INLINE vf load_words(const unsigned char *w, const enum word word) {
+#ifdef VECTOR_HALVES
+    if (word != WORD_F32)
+        return word == WORD_F16 ? vf_load_halves(w) : vf_load_bfloats(w);
+#endif
+    (void)word;
+    return vf_load((const float *)(const void *)w);
+}
+
+ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int vectors,
+                            const enum word word) {
     vf sum[F32_ROWS * F32_VECTORS], bias[F32_VECTORS];
     UNROLL
     for (int v = 0; v < vectors; v++)
@@ -41,12 +59,12 @@ ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
         sum[i] = bias[i % vectors];
-    const float *w = t->w;
-    for (size_t c = 0; c < t->k; c++, w += F32_PANEL) {
+    const unsigned char *w = t->w;
+    for (size_t c = 0; c < t->k; c++, w += F32_PANEL * word_bytes(word)) {
         vf weights[F32_VECTORS], x = vf_set1(0);
         UNROLL
         for (int v = 0; v < vectors; v++)
-            weights[v] = vf_load(w + v * VF_LANES);
+            weights[v] = load_words(w + (size_t)v * VF_LANES * word_bytes(word), word);
         UNROLL
         for (int i = 0; i < rows * vectors; i++) {
             if (i % vectors == 0)
@@ -91,65 +109,93 @@ ALWAYS_INLINE void i16_tile(const struct word_tile *t, const int rows, const int
 #endif
 
 ALWAYS_INLINE void word_tile(const struct word_tile *t, const int rows, const int vectors,
-                             const int pairs) {
+                             const enum word word) {
 #ifdef VECTOR_I16
-    if (pairs) {
+    if (word == WORD_PAIR) {
         i16_tile(t, rows, vectors);
         return;
     }
 #endif
-    (void)pairs;
-    f32_tile(t, rows, vectors);
+    f32_tile(t, rows, vectors, word);
 }
 
 /* All m rows against `vectors` vectors of a panel. */
-ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors, const int pairs) {
+ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors,
+                              const enum word word) {
     while (m > 0) {
         const size_t step = m >= F32_ROWS ? F32_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
         if (step == F32_ROWS)
-            word_tile(&t, F32_ROWS, vectors, pairs);
+            word_tile(&t, F32_ROWS, vectors, word);
         else if (step == 4)
-            word_tile(&t, F32_ROWS < 4 ? F32_ROWS : 4, vectors, pairs);
+            word_tile(&t, F32_ROWS < 4 ? F32_ROWS : 4, vectors, word);
         else if (step == 2)
-            word_tile(&t, 2, vectors, pairs);
+            word_tile(&t, 2, vectors, word);
         else
-            word_tile(&t, 1, vectors, pairs);
+            word_tile(&t, 1, vectors, word);
         t.x += step * t.ldx;
         t.y += step * t.ldy;
-        if (pairs)
+        if (word == WORD_PAIR)
             t.row_scale += step;
         m -= step;
     }
 }
 
 /* All m rows against the n outputs of t.w, into t.y. */
-ALWAYS_INLINE void word_product(struct word_tile t, size_t m, size_t n, const int pairs) {
-    const float *const w = t.w, *const bias = t.bias;
+ALWAYS_INLINE void word_product(struct word_tile t, size_t m, size_t n, const enum word word) {
+    const unsigned char *const w = t.w;
+    const float *const bias = t.bias;
+    const size_t bytes = word_bytes(word);
     float *const y = t.y;
     size_t j = 0;
     t.columns = VF_LANES;
     for (; j + F32_PANEL <= n; j += F32_PANEL) {
-        t.w = w + j * t.k;
+        t.w = w + j * t.k * bytes;
         t.bias = bias ? bias + j : NULL;
         t.y = y + j;
-        word_strip(t, m, F32_VECTORS, pairs);
+        word_strip(t, m, F32_VECTORS, word);
     }
     /* The last panel, where it is not full, vector by vector. */
-    for (const float *panel = w + j * t.k; j < n; j += VF_LANES, panel += VF_LANES) {
-        t.w = panel;
+    for (size_t panel = j * t.k; j < n; j += VF_LANES, panel += VF_LANES) {
+        t.w = w + panel * bytes;
         t.bias = bias ? bias + j : NULL;
         t.y = y + j;
         t.columns = n - j < VF_LANES ? n - j : VF_LANES;
-        word_strip(t, m, 1, pairs);
+        word_strip(t, m, 1, word);
     }
 }
 
 static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k) {
-    word_product(
-        (struct word_tile){.x = x, .ldx = ldx, .w = w, .bias = bias, .y = y, .ldy = ldy, .k = k}, m,
-        n, 0);
+    const struct word_tile t = {.x = x,
+                                .ldx = ldx,
+                                .w = (const unsigned char *)w,
+                                .bias = bias,
+                                .y = y,
+                                .ldy = ldy,
+                                .k = k};
+    word_product(t, m, n, WORD_F32);
 }
+
+#ifdef VECTOR_HALVES
+
+static void gemm_f16(const float *x, size_t ldx, const void *w, const float *bias, float *y,
+                     size_t ldy, size_t m, size_t n, size_t k) {
+    const struct word_tile t = {
+        .x = x, .ldx = ldx, .w = w, .bias = bias, .y = y, .ldy = ldy, .k = k};
+    word_product(t, m, n, WORD_F16);
+}
+
+static void gemm_bf16(const float *x, size_t ldx, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    const struct word_tile t = {
+        .x = x, .ldx = ldx, .w = w, .bias = bias, .y = y, .ldy = ldy, .k = k};
+    word_product(t, m, n, WORD_BF16);
+}
+
+#define HALF_PRODUCTS .gemm_f16 = gemm_f16, .gemm_bf16 = gemm_bf16,
+#else
+#define HALF_PRODUCTS
+#endif
 
 /* ---- int8 ----------------------------------------------------------------------------------- */
 
@@ -212,6 +258,29 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
+/* WebAssembly modules are to be small: there it is a function. */
+#ifdef __wasm__
+#define INLINE_NATIVELY static __attribute__((noinline))
+#else
+#define INLINE_NATIVELY ALWAYS_INLINE
+#endif
+
+/* The same for 4-bit weights: y += scale_x (total - zero * sum) for vector v of a row, as far as
+ * its columns exist. `total` is the sum of the parts' dot products, each times its scale, and
+ * `sums` are those of the weights of all vectors. */
+INLINE_NATIVELY void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
+                                const float *sums) {
+    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+    const size_t i = row * t->blocks + b;
+    float *y = t->y + row * t->ldy + v * VF_LANES;
+    if (v * VF_LANES >= t->columns)
+        return;
+    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
+    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
+    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
+    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
+}
+
 /* What a set without 16-bit products has in their place. */
 #ifdef VECTOR_I16
 #define I16_KERNELS &i16
@@ -226,12 +295,14 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
      .int8_panel = INT8_PANEL,                                                                     \
+     .q4_panel = Q4_PANEL,                                                                         \
      .signed_activations = signed_values,                                                          \
      .pack_f32 = pack_rows,                                                                        \
      .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
-     .quantise = quantiser,                                                                        \
+     HALF_PRODUCTS.quantise = quantiser,                                                           \
      .gemm_int8 = int8_product,                                                                    \
+     .gemm_q4 = gemm_q4,                                                                           \
      .layer_norm = rows_layer_norm,                                                                \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \

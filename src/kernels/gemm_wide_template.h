@@ -38,17 +38,22 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
+/* A block of `rows` rows to x [rows, INT8_BLOCK]; its length. */
+ALWAYS_INLINE size_t widen_rows(const struct int8_tile *t, size_t b, int16_t *x, size_t rows) {
+    const size_t left = t->row_bytes - b * INT8_BLOCK;
+    const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+    for (size_t i = 0; i < rows; i++)
+        vi_widen_row(t->q + i * t->row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK, length);
+    return length;
+}
+
 /* `rows` rows against all n outputs, block after block. */
 ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
                               float *y, size_t n, const int rows) {
     int16_t x[INT8_ROWS * INT8_BLOCK];
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     for (size_t b = 0; b < t.blocks; b++) {
-        const size_t left = t.row_bytes - b * INT8_BLOCK;
-        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
-        for (int i = 0; i < rows; i++)
-            vi_widen_row(t.q + (size_t)i * t.row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK,
-                         length);
+        const size_t length = widen_rows(&t, b, x, (size_t)rows);
         const unsigned char *block = w + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
         for (size_t j = 0; j < n; j += INT8_PANEL, block += panel_bytes) {
             t.bias = bias + j;

@@ -88,12 +88,12 @@ static void i16_gemm(const int32_t *x, size_t ldx, const int32_t *w, const float
                      size_t ldy, size_t m, size_t n, size_t k) {
     word_product((struct word_tile){.x = (const float *)(const void *)x,
                                     .ldx = ldx,
-                                    .w = (const float *)(const void *)w,
+                                    .w = (const unsigned char *)w,
                                     .row_scale = scale,
                                     .y = y,
                                     .ldy = ldy,
                                     .k = i16_pairs(k)},
-                 m, n, 1);
+                 m, n, WORD_PAIR);
 }
 
 /* 2^((x - top) by + shift), for a shift of up to 15. */

@@ -28,6 +28,10 @@ static inline size_t int8_row_bytes(size_t k) {
     return (k + 3) & ~(size_t)3;
 }
 
+/* Weights of 4 bits share one scale among this many values along k, as Q4_0 has them, which take
+ * so many bytes: the scale as a 16-bit float, and the nibbles. */
+enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18 };
+
 /* What 255 steps have to span. 255 divided by anything less is no float: it counts as nothing. */
 static inline float quantised_range(float low, float high) {
     const float range = high - low;
@@ -45,6 +49,7 @@ struct kernels {
     const char *name;
     size_t f32_panel; /* outputs whose f32 weights are interleaved in one panel */
     size_t int8_panel;
+    size_t q4_panel;
     int signed_activations; /* q runs over -128..127 rather than 0..255 */
 
     /* As the functions below, for panels of f32_panel. */
@@ -57,6 +62,13 @@ struct kernels {
     void (*gemm_f32)(const float *x, size_t ldx, const float *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k);
 
+    /* As gemm_f32, to the bit, for w of 16-bit floats or bfloats packed by pack_halves with
+     * f32_panel. NULL where expanding weights costs more than they save. */
+    void (*gemm_f16)(const float *x, size_t ldx, const void *w, const float *bias, float *y,
+                     size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_bf16)(const float *x, size_t ldx, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+
     /* x [m, k] into q: per row and block, zero and scale span the least and the largest value and
      * 0; q = round(x / scale) + zero, ties to even. Bytes past k are `zero`. Where the span is
      * below 2^-120 scale, zero and q are 0. */
@@ -67,6 +79,13 @@ struct kernels {
      * sums exact in 32-bit integers. bias [n]; y [m, ldy]. */
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
+
+    /* As gemm_int8, for w packed by pack_q4 with q4_panel; k is a multiple of Q4_BLOCK:
+     * y[i, j] = bias[j] + sum over blocks b of xs[i, b] (sum over parts p of ws[j, p] (sum of q w)
+     * - zero[i, b] (sum of ws w)), where a part is a block of w, and the innermost sums are exact.
+     */
+    void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
+                    size_t m, size_t n, size_t k);
 
     /* x[i] = layer_norm(x[i] + residual[i]) * weight + bias over n values, in place.
      * x and residual [m, n]. */
@@ -141,11 +160,24 @@ void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t
 
 size_t packed_f32_floats(size_t n, size_t k, size_t panel);
 
+/* As pack_f32, for rows of 16-bit numbers, n of k one after the other. packed holds
+ * packed_f32_floats(n, k, panel) of them. */
+void pack_halves(const void *rows, size_t n, size_t k, size_t panel, void *packed);
+
 /* Panels of `panel` rows quantised symmetrically per row and block of INT8_BLOCK. Each panel holds
  * for each block: panel floats (scales), panel floats (sums of the block's int8 values), then the
  * values, groups of 4 along k interleaved by row: [block / 4][panel][4]. */
 void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed);
 
 size_t packed_int8_bytes(size_t n, size_t k, size_t panel);
+
+/* Panels of `panel` rows of Q4_0 blocks, n rows of k values one after the other, whose bits are
+ * kept. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the weights), then
+ * for each part of Q4_BLOCK values: panel 16-bit floats (scales) and [4][panel][4] bytes, of which
+ * byte [g, j, i] holds weight 4 g + i of row j in its low nibble and weight 16 + 4 g + i in its
+ * high one, as signed numbers of 4 bits. */
+void pack_q4(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+
+size_t packed_q4_bytes(size_t n, size_t k, size_t panel);
 
 #endif

@@ -26,6 +26,16 @@ void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t
     }
 }
 
+void pack_halves(const void *rows, size_t n, size_t k, size_t panel, void *packed) {
+    const unsigned char *from = rows;
+    unsigned char *to = packed;
+    memset(packed, 0, packed_f32_floats(n, k, panel) * 2);
+    for (size_t first = 0; first < n; first += panel, to += panel * k * 2)
+        for (size_t j = 0; j < panel && first + j < n; j++, from += k * 2)
+            for (size_t c = 0; c < k; c++)
+                memcpy(to + (c * panel + j) * 2, from + c * 2, 2);
+}
+
 /* Bytes of one block of `length` values (a multiple of 4) in a panel. */
 static size_t block_bytes(size_t panel, size_t length) {
     return panel * (2 * sizeof(float) + length);

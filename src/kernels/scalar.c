@@ -79,6 +79,42 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
         }
 }
 
+/* One output of one block of activations; `block` and j as above. */
+static float q4_block_product(const uint8_t *q, float scale, float zero, const unsigned char *block,
+                              size_t j, size_t length) {
+    const unsigned char *part = block + PANEL * sizeof(float);
+    float total = 0;
+    for (size_t start = 0; start < length; start += Q4_BLOCK, part += PANEL * Q4_BLOCK_BYTES) {
+        int32_t sum = 0;
+        for (size_t c = 0; c < Q4_BLOCK; c++) {
+            const size_t at = c % (Q4_BLOCK / 2);
+            const unsigned char two = part[PANEL * 2 + (at / 4 * PANEL + j) * 4 + at % 4];
+            const int nibble = c < Q4_BLOCK / 2 ? two & 15 : two >> 4;
+            sum += q[start + c] * (nibble < 8 ? nibble : nibble - 16);
+        }
+        total += (float)sum * float_of_half(load_u16(part + j * 2));
+    }
+    return (total - zero * float_of_bits(load_u32(block + j * 4))) * scale;
+}
+
+static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
+                    size_t m, size_t n, size_t k) {
+    const size_t blocks = int8_blocks(k), panel_bytes = packed_q4_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            float total = bias[j];
+            for (size_t b = 0; b < blocks; b++) {
+                const size_t start = b * INT8_BLOCK, left = k - start;
+                const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+                total += q4_block_product(x.q + i * k + start, x.scale[i * blocks + b],
+                                          x.zero[i * blocks + b], block, j % PANEL, length);
+                block += packed_q4_bytes(PANEL, length, PANEL);
+            }
+            y[i * ldy + j] = total;
+        }
+}
+
 static void layer_norm(float *x, const float *residual, const float *weight, const float *bias,
                        float epsilon, size_t m, size_t n) {
     for (size_t i = 0; i < m; i++, x += n, residual += n) {
@@ -149,11 +185,13 @@ const struct kernels kernels_scalar = {
     .name = "scalar",
     .f32_panel = PANEL,
     .int8_panel = PANEL,
+    .q4_panel = PANEL,
     .pack_f32 = pack,
     .pack_f32_transposed = pack_transposed,
     .gemm_f32 = gemm_f32,
     .quantise = quantise,
     .gemm_int8 = gemm_int8,
+    .gemm_q4 = gemm_q4,
     .layer_norm = layer_norm,
     .gelu = gelu,
     .relu = relu,

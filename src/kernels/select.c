@@ -42,7 +42,8 @@ static bool runs_amx(void) {
 }
 
 static bool runs_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
 }
 
 static bool runs_avx_vnni(void) {

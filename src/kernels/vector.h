@@ -15,6 +15,14 @@
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
  *
+ * For 4-bit weights (gemm_q4_template.h) there are
+ *
+ *   vf_load_halves      VF_LANES 16-bit floats, which are neither infinite nor NaN
+ *   Q4_FACTOR           by which the weights below are larger than they should be
+ *   vq_load_nibbles     weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the high
+ *   vq_load_activations, vq_dot(s,x,w)   as vi_load_activations and vi_dot, for sums vq of one part
+ *   vq_sum(s)           its sums, as vi
+ *
  * Sets that multiply two rows of 8 bytes by two others have in addition:
  *
  *   vi_load_activation_pair  8 bytes of each of two rows
@@ -28,6 +36,8 @@
  *   vi_repeat4          4 numbers, repeated
  *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
  *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
+ *   vi_widen_nibbles    in place of vq_*: what vi_widen_weights makes of the low nibbles of
+ *                       4 VF_LANES bytes, two vectors, and of the high ones
  *
  * Sets with VECTOR_I16 have vi_dot_wide in any case, and
  *
@@ -71,9 +81,11 @@ enum { CACHE_LINE = 64 }; /* or less than it is */
  * array in registers, where gcc would lose the registers of both. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_NOT _Pragma("clang loop unroll(disable)")
 #define UNROLL_IN_CLANG UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 64")
+#define UNROLL_NOT _Pragma("GCC unroll 1")
 #define UNROLL_IN_CLANG _Pragma("GCC unroll 1")
 #endif
 

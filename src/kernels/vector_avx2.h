@@ -35,6 +35,17 @@ ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
         _mm256_maskstore_ps(p, first_lanes(n), x);
 }
 
+#define VECTOR_HALVES
+
+ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
+    const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return _mm256_set1_ps(x);
 }
@@ -225,6 +236,69 @@ ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
 ALWAYS_INLINE vi vi_join(vi low, vi high) {
     /* hadd works in halves: the pairs of lanes come out in the order 0 2 1 3. */
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
+}
+
+#endif
+
+/* ---- 4-bit weights -------------------------------------------------------------------------- */
+
+#ifdef VECTOR_VNNI
+
+typedef vi vq;
+typedef vi_weights vq_weights;
+typedef vi_activations vq_activations;
+
+enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi_load_activations(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i mask = _mm256_set1_epi8((char)0xf0);
+    *low = _mm256_and_si256(_mm256_slli_epi16(bytes, 4), mask);
+    *high = _mm256_and_si256(bytes, mask);
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi_dot(sum, x, w);
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return sum;
+}
+
+#else
+
+/* The product of bytes sums two in 16 bits. With weights of at most 8 in magnitude two are at most
+ * 4080, and eight of these sums, which are what a part adds up, still fit. */
+typedef __m256i vq;
+typedef __m256i vq_weights;
+typedef __m256i vq_activations;
+
+enum { Q4_FACTOR = 1 };
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return repeat_4_bytes(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i mask = _mm256_set1_epi8(15),
+                  table = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1,
+                                           0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    const __m256i upper = _mm256_srli_epi16(bytes, 4);
+    *low = _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, mask));
+    *high = _mm256_shuffle_epi8(table, _mm256_and_si256(upper, mask));
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(x, w));
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
 #endif

@@ -31,6 +31,17 @@ ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
     _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }
 
+#define VECTOR_HALVES
+
+ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
+    const __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return _mm512_set1_ps(x);
 }
@@ -138,6 +149,32 @@ ALWAYS_INLINE vi_activations vi_load_activations(const uint8_t *p) {
 
 ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return _mm512_dpbusd_epi32(sum, x, w);
+}
+
+/* ---- 4-bit weights -------------------------------------------------------------------------- */
+
+typedef vi vq;
+typedef vi_weights vq_weights;
+typedef vi_activations vq_activations;
+
+enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi_load_activations(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const vi bytes = _mm512_loadu_si512(p), mask = _mm512_set1_epi8((char)0xf0);
+    *low = _mm512_and_si512(_mm512_slli_epi16(bytes, 4), mask);
+    *high = _mm512_and_si512(bytes, mask);
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi_dot(sum, x, w);
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return sum;
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */

@@ -40,6 +40,10 @@ ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
     }
 }
 
+ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return vdupq_n_f32(x);
 }
@@ -167,6 +171,34 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
     vst1q_s32(p, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
 }
+
+/* ---- 4-bit weights -------------------------------------------------------------------------- */
+
+typedef vi vq;
+typedef vi_weights vq_weights;
+typedef vi_activations vq_activations;
+
+enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi_load_activations(p);
+}
+
+ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
+    const int8x16_t bytes = vi_load_weights(p);
+    *low = vshlq_n_s8(bytes, 4);
+    *high = vandq_s8(bytes, vdupq_n_s8((int8_t)0xf0));
+}
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi_dot(sum, x, w);
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return sum;
+}
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {
     return vld1q_f32(groups[0]);

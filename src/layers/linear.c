@@ -14,22 +14,30 @@ enum { NAME_BYTES = 128 };
 struct stack {
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
-    size_t panel, rows;
-    void *stored;
-    float *values; /* [rows, k] */
+    size_t rows;
+    unsigned char *stored; /* [rows, bytes of a part's row] */
+    float *values;         /* [rows, k] */
 };
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* Rows [first, first + rows) of the stack into stack->values; they may lie in two parts. */
+/* Rows [first, first + rows) of the stack, which may lie in two parts, into stack->values, and as
+ * they are stored into stack->stored. */
 static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
                                      wisp_error *error) {
     const struct linear_source *source = stack->source;
     float *values = stack->values;
+    unsigned char *stored = stack->stored;
     while (rows > 0) {
+        const struct tensor *part = stack->parts[first / source->n];
         const size_t row = first % source->n, here = smaller(rows, source->n - row);
-        TRY(directory_floats(source->dir, stack->parts[first / source->n], row, here, stack->stored,
-                             values, error));
+        const size_t bytes = here * (size_t)part->row_bytes;
+        const void *found;
+        TRY(directory_rows(source->dir, part, row, here, stored, &found, error));
+        TRY(directory_expand(source->dir, part, row, here, found, values, error));
+        if (found != stored)
+            memcpy(stored, found, bytes);
+        stored += bytes;
         values += here * source->k;
         first += here;
         rows -= here;
@@ -39,33 +47,28 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
 
 static wisp_status pack_panels(const struct linear *layer, const struct stack *stack,
                                wisp_error *error) {
-    const size_t panel = stack->panel, k = layer->k;
+    const struct weight_kind *kind = layer->kind;
     unsigned char *packed = layer->weights;
     for (size_t first = 0; first < layer->n; first += stack->rows) {
-        const size_t left = layer->n - first, rows = left < stack->rows ? left : stack->rows;
+        const size_t rows = smaller(layer->n - first, stack->rows);
         TRY(read_stacked_rows(stack, first, rows, error));
-        if (layer->int8) {
-            pack_int8(stack->values, k, rows, k, panel, packed);
-            packed += packed_int8_bytes(rows, k, panel);
-        } else {
-            pack_f32(stack->values, k, rows, k, panel, (float *)(void *)packed);
-            packed += packed_f32_floats(rows, k, panel) * sizeof(float);
-        }
+        const bool expanded = kind->rows == BLOCK_F32;
+        kind->pack(layer->kernels, expanded ? (const void *)stack->values : stack->stored, rows,
+                   layer->k, packed);
+        packed += kind->bytes(layer->kernels, rows, layer->k);
     }
     return WISP_OK;
 }
 
 static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
-    const size_t panel = stack->panel, n = layer->n, k = layer->k;
+    const size_t n = layer->n, k = layer->k;
     size_t row_bytes = 0, most;
-    /* More than either way of packing takes. */
+    /* More than any way of packing takes. */
     if (!checked_floats((uint64_t)n + stack->rows, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
     for (size_t i = 0; i < stack->source->parts; i++)
-        if (stack->parts[i]->row_bytes > row_bytes)
-            row_bytes = (size_t)stack->parts[i]->row_bytes;
-    layer->bytes = layer->int8 ? packed_int8_bytes(n, k, panel)
-                               : packed_f32_floats(n, k, panel) * sizeof(float);
+        row_bytes = larger(row_bytes, (size_t)stack->parts[i]->row_bytes);
+    layer->bytes = layer->kind->bytes(layer->kernels, n, k);
     layer->weights = memory_allocate(layer->bytes);
     stack->stored = memory_allocate(stack->rows * row_bytes);
     stack->values = memory_allocate(stack->rows * k * sizeof(float));
@@ -110,18 +113,19 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
 }
 
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
-                        const struct kernels *kernels, bool int8, wisp_error *error) {
+                        const struct kernels *kernels, bool quantised, wisp_error *error) {
     struct stack stack = {.source = source};
-    stack.panel = int8 ? kernels->int8_panel : kernels->f32_panel;
-    stack.rows = round_up(ROWS_AT_A_TIME, stack.panel);
-    *layer = (struct linear){
-        .kernels = kernels, .n = source->n * source->parts, .k = source->k, .int8 = int8};
+    const struct block_format *types[LINEAR_MAX_PARTS];
+    *layer = (struct linear){.kernels = kernels, .n = source->n * source->parts, .k = source->k};
     for (size_t i = 0; i < source->parts; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s.weight", source->names[i]);
         TRY(directory_require_tensor(source->dir, name, source->k, source->n, &stack.parts[i],
                                      error));
+        types[i] = stack.parts[i]->format;
     }
+    layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
+    stack.rows = round_up(ROWS_AT_A_TIME, layer->kind->panel(kernels));
     TRY(load_weights(layer, &stack, error));
     return load_bias(layer, source, error);
 }
@@ -148,12 +152,11 @@ size_t linear_workspace_bytes(size_t m, size_t k) {
 
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
                   struct workspace space) {
-    const size_t n = layer->n, k = layer->k;
-    if (!layer->int8) {
-        layer->kernels->gemm_f32(x, k, layer->weights, layer->bias, y, n, m, n, k);
-        return;
+    struct quantised_rows q = {0};
+    if (layer->kind->quantised) {
+        q = take_quantised_rows(&space, m, layer->k);
+        layer->kernels->quantise(x, m, layer->k, q);
     }
-    const struct quantised_rows rows = take_quantised_rows(&space, m, k);
-    layer->kernels->quantise(x, m, k, rows);
-    layer->kernels->gemm_int8(rows, layer->weights, layer->bias, y, n, m, n, k);
+    layer->kind->product(layer->kernels, x, q, layer->weights, layer->bias, y, m, layer->n,
+                         layer->k);
 }

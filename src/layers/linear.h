@@ -5,15 +5,15 @@
 
 #include "base/workspace.h"
 #include "formats/directory.h"
-#include "kernels/kernels.h"
+#include "weights/weight_kind.h"
 
 enum { LINEAR_MAX_PARTS = 3 };
 
 struct linear {
     const struct kernels *kernels;
     size_t n, k; /* outputs, inputs */
-    bool int8;
-    void *weights; /* as pack_f32 or pack_int8 lays them out */
+    const struct weight_kind *kind;
+    void *weights; /* as the kind packs them */
     float *bias;   /* [n] */
     size_t bytes;  /* held by both */
 };
@@ -26,8 +26,9 @@ struct linear_source {
     size_t parts, n, k;
 };
 
+/* `quantised`: activations are, and weights are of a kind for that. */
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
-                        const struct kernels *kernels, bool int8, wisp_error *error);
+                        const struct kernels *kernels, bool quantised, wisp_error *error);
 
 void linear_release(struct linear *layer);
 

@@ -2,7 +2,15 @@
 #include "kernels/vector_neon.h"
 
 /* Of 32 registers, 24 and 16 hold sums. */
-enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 4, INT8_VECTORS = 4 };
+enum {
+    F32_ROWS = 6,
+    F32_VECTORS = 4,
+    INT8_ROWS = 4,
+    INT8_VECTORS = 4,
+    Q4_ROWS = 4,
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
+};
 
 #include "kernels/rows_template.h"
 
@@ -15,5 +23,7 @@ enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS 
 #include "kernels/pack_template.h"
 
 #include "kernels/gemm_dot_template.h"
+
+#include "kernels/gemm_q4_template.h"
 
 const struct kernels kernels_neon = KERNELS_WITH_SIGNED("neon");

@@ -4,7 +4,15 @@
 #include "kernels/vector_i8mm.h"
 
 /* Of 32 registers, 24 and 16 hold sums; with more of the latter, gcc keeps some in memory. */
-enum { F32_ROWS = 6, F32_VECTORS = 4, INT8_ROWS = 8, INT8_VECTORS = 2 };
+enum {
+    F32_ROWS = 6,
+    F32_VECTORS = 4,
+    INT8_ROWS = 8,
+    INT8_VECTORS = 2,
+    Q4_ROWS = 4,
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
+};
 
 #include "kernels/rows_template.h"
 
@@ -17,5 +25,7 @@ enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS 
 #include "kernels/pack_template.h"
 
 #include "kernels/gemm_matrix_template.h"
+
+#include "kernels/gemm_q4_template.h"
 
 const struct kernels kernels_neon_i8mm = KERNELS_WITH_SIGNED("neon-i8mm");

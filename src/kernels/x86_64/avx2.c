@@ -2,7 +2,15 @@
 #include "kernels/vector_avx2.h"
 
 /* Of 16 registers, 12 hold sums. */
-enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
+enum {
+    F32_ROWS = 6,
+    F32_VECTORS = 2,
+    INT8_ROWS = 4,
+    INT8_VECTORS = 1,
+    Q4_ROWS = 5,
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
+};
 
 #include "kernels/rows_template.h"
 
@@ -15,5 +23,7 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 20, EXACT_WINS =
 #include "kernels/pack_template.h"
 
 #include "kernels/gemm_wide_template.h"
+
+#include "kernels/gemm_q4_template.h"
 
 const struct kernels kernels_avx2 = KERNELS_WITH_UNSIGNED("avx2");

@@ -4,7 +4,15 @@
 #include "kernels/vector_avx2.h"
 
 /* Of 16 registers, 12 hold sums. */
-enum { F32_ROWS = 6, F32_VECTORS = 2, INT8_ROWS = 6, INT8_VECTORS = 2 };
+enum {
+    F32_ROWS = 6,
+    F32_VECTORS = 2,
+    INT8_ROWS = 6,
+    INT8_VECTORS = 2,
+    Q4_ROWS = 5,
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
+};
 
 #include "kernels/rows_template.h"
 
@@ -17,5 +25,8 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 #include "kernels/pack_template.h"
 
 #include "kernels/gemm_dot_template.h"
+
+#define Q4_UNROLL UNROLL
+#include "kernels/gemm_q4_template.h"
 
 const struct kernels kernels_avx_vnni = KERNELS_WITH_UNSIGNED("avx-vnni");

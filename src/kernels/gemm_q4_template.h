@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The product with 4-bit weights in tiles of Q4_ROWS x Q4_VECTORS, over the vector operations vq_*;
+ * Q4_FEW rows, which may be 1, are what a set multiplies where fewer are left.
+ * Whole numbers are summed within a part of Q4_BLOCK weights; the sums of a block's parts, each
+ * times its scale, are added up as floats before the activations' scale and zero point, which hold
+ * for all of them, are applied. Where Q4_UNROLL is not defined, a loop is shorter and no slower. */
+
+enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
+
+#ifndef Q4_UNROLL
+#define Q4_UNROLL UNROLL_NOT
+#endif
+
+/* The dot products of one part. */
+ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w, vi *dots,
+                           const int rows) {
+    vq sum[Q4_ROWS * Q4_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        sum[i] = vi_set1(0);
+    Q4_UNROLL
+    for (int g = 0; g < Q4_BLOCK / 8; g++, q += 4, w += Q4_PANEL * 4) {
+        vq_weights low[Q4_VECTORS], high[Q4_VECTORS];
+        vq_activations x = vq_load_activations(q), later = x;
+        UNROLL
+        for (int v = 0; v < Q4_VECTORS; v++)
+            vq_load_nibbles(w + v * VF_LANES * 4, &low[v], &high[v]);
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++) {
+            if (i % Q4_VECTORS == 0) {
+                const uint8_t *row = q + (size_t)(i / Q4_VECTORS) * row_bytes;
+                x = vq_load_activations(row);
+                later = vq_load_activations(row + Q4_BLOCK / 2);
+            }
+            sum[i] = vq_dot(vq_dot(sum[i], x, low[i % Q4_VECTORS]), later, high[i % Q4_VECTORS]);
+        }
+    }
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        dots[i] = vq_sum(sum[i]);
+}
+
+/* One block, `length` values long. */
+ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned char *block,
+                            size_t length, const int rows) {
+    const float *sums = (const float *)(const void *)block;
+    const unsigned char *part = block + Q4_PANEL * sizeof(float);
+    const uint8_t *q = t->q + b * INT8_BLOCK;
+    vf total[Q4_ROWS * Q4_VECTORS], weights[Q4_VECTORS];
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        total[i] = vf_set1(0);
+    for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * Q4_BLOCK_BYTES) {
+        vi dots[Q4_ROWS * Q4_VECTORS];
+        q4_dots(q + c, t->row_bytes, part + Q4_PANEL * 2, dots, rows);
+        UNROLL
+        for (int v = 0; v < Q4_VECTORS; v++)
+            weights[v] = vf_load_halves(part + v * VF_LANES * 2);
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++)
+            total[i] = vf_fma(vf_of_vi(dots[i]), weights[i % Q4_VECTORS], total[i]);
+    }
+    UNROLL
+    for (int i = 0; i < rows * Q4_VECTORS; i++)
+        q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums);
+}
+
+ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows) {
+    const unsigned char *block = t->w;
+    for (size_t b = 0; b < t->blocks; b++) {
+        const size_t left = t->row_bytes - b * INT8_BLOCK;
+        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        q4_block(t, b, block, length, rows);
+        block += Q4_PANEL * (sizeof(float) + length / Q4_BLOCK * Q4_BLOCK_BYTES);
+    }
+}
+
+static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
+                    size_t m, size_t n, size_t k) {
+    const size_t panel_bytes = packed_q4_bytes(Q4_PANEL, k, Q4_PANEL);
+    const unsigned char *panel = w;
+    for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
+        struct int8_tile t = {.q = x.q,
+                              .row_bytes = k,
+                              .scale = x.scale,
+                              .zero = x.zero,
+                              .blocks = int8_blocks(k),
+                              .w = panel,
+                              .bias = bias + j,
+                              .y = y + j,
+                              .ldy = ldy,
+                              .columns = n - j};
+        for (size_t left = m, step; left > 0; left -= step) {
+            step = left >= Q4_ROWS ? Q4_ROWS : left >= Q4_FEW ? Q4_FEW : 1;
+            if (step == Q4_ROWS)
+                q4_tile(&t, Q4_ROWS);
+            else if (step == 1)
+                q4_tile(&t, 1);
+            else
+                q4_tile(&t, Q4_FEW);
+            t.q += step * t.row_bytes;
+            t.scale += step * t.blocks;
+            t.zero += step * t.blocks;
+            t.y += step * t.ldy;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows of Q4_0 blocks into panels. */
+#include <string.h>
+
+#include "base/half.h"
+#include "kernels/kernels.h"
+
+enum {
+    STORED_BYTES = 18
+}; /* of a Q4_0 block: its scale, then nibbles of 8 and more for 0 and up */
+
+size_t packed_q4_bytes(size_t n, size_t k, size_t panel) {
+    const size_t rows = (n + panel - 1) / panel * panel;
+    return rows * (int8_blocks(k) * sizeof(float) + k / Q4_BLOCK * Q4_BLOCK_BYTES);
+}
+
+/* Row j of a panel's block of 32; returns the sum of its weights. */
+static float pack_part_row(const unsigned char *stored, size_t panel, size_t j,
+                           unsigned char *part) {
+    unsigned char *nibbles = part + panel * 2 + j * 4;
+    int sum = 0;
+    memcpy(part + j * 2, stored, 2);
+    for (size_t c = 0; c < Q4_BLOCK / 2; c++) {
+        const unsigned char two = stored[2 + c];
+        sum += (two & 15) - 8 + (two >> 4) - 8;
+        nibbles[c / 4 * panel * 4 + c % 4] = two ^ 0x88;
+    }
+    return float_of_half(load_u16(stored)) * (float)sum;
+}
+
+void pack_q4(const void *blocks, size_t n, size_t k, size_t panel, void *packed) {
+    const unsigned char *rows = blocks;
+    unsigned char *block = packed;
+    memset(packed, 0, packed_q4_bytes(n, k, panel));
+    for (size_t first = 0; first < n; first += panel)
+        for (size_t start = 0; start < k; start += INT8_BLOCK) {
+            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            const size_t parts = length / Q4_BLOCK;
+            for (size_t j = 0; j < panel && first + j < n; j++) {
+                const unsigned char *stored =
+                    rows + ((first + j) * k + start) / Q4_BLOCK * STORED_BYTES;
+                unsigned char *part = block + panel * sizeof(float);
+                float sum = 0;
+                for (size_t p = 0; p < parts; p++) {
+                    sum += pack_part_row(stored, panel, j, part);
+                    stored += STORED_BYTES;
+                    part += panel * Q4_BLOCK_BYTES;
+                }
+                memcpy(block + j * sizeof(float), &sum, sizeof sum);
+            }
+            block += panel * (sizeof(float) + parts * Q4_BLOCK_BYTES);
+        }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weights/weight_kind.h"
+
+/* The first that fits is taken: those that keep a file's bits stand before those that take any
+ * type. */
+static const struct weight_kind *const kinds[] = {
+    &weights_q4_0, &weights_int8,
+#ifndef __wasm__ /* where no set has the products of these */
+    &weights_f16,  &weights_bf16,
+#endif
+    &weights_f32,
+};
+
+static bool fits(const struct weight_kind *kind, const struct kernels *kernels,
+                 const struct block_format *const *types, size_t count, bool quantised) {
+    if (kind->quantised != quantised || kind->panel(kernels) == 0)
+        return false;
+    for (size_t i = 0; i < count && kind->rows != BLOCK_F32; i++)
+        if (types[i]->id != kind->rows)
+            return false;
+    return true;
+}
+
+const struct weight_kind *weight_kind_for(const struct kernels *kernels,
+                                          const struct block_format *const *types, size_t count,
+                                          bool quantised) {
+    size_t i = 0;
+    while (!fits(kinds[i], kernels, types, count, quantised))
+        i++;
+    return kinds[i];
+}
