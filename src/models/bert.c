@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/full.h"
-#include "attention/rotary.h"
+#include "attention/attention.h"
+#include "attention/rope.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -96,11 +96,20 @@ static size_t choice_bytes(const struct bert *model, size_t tokens) {
                           : 0;
 }
 
+static struct attention_shape attention_shape_of(const struct bert_config *c, bool i16) {
+    const size_t head_size = c->hidden_size / c->heads;
+    return (struct attention_shape){.heads = c->heads,
+                                    .kv_heads = c->heads,
+                                    .head_size = head_size,
+                                    .scale = 1 / sqrtf((float)head_size),
+                                    .mask = ATTENTION_ALL_KEYS,
+                                    .i16 = i16};
+}
+
 static size_t member_scratch_bytes(const struct bert *model, size_t tokens, size_t longest) {
-    const struct bert_config *c = &model->config;
+    const struct attention_shape shape = attention_shape_of(&model->config, false);
     return block_scratch_bytes(model, tokens) +
-           round_up(attention_scratch_bytes(model->kernels, longest, c->hidden_size / c->heads),
-                    MEMORY_ALIGNMENT);
+           attention_full.workspace_bytes(model->kernels, &shape, longest);
 }
 
 /* Tokens of each of the members, but for the last, who may have fewer. */
@@ -154,7 +163,7 @@ static struct state take_state(const struct bert *model, const struct bert_batch
     s.all_qkv = s.wide;
     s.rotary = workspace_take(space, 1, rotary_floats(c, longest) * sizeof(float), 1);
     if (c->rotary)
-        rotary_fill(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
+        fill_rope_table(c->rotary_base, c->hidden_size / c->heads, longest, s.rotary);
     if (model->by_text)
         take_choice(model, batch, space, &s);
     s.linear_scratch = workspace_take(
@@ -249,32 +258,30 @@ static void turn(const struct bert_config *c, const struct bert_batch *batch,
     for (size_t i = 0; c->rotary && i < batch->texts; i++) {
         const struct part part = part_in(batch, i, s);
         if (part.first < part.end) /* keys follow queries as further heads */
-            rotary_apply(s->rotary + part.first * size, part.end - part.first, 2 * (size_t)c->heads,
-                         size, s->all_qkv + (part.start + part.first) * ld, ld);
+            apply_rope(s->rotary + part.first * size, part.end - part.first, 2 * (size_t)c->heads,
+                       size, s->all_qkv + (part.start + part.first) * ld, ld);
     }
 }
 
 static void attend(const struct bert *model, const struct bert_batch *batch, bool int8,
                    const struct state *s) {
-    const size_t size = model->config.hidden_size;
-    const struct attention_shape shape = {.heads = model->config.heads,
-                                          .head_size = size / model->config.heads,
-                                          .ld_qkv = 3 * size,
-                                          .ld_context = size,
-                                          .i16 = int8};
+    const size_t size = model->config.hidden_size, ld = 3 * size;
+    const struct attention_shape shape = attention_shape_of(&model->config, int8);
     for (size_t i = 0; i < batch->texts; i++) {
         const struct part part = part_in(batch, i, s);
-        const float *q = s->all_qkv + part.start * shape.ld_qkv;
-        const struct attention_text text = {.q = q,
-                                            .k = q + size,
-                                            .v = q + 2 * size,
-                                            .tokens = part.tokens,
-                                            .first = part.first,
-                                            .end = part.end};
+        const float *q = s->all_qkv + part.start * ld;
+        const struct attention_sequence text = {.q = {q, ld, shape.head_size},
+                                                .k = {q + size, ld, shape.head_size},
+                                                .v = {q + 2 * size, ld, shape.head_size},
+                                                .queries = part.tokens,
+                                                .keys = part.tokens,
+                                                .first = part.first,
+                                                .end = part.end};
         if (part.first < part.end)
-            attention_full(model->kernels, &shape, &text,
-                           s->context + (part.start + part.first - s->first) * size,
-                           s->attention_scratch);
+            attention_full.run(
+                model->kernels, &shape, &text,
+                s->context + (part.start + part.first - s->first) * size, size,
+                (struct workspace){.base = s->attention_scratch, .capacity = SIZE_MAX});
     }
 }
 
