@@ -224,6 +224,7 @@ WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_R
 define wasm_tests
 TESTED_$(1) := $$(filter build/wasm/$(1)/src/kernels/% build/wasm/$(1)/src/quant/% \
                  build/wasm/$(1)/src/attention/%, $$(OBJECTS_$(1))) \
+               $$(patsubst %,build/wasm/$(1)/src/base/%.o,memory status workspace) \
                $$(patsubst %.c,build/wasm/$(1)/%.o,$$(WASM_TEST_SUPPORT)) build/wasm/$(1)/cmocka.o
 TESTS_wasm_$(1) := $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.cjs)
 

@@ -1,131 +1,207 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "attention/full.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * Attention by whole matrix products: the keys and values of a head are packed once, then a block
+ * of queries at a time is multiplied with the keys, goes through softmax and is multiplied with
+ * the values. */
+#include <string.h>
 
-#include <math.h>
-
+#include "attention/attention.h"
 #include "base/checked.h"
 
-/* Rows of scores held at a time: small enough for the first-level cache at ordinary lengths. */
+/* Queries in a block: few enough that their scores stay in the first-level cache for texts of
+ * ordinary length. */
 enum { QUERY_ROWS = 32 };
 
-struct scratch {
-    void *keys;     /* packed: an output for each token, head_size inputs */
-    void *values;   /* packed: an output for each of head_size, an input for each token */
-    float *scores;  /* [QUERY_ROWS, score_columns(tokens)] */
-    int32_t *query; /* [QUERY_ROWS, query_pairs(head_size)] */
+/* The working memory. In the 16-bit path pairs of numbers stand in the place of floats, of which
+ * there are never more. */
+struct parts {
+    void *keys;     /* [keys, head_size], packed: a key is one output of the first product */
+    void *values;   /* [head_size, keys], packed: a key is one input of the second product */
+    float *scores;  /* [QUERY_ROWS, ld_scores]; softmax turns them into shares */
+    int32_t *query; /* [QUERY_ROWS, ld_query], 16-bit only */
+    size_t ld_scores, ld_query;
 };
 
-/* A row of scores fills whole vectors: the end of one that is stored in part would else hold up
- * loads from the beginning of the next. */
-static size_t score_columns(size_t tokens) {
-    return round_up(tokens, 16);
+static struct parts take_parts(const struct kernels *kernels, const struct attention_shape *shape,
+                               size_t keys, struct workspace *space) {
+    const size_t size = shape->head_size, panel = kernels->f32_panel;
+    struct parts p;
+    /* Rows of scores are whole vectors: storing the end of a row in part would delay loads from
+     * the beginning of the next row. */
+    p.ld_scores = round_up(keys, 16);
+    p.ld_query = round_up(i16_pairs(size), 8);
+    p.keys = workspace_take(space, round_up(keys, panel), size, sizeof(float));
+    p.values = workspace_take(space, round_up(size, panel), keys, sizeof(float));
+    p.scores = workspace_take(space, QUERY_ROWS, p.ld_scores, sizeof *p.scores);
+    p.query = workspace_take(space, QUERY_ROWS, p.ld_query, sizeof *p.query);
+    return p;
 }
 
-static size_t key_floats(const struct kernels *kernels, size_t tokens, size_t head_size) {
-    return round_up(packed_f32_floats(tokens, head_size, kernels->f32_panel), 16);
+static size_t workspace_bytes(const struct kernels *kernels, const struct attention_shape *shape,
+                              size_t keys) {
+    struct workspace measured = {0};
+    take_parts(kernels, shape, keys, &measured);
+    return measured.used;
 }
 
-static size_t value_floats(const struct kernels *kernels, size_t tokens, size_t head_size) {
-    return round_up(packed_f32_floats(head_size, tokens, kernels->f32_panel), 16);
+/* Queries that are computed together, and the keys they are multiplied with. */
+struct block {
+    size_t rows, keys;
+    size_t seen;  /* keys that the first row sees */
+    size_t alike; /* rows that see as many as the first; each row after these sees one key more */
+};
+
+/* The block that starts with query i. With a causal mask blocks end at multiples of QUERY_ROWS in
+ * the sequence, so that a query is multiplied with the same keys whichever call computes it. */
+static struct block block_at(const struct attention_shape *shape,
+                             const struct attention_sequence *s, size_t i) {
+    const size_t left = s->end - i, position = s->keys - s->queries + i;
+    if (shape->mask == ATTENTION_ALL_KEYS) {
+        const size_t rows = smaller(left, QUERY_ROWS);
+        return (struct block){.rows = rows, .keys = s->keys, .seen = s->keys, .alike = rows};
+    }
+    const size_t end = round_up(position + 1, QUERY_ROWS);
+    return (struct block){.rows = smaller(left, end - position),
+                          .keys = smaller(end, s->keys),
+                          .seen = position + 1,
+                          .alike = 1};
 }
 
-static size_t query_pairs(size_t head_size) {
-    return round_up(i16_pairs(head_size), 8);
-}
-
-/* 16-bit numbers in pairs take half of what floats take, or as much where there is but one. */
-size_t attention_scratch_bytes(const struct kernels *kernels, size_t tokens, size_t head_size) {
-    return (key_floats(kernels, tokens, head_size) + value_floats(kernels, tokens, head_size) +
-            QUERY_ROWS * (score_columns(tokens) + query_pairs(head_size))) *
-           sizeof(float);
-}
-
-/* One head of a text, whose q, k and v are this head's. */
-struct head {
-    struct attention_text text;
-    float *context;
+/* One key-value head and the query heads of its group. The pointers are at these heads. */
+struct group {
+    const struct kernels *kernels;
     const struct attention_shape *shape;
+    const struct attention_sequence *sequence;
+    const float *q, *k, *v;
+    float *context;
+    size_t ld_context;
+    size_t heads;  /* query heads of the group */
+    size_t packed; /* keys that the last query sees: later ones are not packed */
 };
 
-static void attend(const struct kernels *kernels, const struct head *h, const struct scratch *s) {
-    const struct attention_text *t = &h->text;
-    const size_t tokens = t->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
-    const size_t ld_scores = score_columns(tokens), ld_context = h->shape->ld_context;
-    kernels->pack_f32(t->k, ld, tokens, size, s->keys);
-    kernels->pack_f32_transposed(t->v, ld, size, tokens, s->values);
-    for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
-        const size_t rows = smaller(t->end - i, QUERY_ROWS);
-        float *context = h->context + (i - t->first) * ld_context;
-        kernels->gemm_f32(t->q + i * ld, ld, s->keys, NULL, s->scores, ld_scores, rows, tokens,
-                          size);
-        kernels->softmax(s->scores, ld_scores, rows, tokens, 1 / sqrtf((float)size));
-        kernels->gemm_f32(s->scores, ld_scores, s->values, NULL, context, ld_context, rows, size,
-                          tokens);
+/* The outputs that a product with the values computes at once. Panels of packed values lie as far
+ * apart as all packed keys take, so a product with fewer keys goes panel by panel. */
+static size_t outputs_at_once(const struct group *g, const struct block *block) {
+    return block->keys == g->packed ? g->shape->head_size : g->kernels->f32_panel;
+}
+
+static void attend_f32(const struct group *g, const struct parts *p) {
+    const struct kernels *kernels = g->kernels;
+    const struct attention_sequence *s = g->sequence;
+    const size_t size = g->shape->head_size;
+    float *const keys = p->keys, *const values = p->values;
+    kernels->pack_f32(g->k, s->k.row_stride, g->packed, size, keys);
+    kernels->pack_f32_transposed(g->v, s->v.row_stride, size, g->packed, values);
+    for (size_t h = 0; h < g->heads; h++) {
+        const float *q = g->q + h * s->q.head_stride;
+        struct block block;
+        for (size_t i = s->first; i < s->end; i += block.rows) {
+            float *context = g->context + (i - s->first) * g->ld_context + h * size;
+            block = block_at(g->shape, s, i);
+            kernels->gemm_f32(q + i * s->q.row_stride, s->q.row_stride, keys, NULL, p->scores,
+                              p->ld_scores, block.rows, block.keys, size);
+            for (size_t r = 0; r < block.rows; r += block.alike) {
+                float *row = p->scores + r * p->ld_scores;
+                const size_t seen = block.seen + r;
+                kernels->softmax(row, p->ld_scores, block.alike, seen, g->shape->scale);
+                memset(row + seen, 0, (block.keys - seen) * sizeof *row);
+            }
+            const size_t step = outputs_at_once(g, &block);
+            for (size_t j = 0; j < size; j += step)
+                kernels->gemm_f32(p->scores, p->ld_scores, values + j * g->packed, NULL,
+                                  context + j, g->ld_context, block.rows, smaller(step, size - j),
+                                  block.keys);
+        }
     }
 }
 
-/* What turns values of magnitude up to `largest` into whole numbers up to `most`, and back. */
+/* The factors that turn floats into whole numbers, and back. */
 struct i16_scale {
-    float by, back;
+    float to_i16, to_float;
 };
 
-static struct i16_scale i16_scale_of(float largest, float most) {
-    if (!(largest >= 0x1p-112f)) /* for less, `by` would be no float: it counts as nothing */
+/* For rows [m, head_size] of which the largest number becomes +-most. Where all are below 2^-112,
+ * most divided by the largest would be infinite: they count as 0. */
+static struct i16_scale i16_scale_of(const struct group *g, const float *rows, size_t row_stride,
+                                     size_t m, float most) {
+    const float largest = g->kernels->i16->largest(rows, row_stride, m, g->shape->head_size);
+    if (!(largest >= 0x1p-112f))
         return (struct i16_scale){0};
-    return (struct i16_scale){.by = most / largest, .back = largest / most};
+    return (struct i16_scale){.to_i16 = most / largest, .to_float = largest / most};
 }
 
-/* The same in 16 bits, with one scale for q, for k and for v; no sum can reach 2^31. */
-static void attend_i16(const struct kernels *kernels, const struct head *h,
-                       const struct scratch *s) {
-    const struct i16_kernels *i16 = kernels->i16;
-    const struct attention_text *t = &h->text;
-    const size_t tokens = t->tokens, size = h->shape->head_size, ld = h->shape->ld_qkv;
-    const size_t ld_scores = score_columns(tokens), ld_query = query_pairs(size);
-    const size_t ld_context = h->shape->ld_context;
-    const float most_score = i16_most(size), most_value = i16_most(tokens);
-    const struct i16_scale q = i16_scale_of(i16->largest(t->q, ld, tokens, size), most_score);
-    const struct i16_scale k = i16_scale_of(i16->largest(t->k, ld, tokens, size), most_score);
-    const struct i16_scale v = i16_scale_of(i16->largest(t->v, ld, tokens, size), most_value);
+/* As attend_f32, with one scale for the queries, one for the keys and one for the values of a
+ * head. Numbers are small enough that no sum of products reaches 2^31. */
+static void attend_i16(const struct group *g, const struct parts *p) {
+    const struct i16_kernels *i16 = g->kernels->i16;
+    const struct attention_sequence *s = g->sequence;
+    const size_t size = g->shape->head_size;
+    const float most_score = i16_most(size), most_value = i16_most(s->keys);
+    const struct i16_scale k = i16_scale_of(g, g->k, s->k.row_stride, s->keys, most_score);
+    const struct i16_scale v = i16_scale_of(g, g->v, s->v.row_stride, s->keys, most_value);
+    int32_t *const keys = p->keys, *const values = p->values;
     float scales[QUERY_ROWS];
-    i16->pack(t->k, ld, tokens, size, k.by, s->keys);
-    i16->pack_transposed(t->v, ld, size, tokens, v.by, s->values);
-    for (size_t i = t->first; i < t->end; i += QUERY_ROWS) {
-        const size_t rows = smaller(t->end - i, QUERY_ROWS);
-        float *context = h->context + (i - t->first) * ld_context;
-        i16->quantise(t->q + i * ld, ld, rows, size, q.by, s->query, ld_query);
-        for (size_t r = 0; r < rows; r++)
-            scales[r] = q.back * k.back;
-        i16->gemm(s->query, ld_query, s->keys, scales, s->scores, ld_scores, rows, tokens, size);
-        i16->softmax(s->scores, ld_scores, rows, tokens, 1 / sqrtf((float)size), most_value,
-                     scales);
-        for (size_t r = 0; r < rows; r++)
-            scales[r] = v.back / scales[r];
-        i16->gemm((const int32_t *)(const void *)s->scores, ld_scores, s->values, scales, context,
-                  ld_context, rows, size, tokens);
+    i16->pack(g->k, s->k.row_stride, g->packed, size, k.to_i16, keys);
+    i16->pack_transposed(g->v, s->v.row_stride, size, g->packed, v.to_i16, values);
+    for (size_t h = 0; h < g->heads; h++) {
+        const float *query = g->q + h * s->q.head_stride;
+        const struct i16_scale q = i16_scale_of(g, query, s->q.row_stride, s->queries, most_score);
+        struct block block;
+        for (size_t i = s->first; i < s->end; i += block.rows) {
+            float *context = g->context + (i - s->first) * g->ld_context + h * size;
+            block = block_at(g->shape, s, i);
+            i16->quantise(query + i * s->q.row_stride, s->q.row_stride, block.rows, size, q.to_i16,
+                          p->query, p->ld_query);
+            for (size_t r = 0; r < block.rows; r++)
+                scales[r] = q.to_float * k.to_float;
+            i16->gemm(p->query, p->ld_query, keys, scales, p->scores, p->ld_scores, block.rows,
+                      block.keys, size);
+            for (size_t r = 0; r < block.rows; r += block.alike) {
+                float *row = p->scores + r * p->ld_scores;
+                const size_t seen = block.seen + r, pairs = i16_pairs(seen);
+                i16->softmax(row, p->ld_scores, block.alike, seen, g->shape->scale, most_value,
+                             scales + r);
+                memset(row + pairs, 0, (i16_pairs(block.keys) - pairs) * sizeof *row);
+            }
+            for (size_t r = 0; r < block.rows; r++)
+                scales[r] = v.to_float / scales[r];
+            const size_t step = outputs_at_once(g, &block);
+            for (size_t j = 0; j < size; j += step)
+                i16->gemm((const int32_t *)(const void *)p->scores, p->ld_scores,
+                          values + j * i16_pairs(g->packed), scales, context + j, g->ld_context,
+                          block.rows, smaller(step, size - j), block.keys);
+        }
     }
 }
 
-void attention_full(const struct kernels *kernels, const struct attention_shape *shape,
-                    const struct attention_text *text, float *context, void *scratch) {
-    const size_t tokens = text->tokens;
-    float *const keys = scratch;
-    float *const values = keys + key_floats(kernels, tokens, shape->head_size);
-    float *const scores = values + value_floats(kernels, tokens, shape->head_size);
-    const struct scratch s = {.keys = keys,
-                              .values = values,
-                              .scores = scores,
-                              .query =
-                                  (int32_t *)(void *)(scores + QUERY_ROWS * score_columns(tokens))};
-    for (size_t i = 0; i < shape->heads; i++) {
-        const size_t at = i * shape->head_size;
-        struct head h = {.text = *text, .context = context + at, .shape = shape};
-        h.text.q += at;
-        h.text.k += at;
-        h.text.v += at;
+static void run(const struct kernels *kernels, const struct attention_shape *shape,
+                const struct attention_sequence *sequence, float *context, size_t ld_context,
+                struct workspace space) {
+    const struct parts parts = take_parts(kernels, shape, sequence->keys, &space);
+    const size_t heads = shape->heads / shape->kv_heads;
+    for (size_t i = 0; i < shape->kv_heads; i++) {
+        const struct group group = {
+            .kernels = kernels,
+            .shape = shape,
+            .sequence = sequence,
+            .q = sequence->q.data + i * heads * sequence->q.head_stride,
+            .k = sequence->k.data + i * sequence->k.head_stride,
+            .v = sequence->v.data + i * sequence->v.head_stride,
+            .context = context + i * heads * shape->head_size,
+            .ld_context = ld_context,
+            .heads = heads,
+            .packed = block_at(shape, sequence, sequence->end - 1).keys,
+        };
         if (shape->i16 && kernels->i16)
-            attend_i16(kernels, &h, &s);
+            attend_i16(&group, &parts);
         else
-            attend(kernels, &h, &s);
+            attend_f32(&group, &parts);
     }
 }
+
+const struct attention_policy attention_full = {
+    .name = "full",
+    .masks = 1u << ATTENTION_ALL_KEYS | 1u << ATTENTION_CAUSAL,
+    .needs_cache = false,
+    .workspace_bytes = workspace_bytes,
+    .run = run,
+};

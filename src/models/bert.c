@@ -2,10 +2,11 @@
  * The forward pass of BERT and nomic-bert, top to bottom. */
 #include "models/bert.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "attention/full.h"
-#include "attention/rotary.h"
+#include "attention/attention.h"
+#include "attention/rope.h"
 #include "base/checked.h"
 #include "layers/mean.h"
 #include "models/config_reader.h"
@@ -20,17 +21,27 @@ struct bert_state {
     float *inner;   /* [tokens, inner_size]: between the halves of a feed-forward layer; before that
                        queries, keys and values [tokens, 3 hidden_size] */
     size_t inner_size;
-    float *rope; /* [longest text, head size]: rotary.h's table; empty without rotary positions */
+    float *rope; /* [longest text, head size]: rope.h's table; empty without rotary positions */
     struct feed_forward_work feed_forward;
     struct workspace scratch[PASS_MOST_MEMBERS]; /* each member's */
 };
 
-static size_t scratch_bytes(const struct network *network, const struct pass_size *size) {
+static struct attention_shape attention_shape_of(const struct network *network) {
     const struct model_config *c = &network->config;
+    const size_t head_size = c->hidden_size / c->heads;
+    return (struct attention_shape){.heads = c->heads,
+                                    .kv_heads = c->heads,
+                                    .head_size = head_size,
+                                    .scale = 1 / sqrtf((float)head_size),
+                                    .mask = ATTENTION_ALL_KEYS,
+                                    .i16 = network->int8};
+}
+
+static size_t scratch_bytes(const struct network *network, const struct pass_size *size) {
+    const struct attention_shape shape = attention_shape_of(network);
     const size_t tokens = smaller(pass_tokens_each(size->tokens, size->members), PASS_PART_TOKENS);
-    return larger(
-        feed_forward_workspace_bytes(network, tokens),
-        attention_scratch_bytes(network->kernels, size->longest, c->hidden_size / c->heads));
+    return larger(feed_forward_workspace_bytes(network, tokens),
+                  attention_full.workspace_bytes(network->kernels, &shape, size->longest));
 }
 
 static void bert_take(const struct network *network, const struct pass_size *size,
@@ -53,7 +64,7 @@ static void bert_take(const struct network *network, const struct pass_size *siz
     if (!pass)
         return;
     if (c->rope_theta != 0)
-        rotary_fill(c->rope_theta, head_size, size->longest, s->rope);
+        fill_rope_table(c->rope_theta, head_size, size->longest, s->rope);
     pass->x = s->x;
     pass->state = s;
 }
@@ -100,9 +111,9 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct part part = part_of_text(pass, i, own);
         if (part.first < part.end)
-            rotary_apply(s->rope + part.first * head_size, part.end - part.first,
-                         2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
-                         ld);
+            apply_rope(s->rope + part.first * head_size, part.end - part.first,
+                       2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
+                       ld);
     }
 }
 
@@ -116,24 +127,22 @@ static size_t queries_at_a_time(size_t tokens, size_t hidden_size) {
 /* The member's rows of context = attention(q, k, v), text by text. */
 static wisp_status attend(const struct pass *pass, const struct bert_state *s, struct cursor at,
                           struct pass_tokens own, struct workspace scratch, wisp_error *error) {
-    const struct model_config *c = &pass->network->config;
-    const size_t size = c->hidden_size;
-    const struct attention_shape shape = {.heads = c->heads,
-                                          .head_size = size / c->heads,
-                                          .ld_qkv = 3 * size,
-                                          .ld_context = size,
-                                          .i16 = pass->network->int8};
+    const struct attention_shape shape = attention_shape_of(pass->network);
+    const size_t size = pass->network->config.hidden_size, ld = 3 * size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct part part = part_of_text(pass, i, own);
-        const float *q = s->inner + part.start * shape.ld_qkv;
-        struct attention_text text = {
-            .q = q, .k = q + size, .v = q + 2 * size, .tokens = part.tokens};
+        const float *q = s->inner + part.start * ld;
+        struct attention_sequence text = {.q = {q, ld, shape.head_size},
+                                          .k = {q + size, ld, shape.head_size},
+                                          .v = {q + 2 * size, ld, shape.head_size},
+                                          .queries = part.tokens,
+                                          .keys = part.tokens};
         const size_t queries = queries_at_a_time(part.tokens, size);
         for (text.first = part.first; text.first < part.end; text.first = text.end) {
             text.end = smaller(part.end, text.first + queries);
             TRY(pass_ask(pass, at, text.first - part.first, error));
-            attention_full(pass->network->kernels, &shape, &text,
-                           s->context + (part.start + text.first) * size, scratch.base);
+            attention_full.run(pass->network->kernels, &shape, &text,
+                               s->context + (part.start + text.first) * size, size, scratch);
         }
     }
     return WISP_OK;

@@ -26,14 +26,14 @@ const struct added_token *added_tokens_index(struct added_tokens *set) {
         if (first < 0x80)
             set->starts[first] = true;
         else
-            set->starts_beyond = true;
+            set->starts_non_ascii = true;
         set->strips_left |= (token->flags & ADDED_STRIP_LEFT) != 0;
     }
     return NULL;
 }
 
-/* The first token of the walk whose next byte is `byte` or larger. A token that ends here comes
- * before all that go on. */
+/* The first token of the walk whose next byte is at least `byte`. A token that has no next byte
+ * comes before those that have one. */
 static size_t first_with(const struct added_tokens *set, const struct added_walk *walk, int byte) {
     size_t low = walk->low, high = walk->high;
     while (low < high) {

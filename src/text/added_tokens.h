@@ -6,16 +6,16 @@
 
 #include "base/status.h"
 
-/* As in the metadata. */
+/* Bits of wisp.tokenizer.added_flags in the metadata. */
 enum added_flag {
-    ADDED_SINGLE_WORD = 1, /* only where no word character stands beside it */
-    ADDED_STRIP_LEFT = 2,  /* swallows white space before it */
-    ADDED_STRIP_RIGHT = 4, /* and after it */
-    ADDED_NORMALIZED = 8,  /* matched after normalisation, else before */
+    ADDED_SINGLE_WORD = 1, /* matches only where no word character stands beside it */
+    ADDED_STRIP_LEFT = 2,  /* takes the white space before it as well */
+    ADDED_STRIP_RIGHT = 4, /* takes the white space after it as well */
+    ADDED_NORMALIZED = 8,  /* is matched in normalised text, others in raw text */
     ADDED_ALL_FLAGS = 15
 };
 
-/* Longest text of an added token in code points: bounds how far a match looks ahead. */
+/* The longest text of an added token, in code points. It bounds how far a match looks ahead. */
 enum { ADDED_MAX_LENGTH = 256 };
 
 struct added_token {
@@ -28,28 +28,30 @@ struct added_token {
 struct added_tokens {
     struct added_token *tokens; /* sorted by text */
     size_t count;
-    bool starts[128];   /* whether any begins with this ASCII character */
-    bool starts_beyond; /* or with any other */
-    bool strips_left;   /* whether any has ADDED_STRIP_LEFT */
+    bool starts[128];      /* whether a token begins with this ASCII character */
+    bool starts_non_ascii; /* whether a token begins with any other character */
+    bool strips_left;      /* whether a token has ADDED_STRIP_LEFT */
 };
 
-/* Sorts the set's tokens and derives the rest. Returns the first of two equal texts, or NULL. */
+/* Sorts the set's tokens and fills in its other fields. Returns NULL, or where two tokens have the
+ * same text the first of them. */
 const struct added_token *added_tokens_index(struct added_tokens *set);
 
-/* The tokens that begin with what was walked so far. */
+/* A search that goes through a text one code point at a time: the tokens that begin with the text
+ * so far are [low, high) of the set. */
 struct added_walk {
-    size_t low, high; /* their range in the set */
-    size_t depth;     /* bytes walked */
+    size_t low, high;
+    size_t depth; /* bytes of text so far */
 };
 
 static inline struct added_walk added_walk_start(const struct added_tokens *set) {
     return (struct added_walk){0, set->count, 0};
 }
 
-/* Walks one code point further; false where no token goes on like that. */
+/* Adds a code point to the text; false where no token begins with the longer text. */
 bool added_walk_step(const struct added_tokens *set, struct added_walk *walk, uint32_t code_point);
 
-/* The token that is exactly what was walked, or NULL. */
+/* The token whose text is exactly the text so far, or NULL. */
 static inline const struct added_token *added_walk_token(const struct added_tokens *set,
                                                          const struct added_walk *walk) {
     const struct added_token *token = &set->tokens[walk->low];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Canonical order without a buffer: a run of combining characters may be as long as the text, but
- * those that are left once accents are dropped have few combining classes. So each class that
- * occurs in a run has its own pass over it. */
+ * Canonical order needs no buffer here. A run of combining characters may be as long as the text,
+ * but the characters that remain after accents are stripped have few combining classes, so the run
+ * is read once for each class that occurs in it. */
 #include "text/normalize.h"
 
 #include "text/unicode.h"
 
-/* The CJK blocks as BERT lists them; kana and Hangul are not among them. */
+/* Whether BERT counts the character as Chinese: it lists these CJK blocks, without kana and
+ * Hangul. */
 static bool is_chinese(uint32_t c) {
     return c >= 0x3400 &&
            (c <= 0x4DBF || (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0xF900 && c <= 0xFAFF) ||
@@ -14,6 +15,7 @@ static bool is_chinese(uint32_t c) {
             (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0x2F800 && c <= 0x2FA1F));
 }
 
+/* Passes a code point on, in lower case if the normaliser says so. */
 static void put(const struct normalizer *normalizer, uint32_t code_point, const struct sink *sink) {
     uint32_t lower[2];
     if (!normalizer->lowercase) {
@@ -25,8 +27,8 @@ static void put(const struct normalizer *normalizer, uint32_t code_point, const 
         sink->take(sink->context, lower[i]);
 }
 
-/* Reads the next code point of a run of combining characters, or READER_NONE where the run ends.
- * What cleaning drops does not interrupt a run. */
+/* Reads the next code point of a run of combining characters; READER_NONE where the run ends.
+ * Characters that cleaning drops do not interrupt a run. */
 static uint32_t next_in_run(const struct normalizer *normalizer, struct segment *text) {
     for (;;) {
         struct segment ahead = *text;
@@ -43,7 +45,8 @@ static uint32_t next_in_run(const struct normalizer *normalizer, struct segment 
     }
 }
 
-/* Puts out a run that starts with `first`, all of one class, and goes on in `text`. */
+/* Passes on in canonical order a run that starts with the `count` code points `first`, all of one
+ * class, and goes on in `text`. */
 static void put_run(const struct normalizer *normalizer, struct segment *text,
                     const uint32_t *first, size_t count, const struct sink *sink) {
     const unsigned first_rank = unicode_rank(first[0]);
@@ -65,6 +68,7 @@ static void put_run(const struct normalizer *normalizer, struct segment *text,
     *text = end;
 }
 
+/* Passes on what is left of a code point without its accents. */
 static void strip_and_put(const struct normalizer *normalizer, struct segment *text,
                           uint32_t code_point, unsigned flags, const struct sink *sink) {
     uint32_t left[3] = {code_point};
@@ -79,20 +83,10 @@ static void strip_and_put(const struct normalizer *normalizer, struct segment *t
         put_run(normalizer, text, left + i, count - i, sink);
 }
 
-static void convert(const struct normalizer *normalizer, struct segment *text, uint32_t code_point,
-                    unsigned flags, const struct sink *sink) {
-    const unsigned involved = UNICODE_MARK | UNICODE_NONSTARTER | UNICODE_DECOMPOSES;
-    if (normalizer->strip_accents && (flags & involved))
-        strip_and_put(normalizer, text, code_point, flags, sink);
-    else if (flags & UNICODE_HAS_LOWER)
-        put(normalizer, code_point, sink);
-    else
-        sink->take(sink->context, code_point);
-}
-
 void normalize(const struct normalizer *normalizer, struct segment *text, uint32_t code_point,
                const struct sink *sink) {
-    unsigned flags = unicode_flags(code_point);
+    const unsigned flags = unicode_flags(code_point);
+    const unsigned accented = UNICODE_MARK | UNICODE_NONSTARTER | UNICODE_DECOMPOSES;
     if (normalizer->clean_text) {
         if (flags & UNICODE_CONTROL)
             return;
@@ -104,7 +98,12 @@ void normalize(const struct normalizer *normalizer, struct segment *text, uint32
     const bool chinese = normalizer->handle_chinese_chars && is_chinese(code_point);
     if (chinese)
         sink->take(sink->context, ' ');
-    convert(normalizer, text, code_point, flags, sink);
+    if (normalizer->strip_accents && (flags & accented))
+        strip_and_put(normalizer, text, code_point, flags, sink);
+    else if (flags & UNICODE_HAS_LOWER)
+        put(normalizer, code_point, sink);
+    else
+        sink->take(sink->context, code_point);
     if (chinese)
         sink->take(sink->context, ' ');
 }

@@ -12,14 +12,14 @@ struct normalizer {
     bool lowercase;
 };
 
-/* Where normalised code points go. */
+/* Receives normalised code points one by one. */
 struct sink {
     void (*take)(void *context, uint32_t code_point);
     void *context;
 };
 
-/* Normalises `code_point`, which was just read from `text`. Where it is one of a run of combining
- * characters that must be put in order, reads on to the end of the run. */
+/* Normalises `code_point`, which was just read from `text`, into `sink`. If it starts a run of
+ * combining characters, which have to be put in canonical order, this reads the whole run. */
 void normalize(const struct normalizer *normalizer, struct segment *text, uint32_t code_point,
                const struct sink *sink);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Raw text as code points, ill-formed UTF-8 as U+FFFD. A reader is small and copied freely, to look
- * ahead. */
+ * Reads raw text as code points, ill-formed UTF-8 as U+FFFD. To look ahead, copy the reader: it is
+ * small. */
 #ifndef WISP_TEXT_READER_H
 #define WISP_TEXT_READER_H
 
 #include "wisp.h"
 
-#define READER_NONE 0xFFFFFFFFu /* no code point: before the start, past the end */
+#define READER_NONE 0xFFFFFFFFu /* no code point: before the start or past the end */
 
 struct reader {
     const char *begin, *end;
@@ -22,15 +22,18 @@ static inline bool reader_at_end(const struct reader *reader) {
     return reader->at == reader->end;
 }
 
-/* Grows with every code point read. */
+/* The bytes before the reader. */
 static inline size_t reader_position(const struct reader *reader) {
     return (size_t)(reader->at - reader->begin);
 }
 
-/* The code point at the reader, which it moves past; READER_NONE at the end. */
+/* Reads a code point and moves past it; READER_NONE at the end. */
 uint32_t reader_next(struct reader *reader);
 
 /* The code point before the reader, or READER_NONE. */
 uint32_t reader_previous(const struct reader *reader);
+
+/* Whether a code point is part of a word for ADDED_SINGLE_WORD; READER_NONE is not. */
+bool reader_is_word(uint32_t code_point);
 
 #endif

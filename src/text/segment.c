@@ -3,34 +3,23 @@
 
 #include "text/unicode.h"
 
-static bool is_word(uint32_t code_point) {
-    return code_point != READER_NONE && unicode_is_word(code_point);
-}
-
-static bool stands_alone(const struct reader *start, const struct reader *end) {
-    struct reader after = *end;
-    return !is_word(reader_previous(start)) && !is_word(reader_next(&after));
-}
-
-/* A cheap test that most positions fail. */
-static bool may_match(const struct segment *segment) {
-    const struct reader *reader = &segment->reader;
-    if (segment->added->count == 0 || reader_at_end(reader))
-        return false;
-    const unsigned char byte = (unsigned char)*reader->at;
-    return byte >= 0x80 ? segment->added->starts_beyond : segment->added->starts[byte];
-}
-
-/* Whether an added token starts at the reader. One that is rejected for its neighbours still takes
- * its text: no other token may start inside it. */
+/* Whether an added token starts at the reader; fills in match and match_end. A token that is
+ * rejected for its neighbours still keeps its text: no other token may start inside it. */
 static bool find_match(struct segment *segment) {
-    if (!may_match(segment) || reader_position(&segment->reader) < segment->unmatched_until)
+    const struct added_tokens *added = segment->added;
+    const struct reader *start = &segment->reader;
+    /* A cheap test first, which most positions fail. */
+    if (added->count == 0 || reader_at_end(start))
         return false;
-    struct added_walk walk = added_walk_start(segment->added);
-    struct reader ahead = segment->reader;
+    const unsigned char first = (unsigned char)*start->at;
+    if (!(first < 0x80 ? added->starts[first] : added->starts_non_ascii) ||
+        reader_position(start) < segment->unmatched_until)
+        return false;
+    struct added_walk walk = added_walk_start(added);
+    struct reader ahead = *start;
     segment->match = NULL;
-    while (!reader_at_end(&ahead) && added_walk_step(segment->added, &walk, reader_next(&ahead))) {
-        const struct added_token *token = added_walk_token(segment->added, &walk);
+    while (!reader_at_end(&ahead) && added_walk_step(added, &walk, reader_next(&ahead))) {
+        const struct added_token *token = added_walk_token(added, &walk);
         if (!token)
             continue;
         segment->match = token;
@@ -38,8 +27,9 @@ static bool find_match(struct segment *segment) {
     }
     if (!segment->match)
         return false;
+    ahead = segment->match_end;
     if (!(segment->match->flags & ADDED_SINGLE_WORD) ||
-        stands_alone(&segment->reader, &segment->match_end))
+        (!reader_is_word(reader_previous(start)) && !reader_is_word(reader_next(&ahead))))
         return true;
     segment->unmatched_until = reader_position(&segment->match_end);
     return false;
@@ -55,7 +45,7 @@ static bool skip_space(struct reader *reader) {
     return true;
 }
 
-/* Whether white space at the reader runs up to a token that strips it; if so, moves there. */
+/* Whether the white space at the reader ends at a token that strips it; if so, moves there. */
 static bool find_stripping_match(struct segment *segment) {
     if (reader_position(&segment->reader) < segment->unstripped_until)
         return false;
@@ -83,7 +73,7 @@ void segment_resume(struct segment *segment) {
     segment->reader = segment->match_end;
     if (!(segment->match->flags & ADDED_STRIP_RIGHT))
         return;
-    /* A token may start in white space too; segment_next finds it again. */
+    /* White space may contain the start of a token, which segment_next then finds again. */
     while (!find_match(segment) && skip_space(&segment->reader))
         continue;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Raw text in segments: what lies between the added tokens that are matched before normalisation.
- * A segment is copied freely, to look ahead. */
+ * Reads raw text in segments: the stretches between the added tokens that are matched before
+ * normalisation. To look ahead, copy the segment. */
 #ifndef WISP_TEXT_SEGMENT_H
 #define WISP_TEXT_SEGMENT_H
 
@@ -14,19 +14,22 @@ struct segment {
     const struct added_tokens *added;
     const struct added_token *match; /* after SEGMENT_MATCH */
     struct reader match_end;
-    size_t unmatched_until;  /* no token starts before this position: a rejected one took it */
-    size_t unstripped_until; /* white space before this position precedes no token that strips it */
+    /* No token may start before this position: a token that was rejected for its neighbours keeps
+     * its text to itself. */
+    size_t unmatched_until;
+    /* White space before this position is known not to be stripped by a token after it. */
+    size_t unstripped_until;
 };
 
 static inline struct segment segment_of(wisp_text text, const struct added_tokens *added) {
     return (struct segment){.reader = reader_of(text), .added = added};
 }
 
-/* The next code point of the segment; SEGMENT_MATCH where it ends before an added token;
+/* Reads the next code point of the segment; SEGMENT_MATCH where the segment ends at an added token;
  * READER_NONE at the end of the text. */
 uint32_t segment_next(struct segment *segment);
 
-/* Starts the segment after the match. */
+/* Moves to the start of the next segment, after the matched token. */
 void segment_resume(struct segment *segment);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stages of an encode, in the order text passes them:
- *   segment    raw text up to an added token
- *   normalize  code points as BERT cleans, strips and lowers them
- *   window     only with added tokens that are matched after normalisation
- *   word       up to white space or punctuation
- *   wordpiece  ids
- * Nothing is kept of the text but one word, and a window of ADDED_MAX_LENGTH. */
+ * A text passes through these stages, code point by code point:
+ *   segment    cuts raw text at added tokens
+ *   normalize  cleans, strips accents and lowers case as BERT does
+ *   window     finds added tokens in normalised text; left out where the model has none
+ *   word       collects characters up to white space or punctuation
+ *   wordpiece  cuts the word into pieces, whose ids are the result
+ * No more of a text is held than one word and a window of ADDED_MAX_LENGTH. */
 #include "text/tokenizer.h"
 
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 
 enum { WINDOW_CAPACITY = 4 * ADDED_MAX_LENGTH };
 
-/* Normalised text ahead of what was passed on, far enough to see a whole added token and the
- * character after it. */
+/* Normalised text that has not been passed on yet: code_points[from .. to), enough to hold a whole
+ * added token and the character after it. */
 struct window {
     size_t from, to;
-    size_t unmatched;  /* code points of a rejected token, where none may start */
+    size_t unmatched;  /* code points left of a rejected token: no other may start among them */
     uint32_t previous; /* the code point before the window */
     uint32_t code_points[WINDOW_CAPACITY];
 };
@@ -30,7 +30,8 @@ struct encoder {
     int32_t *ids;
     size_t count, limit;
     bool truncated;
-    size_t word_characters, word_length; /* characters go on counting when the word is too long */
+    size_t word_characters; /* of the word, counted further when `word` is full */
+    size_t word_length;     /* bytes in `word` */
     char word[4 * WORD_MAX_CHARACTERS];
     struct window window;
 };
@@ -42,6 +43,7 @@ static void put_id(struct encoder *e, int32_t id) {
         e->ids[e->count++] = id;
 }
 
+/* Writes the ids of the word that was collected, if any. */
 static void end_word(struct encoder *e) {
     const struct tokenizer *t = e->tokenizer;
     if (e->word_characters == 0)
@@ -64,6 +66,7 @@ static void put_in_word(struct encoder *e, uint32_t code_point) {
         e->word_length += utf8_encode(code_point, e->word + e->word_length);
 }
 
+/* The stage `word`. */
 static void put_in_words(void *context, uint32_t code_point) {
     struct encoder *e = context;
     const unsigned flags = unicode_flags(code_point);
@@ -77,10 +80,6 @@ static void put_in_words(void *context, uint32_t code_point) {
 
 /* ---- added tokens in normalised text -------------------------------------------------------- */
 
-static bool is_word_character(uint32_t code_point) {
-    return code_point != READER_NONE && unicode_is_word(code_point);
-}
-
 /* The added token at the front of the window, and its length in code points. */
 static const struct added_token *find_in_window(const struct encoder *e, size_t *length) {
     const struct added_tokens *set = &e->tokenizer->normalized;
@@ -88,7 +87,7 @@ static const struct added_token *find_in_window(const struct encoder *e, size_t 
     const uint32_t first = w->code_points[w->from];
     const struct added_token *found = NULL;
     struct added_walk walk = added_walk_start(set);
-    if (first < 0x80 ? !set->starts[first] : !set->starts_beyond)
+    if (first < 0x80 ? !set->starts[first] : !set->starts_non_ascii)
         return NULL;
     for (size_t i = w->from; i < w->to && added_walk_step(set, &walk, w->code_points[i]); i++) {
         const struct added_token *token = added_walk_token(set, &walk);
@@ -100,19 +99,15 @@ static const struct added_token *find_in_window(const struct encoder *e, size_t 
     return found;
 }
 
-static bool is_alone_in_window(const struct window *w, size_t length) {
-    const size_t after = w->from + length;
-    const uint32_t next = after < w->to ? w->code_points[after] : READER_NONE;
-    return !is_word_character(w->previous) && !is_word_character(next);
-}
-
-/* Passes on an added token, or else one code point. White space need not be stripped around the
- * token: at this stage it vanishes anyway. */
+/* Takes an added token off the front of the window, or else one code point, and passes it on. White
+ * space around the token need not be stripped: the stage `word` drops it. */
 static void pass_from_window(struct encoder *e) {
     struct window *w = &e->window;
     size_t length = 1;
     const struct added_token *token = w->unmatched == 0 ? find_in_window(e, &length) : NULL;
-    if (token && (token->flags & ADDED_SINGLE_WORD) && !is_alone_in_window(w, length)) {
+    const uint32_t next = w->from + length < w->to ? w->code_points[w->from + length] : READER_NONE;
+    if (token && (token->flags & ADDED_SINGLE_WORD) &&
+        (reader_is_word(w->previous) || reader_is_word(next))) {
         w->unmatched = length;
         length = 1;
         token = NULL;
@@ -129,6 +124,7 @@ static void pass_from_window(struct encoder *e) {
     }
 }
 
+/* The stage `window`. */
 static void put_in_window(void *context, uint32_t code_point) {
     struct encoder *e = context;
     struct window *w = &e->window;
@@ -155,7 +151,8 @@ static void end_segment(struct encoder *e) {
     end_word(e);
 }
 
-/* Takes the bytes that need no more than a look at one table. */
+/* A shortcut through all stages for bytes whose action is in the table; stops at the first that
+ * has none. */
 static void put_bytes(struct encoder *e, struct reader *reader) {
     const uint8_t *actions = e->tokenizer->bytes;
     const char *at = reader->at;
@@ -201,11 +198,11 @@ static void put_text(struct encoder *e, wisp_text text) {
 
 size_t tokenizer_encode(const struct tokenizer *tokenizer, wisp_text text, size_t max_tokens,
                         int32_t *ids, bool *truncated) {
-    struct encoder e; /* not cleared as a whole: most of it is room */
+    struct encoder e; /* its large arrays need no initial values */
     e.tokenizer = tokenizer;
     e.ids = ids;
     e.count = 0;
-    e.limit = max_tokens - 1; /* the last place is the separator's */
+    e.limit = max_tokens - 1; /* the last place is for the separator */
     e.truncated = false;
     e.word_characters = e.word_length = 0;
     put_id(&e, tokenizer->cls);

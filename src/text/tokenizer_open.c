@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tokenizer from metadata. The ordinary keys are the ones llama.cpp writes for BERT models. */
+ * Builds a tokenizer from metadata. Keys under tokenizer.ggml are those llama.cpp writes for BERT
+ * models. */
 #include <stdlib.h>
 
 #include "base/utf8.h"
 #include "formats/schema.h"
+#include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
 static const char TOKENS[] = "tokenizer.ggml.tokens";
 static const char TOKEN_TYPE[] = "tokenizer.ggml.token_type";
 
-/* llama.cpp marks the pieces that start a word with U+2581 instead of the others with "##". */
+/* vocab.txt marks pieces that continue a word with "##"; llama.cpp instead marks those that start
+ * one with U+2581. */
 static const char WORD_START[] = "\xE2\x96\x81", CONTINUATION[] = "##";
 enum { WORD_START_LENGTH = 3, CONTINUATION_LENGTH = 2 };
 
@@ -23,22 +26,22 @@ enum token_type {
     TOKEN_BYTE = 6
 };
 
-/* A token in full, as vocab.txt would have it. */
+/* A token as vocab.txt would spell it. */
 struct token {
     wisp_text text;
     enum token_type type;
-    bool continuation; /* known not to start a word, however it is spelled */
+    bool continuation; /* the file lists it as one that does not start a word */
 };
 
-/* What is known while a tokenizer is being built. */
+/* A tokenizer while it is being built. */
 struct builder {
     struct tokenizer *tokenizer;
     const struct directory *dir;
     struct arena scratch;
     struct token *tokens;
     size_t count;
-    uint32_t model_tokens; /* ids from here on are no WordPieces, but added tokens */
-    bool typed;
+    uint32_t model_tokens; /* ids from here on are added tokens, not WordPieces */
+    bool typed;            /* the file has token types */
     wisp_error *error;
 };
 
@@ -72,8 +75,9 @@ static bool is_bracketed(wisp_text text) {
     return text.length >= 2 && text.bytes[0] == '[' && text.bytes[text.length - 1] == ']';
 }
 
-/* Undoes llama.cpp's spelling. Files of its older versions leave all "[...]" as they are, whatever
- * the type; newer ones only control tokens. What remains unclear wisp's own files list. */
+/* Spells a token as vocab.txt does. llama.cpp's older versions kept the spelling of all "[...]",
+ * newer ones keep that of control tokens only; where this leaves it open which token continues a
+ * word, files that wisp writes list it (read_continuations). */
 static wisp_status respell(struct builder *b, wisp_text stored, struct token *token) {
     if (token->type != TOKEN_CONTROL && !token->continuation &&
         starts_with(stored, WORD_START, WORD_START_LENGTH)) {
@@ -165,7 +169,8 @@ static wisp_status read_tokens(struct builder *b) {
 
 /* ---- special ids ---------------------------------------------------------------------------- */
 
-/* The id under the first of `keys` (ended by NULL) that is there; -1 if none is. */
+/* Reads the id under the first of `keys` (a list that ends with NULL) that the file has; -1 where
+ * it has none. */
 static wisp_status read_id(struct builder *b, const char *const *keys, int32_t *id) {
     *id = -1;
     for (; *keys; keys++) {
@@ -270,7 +275,7 @@ static wisp_status build_vocabulary(struct builder *b) {
 
 /* ---- added tokens --------------------------------------------------------------------------- */
 
-/* A text that is being normalised. */
+/* The sink for the text of an added token. */
 struct collected {
     struct arena *arena;
     char *bytes;
@@ -283,7 +288,8 @@ static void collect(void *context, uint32_t code_point) {
         text->length += utf8_encode(code_point, text->bytes + text->length);
 }
 
-/* Normalises the text of an added token, or copies it, into the tokenizer's arena. */
+/* Copies the text of an added token into the tokenizer's arena, normalised where the token is
+ * matched in normalised text. */
 static wisp_status keep_text(struct builder *b, wisp_text source, unsigned flags, wisp_text *kept) {
     static const struct added_tokens none = {0};
     struct tokenizer *t = b->tokenizer;
@@ -375,8 +381,8 @@ static wisp_status add_special_ids(struct builder *b, const struct special_ids *
     return WISP_OK;
 }
 
-/* Without wisp's own keys: control tokens, and those that the user defined as Hugging Face adds
- * them by default. */
+/* For files without wisp's keys: adds control tokens, matched in raw text, and user-defined tokens,
+ * matched in normalised text, which is Hugging Face's default. */
 static wisp_status add_typed_tokens(struct builder *b) {
     size_t count = 0;
     for (size_t i = 0; i < b->count; i++)
@@ -414,7 +420,8 @@ static wisp_status build_added_tokens(struct builder *b, const struct special_id
 
 /* ---- the table of bytes --------------------------------------------------------------------- */
 
-/* What normalisation and words do with an ASCII character, where nothing else must look at it. */
+/* The entry of an ASCII character in the table of bytes: BYTE_OTHER where an added token may
+ * depend on it. */
 static uint8_t byte_action(const struct tokenizer *t, uint32_t c) {
     const unsigned flags = unicode_flags(c);
     uint32_t lower[2];

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a tokenizer is made of; shared by tokenizer_open.c, which builds it, and tokenizer.c. */
+ * The parts of a tokenizer, for tokenizer_open.c, which builds it, and tokenizer.c, which uses it.
+ */
 #ifndef WISP_TEXT_TOKENIZER_PARTS_H
 #define WISP_TEXT_TOKENIZER_PARTS_H
 
 #include "text/added_tokens.h"
 #include "text/normalize.h"
-#include "text/tokenizer.h"
 #include "text/wordpiece.h"
 
-/* Longest word in characters that a file may ask for: bounds the memory of an encode. */
+/* The longest word, in characters, that a file may ask for. It bounds the memory of an encode. */
 enum { WORD_MAX_CHARACTERS = 1000 };
 
-/* What to do with a byte of text at once; smaller values are put to the word as they are. */
+/* What to do with a byte of text that stands for itself. A value below BYTE_SPACE is the character
+ * to append to the word; BYTE_OTHER needs the stages of tokenizer.c. */
 enum byte_action { BYTE_SPACE = 0x80, BYTE_PUNCTUATION, BYTE_DROPPED, BYTE_OTHER };
 
 struct tokenizer {
-    struct arena arena; /* holds all that is pointed to */
+    struct arena arena; /* owns the memory of the parts below */
     struct normalizer normalizer;
     struct wordpiece vocabulary;
     struct added_tokens raw;        /* matched before normalisation */
-    struct added_tokens normalized; /* matched after it */
-    uint8_t bytes[256];             /* byte_action, or the character in lower case */
+    struct added_tokens normalized; /* matched after normalisation */
+    uint8_t bytes[256];             /* enum byte_action, or the character in lower case */
     uint32_t vocabulary_size;
     uint32_t max_word_characters;
     int32_t unknown, cls, separator;

@@ -12,7 +12,7 @@ enum {
     HANGUL_LEADS = 0x1100,
     HANGUL_VOWELS = 0x1161,
     HANGUL_TRAILS = 0x11A7,
-    HANGUL_TRAIL_COUNT = 28, /* none included */
+    HANGUL_TRAIL_COUNT = 28, /* counting that there is none */
     HANGUL_VOWEL_COUNT = 21
 };
 
@@ -34,8 +34,8 @@ unsigned unicode_rank(uint32_t code_point) {
     return rare_value(unicode_ranks, UNICODE_RANK_RUNS, code_point);
 }
 
-/* The entry of the code point's plane from whose first to whose last the code point lies, or NULL.
- * Entries are `words` 16-bit numbers long, of which the first two say that. */
+/* The entry whose range includes the code point, or NULL. Entries are `words` 16-bit numbers long,
+ * of which the first two are the first and the last code point of the range. */
 static const uint16_t *find(const uint16_t *entries, size_t words, const uint16_t *planes,
                             uint32_t code_point) {
     const uint16_t key = (uint16_t)code_point;
@@ -53,18 +53,14 @@ static const uint16_t *find(const uint16_t *entries, size_t words, const uint16_
     return NULL;
 }
 
-static bool is_member(const struct unicode_range *set, const uint16_t *planes,
-                      uint32_t code_point) {
-    return find(&set->first, sizeof *set / sizeof(uint16_t), planes, code_point) != NULL;
-}
-
 bool unicode_is_word(uint32_t code_point) {
-    return is_member(unicode_word, unicode_word_planes, code_point);
+    return find(&unicode_word->first, sizeof *unicode_word / sizeof(uint16_t), unicode_word_planes,
+                code_point) != NULL;
 }
 
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]) {
     lower[0] = code_point;
-    if (code_point == 0x130) { /* the only one with two */
+    if (code_point == 0x130) { /* the only one whose lower case is two */
         lower[0] = 'i';
         lower[1] = 0x307;
         return 2;

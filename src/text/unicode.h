@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What Hugging Face tokenizers knows about code points, property by property in the Unicode
- * version it has (tools/generate_unicode.py lists them). Code points are at most 0x10FFFF. */
+ * Properties of code points as Hugging Face tokenizers has them: each in the Unicode version that
+ * it uses (tools/generate_unicode.py lists them). Code points are at most 0x10FFFF. */
 #ifndef WISP_TEXT_UNICODE_H
 #define WISP_TEXT_UNICODE_H
 
@@ -20,15 +20,15 @@ enum unicode_flag {
 
 unsigned unicode_flags(uint32_t code_point);
 
-/* Full lower case, without regard to context: 1 or 2 code points. */
+/* Full lower case, without regard to context. Returns the number of code points, 1 or 2. */
 size_t unicode_lower(uint32_t code_point, uint32_t lower[2]);
 
-/* What is left of the canonical decomposition of a code point that is no mark once the marks in it
- * are dropped: 1 to 3 code points, starters before nonstarters. */
+/* The canonical decomposition of a code point that is no mark, without the marks in it. Returns the
+ * number of code points, 1 to 3; starters come before nonstarters. */
 size_t unicode_strip(uint32_t code_point, uint32_t left[3]);
 
-/* The place of a nonstarter's combining class, from 1, among the classes that nonstarters other
- * than marks have; 0 for all others. */
+/* The rank of a nonstarter's combining class, from 1, among the combining classes that nonstarters
+ * other than marks have; 0 for all other code points. */
 enum { UNICODE_MAX_RANK = 6 };
 unsigned unicode_rank(uint32_t code_point);
 

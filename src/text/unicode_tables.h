@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shapes of the generated tables; text/unicode.h is what to use. Sets and mappings are sorted
- * by code point and hold the lower 16 bits; what belongs to plane p is in [planes[p],
- * planes[p + 1]). */
+ * The types of the generated tables, for unicode.c only: all others use text/unicode.h. Sets and
+ * mappings are sorted by code point and hold its lower 16 bits; the entries of plane p are
+ * [planes[p], planes[p + 1]). */
 #ifndef WISP_TEXT_UNICODE_TABLES_H
 #define WISP_TEXT_UNICODE_TABLES_H
 
 #include <stdint.h>
 
 enum {
-    UNICODE_LIMIT = 0x1F000, /* from here on unicode_rare says it all */
+    UNICODE_LIMIT = 0x1F000, /* flags of code points from here on are in unicode_rare */
     UNICODE_RARE = 6,
     UNICODE_RANK_RUNS = 25,
     UNICODE_RANKS = 6,
@@ -30,17 +30,17 @@ struct unicode_shift {
     uint16_t first, last, add, step;
 };
 
-/* Code points first to last have their values from unicode_strip_values[start] on. */
+/* The values of code points first to last are unicode_strip_values[start] and following. */
 struct unicode_slice {
     uint16_t first, last, start;
 };
 
-/* What is left of a code point where that is more than one; 0 fills up. */
+/* A code point that is stripped to several; a third that does not exist is 0. */
 struct unicode_parts {
     uint32_t from, to[3];
 };
 
-/* Flags: four bits for each code point in a block of 128 pick one of unicode_kinds. */
+/* Flags: a block has four bits for each of its 128 code points, which pick one of unicode_kinds. */
 extern const uint8_t unicode_kinds[];
 extern const uint8_t unicode_index[UNICODE_LIMIT / 128];
 extern const uint8_t unicode_blocks[];
@@ -50,8 +50,8 @@ extern const struct unicode_rare unicode_ranks[UNICODE_RANK_RUNS];
 extern const uint16_t unicode_lower_planes[UNICODE_PLANES + 1];
 extern const struct unicode_shift unicode_lower_runs[];
 
-/* Values are in the plane of their key, but in plane 2 where the bit in _far is set, and in plane 0
- * for the other keys of plane 2. */
+/* Values of stripping. Where the bit in unicode_strip_far is set, a value is in plane 2; otherwise
+ * values of keys in plane 1 are in plane 1, and all others in plane 0. */
 extern const uint16_t unicode_strip_planes[UNICODE_PLANES + 1];
 extern const struct unicode_slice unicode_strip_runs[];
 extern const uint16_t unicode_strip_values[];

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* A file may hold pieces chosen to collide. Where any is further than MAX_PROBES from its place,
- * the table is filled again with another seed, so that building and looking up stay linear. */
+/* A hostile file may hold pieces whose hashes collide. If a piece would be more than MAX_PROBES
+ * slots away from its place, the table is filled again with another seed, so that building and
+ * looking up take linear time. */
 enum { MAX_PROBES = 64, MAX_SEEDS = 16 };
 
 static const uint64_t MULTIPLIER = UINT64_C(0x9E3779B97F4A7C15);
@@ -17,32 +18,30 @@ static uint64_t hash_step(uint64_t hash, char byte) {
     return (hash ^ (unsigned char)byte) * MULTIPLIER;
 }
 
-/* The uppermost bits, which are the best, pick the slot. */
+/* The uppermost bits, which are mixed best, are left to pick the slot. */
 static uint32_t hash_tag(uint64_t hash) {
     return (uint32_t)(hash >> 16);
 }
 
-static bool is_piece(const struct wordpiece *vocabulary, uint32_t id, enum piece_kind kind,
-                     const char *bytes, size_t length) {
-    const uint32_t start = vocabulary->starts[id];
-    return vocabulary->kinds[id] == kind && vocabulary->starts[id + 1] - start == length &&
-           memcmp(vocabulary->bytes + start, bytes, length) == 0;
-}
-
-/* The slot of a piece, or the empty one where it belongs, or NULL when it is too far. */
+/* The slot of a piece; if the table does not have the piece, the empty slot where it belongs; NULL
+ * where that is more than MAX_PROBES away. */
 static struct wordpiece_slot *find_slot(const struct wordpiece *vocabulary, enum piece_kind kind,
                                         const char *bytes, size_t length, uint64_t hash) {
     const uint32_t place = (uint32_t)(hash >> vocabulary->shift), tag = hash_tag(hash);
     for (uint32_t i = 0; i < MAX_PROBES; i++) {
         struct wordpiece_slot *slot = &vocabulary->slots[(place + i) & vocabulary->mask];
-        if (slot->piece == 0 ||
-            (slot->tag == tag && is_piece(vocabulary, slot->piece - 1, kind, bytes, length)))
+        if (slot->piece == 0)
+            return slot;
+        const uint32_t id = slot->piece - 1, start = vocabulary->starts[id];
+        if (slot->tag == tag && vocabulary->kinds[id] == kind &&
+            vocabulary->starts[id + 1] - start == length &&
+            memcmp(vocabulary->bytes + start, bytes, length) == 0)
             return slot;
     }
     return NULL;
 }
 
-/* Copies what is kept of the pieces. */
+/* Copies the texts and kinds of the pieces into the arena. */
 static wisp_status copy_pieces(struct wordpiece *vocabulary, struct arena *arena,
                                const struct piece *pieces, size_t count, const char *file,
                                const char *field, wisp_error *error) {
@@ -71,7 +70,7 @@ static wisp_status copy_pieces(struct wordpiece *vocabulary, struct arena *arena
 
 enum fill_result { FILL_DONE, FILL_TOO_FAR, FILL_DUPLICATE };
 
-/* Enters all pieces; *id is the one that could not be. */
+/* Enters all pieces into the table; *id is the piece that failed. */
 static enum fill_result fill(struct wordpiece *vocabulary, size_t count, uint32_t *id) {
     for (*id = 0; *id < count; ++*id) {
         const enum piece_kind kind = (enum piece_kind)vocabulary->kinds[*id];
@@ -123,16 +122,16 @@ wisp_status wordpiece_build(struct wordpiece *vocabulary, struct arena *arena,
     return fail(error, WISP_ERROR_UNSUPPORTED, file, field, "the pieces cannot be hashed");
 }
 
-/* The longest piece that starts `bytes`, or -1; *taken is its length. */
+/* The id of the longest piece that `bytes` start with, or -1; *taken is its length. */
 static int32_t longest_piece(const struct wordpiece *vocabulary, enum piece_kind kind,
                              const char *bytes, size_t length, size_t *taken) {
-    uint64_t hashes[PIECE_MAX_BYTES]; /* of the first i + 1 bytes */
+    uint64_t hashes[PIECE_MAX_BYTES]; /* hashes[i]: of the first i + 1 bytes */
     uint64_t hash = hash_start(vocabulary, kind);
     size_t end = length < vocabulary->longest[kind] ? length : vocabulary->longest[kind];
     for (size_t i = 0; i < end; i++)
         hashes[i] = hash = hash_step(hash, bytes[i]);
     for (; end > 0; end--) {
-        /* A piece that would end inside a character is none. */
+        /* No piece ends inside a character. */
         if (end < length && (bytes[end] & 0xC0) == 0x80)
             continue;
         const struct wordpiece_slot *slot =

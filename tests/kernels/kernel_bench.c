@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "attention/attention.h"
+#include "base/memory.h"
 #include "kernel_case.h"
 #include "kernels/sparse.h"
 
@@ -30,6 +32,9 @@ struct timed {
     const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
     void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
     const struct sparse_bench *sparse;
+    const struct attention_shape *attention;
+    const struct attention_sequence *sequence;
+    struct workspace space;
 };
 
 static void call_once(const struct timed *t) {
@@ -68,6 +73,9 @@ static void call_once(const struct timed *t) {
                               2 * t->k);
         else
             t->set->i16->softmax(t->x, t->n, t->m, t->n, 1, i16_most(t->n), t->bias);
+        break;
+    case ATTENTION:
+        attention_full.run(t->set, t->attention, t->sequence, t->x, t->k, t->space);
         break;
     case PACK:
         t->set->pack_f32(t->x, t->n, t->m, t->n, t->packed);
@@ -284,6 +292,48 @@ static void time_i16(size_t m, size_t n, size_t k) {
     free(x);
 }
 
+/* ---- attention ------------------------------------------------------------------------------ */
+
+/* Full attention of a text. GMAC/s count the products with all keys, so that a causal mask, which
+ * needs about half of them, can be compared. */
+static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t head_size,
+                           bool causal, bool i16) {
+    const size_t q_size = heads * head_size, kv_size = kv_heads * head_size;
+    const size_t ld = q_size + 2 * kv_size;
+    float *qkv = new_floats(tokens * ld, FILL_UNIFORM);
+    const struct attention_shape shape = {.heads = heads,
+                                          .kv_heads = kv_heads,
+                                          .head_size = head_size,
+                                          .scale = 1 / sqrtf((float)head_size),
+                                          .mask = causal ? ATTENTION_CAUSAL : ATTENTION_ALL_KEYS,
+                                          .i16 = i16};
+    const struct attention_sequence sequence = {.q = {qkv, ld, head_size},
+                                                .k = {qkv + q_size, ld, head_size},
+                                                .v = {qkv + q_size + kv_size, ld, head_size},
+                                                .queries = tokens,
+                                                .keys = tokens,
+                                                .end = tokens};
+    printf("%s %s %4zu x %2zu/%2zu x %2zu  GMAC/s", causal ? "causal" : "full  ",
+           i16 ? "i16" : "f32", tokens, heads, kv_heads, head_size);
+    for (size_t s = 0; kernels_at(s); s++) {
+        struct timed t = {.set = kernels_at(s), .kernel = ATTENTION, .k = q_size};
+        const size_t bytes = attention_full.workspace_bytes(t.set, &shape, tokens);
+        t.attention = &shape;
+        t.sequence = &sequence;
+        t.space = (struct workspace){.base = memory_allocate(bytes), .capacity = bytes};
+        t.x = random_bytes(tokens * q_size * sizeof *t.x);
+        if (i16 && !t.set->i16)
+            printf("%14s", "-");
+        else
+            printf("%14.1f", 2e-9 * (double)(tokens * tokens * q_size) / time_of(&t));
+        fflush(stdout);
+        free(t.x);
+        workspace_release(&t.space);
+    }
+    printf("\n");
+    free(qkv);
+}
+
 void kernel_bench(void) {
     static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
@@ -303,6 +353,12 @@ void kernel_bench(void) {
     time_gemm(GEMM_F32, 128, 32, 128);
     time_i16(128, 128, 32);
     time_i16(128, 32, 128);
+    for (int i16 = 0; i16 < 2; i16++)
+        for (int causal = 0; causal < 2; causal++) {
+            time_attention(32, 12, 12, 32, causal, i16);
+            time_attention(256, 12, 12, 32, causal, i16);
+            time_attention(256, 12, 4, 64, causal, i16);
+        }
     time_rows(QUANTISE, 128, 384);
     time_rows(QUANTISE, 128, 1536);
     time_rows(LAYER_NORM, 128, 384);

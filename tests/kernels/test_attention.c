@@ -1,218 +1,314 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attention_full against plain loops in double precision, with scratch memory that ends where it
- * says it does. */
+ * Every attention policy against plain loops in double precision: all masks, grouped key-value
+ * heads, both layouts of keys and values, f32 and 16-bit products, all kernel sets, queries divided
+ * among calls. Inputs, working memory and results end at pages that may not be touched. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "attention/full.h"
+#include "attention/attention.h"
 #include "kernel_case.h"
 #include "support/guarded.h"
 
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
 enum { CAPACITY = 8 << 20 };
 
-static struct guarded scratch, context;
+static struct guarded q_rows, k_rows, v_rows, working, context;
 
-/* A text whose q, k and v lie side by side in one row a token, as the stacked layer leaves them. */
-struct text {
-    struct attention_shape shape;
-    size_t tokens;
-    float *qkv; /* [tokens, ld_qkv] */
-    const float *q, *k, *v;
-    float factor; /* by which the scores are larger than ordinary */
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+/* The size of a case; what is 0 in other fields of the shape is filled in. */
+struct size {
+    size_t heads, kv_heads, head_size, queries, keys;
 };
 
-static struct text new_text(size_t tokens, size_t heads, size_t head_size, enum fill kind,
-                            float factor) {
-    const size_t size = heads * head_size;
-    struct text text = {.tokens = tokens, .factor = factor};
-    text.shape = (struct attention_shape){.heads = heads,
-                                          .head_size = head_size,
-                                          .ld_qkv = 3 * size + rng_below(&kernel_rng, 4),
-                                          .ld_context = size + rng_below(&kernel_rng, 4)};
-    float *qkv = new_floats(tokens * text.shape.ld_qkv, FILL_UNIFORM);
-    for (size_t t = 0; t < tokens; t++) {
-        float *row = qkv + t * text.shape.ld_qkv;
-        fill_floats(row, 2 * size, kind);
-        for (size_t i = 0; i < size; i++)
-            row[i] *= factor;
+struct attention_case {
+    const struct attention_policy *policy;
+    struct attention_shape shape;
+    struct attention_sequence sequence; /* all queries are asked for */
+    size_t ld_context;
+    enum fill kind;
+};
+
+/* Vectors [rows, heads, head_size], either token after token, as a layer's product leaves them, or
+ * head after head, as a cache with room for more tokens would keep them. What lies between them
+ * stays NaN. */
+static struct attention_rows place_vectors(struct guarded *place, size_t rows, size_t heads,
+                                           size_t head_size, enum fill kind, float factor) {
+    struct attention_rows v = {.head_stride = head_size,
+                               .row_stride = heads * head_size + rng_below(&kernel_rng, 4)};
+    if (rng_coin(&kernel_rng)) {
+        v.row_stride = head_size;
+        v.head_stride = (rows + rng_below(&kernel_rng, 3)) * head_size;
     }
-    text.qkv = qkv;
-    text.q = qkv;
-    text.k = qkv + size;
-    text.v = qkv + 2 * size;
-    return text;
+    const size_t floats = (rows - 1) * v.row_stride + (heads - 1) * v.head_stride + head_size;
+    float *data = guarded_place(place, floats * sizeof *data, GUARDED_END);
+    for (size_t t = 0; t < rows; t++)
+        for (size_t h = 0; h < heads; h++) {
+            float *to = data + t * v.row_stride + h * v.head_stride;
+            fill_floats(to, head_size, kind);
+            for (size_t i = 0; i < head_size; i++)
+                to[i] *= factor;
+        }
+    v.data = data;
+    return v;
 }
 
-/* ---- what it should be ---------------------------------------------------------------------- */
+static const float *vector_at(const struct attention_rows *rows, size_t row, size_t head) {
+    return rows->data + row * rows->row_stride + head * rows->head_stride;
+}
 
-/* How far apart numbers of 16 bits are that stand for a head's floats, of which there are `sum`
- * products in a sum; 0 where floats are used. What is too small for a scale counts as 0. */
-static double step_of(const struct text *text, const float *values, size_t h, size_t sum) {
-    const size_t size = text->shape.head_size;
+/* Queries are larger than the kind says by `factor`, and so are scores; values are uniform. */
+static struct attention_case new_case(struct size n, enum fill kind, float factor) {
+    struct attention_case c = {
+        .policy = &attention_full,
+        .shape = {.heads = n.heads,
+                  .kv_heads = n.kv_heads,
+                  .head_size = n.head_size,
+                  .scale = rng_coin(&kernel_rng) ? 1 / sqrtf((float)n.head_size) : 0.3f},
+        .ld_context = n.heads * n.head_size + rng_below(&kernel_rng, 4),
+        .kind = kind};
+    c.sequence = (struct attention_sequence){
+        .q = place_vectors(&q_rows, n.queries, n.heads, n.head_size, kind, factor),
+        .k = place_vectors(&k_rows, n.keys, n.kv_heads, n.head_size, kind, 1),
+        .v = place_vectors(&v_rows, n.keys, n.kv_heads, n.head_size, FILL_UNIFORM, 1),
+        .queries = n.queries,
+        .keys = n.keys,
+        .end = n.queries};
+    return c;
+}
+
+static struct size random_size(size_t most_heads, size_t most_head_size, size_t most_keys) {
+    const size_t kv_heads = rng_range(&kernel_rng, 1, most_heads);
+    const size_t keys = rng_range(&kernel_rng, 1, most_keys);
+    return (struct size){.heads = kv_heads * rng_range(&kernel_rng, 1, most_heads / kv_heads),
+                         .kv_heads = kv_heads,
+                         .head_size = rng_range(&kernel_rng, 1, most_head_size),
+                         .queries = rng_coin(&kernel_rng) ? keys : rng_range(&kernel_rng, 1, keys),
+                         .keys = keys};
+}
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+static size_t kv_head_of(const struct attention_case *c, size_t head) {
+    return head / (c->shape.heads / c->shape.kv_heads);
+}
+
+static size_t keys_seen(const struct attention_case *c, size_t query) {
+    const size_t position = c->sequence.keys - c->sequence.queries + query;
+    return c->shape.mask == ATTENTION_CAUSAL ? position + 1 : c->sequence.keys;
+}
+
+/* The distance between neighbouring 16-bit numbers when they stand for a head's floats and `sum` of
+ * their products are added; 0 where floats are used. Too small numbers count as 0. */
+static double step_of(const struct attention_case *c, const struct attention_rows *rows,
+                      size_t count, size_t head, size_t sum) {
     float largest = 0;
-    for (size_t t = 0; t < text->tokens; t++)
-        for (size_t c = 0; c < size; c++)
-            largest = fmaxf(largest, fabsf(values[t * text->shape.ld_qkv + h * size + c]));
-    if (!text->shape.i16)
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 0; i < c->shape.head_size; i++)
+            largest = fmaxf(largest, fabsf(vector_at(rows, t, head)[i]));
+    if (!c->shape.i16)
         return 0;
     return largest < 0x1p-112f ? 2 * (double)largest : (double)largest / (double)i16_most(sum);
 }
 
-/* Of one head. */
+/* The steps of a query head and of its key-value head. */
 struct steps {
     double q, k, v;
 };
 
-static struct steps steps_of(const struct text *text, size_t h) {
-    const size_t size = text->shape.head_size;
-    return (struct steps){step_of(text, text->q, h, size), step_of(text, text->k, h, size),
-                          step_of(text, text->v, h, text->tokens)};
+static struct steps steps_of(const struct attention_case *c, size_t head) {
+    const struct attention_sequence *s = &c->sequence;
+    const size_t kv_head = kv_head_of(c, head), size = c->shape.head_size;
+    return (struct steps){step_of(c, &s->q, s->queries, head, size),
+                          step_of(c, &s->k, s->keys, kv_head, size),
+                          step_of(c, &s->v, s->keys, kv_head, s->keys)};
 }
 
-/* Scores of token t in head h, and how far off they may be: as gemm_f32, whose sums are made in
- * order of c, and the two roundings that scale them; and by half a step in q and k. */
-static double exact_score(const struct text *text, const struct steps *steps, size_t h, size_t t,
-                          size_t other, double *error) {
-    const size_t size = text->shape.head_size, ld = text->shape.ld_qkv;
-    const float *q = text->q + t * ld + h * size, *k = text->k + other * ld + h * size;
-    const double scale = 1 / sqrt((double)size);
+/* The score of a query and a key, and a bound of its error: roundings of gemm_f32, which adds in
+ * order of c, the two roundings that scale it, and half a step in q and k. */
+static double exact_score(const struct attention_case *c, const struct steps *steps, size_t head,
+                          size_t query, size_t key, double *error) {
+    const float *q = vector_at(&c->sequence.q, query, head);
+    const float *k = vector_at(&c->sequence.k, key, kv_head_of(c, head));
+    const double scale = (double)c->shape.scale;
     double sum = 0, magnitudes = 0, rounding = 0;
-    for (size_t c = 0; c < size; c++) {
-        const double product = (double)q[c] * (double)k[c];
+    for (size_t i = 0; i < c->shape.head_size; i++) {
+        const double product = (double)q[i] * (double)k[i];
         sum += product;
         magnitudes += fabs(product) + fabs(sum);
         rounding +=
-            fabs((double)q[c]) * steps->k + fabs((double)k[c]) * steps->q + steps->q * steps->k / 2;
+            fabs((double)q[i]) * steps->k + fabs((double)k[i]) * steps->q + steps->q * steps->k / 2;
     }
     *error = (ROUNDING * magnitudes + rounding / 2) * scale * 1.01;
     return sum * scale;
 }
 
-/* What softmax makes of scores, in place, and how far off each share may be: an error d of a score
- * is a factor of e^d. */
+/* Turns scores into their softmax, and the bounds of their errors into those of the shares: a share
+ * is largest where its own score is as high and all others are as low as they may be, and least the
+ * other way round. */
 static void exact_softmax(double *scores, double *errors, size_t n) {
-    double largest = -INFINITY, sum = 0, off = 0;
+    double largest = -INFINITY, top_low = -INFINITY, top_high = -INFINITY;
+    double sum = 0, sum_low = 0, sum_high = 0;
     for (size_t j = 0; j < n; j++)
         largest = fmax(largest, scores[j]);
     for (size_t j = 0; j < n; j++) {
-        /* Of the difference to the largest, and the rounded 1 / sqrt(size) by which it is scaled;
-         * 2e-7 is exp_of's own. */
-        const double exponent = scores[j] - largest;
-        errors[j] = expm1(fmin(errors[j] - 4 * ROUNDING * exponent, 700)) + 2e-7;
-        scores[j] = exp(exponent);
-        sum += scores[j];
-        off += scores[j] * errors[j];
+        scores[j] -= largest;
+        /* This difference and the scale by which it is multiplied are rounded; 2e-7 is the error of
+         * exp_of itself. */
+        errors[j] += 2e-7 - 4 * ROUNDING * scores[j];
+        top_low = fmax(top_low, scores[j] - errors[j]);
+        top_high = fmax(top_high, scores[j] + errors[j]);
     }
     for (size_t j = 0; j < n; j++) {
-        scores[j] /= sum;
-        const double relative = errors[j] + off / sum + (double)(n + 3) * ROUNDING;
-        errors[j] = fmin(scores[j] * relative, 1) + exp(-87);
+        sum += exp(scores[j]);
+        sum_low += exp(scores[j] - errors[j] - top_low);
+        sum_high += exp(scores[j] + errors[j] - top_high);
+    }
+    for (size_t j = 0; j < n; j++) {
+        const double low = scores[j] - errors[j], high = scores[j] + errors[j];
+        const double others_low = fmax(sum_low - exp(low - top_low), 0);
+        const double others_high = fmax(sum_high - exp(high - top_high), 1e-16 * (double)n);
+        const double most = 1 / (1 + exp(top_low - high) * others_low);
+        const double least = 1 / (1 + exp(top_high - low) * others_high);
+        scores[j] = exp(scores[j]) / sum;
+        errors[j] = fmax(most - scores[j], scores[j] - least) +
+                    scores[j] * (double)(n + 3) * ROUNDING + exp(-87);
     }
 }
 
-/* Shares of which the largest is a whole number `most` and the others are rounded as well. */
+/* Adds the errors of shares that are rounded to whole numbers, of which the largest is `most`. */
 static void round_shares(const double *shares, double *errors, size_t n, double most) {
     for (size_t j = 0; j < n; j++)
         errors[j] += (0.5 + shares[j] * (double)n / 2) / most * 1.01;
 }
 
-/* shares and errors: of token t in head h to each token; step: of v. */
-static void check_values(const struct where *where, const struct text *text, size_t h, size_t t,
-                         const double *shares, const double *errors, double step,
-                         const float *got) {
-    const size_t size = text->shape.head_size;
-    for (size_t c = 0; c < size; c++) {
-        double sum = 0, tolerance = step / 2;
-        for (size_t j = 0; j < text->tokens; j++) {
-            const double value = (double)text->v[j * text->shape.ld_qkv + h * size + c];
+/* Compares one head of one query; shares and errors have room for a number for each key. */
+static void check_head(const struct where *where, const struct attention_case *c, size_t head,
+                       size_t query, const struct steps *steps, double *shares, double *errors,
+                       const float *got) {
+    const size_t n = keys_seen(c, query), size = c->shape.head_size;
+    for (size_t j = 0; j < n; j++)
+        shares[j] = exact_score(c, steps, head, query, j, &errors[j]);
+    exact_softmax(shares, errors, n);
+    if (c->shape.i16)
+        round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
+    for (size_t i = 0; i < size; i++) {
+        double sum = 0, tolerance = steps->v / 2;
+        for (size_t j = 0; j < n; j++) {
+            const double value = (double)vector_at(&c->sequence.v, j, kv_head_of(c, head))[i];
             sum += shares[j] * value;
             tolerance += errors[j] * fabs(value) + ROUNDING * (fabs(shares[j] * value) + fabs(sum));
         }
-        expect_near(where, t, h * size + c, got[h * size + c], sum,
+        expect_near(where, query, head * size + i, got[head * size + i], sum,
                     tolerance * 1.01 + (double)FLT_MIN);
     }
 }
 
-static void check_token(const struct where *where, const struct text *text, size_t t,
-                        const float *got) {
-    double *shares = allocate(text->tokens * sizeof *shares);
-    double *errors = allocate(text->tokens * sizeof *errors);
-    for (size_t h = 0; h < text->shape.heads; h++) {
-        const struct steps steps = steps_of(text, h);
-        for (size_t j = 0; j < text->tokens; j++)
-            shares[j] = exact_score(text, &steps, h, t, j, &errors[j]);
-        exact_softmax(shares, errors, text->tokens);
-        if (text->shape.i16)
-            round_shares(shares, errors, text->tokens, (double)i16_most(text->tokens));
-        check_values(where, text, h, t, shares, errors, steps.v, got);
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* Computes all queries, at most so many in a call and their number by chance. */
+static float *run(const struct kernels *set, const struct attention_case *c, size_t most_queries) {
+    const struct attention_shape *shape = &c->shape;
+    const size_t bytes = c->policy->workspace_bytes(set, shape, c->sequence.keys);
+    const size_t queries = c->sequence.queries;
+    struct workspace space = {.base = guarded_place(&working, bytes, GUARDED_END),
+                              .capacity = bytes};
+    float *to = guarded_place(
+        &context, ((queries - 1) * c->ld_context + shape->heads * shape->head_size) * sizeof *to,
+        GUARDED_END);
+    struct attention_sequence part = c->sequence;
+    for (part.first = 0; part.first < queries; part.first = part.end) {
+        const size_t left = queries - part.first;
+        part.end =
+            most_queries >= queries
+                ? queries
+                : part.first + rng_range(&kernel_rng, 1, left < most_queries ? left : most_queries);
+        c->policy->run(set, shape, &part, to + part.first * c->ld_context, c->ld_context, space);
     }
+    assert_true(guarded_intact(&working) && guarded_intact(&context));
+    assert_true(guarded_intact(&q_rows) && guarded_intact(&k_rows) && guarded_intact(&v_rows));
+    return to;
+}
+
+/* Every set: near the reference, nothing between the rows is written, and the same bits however
+ * the queries are divided among calls. */
+static void check_sets(const struct attention_case *c) {
+    const size_t queries = c->sequence.queries, size = c->shape.heads * c->shape.head_size;
+    const size_t step = queries > 40 ? queries / 20 : 1;
+    const size_t floats = (queries - 1) * c->ld_context + size;
+    float *whole = allocate(floats * sizeof *whole);
+    double *shares = allocate(c->sequence.keys * sizeof *shares);
+    double *errors = allocate(c->sequence.keys * sizeof *errors);
+    for (size_t set = 0; kernels_at(set); set++) {
+        if (c->shape.i16 && !kernels_at(set)->i16)
+            continue; /* it would use floats, which are checked already */
+        const struct where where = {ATTENTION,      kernels_at(set),    c->sequence.keys,
+                                    c->shape.heads, c->shape.head_size, c->kind};
+        const float *got = run(kernels_at(set), c, queries);
+        expect_padding(&where, got, queries, size, c->ld_context);
+        for (size_t h = 0; h < c->shape.heads; h++) {
+            const struct steps steps = steps_of(c, h);
+            for (size_t t = rng_below(&kernel_rng, step); t < queries; t += step)
+                check_head(&where, c, h, t, &steps, shares, errors, got + t * c->ld_context);
+        }
+        memcpy(whole, got, floats * sizeof *whole);
+        expect_same_bits(&where, "queries in parts", run(kernels_at(set), c, queries / 2 + 1),
+                         whole, floats * sizeof *whole);
+    }
+    free(whole);
     free(shares);
     free(errors);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
-
-static float *run(const struct kernels *set, const struct text *text) {
-    const struct attention_shape *shape = &text->shape;
-    const size_t size = shape->heads * shape->head_size;
-    const size_t bytes = attention_scratch_bytes(set, text->tokens, shape->head_size);
-    void *space = guarded_place(&scratch, bytes, GUARDED_END);
-    float *to = guarded_place(
-        &context, ((text->tokens - 1) * shape->ld_context + size) * sizeof *to, GUARDED_END);
-    struct attention_text part = {text->q, text->k, text->v, text->tokens, 0, 0};
-    while (part.first < text->tokens) { /* any part of the queries at a time */
-        part.end = part.first + rng_range(&kernel_rng, 1, text->tokens - part.first);
-        attention_full(set, shape, &part, to + part.first * shape->ld_context, space);
-        part.first = part.end;
-    }
-    assert_true(guarded_intact(&scratch) && guarded_intact(&context));
-    return to;
+/* Every policy and mask, f32 and 16-bit. */
+static void check_size(struct size n, enum fill kind, float factor) {
+    struct attention_case c = new_case(n, kind, factor);
+    for (size_t i = 0; attention_policy_at(i); i++)
+        for (unsigned mask = 0; mask < ATTENTION_MASKS; mask++) {
+            c.policy = attention_policy_at(i);
+            if (c.policy->needs_cache || !(c.policy->masks >> mask & 1))
+                continue;
+            c.shape.mask = (enum attention_mask)mask;
+            for (int i16 = 0; i16 < 2; i16++) {
+                c.shape.i16 = i16;
+                check_sets(&c);
+            }
+        }
 }
 
-/* Every token of short texts, some of long ones. */
-static void check_text(const struct text *text, enum fill kind) {
-    const size_t size = text->shape.heads * text->shape.head_size;
-    const size_t step = text->tokens > 40 ? text->tokens / 20 : 1;
-    for (size_t s = 0; kernels_at(s); s++) {
-        if (text->shape.i16 && !kernels_at(s)->i16)
-            continue; /* as without */
-        const struct where where = {ATTENTION,         kernels_at(s),         text->tokens,
-                                    text->shape.heads, text->shape.head_size, kind};
-        const float *got = run(kernels_at(s), text);
-        expect_padding(&where, got, text->tokens, size, text->shape.ld_context);
-        for (size_t t = rng_below(&kernel_rng, step); t < text->tokens; t += step)
-            check_token(&where, text, t, got + t * text->shape.ld_context);
-    }
-}
-
-static void check_shape(size_t tokens, size_t heads, size_t head_size, enum fill kind,
-                        float factor) {
-    struct text text = new_text(tokens, heads, head_size, kind, factor);
-    check_text(&text, kind);
-    text.shape.i16 = true;
-    check_text(&text, kind);
-    free(text.qkv);
-}
+/* ---- tests ---------------------------------------------------------------------------------- */
 
 static void test_small_shapes(void **state) {
     (void)state;
-    for (size_t head_size = 1; head_size <= 80; head_size++)
-        check_shape(rng_range(&kernel_rng, 1, 20), rng_range(&kernel_rng, 1, 5), head_size,
-                    FILL_UNIFORM, 1);
+    for (size_t head_size = 1; head_size <= 80; head_size++) {
+        struct size n = random_size(5, 1, 20);
+        n.head_size = head_size;
+        check_size(n, FILL_UNIFORM, 1);
+    }
     for (size_t tokens = 1; tokens <= 100; tokens++)
-        check_shape(tokens, 1, rng_range(&kernel_rng, 1, 33), FILL_UNIFORM, 1);
+        check_size((struct size){1, 1, rng_range(&kernel_rng, 1, 33), tokens, tokens}, FILL_UNIFORM,
+                   1);
+}
+
+/* All numbers of query and of key-value heads that fit, with more keys than queries. */
+static void test_groups(void **state) {
+    (void)state;
+    for (size_t heads = 1; heads <= 8; heads++)
+        for (size_t kv_heads = 1; kv_heads <= heads; kv_heads++)
+            if (heads % kv_heads == 0)
+                check_size((struct size){heads, kv_heads, 16, rng_range(&kernel_rng, 1, 34), 70},
+                           FILL_UNIFORM, 1);
 }
 
 static void test_random_shapes(void **state) {
     (void)state;
     for (int i = 0; i < 40; i++)
-        check_shape(rng_range(&kernel_rng, 1, 300), rng_range(&kernel_rng, 1, 5),
-                    rng_range(&kernel_rng, 1, 80), FILL_UNIFORM, 1);
+        check_size(random_size(6, 80, 300), FILL_UNIFORM, 1);
 }
 
 /* Scores near to each other, equal, and so far apart that one token takes all. */
@@ -223,38 +319,76 @@ static void test_extremes(void **state) {
     static const float factors[] = {1, 1e-6f, 30, 1000, 1e16f};
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
-            check_shape(rng_range(&kernel_rng, 1, 90), rng_range(&kernel_rng, 1, 3),
-                        rng_range(&kernel_rng, 1, 70), kinds[kind], factors[f]);
+            check_size(random_size(4, 70, 90), kinds[kind], factors[f]);
 }
 
 /* Nothing is written elsewhere, whatever the values. */
 static void test_special_values(void **state) {
     (void)state;
-    for (int i = 0; i < 30; i++) {
-        struct text text =
-            new_text(rng_range(&kernel_rng, 1, 70), rng_range(&kernel_rng, 1, 3),
-                     rng_range(&kernel_rng, 1, 40), i % 2 ? FILL_SPECIAL : FILL_LARGEST, 1);
-        text.shape.i16 = rng_coin(&kernel_rng);
-        for (size_t s = 0; kernels_at(s); s++)
-            run(kernels_at(s), &text);
-        free(text.qkv);
+    for (int i = 0; i < 60; i++) {
+        struct attention_case c =
+            new_case(random_size(4, 40, 70), i % 2 ? FILL_SPECIAL : FILL_LARGEST, 1);
+        c.shape.i16 = rng_coin(&kernel_rng);
+        c.shape.mask = rng_coin(&kernel_rng) ? ATTENTION_CAUSAL : ATTENTION_ALL_KEYS;
+        for (size_t set = 0; kernels_at(set); set++)
+            run(kernels_at(set), &c, c.sequence.queries / 2 + 1);
+    }
+}
+
+/* A decoder's view: with a causal mask and floats, one token at a time, each with no more keys than
+ * there are by then, gives the bits of all tokens at once. */
+static void test_token_by_token(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct size n = random_size(4, 80, 100);
+        n.queries = n.keys;
+        struct attention_case c = new_case(n, FILL_UNIFORM, 1);
+        const size_t size = n.heads * n.head_size;
+        float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
+        c.shape.mask = ATTENTION_CAUSAL;
+        for (size_t set = 0; kernels_at(set); set++) {
+            const struct where where = {ATTENTION, kernels_at(set), n.keys,
+                                        n.heads,   n.head_size,     FILL_UNIFORM};
+            memcpy(whole, run(kernels_at(set), &c, n.keys),
+                   ((n.keys - 1) * c.ld_context + size) * sizeof *whole);
+            for (size_t t = 0; t < n.keys; t++) {
+                struct attention_case one = c;
+                one.sequence.q.data += t * c.sequence.q.row_stride;
+                one.sequence.queries = one.sequence.end = 1;
+                one.sequence.keys = t + 1;
+                expect_same_bits(&where, "token by token", run(kernels_at(set), &one, 1),
+                                 whole + t * c.ld_context, size * sizeof *whole);
+            }
+        }
+        free(whole);
+    }
+}
+
+static void test_workspace_saturates(void **state) {
+    (void)state;
+    const struct attention_shape shape = {.heads = 4, .kv_heads = 2, .head_size = 64};
+    for (size_t i = 0; attention_policy_at(i); i++) {
+        assert_non_null(attention_policy_at(i)->name);
+        assert_true(attention_policy_at(i)->workspace_bytes(&kernels_scalar, &shape,
+                                                            SIZE_MAX / 64) == SIZE_MAX);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_shapes),
-        cmocka_unit_test(test_random_shapes),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_small_shapes),        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_random_shapes),       cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_special_values),      cmocka_unit_test(test_token_by_token),
+        cmocka_unit_test(test_workspace_saturates),
     };
+    struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context};
     kernel_cases_open(rng_seed());
-    guarded_open(&scratch, CAPACITY);
-    guarded_open(&context, CAPACITY);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        guarded_open(places[i], CAPACITY);
     const int failed = cmocka_run_group_tests_name("attention", tests, NULL, NULL);
     print_worst_errors();
-    guarded_close(&scratch);
-    guarded_close(&context);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        guarded_close(places[i]);
     kernel_cases_close();
     return failed;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/rotary.h"
+#include "attention/rope.h"
 #include "support/folder.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -31,8 +31,8 @@ static void queries_are_turned(void **state) {
     static float table[POSITIONS * HEAD], x[POSITIONS * LD], before[POSITIONS * LD];
     for (size_t i = 0; i < POSITIONS * LD; i++)
         x[i] = before[i] = (float)(i * 37 % 101) / 50 - 1;
-    rotary_fill(1000, HEAD, POSITIONS, table);
-    rotary_apply(table, POSITIONS, HEADS, HEAD, x, LD);
+    fill_rope_table(1000, HEAD, POSITIONS, table);
+    apply_rope(table, POSITIONS, HEADS, HEAD, x, LD);
     for (size_t p = 0; p < POSITIONS; p++) {
         for (size_t h = 0; h < HEADS; h++)
             for (size_t i = 0; i < HEAD / 2; i++) {
@@ -54,7 +54,7 @@ static void far_positions_are_exact(void **state) {
     (void)state;
     float *table = calloc(FAR * SIZE, sizeof *table);
     assert_non_null(table);
-    rotary_fill(1000, SIZE, FAR, table);
+    fill_rope_table(1000, SIZE, FAR, table);
     for (size_t i = 0; i < SIZE / 2; i++) {
         const float step = 1 / powf(1000, 2 * (float)i / (float)SIZE);
         for (size_t p = 0; p < FAR; p++) {
@@ -74,9 +74,9 @@ static void scores_depend_on_distance(void **state) {
         q[i] = (float)(i % HEAD * 7 % 5) - 1.5f;
         k[i] = (float)(i % HEAD * 3 % 7) - 2.5f;
     }
-    rotary_fill(10000, HEAD, POSITIONS, table);
-    rotary_apply(table, POSITIONS, 1, HEAD, q, HEAD);
-    rotary_apply(table, POSITIONS, 1, HEAD, k, HEAD);
+    fill_rope_table(10000, HEAD, POSITIONS, table);
+    apply_rope(table, POSITIONS, 1, HEAD, q, HEAD);
+    apply_rope(table, POSITIONS, 1, HEAD, k, HEAD);
     double first = 0, other = 0, apart = 0;
     for (size_t i = 0; i < HEAD; i++) {
         first += (double)q[2 * HEAD + i] * (double)k[9 * HEAD + i];
