@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What goes into a model's feed-forward layers on real text. */
+ * Runs texts through a model and keeps the inputs of its feed-forward layers. */
 #ifndef WISP_CALIBRATE_COLLECT_H
 #define WISP_CALIBRATE_COLLECT_H
 
@@ -7,7 +7,7 @@
 #include "calibrate/layer.h"
 #include "engine/model.h"
 
-/* Of so many texts the last is not fitted to, but measured on. */
+/* Every eighth text is held out: nothing is fitted to it, so that it can be measured on. */
 enum { HELD_OUT_EVERY = 8 };
 
 /* Runs the n texts and sets the inputs of each layer (layer.h), with text_means where

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a layer loses by skipping, as far as it is linear in what the predictor computes anyway, is
- * added to its output:
+ * A compensation adds to a layer's output what skipping loses, as far as that is linear in the
+ * values that the predictor computes anyway:
  *
  *   y += scale (B (P x + p) + b)
  *

@@ -22,7 +22,7 @@ struct layer {
     /* Inputs of some tokens, to fit to, and of others, to measure on. */
     size_t tokens, held_out_tokens;
     float *x, *held_out; /* [tokens, hidden_size], [held_out_tokens, hidden_size] */
-    /* What the predictor reads of each of these tokens: x and held_out themselves, or for a
+    /* The inputs that the predictor reads for these tokens: x and held_out themselves, or for a
      * predictor that chooses once for a whole text the mean over the token's text. */
     const float *predictor_x, *predictor_held_out;
     float *text_means; /* [texts, hidden_size]; NULL where nobody asked for them */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a layer's output loses where a predictor skips neurons. */
+ * Losses of a layer's output where a predictor skips neurons. */
 #ifndef WISP_CALIBRATE_LOSSES_H
 #define WISP_CALIBRATE_LOSSES_H
 
@@ -48,7 +48,7 @@ wisp_status layer_errors(const struct layer *layer, const struct layer_fit *fit,
                          const float *thresholds, const float *x, const float *predictor_x,
                          size_t n, const struct loss_work *work, float *errors, wisp_error *error);
 
-/* What thresholds [intermediate_size] do to the held-out tokens. */
+/* Measures on the held-out tokens how well thresholds [intermediate_size] choose. */
 wisp_status layer_measure(const struct layer *layer, const struct layer_fit *fit,
                           const float *thresholds, struct arena *scratch,
                           wisp_calibrated_quality *quality, wisp_error *error);

@@ -70,8 +70,8 @@ static size_t find_hull(const struct point *points, size_t tokens, struct gain *
         n = add_corner(hull, n, corner, gained, heights);
     }
 
-    /* Of thousands of corners those are left out that compute less than a sixty-fourth more tokens
-     * than the corner before: a share need not be met more exactly. */
+    /* There are thousands of corners. Those that compute less than a sixty-fourth more tokens than
+     * the corner before are left out: nobody needs a share to be more exact. */
     double height = 0;
     float computed = 0;
     for (size_t i = 0; i < n; i++) {

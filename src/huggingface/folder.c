@@ -56,7 +56,7 @@ static wisp_status add_weights_file(struct directory *dir, const char *folder, c
     return safetensors_read(dir, index, error);
 }
 
-/* Shards may not lead out of the folder. */
+/* Whether this is a name within the folder: the index may not make us read files elsewhere. */
 static bool is_plain_name(const char *name) {
     return *name && *name != '.' && !strpbrk(name, "/\\");
 }
@@ -134,7 +134,8 @@ static const char *last_part(const char *dotted) {
     return dot ? dot + 1 : dotted;
 }
 
-/* What modules.json lists. Without it sentence-transformers pools by mean and does not normalise.
+/* The modules of modules.json. Without it sentence-transformers pools by mean and does not
+ * normalise.
  */
 struct modules {
     const char *transformer; /* the folder of the model proper, "" for the same one */

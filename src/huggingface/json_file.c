@@ -9,7 +9,7 @@ enum { PATH_BYTES = 4096 };
 
 static wisp_status parse(struct directory *dir, const struct mapped_file *file, const char *path,
                          enum json_type type, const struct json **root, wisp_error *error) {
-    /* Errors keep pointing at the name after the path's buffer is gone. */
+    /* An error points to its file name after this function has returned. */
     const char *kept = arena_copy_text(&dir->arena, path, strlen(path));
     if (!kept)
         return fail_memory(error, strlen(path));

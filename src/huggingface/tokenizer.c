@@ -72,7 +72,8 @@ static wisp_status reserve_tokens(struct reading *r, size_t count) {
     return WISP_OK;
 }
 
-/* Every id from 0 on stands there once: no token is left without one, and none has two. */
+/* Reads model.vocab, with room for `more` added tokens. Each id from 0 to the last must belong to
+ * exactly one token. */
 static wisp_status read_vocabulary(struct reading *r, const struct json *vocab, size_t more) {
     if (!json_is(vocab, JSON_OBJECT) || vocab->count == 0)
         return bad(r, "model.vocab", "an object of tokens and their ids belongs here");
@@ -142,7 +143,8 @@ static wisp_status read_flags(const struct reading *r, const struct json *entry,
     return read_bool(r, entry, "special", "added_tokens", special);
 }
 
-/* Enters one added token, whose id is that of the vocabulary, or else the next after all others. */
+/* Adds one token of added_tokens. Its id must be the one it has in the vocabulary or, for a token
+ * that is not there, the next free one. */
 static wisp_status add_token(struct reading *r, const struct json *entry, uint64_t id) {
     const struct json *content = json_get(entry, "content");
     bool special = false;
@@ -182,7 +184,7 @@ static wisp_status read_added_tokens(struct reading *r, const struct json *list)
 
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
-/* A list of one is as good as the one itself. */
+/* The only step of a Sequence of one, or the step itself. */
 static const struct json *only_step(const struct json *step, const char *list) {
     const struct json *steps = json_get(step, list);
     if (json_equals(json_get(step, "type"), "Sequence") && json_is(steps, JSON_ARRAY) &&
@@ -191,7 +193,8 @@ static const struct json *only_step(const struct json *step, const char *list) {
     return step;
 }
 
-/* Lowercase before BertNormalizer, as sentence-transformers writes for do_lower_case. */
+/* The second step of [Lowercase, BertNormalizer], which sentence-transformers writes for
+ * do_lower_case, or the step itself. */
 static const struct json *after_lowercase(struct reading *r, const struct json *step) {
     const struct json *steps = json_get(step, "normalizers");
     if (!json_equals(json_get(step, "type"), "Sequence") || !json_is(steps, JSON_ARRAY) ||
@@ -240,7 +243,7 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
     return WISP_OK;
 }
 
-/* The id that a TemplateProcessing's special token stands for. */
+/* Reads the id of a special token that a TemplateProcessing names. */
 static wisp_status read_template_id(struct reading *r, const struct json *special,
                                     const struct json *piece, int32_t *id) {
     const struct json *name = json_get(json_get(piece, "SpecialToken"), "id");
@@ -272,7 +275,7 @@ static wisp_status read_template(struct reading *r, const struct json *step) {
     return read_template_id(r, special, cls->next->next, &r->ids[ROLE_SEPARATOR]);
 }
 
-/* BertProcessing and RobertaProcessing have ["[CLS]", id]. */
+/* Reads the id of a pair ["[CLS]", id], as BertProcessing and RobertaProcessing have it. */
 static wisp_status read_pair_id(struct reading *r, const struct json *pair, const char *field,
                                 int32_t *id) {
     uint64_t value;
@@ -400,7 +403,7 @@ static const struct json *role_entry(const struct json *config, const struct jso
     return json_is(entry, JSON_STRING) || json_is(entry, JSON_OBJECT) ? entry : NULL;
 }
 
-/* Finds the ids that the tokenizer file itself has not given. */
+/* Finds the ids of special tokens that tokenizer.json has not given. */
 static wisp_status find_roles(struct reading *r, const struct json *config,
                               const struct json *map) {
     for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
