@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
-#   make demo     embed sample texts both ways            make test       set up and run all tests
+#   make demo     embed sample texts both ways            make test       set up and run the tests
+#   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage what the C tests reach                  make fuzz      look for inputs that break it
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
@@ -246,8 +247,16 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-c test-wasm test-js test-oracle test-train test-example
+.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-example
 test: test-c test-example test-wasm test-js test-oracle test-train
+
+# "make test" takes samples of what is long and leaves out what is exhaustive; "make test-all", which
+# CI runs, does everything. The tests themselves ask for this variable too.
+test-all: export WISP_TEST_ALL = 1
+test-all: test
+
+# A command for test-all; elsewhere it is said that WHAT is left out: $(call only_in_all,WHAT,COMMAND)
+only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all')
 
 # One shell per flavour: runs each test program and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
@@ -265,20 +274,23 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 # Other Nodes and browsers are for some tests only, which say so where they are missing. CI misses
 # nothing.
 test-js: build/wisp wasm | .tools/stamp/node_modules
-	$(Q)$(SETUP) nodes chromium firefox $(if $(CI),,|| true)
+	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
 # The tokenizer against Hugging Face's, the generated tables against their generator, and neurons as
 # rows against the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python
-	.tools/bin/python tools/generate_unicode.py --check --download
+	$(call only_in_all,the Unicode tables against their generator,\
+	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 
 # tools/train_relu.py on a tiny model, and its result in wisp and transformers.
 test-train: build/wisp
-	$(Q)$(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent")
-	$(if $(CI),,test ! -x .tools/bin/python-torch ||) .tools/bin/python-torch tests/oracle/train_relu.py $<
+	$(call only_in_all,tools/train_relu.py on a tiny model,\
+	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
+	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
+	    .tools/bin/python-torch tests/oracle/train_relu.py $<)
 
 build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
 	$(SAY) LINK $@
