@@ -54,7 +54,7 @@ ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
 # The flags of the file being compiled, by its name.
 ISA = $(ISA_$(basename $(notdir $<)))
-# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/guarded.h).
+# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/support/guarded.h).
 UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
 # ---- flavours -------------------------------------------------------------------------------------
@@ -380,12 +380,16 @@ C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT)
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
 
-.PHONY: lint lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
-lint: lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+.PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
+lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js
 
 # Includes form no circle and point downwards.
 lint-includes:
 	$(Q)python3 tools/check_includes.py
+
+# Commit messages name no path of one machine.
+lint-commits:
+	$(Q)python3 tools/check_commits.py
 
 lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
