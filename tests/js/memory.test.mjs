@@ -25,7 +25,7 @@ async function memoryInUse() {
 /** @typedef {Awaited<ReturnType<typeof memoryInUse>>} Memory */
 
 /**
- * What is lost in each round shows in what JavaScript owns, to the kilobyte. Resident memory goes up
+ * A leak in each round shows in the memory that JavaScript owns, to the kilobyte. Resident memory goes up
  * and down by tens of megabytes with threads that come and go (between 79 and 88 MB over 1,000
  * rounds in a process of their own): there, only workers and models that stay would show.
  * @param {Memory} before

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the JavaScript tests share.
+// Shared by the JavaScript tests.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -123,7 +123,7 @@ export function smallModel(name = 'cls12') {
 }
 
 /**
- * The same, calibrated.
+ * Such a model, calibrated.
  * @param {string} [name]
  */
 export function smallCalibratedModel(name = 'cls12') {

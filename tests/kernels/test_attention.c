@@ -63,7 +63,7 @@ static double step_of(const struct text *text, const float *values, size_t h, si
     return largest < 0x1p-112f ? 2 * (double)largest : (double)largest / (double)i16_most(sum);
 }
 
-/* Of one head. */
+/* The quantisation steps of one head's queries, keys and values. */
 struct steps {
     double q, k, v;
 };
@@ -93,15 +93,15 @@ static double exact_score(const struct text *text, const struct steps *steps, si
     return sum * scale;
 }
 
-/* What softmax makes of scores, in place, and how far off each share may be: an error d of a score
- * is a factor of e^d. */
+/* Replaces scores by their exact softmax, and their errors by the error each share may have: an
+ * error d of a score is a factor of e^d. */
 static void exact_softmax(double *scores, double *errors, size_t n) {
     double largest = -INFINITY, sum = 0, off = 0;
     for (size_t j = 0; j < n; j++)
         largest = fmax(largest, scores[j]);
     for (size_t j = 0; j < n; j++) {
-        /* Of the difference to the largest, and the rounded 1 / sqrt(size) by which it is scaled;
-         * 2e-7 is exp_of's own. */
+        /* The rounding of the difference to the largest score and of 1 / sqrt(size), which scales
+         * it; 2e-7 is the error of exp_of itself. */
         const double exponent = scores[j] - largest;
         errors[j] = expm1(fmin(errors[j] - 4 * ROUNDING * exponent, 700)) + 2e-7;
         scores[j] = exp(exponent);

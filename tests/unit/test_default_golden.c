@@ -91,7 +91,7 @@ static void check_rows(const struct fixture *f, wisp_compute compute, const char
         fail_msg("%s", error.message);
     for (size_t i = 0; i < TEXTS; i++) {
         const double c = cosine(rows + i * SIZE, f->rows + i * SIZE, SIZE);
-        mean += c / TEXTS;
+        mean += c / (double)TEXTS;
         min = fmin(min, c);
     }
     print_message("%s %s: mean %.8f, least %.8f\n", kernels,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What wisp_embed promises, on the default model: the same bits however it is called, prompts,
+ * The promises of wisp_embed, on the default model: the same bits however it is called, prompts,
  * dimensions, truncation, statistics, cancelling, and errors that leave the session usable. */
 #include <math.h>
 #include <pthread.h>

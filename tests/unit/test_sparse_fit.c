@@ -82,7 +82,7 @@ static double activation_of(const struct layer_sample *s, size_t j, const float 
     }
 }
 
-/* What the layer's output for x would lose without neuron j, squared. */
+/* The squared error of the layer's output for x if neuron j is skipped. */
 static double loss_of(const struct layer_sample *s, size_t j, double center, const float *x) {
     const double value = activation_of(s, j, x) - center;
     double squares = 0;
@@ -260,7 +260,7 @@ static double difference(const float *a, const float *b, size_t n) {
     return sqrt(off / squares);
 }
 
-/* What is rounded to F32 stays; 8 bits change little and 4 bits more. */
+/* Rounding to F32 changes nothing, to 8 bits little, and to 4 bits more. */
 static void predictors_are_rounded_as_in_files(void **state) {
     (void)state;
     static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0, BLOCK_Q4_0};
