@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
-#   make demo     embed sample texts both ways            make test       set up and run all tests
+#   make demo     embed sample texts both ways            make test       set up and run the tests
+#   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage what the C tests reach                  make fuzz      look for inputs that break it
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
@@ -53,7 +54,7 @@ ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
 # The flags of the file being compiled, by its name.
 ISA = $(ISA_$(basename $(notdir $<)))
-# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/guarded.h).
+# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/support/guarded.h).
 UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
 # ---- flavours -------------------------------------------------------------------------------------
@@ -251,8 +252,16 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-c test-wasm test-js test-oracle test-train test-example
+.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-example
 test: test-c test-example test-wasm test-js test-oracle test-train
+
+# "make test" takes samples of what is long and leaves out what is exhaustive; "make test-all", which
+# CI runs, does everything. The tests themselves ask for this variable too.
+test-all: export WISP_TEST_ALL = 1
+test-all: test
+
+# A command for test-all; elsewhere it is said that WHAT is left out: $(call only_in_all,WHAT,COMMAND)
+only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all')
 
 # One shell per flavour: runs each test program and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
@@ -270,20 +279,23 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 # Other Nodes and browsers are for some tests only, which say so where they are missing. CI misses
 # nothing.
 test-js: build/wisp wasm | .tools/stamp/node_modules
-	$(Q)$(SETUP) nodes chromium firefox $(if $(CI),,|| true)
+	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
 # The tokenizer against Hugging Face's, the generated tables against their generator, and neurons as
 # rows against the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python
-	.tools/bin/python tools/generate_unicode.py --check --download
+	$(call only_in_all,the Unicode tables against their generator,\
+	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 
 # tools/train_relu.py on a tiny model, and its result in wisp and transformers.
 test-train: build/wisp
-	$(Q)$(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent")
-	$(if $(CI),,test ! -x .tools/bin/python-torch ||) .tools/bin/python-torch tests/oracle/train_relu.py $<
+	$(call only_in_all,tools/train_relu.py on a tiny model,\
+	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
+	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
+	    .tools/bin/python-torch tests/oracle/train_relu.py $<)
 
 build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
 	$(SAY) LINK $@
@@ -373,12 +385,16 @@ C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT)
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
 
-.PHONY: lint lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
-lint: lint-includes lint-format lint-warnings lint-tidy lint-cppcheck lint-js
+.PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
+lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js
 
 # Includes form no circle and point downwards.
 lint-includes:
 	$(Q)python3 tools/check_includes.py
+
+# Commit messages name no path of one machine.
+lint-commits:
+	$(Q)python3 tools/check_commits.py
 
 lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the fuzz targets share. */
+ * Shared by the fuzz targets. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a malformed file may give: success, or an error of the right type that says something. */
+/* Aborts unless a malformed file gave success, or an error of the right type with a message. */
 static inline void fuzz_check(wisp_status status, const wisp_error *error) {
     if (status == WISP_OK)
         return;
@@ -22,7 +22,7 @@ static inline void fuzz_check(wisp_status status, const wisp_error *error) {
         abort();
 }
 
-/* What a program does with a model that opened; NULL is none. */
+/* Uses a model that opened as a program would; NULL does nothing. */
 static inline void fuzz_use(const wisp_model *model) {
     const wisp_text texts[] = {wisp_text_of("The man is eating [MASK], \xC3\xA9t\xCC\x81!"),
                                wisp_text_of("")};

@@ -30,7 +30,7 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
  * @property {() => number} [countWorkers] of the page
  */
 
-/** Of the page's own text, so that nothing of the tests' compiled forms gets in. */
+/** Source text for the page to run, so that it gets nothing of the tests' compiled forms. */
 const CALL = `(name, values) =>
   import('/tests/js/page/run.mjs').then((module) => module[name](...values))`;
 

@@ -5,7 +5,14 @@ import { after, before, describe, test } from 'node:test';
 import { serve } from '../../tools/serve.mjs';
 import { launch } from './browsers.mjs';
 import { cases } from './pool/cases.mjs';
-import { floatsOf, noShared, noTool, readShared, smallCalibratedModel } from './support.mjs';
+import {
+  floatsOf,
+  noShared,
+  noTool,
+  onlyInAll,
+  readShared,
+  smallCalibratedModel,
+} from './support.mjs';
 
 const SIZE = 384;
 const PAGE = '/tests/js/page/blank.html';
@@ -19,7 +26,8 @@ const byKernels = /** @type {Map<string, Float32Array>} */ (new Map());
 const decode = (text) => floatsOf(Buffer.from(text, 'base64'));
 
 for (const name of ['chromium', 'firefox']) {
-  describe(name, { skip: noTool(name) }, () => {
+  const inOneBrowser = name === 'chromium' ? false : onlyInAll;
+  describe(name, { skip: inOneBrowser || noTool(name) }, () => {
     /** @type {import('./browsers.mjs').Tab} */
     let tab;
     /** @type {Record<'plain' | 'isolated', Awaited<ReturnType<typeof serve>>>} */
@@ -33,7 +41,7 @@ for (const name of ['chromium', 'firefox']) {
       await Promise.all(Object.values(servers).map((server) => server.close()));
     });
 
-    describe('golden texts', { skip: noShared }, () => {
+    describe('golden texts', { skip: noShared || onlyInAll }, () => {
       const texts = noShared
         ? []
         : JSON.parse(String(readShared('golden/all-MiniLM-L6-v2/texts.json')));
@@ -78,13 +86,17 @@ for (const name of ['chromium', 'firefox']) {
     });
 
     for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
-      test(`${kind} page: every source gives the same`, async () => {
-        await tab.open(servers[kind].origin + PAGE);
-        const { results, left } = await tab.call('embedFromSources');
-        assert.equal(results.length, 6);
-        assert.ok(results.every((/** @type {string} */ rows) => rows === results[0]));
-        assert.ok(left > 0, 'the buffer was taken');
-      });
+      test(
+        `${kind} page: every source gives the same`,
+        { skip: kind === 'isolated' && onlyInAll },
+        async () => {
+          await tab.open(servers[kind].origin + PAGE);
+          const { results, left } = await tab.call('embedFromSources');
+          assert.equal(results.length, 6);
+          assert.ok(results.every((/** @type {string} */ rows) => rows === results[0]));
+          assert.ok(left > 0, 'the buffer was taken');
+        },
+      );
     }
 
     test('what cannot be loaded is an error of its kind', async () => {
@@ -96,14 +108,14 @@ for (const name of ['chromium', 'firefox']) {
       ]);
     });
 
-    describe('faults', () => {
+    describe('faults', { skip: onlyInAll }, () => {
       before(() => tab.open(servers.plain.origin + PAGE));
       for (const fault of Object.keys(cases)) test(fault, () => tab.call('runCase', fault));
     });
 
     if (name !== 'chromium') return;
 
-    test('a page that is no secure context', async () => {
+    test('a page that is no secure context', { skip: onlyInAll }, async () => {
       await tab.open(servers.plain.origin.replace('127.0.0.1', 'insecure.test') + PAGE);
       assert.equal(await tab.call('isSecure'), false);
       const { results } = await tab.call('embedFromSources');
@@ -114,24 +126,28 @@ for (const name of ['chromium', 'firefox']) {
     // Beside the model and the workers' memory 2 to 10 MB come; with one copy of the model for the
     // page, and in a plain page one for each worker, it was 30 to 60.
     for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
-      test(`${kind} page: loading leaves no copies of the model behind`, async () => {
-        const resident = /** @type {NonNullable<typeof tab.residentMegabytes>} */ (
-          tab.residentMegabytes
-        );
-        await tab.open(servers[kind].origin + PAGE);
-        await tab.call('cycle', 20); // what the browser itself needs
-        const before = await resident();
-        const { memoryBytes, modelBytes } = await tab.call('embedMany', 0, 0);
-        const added = (await resident('with garbage')) - before;
-        await tab.call('closeMany');
-        const held = (memoryBytes + (kind === 'isolated' ? modelBytes : 0)) / 1e6;
-        assert.ok(added < held + 20, `${added} MB, where ${held} MB are held`);
-      });
+      test(
+        `${kind} page: loading leaves no copies of the model behind`,
+        { skip: onlyInAll },
+        async () => {
+          const resident = /** @type {NonNullable<typeof tab.residentMegabytes>} */ (
+            tab.residentMegabytes
+          );
+          await tab.open(servers[kind].origin + PAGE);
+          await tab.call('cycle', 20); // what the browser itself needs
+          const before = await resident();
+          const { memoryBytes, modelBytes } = await tab.call('embedMany', 0, 0);
+          const added = (await resident('with garbage')) - before;
+          await tab.call('closeMany');
+          const held = (memoryBytes + (kind === 'isolated' ? modelBytes : 0)) / 1e6;
+          assert.ok(added < held + 20, `${added} MB, where ${held} MB are held`);
+        },
+      );
     }
 
     // Chromium itself keeps 0.4 MB of each worker that was, up to some 600 of them, and then no more
     // (measured over 800). One that is left running holds several megabytes.
-    test('200 times load, embed, close: flat, no worker left', async () => {
+    test('200 times load, embed, close: flat, no worker left', { skip: onlyInAll }, async () => {
       const resident = /** @type {() => Promise<number>} */ (tab.residentMegabytes);
       await tab.open(servers.plain.origin + PAGE);
       await tab.call('cycle', 50);
@@ -142,18 +158,22 @@ for (const name of ['chromium', 'firefox']) {
       assert.equal(tab.countWorkers?.(), 0);
     });
 
-    test('10,000 texts through 2 workers: flat after the 2,000th', async () => {
-      const resident = /** @type {() => Promise<number>} */ (tab.residentMegabytes);
-      await tab.open(servers.plain.origin + PAGE);
-      const settled = await tab.call('embedMany', 0, 2000);
-      const before = await resident();
-      const ended = await tab.call('embedMany', 2000, 10_000);
-      const afterwards = await resident();
-      await tab.call('closeMany');
-      assert.equal(ended.texts, 10_000);
-      const grown = ended.memoryBytes - settled.memoryBytes;
-      assert.ok(grown < 4e6, `${settled.memoryBytes} became ${ended.memoryBytes}`);
-      assert.ok(afterwards < before + 40, `${before} MB became ${afterwards} MB`);
-    });
+    test(
+      '10,000 texts through 2 workers: flat after the 2,000th',
+      { skip: onlyInAll },
+      async () => {
+        const resident = /** @type {() => Promise<number>} */ (tab.residentMegabytes);
+        await tab.open(servers.plain.origin + PAGE);
+        const settled = await tab.call('embedMany', 0, 2000);
+        const before = await resident();
+        const ended = await tab.call('embedMany', 2000, 10_000);
+        const afterwards = await resident();
+        await tab.call('closeMany');
+        assert.equal(ended.texts, 10_000);
+        const grown = ended.memoryBytes - settled.memoryBytes;
+        assert.ok(grown < 4e6, `${settled.memoryBytes} became ${ended.memoryBytes}`);
+        assert.ok(afterwards < before + 40, `${before} MB became ${afterwards} MB`);
+      },
+    );
   });
 }

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { serve } from '../../tools/serve.mjs';
 import { CHROMIUM } from './browsers.mjs';
-import { noTool } from './support.mjs';
+import { noTool, onlyInAll } from './support.mjs';
 
 /** Contrast of text that is not large, as WCAG 2 wants it. */
 const LEAST_CONTRAST = 4.5;
@@ -80,7 +80,7 @@ describe('the page', { skip: noTool('chromium') }, () => {
       );
     }));
 
-  test('lines can be edited, pasted, opened and cleared; markup is text', () =>
+  test('lines can be edited, pasted, opened and cleared; markup is text', { skip: onlyInAll }, () =>
     withPage({}, async (page) => {
       await ready(page);
       const area = page.getByLabel('Lines to search');
@@ -99,9 +99,10 @@ describe('the page', { skip: noTool('chromium') }, () => {
       await page.getByText('No lines to search').waitFor();
       await page.getByRole('button', { name: 'Sample' }).click();
       await page.getByText('60 different lines').waitFor();
-    }));
+    }),
+  );
 
-  test('works by keyboard alone', () =>
+  test('works by keyboard alone', { skip: onlyInAll }, () =>
     withPage({}, async (page) => {
       await ready(page);
       await page.keyboard.press('/');
@@ -122,9 +123,10 @@ describe('the page', { skip: noTool('chromium') }, () => {
         await page.evaluate(() => document.activeElement === document.querySelector('#results li:nth-child(11) button')), // prettier-ignore
         true,
       );
-    }));
+    }),
+  );
 
-  test('a failed load is said, and can be tried again', () => {
+  test('a failed load is said, and can be tried again', { skip: onlyInAll }, () => {
     let fails = true;
     return withPage(
       {},

@@ -12,7 +12,7 @@ import { cosine, floatsOf, smallCalibratedModel, wisp } from './support.mjs';
 const MODEL = smallCalibratedModel('nomic');
 const TEXTS = shortTexts(100, 0);
 
-/** What an int8 result may be off by, as kernel sets round in their own ways, and an f32 one. */
+/** Errors that an int8 result may have, as each kernel set rounds in its own way, and an f32 one. */
 const SETTINGS = /** @type {const} */ ([
   { compute: 'f32', predictor: 'dense', least: 0.9999999 },
   { compute: 'int8', predictor: 'dense', least: 0.9995 },

@@ -56,7 +56,7 @@ describe('what stays', () => {
   });
 });
 
-/** What keeps this process running, beside the test runner itself. */
+/** Names of the resources that keep this process running, beside the test runner's own. */
 function activeHandles() {
   return process.getActiveResourcesInfo().filter((name) => /Worker|MessagePort/.test(name));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the JavaScript tests share.
+// Shared by the JavaScript tests.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -15,11 +15,43 @@ const SHARED = process.env.WISP_SHARED ?? `${ROOT}../shared`;
 export const noShared =
   existsSync(SHARED) || process.env.CI ? false : `${SHARED} is not there (set WISP_SHARED)`;
 
+/**
+ * Why tests that only `make test-all` runs are skipped, or false where it does. It sets
+ * WISP_TEST_ALL, as CI does.
+ */
+export const onlyInAll = process.env.WISP_TEST_ALL ? false : 'skipped: in make test-all';
+
+/**
+ * How many of something a test takes: all of them in `make test-all`, else fewer, which it says.
+ * @param {string} what
+ * @param {number} all
+ * @param {number} fewer
+ */
+export function extent(what, all, fewer) {
+  if (!onlyInAll) return all;
+  console.log(`skipped: ${what}, ${all - fewer} of ${all}: in make test-all`);
+  return fewer;
+}
+
 /** @param {string} name */
 export const sharedPath = (name) => `${SHARED}/${name}`;
 
 /** @param {string} name */
 export const readShared = (name) => readFileSync(sharedPath(name));
+
+/**
+ * The golden texts, and where each stands among all of them, by which its golden results are found:
+ * every one in `make test-all`, else every eighth.
+ */
+export function goldenTexts() {
+  const all = /** @type {string[]} */ (
+    noShared ? [] : JSON.parse(String(readShared('golden/all-MiniLM-L6-v2/texts.json')))
+  );
+  const step = onlyInAll ? 8 : 1;
+  const places = [...all.keys()].filter((i) => i % step === 0);
+  extent('golden texts', all.length, places.length);
+  return { texts: places.map((i) => all[i]), places };
+}
 
 /**
  * @param {Buffer} buffer of little-endian floats
@@ -91,7 +123,7 @@ export function smallModel(name = 'cls12') {
 }
 
 /**
- * The same, calibrated.
+ * Such a model, calibrated.
  * @param {string} [name]
  */
 export function smallCalibratedModel(name = 'cls12') {

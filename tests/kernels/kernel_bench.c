@@ -94,7 +94,7 @@ static void *random_bytes(size_t n) {
 }
 
 static double time_of_calls(const struct timed *t, int calls) {
-    /* What works in place would be timed on ever smaller numbers. */
+    /* A kernel that works in place would be timed on ever smaller numbers: give it new ones. */
     if (t->source)
         memcpy(t->x, t->source, t->m * t->n * sizeof *t->x);
     const double start = seconds();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the tests of the kernels share: inputs of many kinds, guarded buffers that hold them, the
+ * Shared by the tests of kernels: inputs of many kinds, guarded buffers that hold them, the
  * calls themselves, and a record of how near the results come. */
 #ifndef WISP_TESTS_KERNEL_CASE_H
 #define WISP_TESTS_KERNEL_CASE_H
@@ -129,7 +129,7 @@ void kernel_cases_close(void);
 
 /* ---- checks of products --------------------------------------------------------------------- */
 
-/* What y should be and how far off it may be: both [m, n]. */
+/* The exact y, and the error that a kernel may have: both [m, n]. */
 struct exact {
     double *y, *tolerance;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is asked of both matrix products. */
+ * Checks that both matrix products, f32 and int8, must pass. */
 #include <string.h>
 
 #include "kernel_case.h"
@@ -90,7 +90,7 @@ static float *check_set(const struct where *where, const struct product *p,
 
 /* ---- sets that differ in speed alone -------------------------------------------------------- */
 
-/* Of two neighbouring sets, whether the first does to each output what the second does. */
+/* Whether two neighbouring sets compute each output by the same operations in the same order. */
 static bool same_operations(const struct kernels *first, const struct kernels *second) {
     static const char *const twins[][2] = {{"amx", "avx512"}, {"neon-i8mm", "neon"}};
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)

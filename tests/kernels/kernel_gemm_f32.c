@@ -37,7 +37,7 @@ static void check_pack_f32(size_t n, size_t k, size_t panel) {
     free(wt);
 }
 
-/* What each set's own packing makes of rows and of columns is what pack_f32 makes of them. */
+/* Each set's own packing of rows and of columns gives the bytes that pack_f32 gives. */
 static void check_set_packing(const struct kernels *set, size_t n, size_t k) {
     const size_t floats = packed_f32_floats(n, k, set->f32_panel);
     const size_t ld = k + rng_below(&kernel_rng, 4), ldt = n + rng_below(&kernel_rng, 4);

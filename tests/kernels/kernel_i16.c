@@ -17,7 +17,7 @@ static int number_at(const int32_t *pairs, size_t c) {
     return number;
 }
 
-/* Of output j of what was packed for a set. */
+/* Number c of row j in weights that were packed for a set. */
 static int packed_at(const struct kernels *set, const int32_t *packed, size_t k, size_t j,
                      size_t c) {
     const size_t panel = set->f32_panel;
@@ -37,7 +37,7 @@ static float largest_of(const float *x, size_t n) {
     return largest;
 }
 
-/* What is packed is w [n, k], by rows or by columns. */
+/* The packed numbers are those of w [n, k], whether it was given by rows or by columns. */
 static void expect_packed(const struct where *where, const int32_t *packed, const float *w,
                           float by) {
     const size_t n = where->n, k = where->k;
@@ -168,8 +168,8 @@ void test_i16_gemm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* What e^x is off by where x was rounded on the way to being a power of 2 to which log2 of `most`
- * is added, and e^x itself: as for softmax in kernel_rows.c. */
+/* The relative error of e^x where x was rounded when it became a power of 2 with log2 of `most`
+ * added, together with the error of e^x itself: as for softmax in kernel_rows.c. */
 static double power_error(double exponent) {
     return 4 * ROUNDING * (fabs(exponent) + 16) + 2e-7;
 }

@@ -81,7 +81,7 @@ static double exact_gelu(float x) {
     return 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
 }
 
-/* What kernels.h promises, and the rounding of the result, which is larger where x is. */
+/* The error that kernels.h allows, and the rounding of the result, which grows with x. */
 static double gelu_tolerance(float x) {
     return 1e-6 + ROUNDING * fabs((double)x);
 }

@@ -261,7 +261,7 @@ static const int32_t *placed_sums(const struct where *w, enum slot slot, const s
     return sums;
 }
 
-/* What the scalar set makes of these neurons; the caller frees it. */
+/* The values that the scalar set computes for these neurons; the caller frees them. */
 static float *wanted_values(const struct layer *l, const uint16_t *list, size_t n) {
     float *values = allocate(n * sizeof *values);
     int32_t *up = allocate(n * sizeof *up), *gate = allocate(n * sizeof *gate);
@@ -276,8 +276,8 @@ static float *wanted_values(const struct layer *l, const uint16_t *list, size_t 
     return values;
 }
 
-/* What is computed in floats has errors of its inputs' size, and of the product's where there is a
- * gate. */
+/* Values computed in floats have errors as large as their inputs' rounding, and where there is a
+ * gate as the product's. */
 static void check_activate(const struct where *w, const struct layer *l) {
     const bool listed = rng_coin(&kernel_rng), gated = l->kind == ACTIVATION_GATED_SILU;
     const size_t n = listed ? l->n : rng_below(&kernel_rng, l->neurons + 1);

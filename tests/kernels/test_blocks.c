@@ -84,7 +84,7 @@ static const struct golden *find_golden(const char *what, const char *type) {
 
 /* ---- expanding ------------------------------------------------------------------------------ */
 
-/* The same bits, or both NaN: which one is nobody's promise. */
+/* Whether the bits are equal, or both are NaN: no format says which NaN it must be. */
 static bool same_float(float a, float b) {
     return bits_of_float(a) == bits_of_float(b) || (isnan(a) && isnan(b));
 }

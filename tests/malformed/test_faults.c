@@ -19,7 +19,7 @@
 /* So many texts that three threads all have some. */
 enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 
-/* What operations work with; made once. */
+/* The files and models that operations use; made once. */
 static struct {
     struct bytes file, rows;
     char file_path[128], rows_path[128], folder_path[128], nomic_path[128], output_path[128];
@@ -265,7 +265,8 @@ static bool fail_at(const struct operation *operation, uint64_t n) {
     return failed;
 }
 
-/* What libc keeps for later, as the stacks of threads, is not to be taken for leaks. */
+/* Runs once before allocations are counted: memory that libc keeps for later, such as stacks of
+ * threads, would look like a leak. */
 static void warm_up(const struct operation *operation) {
     open_world_session(operation->threads);
     assert_int_equal(operation->run(NULL), WISP_OK);
@@ -299,7 +300,7 @@ static void no_error_wanted(void **state) {
 
 /* ---- the world ------------------------------------------------------------------------------ */
 
-/* Of all that sparse layers may have: centers or gates, shared or not. */
+/* Together these two have everything a sparse layer may have: centers or gates, shared or not. */
 static void make_predicting_models(void) {
     for (int gated = 0; gated < 2; gated++) {
         const char *activation = gated ? "silu" : "gelu";

@@ -333,7 +333,7 @@ static void long_row(void **state) {
 
 /* ---- a full disk ---------------------------------------------------------------------------- */
 
-/* What the child finds, as its exit code. */
+/* The exit code by which the child says what it found. */
 enum { DISK_GOOD, DISK_NOT_POSSIBLE, DISK_WRONG_STATUS, DISK_WRONG_MESSAGE, DISK_LEFT_OVER };
 
 static bool put_line(const char *path, const char *line) {

@@ -25,7 +25,7 @@ static const char KINDS[] = "wisp.neurons.types", PLACES[] = "wisp.neurons.place
                   SCALES_1[] = "blk.1.ffn_down_scales", UP_0[] = "blk.0.ffn_up.weight",
                   DOWN_1[] = "blk.1.ffn_down.weight";
 
-/* What is altered, and how; what `name` is depends on that. */
+/* One alteration of a file; `alter` gives `name` its meaning. */
 struct malformed {
     const char *title;
     void (*alter)(struct gguf *file, const char *name, int64_t place, int64_t value);

@@ -110,7 +110,7 @@ static bool is_integer(uint32_t type) {
            type != VALUE_ARRAY;
 }
 
-/* What a reader of the key takes for a value of its type. */
+/* Whether a reader of the key accepts a value of this type. */
 static bool is_same_kind(const struct gguf_key *key, uint32_t type) {
     if (key->type == VALUE_F32)
         return type == VALUE_F32 || type == VALUE_F64;
@@ -194,7 +194,7 @@ static void add_dimension(struct gguf *file, const char *name) {
         lengthen_row(file, name);
 }
 
-/* Of a type that is known, but not read. */
+/* Gives the tensor a type that is known, but that wisp does not read. */
 static void set_unread_type(struct gguf *file, const char *name) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     const struct block_format *format = block_format_by_name("I32");

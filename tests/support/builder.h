@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * GGUF files in memory for tests: a tiny valid BERT model, of which a test alters any one thing.
- * What is written and what is counted are held apart, so that a file can lie about either. */
+ * Contents and the counts that announce them are held apart, so that a file can lie about either.
+ */
 #ifndef TESTS_BUILDER_H
 #define TESTS_BUILDER_H
 
@@ -69,7 +70,7 @@ extern const struct tiny_shape tiny_shape;
 /* 32 wide, so that blocks of 32 fit. */
 extern const struct tiny_shape tiny_shape_q8_0;
 
-/* The same two of nomic-bert. */
+/* Their counterparts with nomic-bert. */
 extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 
 /* The first and the last of these with neurons as rows. */

@@ -16,7 +16,7 @@
 #include "support/builder.h"
 #include "wisp.h"
 
-/* What opening came to, or else embedding. */
+/* The outcome of opening a model, or if that succeeded of embedding with it. */
 struct opening {
     wisp_status status;
     wisp_error error;
@@ -25,7 +25,7 @@ struct opening {
 /* A model in memory; the bytes are copied to where nothing follows them. */
 struct opening open_data(const void *data, size_t size);
 
-/* The same through a `read` callback. */
+/* Likewise, but the bytes are read through a `read` callback. */
 struct opening open_read(const void *data, size_t size);
 
 /* A source of any kind, `size` being what allocations are measured by. */

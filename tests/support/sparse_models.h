@@ -9,7 +9,7 @@
 
 enum { TEXTS = 96, TEXT_BYTES = 128, HIDDEN = 32 };
 
-/* What tiny_model can be asked for; silu is gated, in a model of nomic-bert. */
+/* The activations tiny_model() can build; silu is gated, in a nomic-bert model. */
 enum { ACTIVATIONS = 3 };
 extern const char *const activations[ACTIVATIONS];
 
@@ -47,7 +47,7 @@ extern const float predicting_shares[PREDICTING_LEVELS];
 /* A tiny model with such predictors, orders, factors and for GELU centers. */
 void make_predicting(struct gguf *file, const struct predicting *predicting);
 
-/* The same in a file. */
+/* Writes that model to a file and returns its path. */
 const char *predicting_model(const char *name, const struct predicting *predicting);
 
 /* Writes the file that was made and releases it; its path. */
@@ -63,7 +63,7 @@ void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t n, floa
 /* A tensor's values, to be freed with memory_free. */
 float *layer_floats(const wisp_model *model, const char *name, size_t rows, size_t length);
 
-/* The same of blk.`layer`.`suffix`. */
+/* Likewise for the tensor blk.`layer`.`suffix`. */
 float *block_floats(const wisp_model *model, size_t layer, const char *suffix, size_t rows,
                     size_t length);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a sparse layer should give: the same weights in double precision. */
+ * The exact output of a sparse layer: its weights, computed with in double precision. */
 #ifndef TESTS_SPARSE_REFERENCE_H
 #define TESTS_SPARSE_REFERENCE_H
 

@@ -37,7 +37,7 @@ void put_ids(struct fixture *f);
 /* All of it, ready to open. */
 void setup_complete(struct fixture *f);
 
-/* The same with these added tokens. */
+/* Likewise, with these added tokens. */
 void setup_added(struct fixture *f, const int32_t *ids, const uint8_t *flags, size_t count);
 
 wisp_status open_tokenizer(struct fixture *f);

@@ -13,6 +13,7 @@
 #include "models/pass.h"
 #include "native/open_path.h"
 #include "support/golden.h"
+#include "support/sampling.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -44,9 +45,10 @@ static float *golden_rows(const char *name) {
     return rows;
 }
 
-/* Every step-th golden text through the model at `path`. */
+/* The golden texts through the model at `path`. The scalar kernels are slow, and a sample of the
+ * texts shows what all would; `make test` takes a sample for the others too. */
 static struct agreement measure(const char *path, const char *reference, wisp_compute compute,
-                                const char *kernels, size_t step) {
+                                const char *kernels) {
     struct arena arena = {0};
     char *raw;
     wisp_text *texts = golden_texts(&arena, &raw);
@@ -55,13 +57,17 @@ static struct agreement measure(const char *path, const char *reference, wisp_co
     wisp_session *session = open_session_or_fail(model, 2);
     struct agreement result = {.min = 1};
     wisp_error error;
-    size_t n = 0;
-    for (size_t i = 0; i < TEXTS; i += step)
+    size_t n = 0, sample[TEXTS];
+    struct sampling sampling = strcmp(kernels, "scalar") == 0 ? (struct sampling){.mean_stride = 29}
+                                                              : sampling_of("golden texts", 8);
+    for (size_t i = 0; i < TEXTS; i += sampling_stride(&sampling)) {
+        sample[n] = i;
         texts[n++] = texts[i];
+    }
     if (wisp_embed(session, texts, n, NULL, rows, &error) != WISP_OK)
         fail_msg("%s", error.message);
     for (size_t i = 0; i < n; i++) {
-        const double c = cosine(rows + i * SIZE, expected + i * step * SIZE, SIZE);
+        const double c = cosine(rows + i * SIZE, expected + sample[i] * SIZE, SIZE);
         result.mean += c / (double)n;
         result.min = fmin(result.min, c);
     }
@@ -77,11 +83,6 @@ static struct agreement measure(const char *path, const char *reference, wisp_co
     return result;
 }
 
-/* The reference kernels are slow, and a sample of the texts shows what all would. */
-static size_t step_for(const char *kernels) {
-    return strcmp(kernels, "scalar") == 0 ? 29 : 1;
-}
-
 static void f32_agrees_with_pytorch(void **state) {
     (void)state;
     char path[GOLDEN_PATH_BYTES];
@@ -89,17 +90,17 @@ static void f32_agrees_with_pytorch(void **state) {
     if (!shared_is_there())
         skip();
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++)
-        assert_true(measure(shared_path("models/all-MiniLM-L6-v2", path), minilm, WISP_COMPUTE_F32,
-                            kernels, step_for(kernels))
-                        .min >= 0.99999);
+        assert_true(
+            measure(shared_path("models/all-MiniLM-L6-v2", path), minilm, WISP_COMPUTE_F32, kernels)
+                .min >= 0.99999);
     assert_true(measure(shared_path("models/minilm-l6-relu", path), twin, WISP_COMPUTE_F32,
-                        wisp_kernels_name(0), 1)
+                        wisp_kernels_name(0))
                     .min >= 0.99999);
 }
 
 static void check_int8(const char *path, const char *reference, wisp_compute compute,
                        const char *kernels) {
-    const struct agreement a = measure(path, reference, compute, kernels, step_for(kernels));
+    const struct agreement a = measure(path, reference, compute, kernels);
     assert_true(a.mean >= 0.999);
     assert_true(a.min >= 0.995);
 }

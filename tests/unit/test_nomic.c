@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What nomic-bert has and BERT has not: rotary positions, gated layers, settings of its own in GGUF
- * files and in both spellings of config.json. Goldens are in test_models.c. */
+ * Parts of nomic-bert that BERT does not have: rotary positions, gated layers, settings of its own
+ * in GGUF files and in both spellings of config.json. Goldens are in test_models.c. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static void far_positions_are_exact(void **state) {
     free(table);
 }
 
-/* The same two vectors at other positions have the same score, so long as their distance is. */
+/* Two vectors have the same score at any two positions of the same distance. */
 static void scores_depend_on_distance(void **state) {
     (void)state;
     static float table[POSITIONS * HEAD], q[POSITIONS * HEAD], k[POSITIONS * HEAD];

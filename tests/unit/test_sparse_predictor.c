@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What chooses the neurons of a sparse layer, and what makes up for those that are skipped. */
+ * The predictors that choose a sparse layer's neurons, and the compensation for skipped ones. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void expect_choice(const wisp_model *model, size_t layer, double margin) 
     reference_close(&reference);
 }
 
-/* What the file has as floats is not rounded, what it has in blocks is multiplied in int8. */
+/* A predictor that the file has in floats is not rounded; one in blocks is multiplied in int8. */
 static void the_predictor_chooses(void **state) {
     (void)state;
     for (size_t i = 0; i < TYPES; i++) {
@@ -161,7 +161,7 @@ static void thresholds_may_be_none(void **state) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* What layers with the model's own thresholds give. */
+/* The outputs of both layers with the model's own thresholds. */
 static void outputs_of(const char *path, float y[2][TOKENS * HIDDEN]) {
     float x[TOKENS * HIDDEN];
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
@@ -247,7 +247,7 @@ static void set_f32(struct gguf *file, const char *name, float value) {
     memcpy(gguf_tensor(file, name)->data.data, &value, sizeof value);
 }
 
-/* What is wrong with a file; the error names it. */
+/* Each file has one fault, and the error names it. */
 static void malformed_predictors_are_refused(void **state) {
     (void)state;
     static const struct {

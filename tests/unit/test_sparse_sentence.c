@@ -123,7 +123,7 @@ static void texts_are_looked_at_as_a_whole(void **state) {
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-/* Of a text's mask: neurons that differ from text to text. */
+/* A mask of chosen neurons, another one for each text. */
 static uint64_t mask_of(size_t text) {
     uint64_t mask = 0;
     for (size_t n = 0; n < WIDE; n++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What sessions count of sparse layers, recall above all. */
+ * Statistics of sparse layers that sessions count, recall above all. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static struct recall_totals reference_recall(const wisp_model *model, const floa
     return totals;
 }
 
-/* What recall is of some rows through layer 0. Counting it changes no bit of the layer's output. */
+/* The recall counted over some rows in layer 0. Counting changes no bit of the layer's output. */
 static struct recall_totals recall_of(const struct sparse_ffn *f, const float *thresholds,
                                       const float *x) {
     static float y[2][ROWS * HIDDEN];
@@ -144,7 +144,7 @@ static void expect_near(uint64_t got, uint64_t wanted) {
     assert_true(fabs((double)got - (double)wanted) < 0.01 * (double)(ROWS * WIDE));
 }
 
-/* Of the neurons that are needed those are found that are chosen: all, none, some. */
+/* A needed neuron is found if it is chosen: here all are, none are, some are. */
 static void recall_counts_what_is_needed(void **state) {
     (void)state;
     float x[ROWS * HIDDEN];

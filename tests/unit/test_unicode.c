@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is known about code points. tests/oracle/tokenizer.py compares it with Hugging Face
- * tokenizers; the digest here says that every target finds the same in the tables. */
+ * Properties of code points. tests/oracle/tokenizer.py compares them with Hugging Face tokenizers;
+ * the digest here shows that every target reads the same from the tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of browsers run inside a page.
+// Functions that the tests of browsers run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import { pickBuild } from '../../../js/builds.js';
 import { Engine } from '../../../js/engine.js';
@@ -49,7 +49,7 @@ export async function embedPooled(texts, workers) {
   return { rows: encode(rows), info };
 }
 
-/** The same small model by every source there is in a page. */
+/** Embeds with one small model from every kind of source that a page has. */
 export async function embedFromSources() {
   const bytes = await fetchBytes(SMALL);
   const sources = [

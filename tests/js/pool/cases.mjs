@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool promises when things go wrong, for Node and for pages: each case gets what it needs
+// The promises of a pool when things go wrong, for Node and for pages: each case gets what it needs
 // in an Env and throws where a promise is broken.
 
 import { check, factory, inTime, pause, rejects, withEmbedder, works } from './checks.mjs';

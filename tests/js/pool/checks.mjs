@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cases of a pool in Node and in pages have in common.
+// Shared by the cases of a pool in Node and in pages.
 
 /**
  * @typedef {object} Env

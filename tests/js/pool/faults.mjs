@@ -118,7 +118,7 @@ const FAULTS = {
       if (block) blocks.push(block);
       else bytes >>= 4;
     }
-    // What the request's text takes is given back: the engine is to fail, not the way to it.
+    // Free the memory of the request's text: the engine is to fail, not the copy before it.
     exports.release(blocks.pop());
     await receive(request);
     blocks.forEach((block) => exports.release(block));

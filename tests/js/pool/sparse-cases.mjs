@@ -45,7 +45,7 @@ function inOrder(workers) {
     expected.forEach((rows, i) => {
       const twin = i === SETTINGS.length - 1 ? 0 : i;
       const equal = expected.findIndex((other) => same(other, rows));
-      // What {} becomes is for the model and this machine to say.
+      // The model and this machine decide what {} becomes.
       check(equal === twin || i === 7, `setting ${i} gives what setting ${equal} gives`);
     });
     const calibrated = { ...env, model: env.calibrated };
