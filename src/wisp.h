@@ -293,6 +293,66 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
 /* Dot product of two rows: the cosine similarity of normalised embeddings. */
 WISP_API float wisp_dot(const float *a, const float *b, size_t n);
 
+/* ---- inspection ----------------------------------------------------------------------------- */
+
+/* The contents of a model's file, without loading it as a model: metadata and tensors are listed as
+ * they are stored, whatever the architecture. A wisp_file does not change while it is open and may
+ * be shared by threads. Only in the native library. */
+typedef struct wisp_file wisp_file;
+
+/* Opens a GGUF file or a Hugging Face folder and checks that it is well-formed. */
+WISP_API wisp_status wisp_file_open(const char *path, wisp_file **file, wisp_error *error);
+
+WISP_API void wisp_file_close(wisp_file *file);
+
+/* A file on disk that holds tensors. A GGUF file has one part; a folder has one for each of its
+ * safetensors files. */
+typedef struct wisp_file_part {
+    const char *path;
+    const void *data; /* all of the file, mapped to memory */
+    uint64_t size;    /* in bytes */
+} wisp_file_part;
+
+typedef struct wisp_metadata {
+    const char *key;
+    const char
+        *type; /* "u32", "f32", "bool", "string" and so on; for an array that of its elements */
+    bool is_array;
+    uint64_t elements; /* in an array; else 1 */
+    const char *text;  /* the value: "12", "0.5", "true", a whole string; an array as "i32[12]" */
+} wisp_metadata;
+
+typedef struct wisp_tensor {
+    const char *name;
+    const char *type; /* "F32", "Q8_0" and so on, as GGML calls it */
+    uint32_t dimensions;
+    uint64_t shape[4]; /* the last of the dimensions is the one whose values lie side by side */
+    uint64_t bytes;
+    uint64_t offset; /* in its part */
+    uint32_t part;
+} wisp_tensor;
+
+/* Entry `index` of the file. These return false past the last. */
+WISP_API bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *part);
+WISP_API bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata);
+WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tensor);
+
+/* Reads a whole tensor as f32 in the order of its shape; `values` has room for all of them.
+ * WISP_ERROR_UNSUPPORTED where the type is not one that wisp computes with, WISP_ERROR_FORMAT where
+ * a value is not finite. */
+WISP_API wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
+                                           wisp_error *error);
+
+/* The sizes of a calibrated model's feed-forward layers. WISP_ERROR_NOT_FOUND where the model is
+ * not calibrated. */
+WISP_API wisp_status wisp_file_get_neurons(const wisp_file *file, size_t *layers, size_t *neurons,
+                                           wisp_error *error);
+
+/* Reads the shares [neurons] of calibration tokens that needed each neuron of a layer of a
+ * calibrated model, in the order in which the file has the neurons: often needed ones first. */
+WISP_API wisp_status wisp_file_read_frequencies(const wisp_file *file, size_t layer,
+                                                float *frequencies, wisp_error *error);
+
 /* ---- conversion ----------------------------------------------------------------------------- */
 
 typedef struct wisp_convert_options {
