@@ -7,8 +7,8 @@
  * "tokenizer.ggml." keys, which llama.cpp defines, to src/text.
  *
  * Words: layers is the number of layers, hidden_size the length of a token's vector, neurons the
- * intermediate_size, that is the number of neurons of one layer. A neuron j is row j of W_up (and of
- * W_gate where the layer has a gate) and column j of W_down. A neuron's place is its position in
+ * intermediate_size, that is the number of neurons of one layer. A neuron j is row j of W_up (and
+ * of W_gate where the layer has a gate) and column j of W_down. A neuron's place is its position in
  * KEY_SPARSE_ORDER. Shapes are [rows, values in a row]. */
 #ifndef WISP_FORMATS_SCHEMA_H
 #define WISP_FORMATS_SCHEMA_H
@@ -57,8 +57,8 @@
  * number of tokens. */
 #define KEY_TOKENIZER_MODEL_TOKENS "wisp.tokenizer.model_tokens"
 
-/* i32[any number]: ids of tokens that continue a word although their spelling in the file looks like
- * the start of one. Default: none. */
+/* i32[any number]: ids of tokens that continue a word although their spelling in the file looks
+ * like the start of one. Default: none. */
 #define KEY_TOKENIZER_CONTINUATIONS "wisp.tokenizer.continuations"
 
 /* i32[n]: ids of the added tokens, which are found in the text before it is split into words.
