@@ -11,15 +11,16 @@
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
     "\n"
-    "Shows a model's metadata and tensors.\n"
+    "Lists the metadata and tensors of a model.\n"
     "\n"
     "      --format FORMAT    table (default) or json\n"
-    "      --neurons          instead a picture (SVG) of how often the neurons of a calibrated\n"
-    "                         model are active\n"
-    "      --sha256           also the SHA-256 of each file that weights are in\n"
+    "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
+    "model\n"
+    "                         are active, and nothing else\n"
+    "      --sha256           also print the SHA-256 of each file that holds weights\n"
     "  -h, --help             this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
 enum { OPTION_FORMAT = 256, OPTION_SHA256, OPTION_NEURONS, TABLE_VALUE = 72, SHAPE_BYTES = 128 };
 
