@@ -268,8 +268,8 @@ typedef struct wisp_layer_stats {
     uint64_t contributing; /* neurons that were added to the output, in groups of four */
     double seconds;        /* spent in the layer, dense or sparse */
     uint64_t compared;     /* neurons that were computed while recall was counted */
-    uint64_t needed;       /* with ReLU neurons whose activation is not 0, in groups of four; else
-                              the fifth of the neurons that contributes most */
+    uint64_t needed;       /* with ReLU neurons whose activation is not 0; else the fifth of the
+                              neurons that contributes most */
     uint64_t found;        /* neurons that were needed and computed */
 } wisp_layer_stats;
 
