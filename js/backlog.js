@@ -5,15 +5,15 @@ import { Queue } from './queue.js';
 /** @typedef {import('./job.js').Job} Job */
 
 /**
- * Jobs that nobody has taken, with changes of what they run by in between: a change is taken when all
- * that came before it has been, and what came after it waits until it is settled.
+ * Jobs that wait, with changes of the sparse options between them. A change is taken when all jobs
+ * before it have been taken; the jobs after it wait until the change is settled.
  */
 export class Backlog {
   #queue = new Queue();
-  /** @type {{ change: ChangeJob, queue: Queue }[]} each with what came after it */
+  /** @type {{ change: ChangeJob, queue: Queue }[]} each with the jobs after it */
   #changes = [];
 
-  /** Texts that wait. */
+  /** Number of waiting texts. */
   get texts() {
     return this.#queues.reduce((sum, queue) => sum + queue.texts, 0);
   }
@@ -29,7 +29,7 @@ export class Backlog {
   }
 
   /**
-   * Takes a settled job out; what waited for a change waits for the one before it.
+   * Removes a settled job. The jobs after a removed change then wait for the change before it.
    * @param {Job} job
    */
   remove(job) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * Which of the two WebAssembly builds an engine can run.
+ * A WebAssembly build of the engine.
  * @typedef {'simd128' | 'relaxed'} Build
  */
 
 /**
- * A module of one function that uses i32x4.relaxed_dot_i8x16_i7x16_add_s. An engine that does not
- * know the instruction refuses the module whole, as it would refuse the relaxed build.
+ * A module with one function that uses i32x4.relaxed_dot_i8x16_i7x16_add_s. An environment without
+ * this instruction refuses the module, as it would refuse the relaxed build.
  */
 // prettier-ignore
 const RELAXED_PROBE = new Uint8Array([

@@ -7,7 +7,7 @@ import { Pool } from './pool.js';
 import { checkSparse } from './sparse.js';
 
 /**
- * What a pool needs of where it runs.
+ * The functions of the environment, browser or Node, that a pool needs.
  * @typedef {object} Platform
  * @property {() => number} cores
  * @property {() => { shared: boolean, reason: string }} sharing whether workers share model bytes
@@ -21,30 +21,30 @@ import { checkSparse } from './sparse.js';
  */
 
 /**
- * How far loading is: bytes of the model, then workers that are ready. `total` is undefined where a
- * server does not say.
+ * Progress of loading: bytes of the model, then workers that are ready. `total` is undefined where
+ * the server does not tell the size.
  * @typedef {{ phase: 'model' | 'workers', loaded: number, total: number | undefined }} LoadProgress
  */
 
 /**
  * @typedef {object} LoadOptions
- * @property {number} [workers] how many; 0: compute on the calling thread. Unless given: one for
+ * @property {number} [workers] number of workers; 0: compute on the calling thread. Default: one for
  *   each core, at most 4
  * @property {AbortSignal} [signal] gives up loading
  * @property {(progress: LoadProgress) => void} [onProgress]
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
+ * @property {string} [kernels] the name of a kernel set, such as 'simd128'. Default: the fastest
  * @property {import('./sparse.js').SparseOptions['predictor']} [predictor] which neurons are
  *   computed; setSparse changes it
- * @property {number} [sparsity] which share of the neurons a calibrated model leaves out
+ * @property {number} [sparsity] the share of neurons that a calibrated model skips
  * @property {boolean} [recall] count the predictor's recall: see stats
- * @property {number} [queueLimit] a call that makes more texts wait than this is refused as 'busy';
- *   no limit unless given
- * @property {string | URL | WebAssembly.Module} [wasm] another place of the module, or the module
- * @property {string | URL | (() => any)} [worker] another place of the worker's script, or a
- *   function that makes a Worker of it: for bundlers that lose the one beside this file
- * @property {number} [startTimeout] milliseconds after which a worker whose script has not begun to
- *   run counts as failed, in browsers, which do not tell; 60,000 unless given
+ * @property {number} [queueLimit] a call that would make more texts wait than this fails as 'busy'.
+ *   Default: no limit
+ * @property {string | URL | WebAssembly.Module} [wasm] the module, or its URL
+ * @property {string | URL | (() => any)} [worker] the URL of the worker's script, or a function that
+ *   makes a Worker of it, for bundlers that do not find the script beside this file
+ * @property {number} [startTimeout] in browsers, milliseconds until a worker whose script has not
+ *   begun to run counts as failed. Default: 60,000
  */
 
 /**
@@ -64,7 +64,7 @@ const DEFAULT_MOST_WORKERS = 4;
 const START_MS = 60_000;
 
 /**
- * @typedef {object} Loaded what a platform's Embedder is made of
+ * @typedef {object} Loaded the parts of a platform's Embedder
  * @property {Pool} pool
  * @property {number} modelBytes
  * @property {number} workers
@@ -73,7 +73,7 @@ const START_MS = 60_000;
  */
 
 /**
- * Loads a model and starts the workers: all of it, or none and an error.
+ * Loads a model and starts the workers. Where anything fails, nothing stays open.
  * @param {Platform} platform
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {LoadOptions} options
@@ -104,7 +104,7 @@ export async function load(platform, source, options = {}) {
       chosen.module ?? compile(platform, chosen, stop.signal),
       platform.readModel(source, { signal: stop.signal, progress }),
     ]);
-    files.catch(() => {}); // workers, which start meanwhile, tell of it
+    files.catch(() => {}); // the workers, which wait for them, report it
     const pool = new Pool({
       size: counted.size,
       start: counted.workers === 0 ? startLocal : platform.startWorker(worker, startTimeout),
@@ -217,8 +217,8 @@ export class BaseEmbedder {
   }
 
   /**
-   * A row for each text, in their order. A row's bits depend on its text, the model and the options
-   * alone: not on the other texts, the workers, or what else runs. Single texts go before bulk work.
+   * Resolves to a row for each text, in their order. The bits of a row depend on its text, the model
+   * and the options, and not on other texts or the workers. Single texts go before bulk work.
    * @param {string | readonly string[]} texts
    * @param {EmbedCallOptions} [options]
    * @returns {Promise<import('./rows.js').Rows>}
@@ -241,7 +241,8 @@ export class BaseEmbedder {
   }
 
   /**
-   * Token ids as the model sees them, special tokens included, truncated to its limit.
+   * Resolves to the token ids that the model computes with, special tokens included, truncated to its
+   * limit.
    * @param {string} text
    * @param {CallOptions} [options]
    * @returns {Promise<Int32Array>}
@@ -253,9 +254,9 @@ export class BaseEmbedder {
   }
 
   /**
-   * Sets which neurons are computed, as loading with these options would have. Calls before this one
-   * run as they would have, calls after it by the new setting, and after all of those before. Resolves
-   * when it is in force; where it rejects nothing has changed.
+   * Changes which neurons are computed; the options are those of loading. Earlier calls run with the
+   * old options, later calls with the new ones, after all earlier calls. Resolves when the change is in
+   * force. Where it rejects, nothing has changed.
    * @param {import('./sparse.js').SparseOptions} [options]
    * @returns {Promise<void>}
    */
@@ -264,7 +265,7 @@ export class BaseEmbedder {
     return this.#pool.setSparse({ predictor, sparsity });
   }
 
-  /** What was loaded, how it runs, and why so. */
+  /** Returns what was loaded, how it runs, and the reasons. */
   info() {
     const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
     const { dimensions } = this;
@@ -279,9 +280,9 @@ export class BaseEmbedder {
   }
 
   /**
-   * Counts since loading, and what is going on now. With the option `recall` layers also count how
-   * many of the needed neurons are computed; but with ReLU each worker takes the largest fifth of its own
-   * texts for needed.
+   * Returns totals since loading, and the present state. With the option `recall`, layers also count
+   * how many of the needed neurons are computed. Without ReLU, these are the largest fifth among the
+   * texts of each worker.
    */
   stats() {
     return this.#pool.stats();
@@ -305,7 +306,7 @@ function checkTexts(texts) {
       field: 'texts',
     });
   }
-  // Not forEach, which leaves out holes.
+  // forEach would skip holes.
   for (let i = 0; i < texts.length; i++) checkString(texts[i], `texts[${i}]`);
 }
 

@@ -28,9 +28,9 @@ import { checkSparse, wantedPredictor } from './sparse.js';
 /**
  * @typedef {object} OpenOptions
  * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] a kernel set by name, 'simd128' for one; the fastest unless given
- * @property {boolean} [recall] count how many of the needed neurons sparse layers compute, at the
- *   price of computing all
+ * @property {string} [kernels] the name of a kernel set, such as 'simd128'. Default: the fastest
+ * @property {boolean} [recall] count how many of the needed neurons sparse layers compute, for which
+ *   all neurons must be computed
  */
 
 /** @typedef {OpenOptions & import('./sparse.js').SparseOptions} EngineOptions */
@@ -43,7 +43,7 @@ import { checkSparse, wantedPredictor } from './sparse.js';
  * @property {string} compute
  * @property {string} kernels
  * @property {string} predictor
- * @property {number} sparsity the share of neurons that lowrank or sentence leaves out, else 0
+ * @property {number} sparsity the share of neurons that lowrank or sentence skips, else 0
  * @property {string} pooling
  * @property {number} hiddenSize
  * @property {number} intermediateSize
@@ -59,15 +59,15 @@ import { checkSparse, wantedPredictor } from './sparse.js';
 
 /**
  * @typedef {object} EmbedOptions
- * @property {string} [prompt] the name of one of the model's prompts, or the text itself; the
- *   model's default prompt unless given, '' for none
- * @property {number} [dimensions] keep the first so many values of each row, normalised again
+ * @property {string} [prompt] the name of one of the model's prompts, or the text itself; '' for
+ *   none. Default: the model's default prompt
+ * @property {number} [dimensions] keep this many leading values of each row, normalised again
  */
 
 /**
- * Bytes of a model: whole in memory, or read on demand while the engine opens, and with `lasting`
- * for as long as it is open. Tokens' embeddings are then read as texts need them, rather than held
- * in the engine's memory. Bytes that are shared are lasting: somebody else holds them anyway.
+ * The bytes of a model, in memory or read on demand. They are read while the engine opens. With
+ * `lasting` they are also read later: the embeddings of tokens are then read when a text needs them
+ * and not kept in the engine's memory. Shared bytes are lasting, because others hold them anyway.
  * @typedef {object} ModelReader
  * @property {number} size
  * @property {(offset: number, into: Uint8Array) => void} read
@@ -76,18 +76,18 @@ import { checkSparse, wantedPredictor } from './sparse.js';
  */
 
 /**
- * What one layer did. The share of active neurons is computed / neurons; with the option `recall`
- * recall is found / needed, and precision found / compared.
+ * Totals of one layer. The share of active neurons is computed / neurons. With the option `recall`,
+ * recall is found / needed and precision is found / compared.
  * @typedef {object} LayerStats
  * @property {number} tokens
  * @property {number} seconds in the feed-forward layer
  * @property {number} neurons tokens times the layer's neurons
- * @property {number} computed neurons whose activation was
- * @property {number} contributing of those, neurons that went into the sum, in groups of four
- * @property {number} compared neurons computed in sparse layers while recall was counted
- * @property {number} needed of all then, neurons that contribute: not 0 with ReLU, in groups of four,
- *   else among the largest fifth
- * @property {number} found of the needed, those that were computed
+ * @property {number} computed neurons whose activation was computed
+ * @property {number} contributing neurons that were added to the output, in groups of four
+ * @property {number} compared neurons that were computed while recall was counted
+ * @property {number} needed with ReLU neurons whose activation is not 0; else the fifth of the neurons
+ *   that contributes most
+ * @property {number} found neurons that were needed and computed
  */
 
 /**
@@ -97,11 +97,11 @@ import { checkSparse, wantedPredictor } from './sparse.js';
  * @property {number} tokens
  * @property {number} truncatedTexts
  * @property {number} workspaceBytes
- * @property {Record<string, number>} stageSeconds where the time went: 'tokenize', 'qkv' and so on
+ * @property {Record<string, number>} stageSeconds the time of each stage: 'tokenize', 'qkv' and so on
  * @property {LayerStats[]} layers
  */
 
-/** Texts are handed to the module in groups, so that its memory stays small. */
+/** Limits of the groups in which texts go to the module, so that its memory stays small. */
 const GROUP_TEXTS = 256;
 const GROUP_BYTES = 256 * 1024;
 
@@ -111,16 +111,16 @@ const decoder = new TextDecoder();
 /**
  * One model in one WebAssembly instance. Every call runs to its end on the calling thread.
  *
- * The module's memory may grow, and so move, in any call: no view of it is kept across one. Its
- * addresses arrive as signed numbers: "address >>> 0" is what is meant beyond 2 GB.
+ * The module's memory may grow in any call, which detaches all views of it: no view is kept across a
+ * call. Addresses arrive as signed numbers; "address >>> 0" makes those beyond 2 GB positive.
  */
 export class Engine {
   /** @type {Exports | undefined} */
   #exports;
   #engine = 0;
-  /** @type {unknown} what reading the model threw in this call */
+  /** @type {unknown} the error that reading the model threw in this call */
   #readError;
-  /** @type {WispError | undefined} what ended the instance */
+  /** @type {WispError | undefined} the error that ended the instance */
   #dead;
 
   /**
@@ -154,7 +154,7 @@ export class Engine {
     const instance = await WebAssembly.instantiate(module, imports);
     engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
     engine.#open(size, lasting, options);
-    if (!lasting) source = undefined; // the import would hold its bytes
+    if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
     return engine;
   }
 
@@ -182,7 +182,7 @@ export class Engine {
 
   /**
    * @param {string} name of an option
-   * @param {any} value its default where undefined
+   * @param {any} value undefined for the default
    */
   #set(name, value) {
     this.#withText(name, (option) =>
@@ -192,12 +192,12 @@ export class Engine {
     );
   }
 
-  /** Values of one embedding. */
+  /** Number of values of an embedding. */
   get dimensions() {
     return this.info().hiddenSize;
   }
 
-  /** Bytes of WebAssembly memory held. */
+  /** Bytes of the instance's memory. */
   get memoryBytes() {
     return this.#call((wasm) => wasm.memory.buffer.byteLength);
   }
@@ -213,8 +213,8 @@ export class Engine {
   }
 
   /**
-   * Sets about which share of the neurons a predictor leaves out, as opening with it does.
-   * @param {number} [sparsity] what the model says unless given
+   * Sets the share of neurons that the predictor skips, approximately.
+   * @param {number} [sparsity] default: the model's
    */
   setSparsity(sparsity) {
     checkSparse({ sparsity });
@@ -222,8 +222,8 @@ export class Engine {
   }
 
   /**
-   * The text of the model's prompt `name`, undefined where there is none; without a name, of its
-   * default prompt, '' where there is none.
+   * Returns the text of the model's prompt `name`, or undefined where it has none of that name.
+   * Without a name returns the default prompt, or '' where the model has none.
    * @param {string} [name]
    * @returns {string | undefined}
    */
@@ -237,8 +237,8 @@ export class Engine {
   }
 
   /**
-   * Token ids as the model sees them, special tokens included, truncated to its limit. Lone
-   * surrogates count as U+FFFD.
+   * Returns the token ids that the model computes with: special tokens are included, and the ids are
+   * truncated to its limit. Lone surrogates are read as U+FFFD.
    * @param {string} text
    * @returns {Int32Array}
    */
@@ -259,8 +259,8 @@ export class Engine {
   }
 
   /**
-   * One row of `dimensions` values for each text, one after the other. A row's bits depend on its
-   * text alone, not on what else is in the call.
+   * Returns a row of `dimensions` values for each text, one after the other. The bits of a row do not
+   * depend on the other texts.
    * @param {readonly string[]} texts
    * @param {EmbedOptions} [options]
    * @returns {Float32Array}
@@ -312,7 +312,7 @@ export class Engine {
   }
 
   /**
-   * The table of pointers and lengths, then the texts themselves.
+   * Writes a table of addresses and lengths, and after it the texts.
    * @param {number} block
    * @param {number} length
    * @param {Uint8Array[]} group
@@ -336,7 +336,7 @@ export class Engine {
   }
 
   /**
-   * Runs `body` with the exports. A trap leaves the instance in an unknown state: it is dropped.
+   * Runs `body` with the exports. After a trap the instance is in an unknown state and is dropped.
    * @template T
    * @param {(wasm: Exports) => T} body
    * @returns {T}
@@ -391,7 +391,7 @@ export class Engine {
   }
 
   /**
-   * Runs `body` with a pointer to the terminated text, or 0 for undefined.
+   * Runs `body` with the address of the terminated text, or with 0 for undefined.
    * @template T
    * @param {string | undefined} text
    * @param {(pointer: number) => T} body
@@ -450,7 +450,7 @@ function memorySource(bytes) {
 }
 
 /**
- * The next texts, encoded: at least one, and then as many as a group holds.
+ * Encodes the next texts: as many as fit in a group, but at least one.
  * @param {readonly string[]} texts
  * @param {number} first
  * @returns {Uint8Array[]}

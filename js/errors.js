@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * What a WispError's `code` can be. The first seven are those of the C library's wisp_status;
- * the others arise in JavaScript.
+ * The codes of a WispError. The first seven are those of the C library's wisp_status; the others come
+ * from JavaScript.
  *
  * @typedef {'argument' | 'memory' | 'io' | 'not_found' | 'format' | 'unsupported' | 'cancelled'
  *   | 'trap' | 'closed' | 'worker' | 'busy'} WispErrorCode
  *
  * trap: the WebAssembly instance failed and was dropped. closed: close() or destroy() was called.
- * worker: a worker could not start, ended or could not be understood. busy: the queue is full.
+ * worker: a worker could not start, ended or sent a malformed reply. busy: the queue is full.
  */
 
 /**
@@ -43,7 +43,7 @@ export class WispError extends Error {
 }
 
 /**
- * What an aborted call rejects with.
+ * Returns the error that an aborted call rejects with.
  * @param {AbortSignal} signal
  */
 export function cancelled(signal) {

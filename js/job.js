@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job is one call of a user: a promise, and the tasks for workers that it takes to keep it.
+// A job is one call of a user: a promise, and the tasks for workers that fulfil it.
 import { WispError, cancelled } from './errors.js';
 import { Rows } from './rows.js';
 import { estimateTokens } from './tokens.js';
 
 /**
- * One request to a worker. A request's id is given when it is sent.
+ * One request to a worker. It gets its id when it is sent.
  * @typedef {object} Task
  * @property {Job} job
  * @property {Record<string, unknown>} request
- * @property {import('./sparse.js').SparseOptions} [sparse] what the worker runs by when it is done
+ * @property {import('./sparse.js').SparseOptions} [sparse] the worker's options when the task is done
  * @property {(value: any) => void} done
  */
 
@@ -49,7 +49,7 @@ export class Job {
   }
 
   /**
-   * The next task, of about `tokens` tokens at most.
+   * Returns the next task, of at most about `tokens` tokens.
    * @param {number} tokens
    * @returns {Task}
    */
@@ -226,7 +226,7 @@ export class EmbedJob extends Job {
   }
 
   /**
-   * Puts a chunk's rows where their texts stood.
+   * Copies the rows of a chunk to the places of their texts.
    * @param {Uint32Array} places
    * @param {Float32Array} values
    */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A "worker" on the calling thread, for a pool that was asked for none.
+// A worker's code on the calling thread, for a pool without workers.
 import { serve } from './worker.js';
 
 /** @type {import('./member.js').StartLink} */
@@ -9,7 +9,7 @@ export const startLocal = ({ reply }) => {
     if (!stopped) reply(message);
   });
   return {
-    // In a task of its own, so that the page lives on between chunks.
+    // Each message is a task of its own, so that the page stays responsive between chunks.
     post(message) {
       setTimeout(() => {
         if (!stopped) void receive(/** @type {any} */ (message));

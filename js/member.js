@@ -3,7 +3,7 @@ import { WispError } from './errors.js';
 import { unpackError } from './protocol.js';
 
 /**
- * A worker as the platform gives it. `end` is called at most once, when it has ended by itself.
+ * A worker of the platform. `end` is called at most once, when the worker has ended by itself.
  * @typedef {object} Link
  * @property {(message: unknown) => void} post throws what structured clone throws
  * @property {() => Promise<void>} stop ends the worker; resolves when it is gone
@@ -66,13 +66,13 @@ export class Member {
       const request = await open();
       if (!this.ended) this.#post(request);
     } catch (cause) {
-      // Whoever made this member is to know it before it hears of its end.
+      // The pool must know this member before it is told that the member has ended.
       queueMicrotask(() => this.discard(toWorkerError(cause)));
     }
   }
 
   /**
-   * Gives it a task; a request that cannot be sent fails its job and leaves the member idle.
+   * Gives the worker a task. A request that cannot be sent fails its job; the worker stays idle.
    * @param {import('./job.js').Task} task
    */
   run(task) {
@@ -86,7 +86,7 @@ export class Member {
   }
 
   /**
-   * Ends it because of an error. May be called more than once.
+   * Ends the worker because of an error. May be called more than once.
    * @param {WispError} error
    */
   discard(error) {
@@ -97,7 +97,7 @@ export class Member {
   }
 
   /**
-   * Ends it because the pool is closed.
+   * Ends the worker because the pool is closed.
    * @param {WispError} error
    */
   async stop(error) {
@@ -169,7 +169,7 @@ function complete(task, value) {
   try {
     task.done(value);
   } catch (error) {
-    task.job.fail(error); // a progress callback threw, or the reply is not what it should be
+    task.job.fail(error); // a progress callback threw, or the reply is malformed
   }
 }
 

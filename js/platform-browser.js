@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a browser gives a pool: fetch, Web Workers, and shared memory where the page is isolated.
+// The platform of a browser: fetch, Web Workers, and shared memory where the page is isolated.
 import { WispError } from './errors.js';
 import { bodySize, readParts, readStream, request, share, viewOf, wrongSource } from './source.js';
 
@@ -29,7 +29,7 @@ function buildUrl(build) {
  */
 async function compileFetched(build, url = buildUrl(build), signal) {
   const response = await request(url, signal);
-  // Only a body of this type can be compiled while it arrives; plain servers may not know it.
+  // Only a body of this type can be compiled while it arrives, and some servers do not send it.
   return response.headers.get('content-type') === 'application/wasm'
     ? WebAssembly.compileStreaming(response)
     : WebAssembly.compile(await response.arrayBuffer());
@@ -73,7 +73,7 @@ function handOver(view, shared, { progress }) {
 }
 
 /**
- * Lets the browser keep the bytes, outside the page's memory.
+ * Makes a Blob, whose bytes the browser keeps outside the page's memory.
  * @param {ReadableStream<Uint8Array>} body
  * @param {number | undefined} total
  * @param {string} name
@@ -108,11 +108,11 @@ function startWorker(given, startTimeout) {
       clearTimeout(late);
       if (data.hello) waitForEnd(data.hello, stopped.signal, () => end(endError('ended')));
     };
-    // Not every browser has it as a property.
+    // Some browsers lack the property.
     worker.addEventListener('messageerror', () => end(endError('sent what cannot be read')));
     worker.onerror = (event) => {
       event.preventDefault();
-      // A script that cannot be loaded gives an event without a message.
+      // The event has no message where the script could not be loaded.
       end(endError(event.message ? `failed: ${event.message}` : 'could not load', event.error));
     };
     return {
@@ -131,7 +131,7 @@ function startWorker(given, startTimeout) {
 function makeWorker(given) {
   if (typeof given === 'function') return given();
   if (given) return new Worker(given, { type: 'module', name: 'wisp' });
-  // Bundlers look for exactly this expression.
+  // Bundlers recognise exactly this expression.
   return new Worker(new URL('./worker-browser.js', import.meta.url), {
     type: 'module',
     name: 'wisp',
@@ -144,7 +144,7 @@ function makeWorker(given) {
  * @param {() => void} ended
  */
 function waitForEnd(lock, signal, ended) {
-  navigator.locks.request(lock, { signal }, ended).catch(() => {}); // aborted: nobody waits
+  navigator.locks.request(lock, { signal }, ended).catch(() => {}); // it was aborted
 }
 
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Node gives a pool: files, worker threads, memory that they share.
+// The platform of Node: files, worker threads, and memory that they share.
 import { open, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -47,7 +47,7 @@ export async function compileBuild(build, url = buildUrl(build)) {
 }
 
 /**
- * A file as bytes.
+ * Reads a file.
  * @param {string | URL} path
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
@@ -124,13 +124,13 @@ function fileError(error) {
 }
 
 /**
- * Needs no time limit for starting: Node tells of every end.
+ * Starting needs no time limit, because Node reports every end of a worker.
  * @param {string | URL | (() => Worker)} [given]
  * @returns {import('./member.js').StartLink}
  */
 function startWorker(given = new URL('./worker-node.js', import.meta.url)) {
   return ({ reply, end }) => {
-    // The program's own flags, --input-type for one, are not meant for the worker's script.
+    // Flags of the program, such as --input-type, must not apply to the worker's script.
     const worker =
       typeof given === 'function' ? given() : new Worker(given, { name: 'wisp', execArgv: [] });
     /** @type {unknown} */
@@ -143,7 +143,7 @@ function startWorker(given = new URL('./worker-node.js', import.meta.url)) {
       post: (message) => worker.postMessage(message),
       hold: (busy) => (busy ? worker.ref() : worker.unref()),
       async stop() {
-        worker.ref(); // or Node may leave before the worker has
+        worker.ref(); // else Node may exit before the worker has
         await worker.terminate();
       },
     };

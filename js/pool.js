@@ -6,28 +6,28 @@ import { Member } from './member.js';
 import { addTotals, noTotals } from './usage.js';
 
 /**
- * How long a worker may go on with a task that nobody waits for any more, before it is taken for
- * stuck and replaced. A chunk takes some tens of milliseconds.
+ * A worker that is still busy with an aborted task after this time is stuck and is replaced. A chunk
+ * takes some tens of milliseconds.
  */
 const STUCK_MS = 10_000;
 
 /**
- * Workers with one model, and the jobs they do.
+ * Workers with one model, and their jobs.
  *
- * A worker that ends fails the job it was at, with its cause, and is replaced. No respawn storm can
- * come of it: a new worker is started only for a task that was lost with its worker, or for a job
- * that was submitted when workers were missing. One that never gets ready is not replaced; when
- * none is left, the waiting jobs fail with its cause.
+ * When a worker ends, the job it worked on fails with the cause and the worker is replaced. Workers
+ * cannot be started without end: a new one is started only for a task that was lost with its worker,
+ * or for a job that was submitted while workers were missing. A worker that never becomes ready is
+ * not replaced. When no worker is left, the waiting jobs fail with the cause.
  *
- * A change of sparse layers is tried by one worker when all earlier jobs are taken. Where it works, each
- * other follows before its next task; where not, nothing has changed.
+ * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
+ * succeeds, every other worker makes the change before its next task; else nothing has changed.
  */
 export class Pool {
   #size;
   #start;
   #files;
   #options;
-  /** What layers run by for the next task. */
+  /** The sparse options of the next task. */
   #sparse;
   #queueLimit;
   #backlog = new Backlog();
@@ -44,7 +44,7 @@ export class Pool {
   #opened;
   #totals = noTotals();
   #lost = 0;
-  /** What the engines say of themselves. */
+  /** The info of the engines. */
   info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
 
   /**
@@ -66,7 +66,7 @@ export class Pool {
   }
 
   /**
-   * Starts all workers. If one of them cannot start, none stays.
+   * Starts all workers. Where one of them cannot start, all are ended.
    * @param {(ready: number) => void} onReady
    */
   async open(onReady) {
@@ -107,7 +107,7 @@ export class Pool {
   }
 
   /**
-   * Changes what jobs submitted from now on run by.
+   * Changes the sparse options of jobs that are submitted from now on.
    * @param {import('./sparse.js').SparseOptions} options
    * @returns {Promise<void>}
    */
@@ -194,7 +194,7 @@ export class Pool {
   }
 
   /**
-   * A job that ended before its tasks did was aborted: a worker that stays with it is replaced.
+   * A job that ended before its tasks was aborted. A worker that stays busy with it is replaced.
    * @param {import('./job.js').Job} job
    */
   #watchForStuck(job) {

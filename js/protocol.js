@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool and its workers say to each other. A worker gets one request at a time and answers
-// each with one reply of the same id.
+// The messages between a pool and its workers. A worker gets one request at a time and answers each
+// with one reply of the same id.
 import { WispError } from './errors.js';
 
 /**
@@ -26,14 +26,14 @@ import { WispError } from './errors.js';
  */
 
 /**
- * `value`: EngineInfo for open and sparse, Float32Array of rows or Int32Array of ids, as the request has it.
+ * `value` is an EngineInfo for open and sparse, a Float32Array for embed, an Int32Array for tokenize.
  * @typedef {{ id: number, type: 'done', value: any, usage: Usage }} Done
  * @typedef {{ id: number, type: 'failed', error: PackedError, fatal: boolean }} Failed
  * @typedef {Done | Failed} Reply
  */
 
 /**
- * An error as structured clone carries it: classes and codes would be lost.
+ * An error in a form that structured clone keeps; it would lose the class and the code.
  * @typedef {{ code: import('./errors.js').WispErrorCode, message: string, field: string,
  *   cause?: { name: string, message: string, stack?: string } }} PackedError
  */

@@ -3,19 +3,19 @@
 /** @typedef {import('./job.js').Job} Job */
 
 /**
- * Estimated tokens of a chunk. The most is what the engine computes at once, and bounds how long a
- * short text may wait for a worker; the least keeps a chunk worth its message.
+ * Limits of a chunk's estimated tokens. The engine computes CHUNK_MOST at once; the limit bounds how
+ * long a short text waits for a worker. Below CHUNK_LEAST messages would cost too much.
  */
 const CHUNK_MOST = 256;
 const CHUNK_LEAST = 64;
 
-/** Chunks that each worker should get of what is left: the more, the closer together they end. */
+/** Chunks that the rest of a job is divided into for each worker. With more, workers end together. */
 const CHUNKS_PER_WORKER = 4;
 
-/** So many single texts in a row, then one chunk of bulk work, so that it never stands still. */
+/** After this many single texts in a row comes a chunk of bulk work, so that bulk work goes on. */
 const URGENT_IN_A_ROW = 8;
 
-/** Jobs that have tasks nobody has taken: single texts first, bulk work in turn. */
+/** Jobs with tasks that no worker has taken. Single texts go first; bulk jobs take turns. */
 export class Queue {
   /** @type {Job[]} */
   #urgent = [];
@@ -23,7 +23,7 @@ export class Queue {
   #bulk = [];
   #inARow = 0;
 
-  /** Texts that wait. */
+  /** Number of waiting texts. */
   get texts() {
     return this.jobs.reduce((sum, job) => sum + job.waiting, 0);
   }

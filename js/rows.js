@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * Embeddings, one row after the other in one Float32Array: `length` is the number of values, `count`
- * that of rows. subarray, slice and map give plain Float32Arrays.
+ * Embeddings, one row after the other in one Float32Array. `length` is the number of values, `count`
+ * the number of rows. subarray, slice and map return plain Float32Arrays.
  * @extends {Float32Array<ArrayBuffer>}
  */
 export class Rows extends Float32Array {
@@ -23,7 +23,7 @@ export class Rows extends Float32Array {
   }
 
   /**
-   * Row i, as a view of these values.
+   * Returns row i, as a view of these values.
    * @param {number} i
    * @returns {Float32Array<ArrayBuffer>}
    */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of models and modules, whatever they come from.
+// Reading models and modules from files, URLs, streams and memory.
 import { WispError, cancelled } from './errors.js';
 
 /**
- * What Embedder.load takes: a path (in Node), a URL, a File or Blob, or bytes. The model that comes
- * with the package unless given.
+ * The model of Embedder.load: a path (in Node), a URL, a File or Blob, or bytes. Default: the model
+ * of the package.
  * @typedef {string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView}
  *   ModelSource
  */
@@ -30,7 +30,7 @@ export async function request(url, signal) {
 }
 
 /**
- * Bytes a response's body should have, unless it is compressed or does not say.
+ * Returns the bytes that a response's body should have; undefined where it is compressed or unknown.
  * @param {Response} response
  */
 export function bodySize(response) {
@@ -59,8 +59,8 @@ export async function readStream(stream, total, name, { signal, progress }) {
 const PART_BYTES = 256 * 1024;
 
 /**
- * Reads a stream part by part, all into one buffer where the stream can: new ones for each part would
- * be as much garbage as the model has bytes.
+ * Reads a stream part by part. Where the stream allows it, all parts are read into one buffer: a new
+ * buffer for each part would make as much garbage as the model has bytes.
  * @param {ReadableStream<Uint8Array>} stream
  * @param {string} name
  * @param {AbortSignal} signal
@@ -73,7 +73,7 @@ export async function readParts(stream, name, signal, take) {
   try {
     reader = stream.getReader({ mode: 'byob' });
   } catch {
-    reader = stream.getReader(); // which has no use for the room
+    reader = stream.getReader(); // it allocates its own buffers
   }
   const cancel = () => void reader.cancel(signal.reason).catch(() => {});
   signal.addEventListener('abort', cancel, { once: true });
@@ -147,7 +147,7 @@ function allocate(size, Buffer) {
 }
 
 /**
- * A view of all the bytes of a buffer or view; undefined for anything else.
+ * Returns a view of all bytes of a buffer or view; undefined for anything else.
  * @param {unknown} source
  * @returns {Uint8Array | undefined}
  */
@@ -168,7 +168,7 @@ export function viewOf(source) {
 }
 
 /**
- * The bytes of a view, shared: those of its buffer if that is shared already, else a copy.
+ * Returns the bytes of a view in shared memory: the same bytes where they are shared, else a copy.
  * @param {Uint8Array} view
  * @returns {Uint8Array}
  */

@@ -2,18 +2,18 @@
 import { WispError } from './errors.js';
 
 /**
- * Which neurons of the feed-forward layers are computed for a token.
+ * Options of which neurons of the feed-forward layers are computed.
  * @typedef {object} SparseOptions
  * @property {'auto' | 'dense' | 'exact' | 'lowrank' | 'sentence'} [predictor] dense: all. exact: the
- *   first half of all, the second of those that are not 0. lowrank: those that a calibrated model's
- *   predictor chooses. sentence: the same for a whole text. auto: lowrank where sparsity is given;
- *   else, in int8, what is faster here of lowrank, exact with ReLU, dense
- * @property {number} [sparsity] of lowrank and sentence: about which share of the neurons is left
- *   out, from 0 to below 1 or to where thresholds end. What the model says unless given
+ *   first matrix for all, the second for those whose activation is not 0. lowrank: those that the
+ *   predictor of a calibrated model chooses for each token. sentence: those that it chooses for a whole
+ *   text. auto: lowrank with a sparsity; else, in int8, the fastest of lowrank, exact with ReLU, dense
+ * @property {number} [sparsity] for lowrank and sentence: the approximate share of neurons to skip,
+ *   from 0 to below 1. Default: the model's
  */
 
 /**
- * The engine says what values are allowed, but it is given numbers alone.
+ * Checks the type alone: the engine checks the values.
  * @param {SparseOptions} options
  */
 export function checkSparse({ sparsity = 0 }) {
@@ -24,7 +24,7 @@ export function checkSparse({ sparsity = 0 }) {
 }
 
 /**
- * The predictor that is asked for: a sparsity asks for lowrank.
+ * Returns the predictor to use: where only a sparsity is given, that is lowrank.
  * @param {SparseOptions} options
  */
 export function wantedPredictor({ predictor = 'auto', sparsity }) {

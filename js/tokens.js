@@ -7,15 +7,15 @@ const SPECIAL_TOKENS = 2;
 const LETTERS_PER_TOKEN = 6;
 
 /**
- * About how many tokens a text has, `most` at most: what dealing work out goes by. Only the workers
- * have a tokenizer; asking them first would cost more than an uneven chunk does.
+ * Estimates the number of tokens of a text, at most `most`, for dividing work. Only the workers have a
+ * tokenizer, and asking them first would cost more than an uneven chunk.
  * @param {string} text
  * @param {number} most
  * @returns {number}
  */
 export function estimateTokens(text, most) {
   let tokens = SPECIAL_TOKENS;
-  let letters = 0; // of the word so far
+  let letters = 0; // in the word so far
   for (let i = 0; i < text.length && tokens < most; i++) {
     const code = text.charCodeAt(i);
     if (code <= 0x20) {
@@ -32,7 +32,7 @@ export function estimateTokens(text, most) {
 }
 
 /**
- * Punctuation of ASCII, and the scripts written without spaces.
+ * Returns whether a character is ASCII punctuation or of a script written without spaces.
  * @param {number} code a UTF-16 unit
  */
 function isOneToken(code) {

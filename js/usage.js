@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Totals of engines, which add up over workers, and over engines that come and go.
+// Statistics summed over the engines of all workers, closed engines included.
 
 /** @typedef {import('./engine.js').EngineStats} EngineStats */
 

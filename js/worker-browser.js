@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Web Worker runs.
+// The script of a Web Worker.
 import { serve } from './worker.js';
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 const receive = serve((reply, transfer) => scope.postMessage(reply, transfer));
 const held = holdLock().then((hello) => scope.postMessage({ hello }));
-// Nothing is done before the page can learn of the end.
+// Messages are served only when the page can notice that this worker ends.
 scope.onmessage = async ({ data }) => {
   await held;
   await receive(data);
 };
 
 /**
- * No event tells a page that a worker has ended. So it holds a lock until then, and the page waits
- * for that lock. Browsers have locks where the context is secure.
+ * No event tells a page that a worker has ended. So the worker holds a lock while it lives, and the
+ * page waits for that lock. Browsers have locks in secure contexts.
  * @returns {Promise<string | undefined>} the lock's name, undefined where there is none
  */
 function holdLock() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a worker: one engine that answers a pool's requests.
+// The code that runs in a worker: one engine that answers the requests of a pool.
 import { Engine } from './engine.js';
 import { WispError } from './errors.js';
 import { packError } from './protocol.js';
@@ -14,9 +14,9 @@ import { addTotals, noTotals } from './usage.js';
 export function serve(post) {
   /** @type {Engine | undefined} */
   let engine;
-  /** @type {Omit<import('./protocol.js').OpenRequest, 'id' | 'type'>} what the engine came from */
+  /** @type {Omit<import('./protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
   let origin;
-  /** Of the engines before. */
+  /** Totals of earlier engines. */
   const totals = noTotals();
 
   /** @param {typeof origin} from */
@@ -35,8 +35,8 @@ export function serve(post) {
   }
 
   /**
-   * A predictor packs weights its own way: for another one the model is opened again, from bytes
-   * that are there for new workers anyway.
+   * Weights are packed for one predictor. For another one the model is opened again, from the bytes
+   * that are kept for new workers.
    * @param {Engine} current
    * @param {import('./sparse.js').SparseOptions} sparse
    */
@@ -75,7 +75,7 @@ export function serve(post) {
 }
 
 /**
- * Whether the engine is lost: it trapped, or something failed that should not.
+ * Returns whether the engine is lost: it trapped, or failed in a way that is a bug.
  * @param {unknown} error
  */
 function isFatal(error) {
@@ -83,8 +83,8 @@ function isFatal(error) {
 }
 
 /**
- * Reads the Blob into memory that is let go of at once: what its arrayBuffer() gives would stay
- * until garbage is collected.
+ * Reads the Blob into memory that is released after opening. The buffer that its arrayBuffer()
+ * returns would stay until garbage is collected.
  * @param {WebAssembly.Module} module
  * @param {Blob} model
  * @param {import('./engine.js').EngineOptions} options
@@ -97,6 +97,6 @@ async function openBlob(module, model, options) {
     at += part.length;
   });
   const engine = await Engine.open(module, bytes, options);
-  /** @type {any} */ (bytes.buffer).transfer?.(0); // which older browsers do not have
+  /** @type {any} */ (bytes.buffer).transfer?.(0); // releases it; older browsers lack transfer
   return engine;
 }

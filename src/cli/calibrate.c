@@ -14,26 +14,27 @@
 static const char help[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
     "\n"
-    "Makes a model sparse: runs it on texts, one a line, like those it is to embed; learns which\n"
-    "neurons matter to which tokens; and writes the model with a predictor of them. wisp embed\n"
-    "then skips the others. Every eighth text is held out to measure on.\n"
+    "Makes a model sparse. Runs it on texts like those it will embed, one on each line, learns "
+    "which\n"
+    "neurons matter to which tokens, and writes the model with a predictor of these neurons. wisp\n"
+    "embed then skips the others. Every eighth text is not learned from but measured on.\n"
     "\n"
     "      --data FILE|-      the texts\n"
     "  -o, --output OUTPUT    the GGUF file to write; it appears whole or not at all\n"
-    "      --samples N        take N of the texts, by chance (default: 4000)\n"
-    "      --tokens N         fit to N of their tokens at most (default: 32768)\n"
+    "      --samples N        use N of the texts, chosen at random (default: 4000)\n"
+    "      --tokens N         use at most N of their tokens (default: 32768)\n"
     "      --rank R           of the predictors (default: a third of hidden_size, at most 256)\n"
-    "      --sparsity SHARE   of neurons to leave out unless told otherwise (default: 0.84 with\n"
+    "      --sparsity SHARE   the model's default share of neurons to skip (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
-    "      --predictor-type T of the predictors in the file: f32, q8_0 (default) or q4_0\n"
-    "      --sentence         besides, predictors that choose once for a whole text: see\n"
+    "      --predictor-type T type of the predictors in the file: f32, q8_0 (default) or q4_0\n"
+    "      --sentence         add predictors that choose once for a whole text: see\n"
     "                         wisp embed --predictor sentence\n"
-    "      --seed N           what chance does (default: 1)\n"
-    "      --report BASE      write what was found to BASE.json and BASE.svg\n"
+    "      --seed N           seed of the random choices (default: 1)\n"
+    "      --report BASE      write the results to BASE.json and BASE.svg\n"
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"
     "  -h, --help             this text\n"
     "\n"
-    "wisp convert --plain takes away what was added. Exit codes: as of wisp embed.\n";
+    "wisp convert --plain removes what was added. Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_DATA = 256,
@@ -128,7 +129,8 @@ struct texts {
     uint64_t random;
 };
 
-/* Each line that was seen so far is among the texts with the same chance (Vitter's algorithm R). */
+/* Adds a line to the sample, or replaces one at random, so that all lines so far are in the sample
+ * with the same probability (Vitter's algorithm R). Returns false where there is no memory. */
 static bool sample_text(struct texts *t, wisp_text line) {
     size_t at = t->n;
     t->seen++;
@@ -192,7 +194,7 @@ static int read_texts(const struct arguments *a, struct texts *texts) {
 
 enum { HELD_OUT_EVERY = 8, MOST_MEASURED = 1000 }; /* every eighth, as wisp.h says */
 
-/* Rows of the texts by one model; NULL after complaining. */
+/* Returns the embeddings [n, *dimensions] of the texts, or NULL after complaining. */
 static float *embed_with(const char *path, const wisp_model_options *o, unsigned long threads,
                          const wisp_text *texts, size_t n, size_t *dimensions) {
     const wisp_session_options session_options = {.threads = (uint32_t)threads};

@@ -32,7 +32,8 @@ void report_print(const struct calibration_report *r) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Formatted text into a file that appears whole. The first failure is kept. */
+/* A file that is written with `put` and appears whole or not at all. `status` is that of the first
+ * failure. */
 struct document {
     struct file_writer writer;
     wisp_status status;
@@ -92,7 +93,7 @@ enum { LEFT = 75, WIDTH = 420, BAR = 12, LAYER = 64, TOP = 40 };
 static const char *const bar_names[] = {"computed", "recall", "precision", "output error"};
 static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118", "#ff725c"};
 
-/* Four bars, as shares of the width. */
+/* Draws four bars for one predictor of a layer. A value of 1 is WIDTH wide. */
 static void put_bars(struct document *d, const wisp_calibrated_quality *q, const char *kind,
                      size_t layer, size_t top) {
     const double values[] = {q->share, q->recall, q->precision, q->error};
@@ -107,7 +108,7 @@ static void put_bars(struct document *d, const wisp_calibrated_quality *q, const
     }
 }
 
-/* Such bars for each layer, and again for each layer's choice by text where there is one. */
+/* Draws the bars of the lowrank predictors of all layers, then those of the sentence predictors. */
 static void put_svg(struct document *d, const struct calibration_report *r) {
     const size_t rows = r->layers * (r->has_sentence ? 2 : 1);
     put(d,

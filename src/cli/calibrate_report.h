@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What calibration found, as a table, as JSON and as a picture. */
+ * The results of a calibration as a table, as JSON and as a picture. */
 #ifndef WISP_CLI_CALIBRATE_REPORT_H
 #define WISP_CLI_CALIBRATE_REPORT_H
 
 #include "cli/cli.h"
 
-/* Cosines of held-out texts' embeddings to those in f32 that skip nothing. */
+/* Cosines between embeddings of held-out texts and their embeddings by the dense model in f32. */
 struct nearness {
     double mean, least;
 };
 
 struct calibration_report {
     size_t layers;
-    wisp_calibrated_layer *layer; /* [layers]; frequency and magnitude are not kept */
+    wisp_calibrated_layer *layer; /* [layers]; their frequency and magnitude are NULL */
     size_t texts, held_out_texts;
     uint32_t rank;
     double sparsity, seconds;
     bool has_sentence;
-    struct nearness dense, lowrank, sentence; /* in int8, by predictor */
+    struct nearness dense, lowrank, sentence; /* of each predictor, in int8 */
 };
 
-/* On standard output. */
+/* Prints the table to standard output. */
 void report_print(const struct calibration_report *report);
 
-/* BASE.json and BASE.svg; an exit code, after complaining where that is not good. */
+/* Writes BASE.json and BASE.svg. Returns an exit code, after complaining where it is not EXIT_GOOD.
+ */
 int report_write(const struct calibration_report *report, const char *base);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the commands of the wisp program share. */
+ * Functions that the commands of the wisp program share: messages, options, opening a model,
+ * interruption and progress. */
 #ifndef WISP_CLI_CLI_H
 #define WISP_CLI_CLI_H
 
@@ -11,11 +12,11 @@
 enum exit_code {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,        /* reading, writing or memory */
-    EXIT_USAGE = 2,         /* the command line */
+    EXIT_USAGE = 2,         /* the command line is wrong */
     EXIT_MODEL = 3,         /* the model is missing, malformed or not supported */
     EXIT_INPUT = 4,         /* a line of the input is malformed */
     EXIT_INTERRUPTED = 130, /* Ctrl-C, as shells report it */
-    EXIT_CLOSED_PIPE = 141  /* nobody reads the output any more, as shells report it */
+    EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
 };
 
 int command_embed(int argc, char **argv);
@@ -29,19 +30,19 @@ int command_eval(int argc, char **argv);
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints the error and returns the exit code that fits it. */
+/* Prints the message of the error and returns the exit code for it. */
 int complain_of(const wisp_error *error);
 
-/* Says that `value` is none of the `choices` of `option`, and returns EXIT_USAGE. */
+/* Prints that `option` must be one of the `choices` and not `value`. Returns EXIT_USAGE. */
 int complain_of_choice(const char *option, const char *value, const char *choices);
 
-/* Says the same where the choices are the names that the library gives by index. */
+/* Does the same for choices that are names of the library, such as wisp_compute_name. */
 int complain_of_name(const char *option, const char *value, const char *(*name_of)(size_t index));
 
-/* A whole number from 1 to `most`; complains and returns false otherwise. */
+/* Parses a whole number from 1 to `most`. Complains and returns false where `text` is none. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 
-/* A number above 0 and below 1, as above. */
+/* Parses a number above 0 and below 1. Complains and returns false where `text` is none. */
 bool parse_share(const char *option, const char *text, double *value);
 
 /* ---- model ---------------------------------------------------------------------------------- */
@@ -52,13 +53,13 @@ struct model_arguments {
     wisp_compute compute;
     const char *kernels;
     wisp_predictor predictor;
-    double sparsity; /* 0: what the model says */
-    unsigned long threads;
-    bool trace;  /* the session keeps what --trace writes */
-    bool recall; /* and counts what --recall prints */
+    double sparsity;       /* 0: the model's default */
+    unsigned long threads; /* 0: one for each core */
+    bool trace;            /* the session keeps the times that --trace writes */
+    bool recall;           /* the session counts what --recall prints */
 };
 
-/* --model, --compute, --cpu and --threads, for getopt_long. */
+/* Values of getopt_long for the options of MODEL_OPTIONS. */
 enum {
     OPTION_MODEL = 'm',
     OPTION_THREADS = 't',
@@ -81,44 +82,47 @@ enum {
     "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"  \
     "                         model that comes with wisp)\n"                                       \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
-    "      --compute MODE     f32, int8 or auto: int8 where the file is quantised (default)\n"     \
-    "      --predictor NAME   dense, exact, lowrank, sentence or auto: which neurons are\n"        \
-    "                         computed (default: what is faster: lowrank where calibrated, else\n" \
-    "                         exact with ReLU, else dense)\n"                                      \
-    "      --sparsity SHARE   of neurons to leave out, for lowrank and sentence (default: what\n"  \
-    "                         the model says)\n"                                                   \
-    "      --cpu SET          kernels to use: see wisp --version (default: the fastest)\n"
+    "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \
+    "                         (default: auto)\n"                                                   \
+    "      --predictor NAME   which neurons are computed: dense, exact, lowrank, sentence or\n"    \
+    "                         auto, the fastest: lowrank of a calibrated model, else exact with\n" \
+    "                         ReLU, else dense (default: auto)\n"                                  \
+    "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
+    "                         model's)\n"                                                          \
+    "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"
 
-/* Takes one of the options above; sets *code and returns false where its value is wrong. */
+/* Takes an option of MODEL_OPTIONS. Sets *code and returns false where its value is wrong, after
+ * complaining. */
 bool take_model_option(struct model_arguments *arguments, int option, const char *value, int *code);
 
-/* The number of cores. */
+/* Returns the number of cores. */
 unsigned long default_threads(void);
 
-/* Opens model and session; an exit code, after complaining, where that fails. */
+/* Opens model and session. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 
 /* ---- interruption and progress -------------------------------------------------------------- */
 
-/* From now on Ctrl-C cancels the session (which may be NULL) and a second one ends the program;
- * a closed pipe is an error of the write, not a signal. */
+/* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program.
+ * Also makes writing to a closed pipe fail instead of raising a signal. */
 void watch_signals(wisp_session *session);
 
 bool was_interrupted(void);
 
-/* Waits until a read from the descriptor would not; false where Ctrl-C came first. */
+/* Waits until the descriptor has something to read. Returns false where Ctrl-C came before. */
 bool wait_readable(int descriptor);
 
-/* A line on stderr that follows long work, where stderr is a terminal. */
+/* Progress of long work, shown in a line on stderr where that is a terminal. */
 struct progress {
-    const char *what; /* "texts", "tensors" */
+    const char *what; /* the things counted: "texts", "tensors" */
     double started, shown;
     bool visible;
 };
 
 void progress_start(struct progress *progress, const char *what);
 
-/* `fraction` of the whole is done, or negative where that is not known. */
+/* Shows that `done` things are done, which are `fraction` of all. A negative fraction is unknown.
+ */
 void progress_show(struct progress *progress, size_t done, double fraction);
 
 void progress_end(struct progress *progress);

@@ -105,7 +105,7 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
     }
 }
 
-/* Beside the program as built in a checkout, or as installed. */
+/* Finds the model that comes with wisp, in a checkout or in an installation. */
 static bool find_default_model(char *path, size_t capacity) {
     static const char *const places[] = {"../models/wisp-default.gguf",
                                          "../share/wisp/wisp-default.gguf"};
@@ -162,7 +162,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
 
 static wisp_session *watched;
 static volatile sig_atomic_t interrupted;
-/* The handler writes to it, so that a signal just before a read is not missed. */
+/* The handler writes to the pipe and wait_readable polls it, so that a signal that comes just
+ * before the wait is noticed. */
 static int wake_pipe[2] = {-1, -1};
 
 static void on_interrupt(int number) {
@@ -172,14 +173,15 @@ static void on_interrupt(int number) {
     if (watched)
         wisp_session_cancel(watched);
     if (write(wake_pipe[1], "", 1) < 0)
-        errno = code; /* nobody waits, or waits twice */
+        errno = code; /* the pipe is full or not open: nobody waits for it */
 }
 
 void watch_signals(wisp_session *session) {
     watched = session;
     if (wake_pipe[0] < 0 && pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
-        return; /* without it Ctrl-C ends the program as it ends any other */
-    /* Reset on the first signal, so that a second one ends the program at once; reads return. */
+        return; /* Ctrl-C ends the program as by default */
+    /* SA_RESETHAND restores the default after the first signal, so that the second one ends the
+     * program. Without SA_RESTART a waiting read returns. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

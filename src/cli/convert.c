@@ -10,18 +10,16 @@ static const char help[] =
     "Writes a GGUF file from a Hugging Face folder or another GGUF file. OUTPUT appears whole or\n"
     "not at all.\n"
     "\n"
-    "      --type TYPE            weights as f32, f16, q8_0 or q4_0 (default: as they are)\n"
-    "      --embedding-type TYPE  the token embedding, where it should differ\n"
-    "      --sparsity SHARE       of a calibrated model, unless told otherwise\n"
-    "      --neurons              each feed-forward neuron's weights side by side, as wisp "
-    "calibrate\n"
-    "                             writes them\n"
-    "      --plain                take away what wisp calibrate added, and store\n"
-    "                             matrices plain\n"
-    "      --name NAME            the model's name in the file\n"
+    "      --type TYPE            of weights: f32, f16, q8_0 or q4_0 (default: keep)\n"
+    "      --embedding-type TYPE  of the token embeddings (default: the same as --type)\n"
+    "      --sparsity SHARE       the default sparsity of a calibrated model\n"
+    "      --neurons              store the weights of each feed-forward neuron side by side, as\n"
+    "                             wisp calibrate does\n"
+    "      --plain                remove what wisp calibrate added, and store plain matrices\n"
+    "      --name NAME            the model's name in the file (default: keep)\n"
     "  -h, --help                 this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_TYPE = 256,

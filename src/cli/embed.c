@@ -11,23 +11,25 @@
 static const char help[] =
     "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
-    "Embeds one text a line of the files, or of standard input, and writes one record a text, in\n"
-    "order, as they are ready.\n"
+    "Embeds each line of the files, or of standard input, as a text. Writes a record for each\n"
+    "text, in order, as soon as it is ready.\n"
     "\n"
     "      --text TEXT        embed this text (may be given more than once)\n"
-    "      --input FORMAT     lines (default), or ndjson: each line a JSON string, or an object\n"
+    "      --input FORMAT     lines (default), or ndjson: each line is a JSON string, or an "
+    "object\n"
     "                         whose \"text\" is embedded and whose other fields are kept\n"
-    "      --format FORMAT    text (default): numbers separated by spaces, a line each; json: one\n"
-    "                         array of arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
+    "      --format FORMAT    text (default): a line of numbers for each text; json: one array of\n"
+    "                         arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
     "                         little-endian floats\n"
-    "      --prompt PROMPT    put before each text: the name of one of the model's prompts, or "
-    "the\n"
-    "                         text itself (default: what the model says)\n"
-    "      --dimensions N     keep the first N, normalised again\n" MODEL_HELP
-    "      --stats            totals on stderr when done, and where the time went\n"
-    "      --recall           with sparse layers, --stats and how many of the neurons that matter\n"
-    "                         were computed; finding that out takes longer than dense layers\n"
-    "      --trace FILE       write when each stage of each batch ran, as Chrome trace JSON for\n"
+    "      --prompt PROMPT    put this before each text: the name of one of the model's prompts,\n"
+    "                         or the text itself (default: the model's default prompt)\n"
+    "      --dimensions N     keep the first N values of each embedding, normalised "
+    "again\n" MODEL_HELP
+    "      --stats            at the end, print totals and the time of each stage to stderr\n"
+    "      --recall           as --stats, and the recall of sparse layers: the share of the "
+    "needed\n"
+    "                         neurons that were computed. Slower than dense layers\n"
+    "      --trace FILE       write the time of each stage of each batch as Chrome trace JSON for\n"
     "                         chrome://tracing or Perfetto\n"
     "  -h, --help             this text\n"
     "\n"
@@ -107,7 +109,8 @@ static const struct option options[] = {{"text", required_argument, NULL, OPTION
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
-/* In an option string, "-" makes getopt hand over other arguments in order, as option 1. */
+/* A "-" at the beginning of getopt's option string makes it return arguments that are no options as
+ * option 1, in their order. */
 static int parse(struct arguments *a, int argc, char **argv) {
     int option;
     while ((option = getopt_long(argc, argv, "-m:t:h", options, NULL)) != -1) {
@@ -124,15 +127,6 @@ static int parse(struct arguments *a, int argc, char **argv) {
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
     return EXIT_GOOD;
-}
-
-static void print_stages(const wisp_stats *stats) {
-    double total = 0;
-    for (size_t i = 0; i < WISP_STAGES; i++)
-        total += stats->stage_seconds[i];
-    for (size_t i = 0; i < WISP_STAGES; i++)
-        fprintf(stderr, "%-16s %9.3f s %5.1f %%\n", wisp_stage_name(i), stats->stage_seconds[i],
-                total > 0 ? 100 * stats->stage_seconds[i] / total : 0);
 }
 
 static double percentage(uint64_t part, uint64_t whole) {
@@ -157,6 +151,7 @@ static void print_layers(const wisp_session *session) {
 
 static void print_stats(const wisp_session *session, double seconds) {
     wisp_stats stats;
+    double total = 0;
     wisp_session_get_stats(session, &stats);
     fprintf(stderr,
             "%llu texts (%llu truncated), %llu tokens in %.3f s: %.0f texts/s, %.0f tokens/s; "
@@ -164,7 +159,11 @@ static void print_stats(const wisp_session *session, double seconds) {
             (unsigned long long)stats.texts, (unsigned long long)stats.truncated_texts,
             (unsigned long long)stats.tokens, seconds, (double)stats.texts / seconds,
             (double)stats.tokens / seconds, (double)stats.workspace_bytes / 1e6);
-    print_stages(&stats);
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        total += stats.stage_seconds[i];
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        fprintf(stderr, "%-16s %9.3f s %5.1f %%\n", wisp_stage_name(i), stats.stage_seconds[i],
+                total > 0 ? 100 * stats.stage_seconds[i] / total : 0);
     print_layers(session);
 }
 
@@ -198,7 +197,7 @@ static int embed_batch(struct run *run) {
     return code;
 }
 
-/* Lines before a malformed one are still embedded and written. */
+/* Embeds all batches. Lines before a malformed one are embedded and written, too. */
 static int embed_all(struct run *run) {
     int code;
     do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wisp eval: how good a model is, measured on the reader's own data. */
+ * wisp eval: measures the quality of a model on the user's data. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,18 +9,19 @@
 static const char help[] =
     "usage: wisp eval sts [OPTION]... [FILE | -]\n"
     "\n"
-    "Compares the similarity of pairs of sentences with scores that people gave them, and the\n"
-    "embeddings with those of the same model in f32, no neuron skipped.\n"
+    "Compares the model's similarity of pairs of sentences with scores that people gave them, and\n"
+    "its embeddings with those of the same model computed in f32 with all neurons.\n"
     "\n"
-    "FILE (default: standard input) has a line for each pair, split by tabs: score, sentence,\n"
-    "sentence; or the seven or more columns of the STS Benchmark's files, of which the fifth is\n"
-    "the score and the next two are the sentences. Quotes are taken literally.\n"
+    "FILE (default: standard input) has a line for each pair, with columns separated by tabs. "
+    "Three\n"
+    "columns are score, sentence, sentence. Seven or more are those of the STS Benchmark's files:\n"
+    "the fifth is the score and the next two are the sentences. Quotes are taken literally.\n"
     "\n"
     "      --data FILE        the same as FILE\n"
-    "      --json             the figures as one JSON object\n" MODEL_HELP
+    "      --json             print the figures as one JSON object\n" MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
 enum { OPTION_DATA = 256, OPTION_JSON };
 
@@ -84,7 +85,7 @@ static int print_table(const struct sts_result *r) {
     return finish_stream(stdout);
 }
 
-/* A correlation that does not exist (constant scores) is null. */
+/* A correlation that is not defined, because all scores are equal, is NaN and becomes null. */
 static void print_member(const char *key, double value) {
     if (value == value)
         printf(",\"%s\":%.9g", key, value);

@@ -10,7 +10,7 @@
 
 enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };
 
-/* A model, and what it says of the pairs. */
+/* A model with its embeddings of a batch and its scores of all pairs so far. */
 struct embedder {
     wisp_model *model;
     wisp_session *session;
@@ -25,13 +25,13 @@ struct evaluation {
     struct embedder tested, reference;
     size_t dimensions, pairs, capacity;
     double *human;   /* [pairs] */
-    double *cosines; /* [2 pairs]: tested to reference */
+    double *cosines; /* [2 pairs]: between the two models' embeddings of a text */
     struct progress progress;
 };
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Splits at tabs; columns past `most` are counted only. */
+/* Splits a line at tabs and returns the number of columns; only the first `most` are stored. */
 static size_t split_columns(wisp_text line, wisp_text *columns, size_t most) {
     size_t n = 0;
     for (const char *at = line.bytes, *end = at + line.length;; n++) {

@@ -46,7 +46,7 @@ static int open_item(struct input *input, const char *path) {
     return EXIT_FAILED;
 }
 
-/* Makes room after `end` for a read. */
+/* Makes room for READ_BYTES after `end`. */
 static bool make_room(struct input *input) {
     if (input->begin > 0) {
         memmove(input->buffer, input->buffer + input->begin, input->end - input->begin);
@@ -81,13 +81,14 @@ static int read_more(struct input *input, const char *path) {
     return EXIT_GOOD;
 }
 
-/* Whether a read would not wait. */
+/* Returns whether a read would return without waiting. */
 static bool is_ready(const struct input *input) {
     struct pollfd waiting = {.fd = input->descriptor, .events = POLLIN};
     return poll(&waiting, 1, 0) > 0;
 }
 
-/* A whole line in the buffer, without its newline; false where more must be read first. */
+/* Takes a line from the buffer, without its newline. Returns false where the buffer has no whole
+ * line yet. */
 static bool buffered_line(struct input *input, wisp_text *line) {
     if (input->begin == input->end)
         return false;
@@ -129,7 +130,7 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
 }
 
 static int add_record(struct input *input, struct batch *batch, wisp_text line, const char *name) {
-    /* The buffer moves; the batch needs a copy of its own. */
+    /* The batch outlives the contents of the buffer. */
     const char *copy = arena_copy_text(&batch->arena, line.bytes, line.length);
     if (!copy) {
         complain("%s: out of memory", name);
@@ -144,8 +145,8 @@ static int add_record(struct input *input, struct batch *batch, wisp_text line, 
     return EXIT_GOOD;
 }
 
-/* Takes lines of the current item until the batch is full, the item ends (*ended), or the next one
- * is not there yet while the batch has something to go on with. */
+/* Takes lines of the current item until the batch is full, the item has ended (*ended), or the next
+ * line would have to be waited for while the batch already has records. */
 static int take_lines(struct input *input, struct batch *batch, const char *path, bool *ended) {
     *ended = false;
     while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Texts from the command line, files and standard input, a batch at a time, in order. */
+ * Reads texts from the command line, from files and from standard input, in order and in batches.
+ */
 #ifndef WISP_CLI_INPUT_H
 #define WISP_CLI_INPUT_H
 
@@ -8,8 +9,9 @@
 
 enum { BATCH_RECORDS = 1024, BATCH_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
+/* A text from the command line, or a file of texts. */
 struct input_item {
-    const char *path; /* NULL: `text` is the record itself; "-": standard input */
+    const char *path; /* "-": standard input; NULL: the item is `text` */
     const char *text;
 };
 
@@ -17,17 +19,17 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    int descriptor; /* of the item being read, -1 for none */
-    char *buffer;
-    size_t begin, end, capacity;      /* of the bytes read and not yet used */
-    bool at_end;                      /* nothing more comes from the descriptor */
-    size_t line;                      /* lines taken from the item so far */
-    uint64_t bytes_done, bytes_total; /* total is 0 where it is not known */
+    int descriptor; /* of the current item; -1: not open */
+    char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
+    size_t begin, end, capacity;
+    bool at_end;                      /* the descriptor has no more bytes */
+    size_t line;                      /* number of lines taken from the item so far */
+    uint64_t bytes_done, bytes_total; /* of all files; the total is 0 where it is not known */
 };
 
 struct record {
     wisp_text text;
-    const struct json *object; /* with ndjson, an object's line; else NULL */
+    const struct json *object; /* the line, where it is a JSON object; else NULL */
 };
 
 struct batch {
@@ -37,14 +39,14 @@ struct batch {
     struct arena arena; /* holds the texts */
 };
 
-/* Room for at most `capacity` items; false when there is no memory. */
+/* Prepares for at most `capacity` items. Returns false where there is no memory. */
 bool input_open(struct input *input, size_t capacity, bool ndjson);
 
 void input_add(struct input *input, const char *path, const char *text);
 
-/* The next records: as many as are ready and fit, at least one unless the input is at its end
- * (n = 0). Returns an exit code after complaining; what was read before the fault is in the batch
- * first. */
+/* Reads the next records into the batch: as many as fit and are there without waiting, but at least
+ * one unless the input has ended. Returns an exit code, after complaining where it is not
+ * EXIT_GOOD; the batch then has the records before the fault. */
 int input_next(struct input *input, struct batch *batch);
 
 void input_close(struct input *input);

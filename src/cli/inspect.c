@@ -7,22 +7,22 @@
 #include "cli/cli.h"
 #include "cli/inspect_neurons.h"
 #include "cli/output.h"
-#include "native/open_path.h"
 
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
     "\n"
-    "Shows a model's metadata and tensors.\n"
+    "Lists the metadata and tensors of a model.\n"
     "\n"
     "      --format FORMAT    table (default) or json\n"
-    "      --neurons          instead a picture (SVG) of how often the neurons of a calibrated\n"
-    "                         model are active\n"
-    "      --sha256           also the SHA-256 of each file that weights are in\n"
+    "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
+    "model\n"
+    "                         are active, and nothing else\n"
+    "      --sha256           also print the SHA-256 of each file that holds weights\n"
     "  -h, --help             this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_FORMAT = 256, OPTION_SHA256, OPTION_NEURONS, VALUE_BYTES = 1024, TABLE_VALUE = 72 };
+enum { OPTION_FORMAT = 256, OPTION_SHA256, OPTION_NEURONS, TABLE_VALUE = 72, SHAPE_BYTES = 128 };
 
 static const struct option options[] = {{"format", required_argument, NULL, OPTION_FORMAT},
                                         {"sha256", no_argument, NULL, OPTION_SHA256},
@@ -30,64 +30,54 @@ static const struct option options[] = {{"format", required_argument, NULL, OPTI
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
-static void digest_text(const wisp_source *source, char text[65]) {
+static void print_digest(const wisp_file_part *part, const char *before, const char *after) {
     struct sha256 hash;
     unsigned char digest[32];
     sha256_start(&hash);
-    sha256_add(&hash, source->data, (size_t)source->size);
+    sha256_add(&hash, part->data, (size_t)part->size);
     sha256_finish(&hash, digest);
-    for (int i = 0; i < 32; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    fputs(before, stdout);
+    for (size_t i = 0; i < sizeof digest; i++)
+        printf("%02x", digest[i]);
+    fputs(after, stdout);
 }
 
-/* The tensors of the file, where others are made of them. */
-static const struct tensor *tensors_of(const struct directory *dir, size_t *n) {
-    *n = dir->stored ? dir->n_stored : dir->n_tensors;
-    return dir->stored ? dir->stored : dir->tensors;
-}
-
-static uint64_t tensor_bytes(const struct tensor *tensors, size_t n) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += tensors[i].bytes;
-    return total;
+static void format_shape(const wisp_tensor *tensor, const char *separator, char text[SHAPE_BYTES]) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < tensor->dimensions; i++)
+        used += (size_t)snprintf(text + used, SHAPE_BYTES - used, "%s%llu", i ? separator : "",
+                                 (unsigned long long)tensor->shape[i]);
 }
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-static void shape_text(const struct tensor *tensor, const char *separator, char *text,
-                       size_t capacity) {
-    size_t used = 0;
-    for (uint32_t i = tensor->n_dims; i-- > 0 && used < capacity;)
-        used += (size_t)snprintf(text + used, capacity - used, "%llu%s",
-                                 (unsigned long long)tensor->dims[i], i ? separator : "");
-}
-
-static void print_table(const struct directory *dir, bool sha256) {
-    char value[VALUE_BYTES];
-    size_t n;
-    const struct tensor *tensors = tensors_of(dir, &n);
-    for (uint32_t i = 0; i < dir->n_sources; i++) {
-        printf("%s, %llu bytes\n", dir->sources[i].name, (unsigned long long)dir->sources[i].size);
-        if (sha256) {
-            char digest[65];
-            digest_text(&dir->sources[i], digest);
-            printf("sha256 %s\n", digest);
-        }
+static void print_table(const wisp_file *file, bool sha256) {
+    wisp_file_part part;
+    wisp_metadata metadata;
+    wisp_tensor tensor;
+    size_t n = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
+        printf("%s, %llu bytes\n", part.path, (unsigned long long)part.size);
+        if (sha256)
+            print_digest(&part, "sha256 ", "\n");
     }
-    printf("\nMETADATA (%zu)\n", dir->n_metadata);
-    for (size_t i = 0; i < dir->n_metadata; i++) {
-        metadata_format(&dir->metadata[i], value, sizeof value);
-        value[strcspn(value, "\r\n")] = '\0';
-        printf("  %-44s %.*s%s\n", dir->metadata[i].key, TABLE_VALUE, value,
-               strlen(value) > TABLE_VALUE ? "..." : "");
+    while (wisp_file_get_metadata(file, n, &metadata))
+        n++;
+    printf("\nMETADATA (%zu)\n", n);
+    for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
+        const int length = (int)strcspn(metadata.text, "\r\n");
+        printf("  %-44s %.*s%s\n", metadata.key, length < TABLE_VALUE ? length : TABLE_VALUE,
+               metadata.text, length > TABLE_VALUE ? "..." : "");
     }
-    printf("\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)tensor_bytes(tensors, n));
-    for (size_t i = 0; i < n; i++) {
-        const struct tensor *tensor = &tensors[i];
-        shape_text(tensor, " x ", value, sizeof value);
-        printf("  %-32s %-6s %-16s %12llu bytes at %llu\n", tensor->name, tensor->format->name,
-               value, (unsigned long long)tensor->bytes, (unsigned long long)tensor->offset);
+    for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
+        bytes += tensor.bytes;
+    printf("\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
+    for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {
+        char shape[SHAPE_BYTES];
+        format_shape(&tensor, " x ", shape);
+        printf("  %-32s %-6s %-16s %12llu bytes at %llu\n", tensor.name, tensor.type, shape,
+               (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
     }
 }
 
@@ -107,64 +97,52 @@ static void print_json_text(const char *text) {
     putchar('"');
 }
 
-static void print_json_value(const struct metadata *entry) {
-    char value[VALUE_BYTES];
-    if (entry->type == VALUE_STRING) {
-        print_json_text(entry->as.text.bytes);
-        return;
-    }
-    metadata_format(entry, value, sizeof value);
-    /* JSON has no word for infinities and NaN. */
-    const bool number = strspn(value, "0123456789+-.e") == strlen(value);
-    if (number || entry->type == VALUE_BOOL)
-        fputs(value, stdout);
+/* Numbers and bools are printed as they are; arrays as text, and infinities and NaN too, for which
+ * JSON has no numbers. */
+static void print_json_value(const wisp_metadata *metadata) {
+    const char *text = metadata->text;
+    const bool is_string = metadata->is_array || strcmp(metadata->type, "string") == 0;
+    if (!is_string &&
+        (strcmp(metadata->type, "bool") == 0 || strspn(text, "0123456789+-.e") == strlen(text)))
+        fputs(text, stdout);
     else
-        print_json_text(value);
+        print_json_text(text);
 }
 
-static void print_json_files(const struct directory *dir, bool sha256) {
+static void print_json(const wisp_file *file, bool sha256) {
+    wisp_file_part part;
+    wisp_metadata metadata;
+    wisp_tensor tensor;
     fputs("{\"files\":[", stdout);
-    for (uint32_t i = 0; i < dir->n_sources; i++) {
+    for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
-        print_json_text(dir->sources[i].name);
-        printf(",\"bytes\":%llu", (unsigned long long)dir->sources[i].size);
-        if (sha256) {
-            char digest[65];
-            digest_text(&dir->sources[i], digest);
-            printf(",\"sha256\":\"%s\"", digest);
-        }
+        print_json_text(part.path);
+        printf(",\"bytes\":%llu", (unsigned long long)part.size);
+        if (sha256)
+            print_digest(&part, ",\"sha256\":\"", "\"");
         putchar('}');
     }
-    fputs("],\n", stdout);
-}
-
-static void print_json(const struct directory *dir, bool sha256) {
-    char shape[VALUE_BYTES];
-    size_t n;
-    const struct tensor *tensors = tensors_of(dir, &n);
-    print_json_files(dir, sha256);
-    fputs("\"metadata\":{", stdout);
-    for (size_t i = 0; i < dir->n_metadata; i++) {
+    fputs("],\n\"metadata\":{", stdout);
+    for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
         fputs(i ? ",\n" : "\n", stdout);
-        print_json_text(dir->metadata[i].key);
+        print_json_text(metadata.key);
         putchar(':');
-        print_json_value(&dir->metadata[i]);
+        print_json_value(&metadata);
     }
     fputs("},\n\"tensors\":[", stdout);
-    for (size_t i = 0; i < n; i++) {
-        const struct tensor *tensor = &tensors[i];
-        shape_text(tensor, ",", shape, sizeof shape);
+    for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {
+        char shape[SHAPE_BYTES];
+        format_shape(&tensor, ",", shape);
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
-        print_json_text(tensor->name);
-        printf(",\"type\":\"%s\",\"shape\":[%s],\"bytes\":%llu,\"offset\":%llu}",
-               tensor->format->name, shape, (unsigned long long)tensor->bytes,
-               (unsigned long long)tensor->offset);
+        print_json_text(tensor.name);
+        printf(",\"type\":\"%s\",\"shape\":[%s],\"bytes\":%llu,\"offset\":%llu}", tensor.type,
+               shape, (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
     }
     fputs("]}\n", stdout);
 }
 
 int command_inspect(int argc, char **argv) {
-    struct directory dir;
+    wisp_file *file;
     wisp_error error;
     bool json = false, sha256 = false, neurons = false;
     int option, code = EXIT_GOOD;
@@ -188,15 +166,15 @@ int command_inspect(int argc, char **argv) {
         return EXIT_USAGE;
     }
     watch_signals(NULL);
-    if (directory_open_path(&dir, argv[optind], &error) != WISP_OK)
+    if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
     if (neurons)
-        code = print_neurons(&dir);
+        code = print_neurons(file);
     else if (json)
-        print_json(&dir, sha256);
+        print_json(file, sha256);
     else
-        print_table(&dir, sha256);
-    directory_release(&dir);
+        print_table(file, sha256);
+    wisp_file_close(file);
     const int closed = finish_stream(stdout);
     return code == EXIT_GOOD ? closed : code;
 }

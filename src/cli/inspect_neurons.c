@@ -1,77 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect_neurons.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "base/memory.h"
 #include "cli/cli.h"
-#include "models/network_load.h"
 
-enum { LEFT = 70, TOP = 46, CELL = 3, NEURONS = 4 /* of a cell */, ROW = 34, GAP = 18 };
+/* Lengths in pixels. A row is at most MOST_WIDTH wide, and a column of it at most MOST_COLUMN. */
+enum { LEFT = 70, RIGHT = 20, TOP = 46, ROW = 34, GAP = 18, MOST_WIDTH = 1200, MOST_COLUMN = 3 };
 
-/* The share of tokens that need the neurons from `first` on, on average over a cell. */
-static float cell_frequency(const float *frequency, const int32_t *order, size_t wide,
-                            size_t first) {
-    float sum = 0;
-    size_t n = 0;
-    for (size_t j = first; j < first + NEURONS && j < wide; j++, n++)
-        sum += frequency[order[j]];
-    return sum / (float)n;
+/* How a layer's neurons share the columns of its row: each column stands for `neurons` neurons side
+ * by side (the last one for the remaining ones) and is `width` pixels wide. */
+struct columns {
+    size_t n, neurons, width;
+};
+
+static struct columns divide(size_t neurons) {
+    struct columns c = {.neurons = (neurons + MOST_WIDTH - 1) / MOST_WIDTH};
+    c.n = (neurons + c.neurons - 1) / c.neurons;
+    c.width = MOST_WIDTH / c.n < MOST_COLUMN ? MOST_WIDTH / c.n : MOST_COLUMN;
+    return c;
 }
 
-/* From white over orange to dark red, by the square root: most neurons are seldom active. */
-static void print_cell(float frequency, size_t x, size_t y) {
-    const float heat = __builtin_sqrtf(frequency < 0 ? 0 : frequency > 1 ? 1 : frequency);
+/* White, orange and dark red stand for rising frequencies. The colour follows the square root,
+ * because most neurons are seldom active. */
+static void print_column(float frequency, size_t x, size_t y, size_t width) {
+    const float heat = sqrtf(frequency < 0 ? 0 : frequency > 1 ? 1 : frequency);
     const float red = heat < 0.7f ? 1 : 1 - (heat - 0.7f) * 1.6f;
     const float green = 1 - heat, blue = heat < 0.4f ? 1 - 2.5f * heat : 0;
-    printf("<rect x=\"%zu\" y=\"%zu\" width=\"%d\" height=\"%d\" fill=\"#%02x%02x%02x\"/>\n", x, y,
-           CELL, ROW, (int)(255 * red), (int)(255 * green), (int)(255 * blue));
+    printf("<rect x=\"%zu\" y=\"%zu\" width=\"%zu\" height=\"%d\" fill=\"#%02x%02x%02x\"/>\n", x, y,
+           width, ROW, (int)(255 * red), (int)(255 * green), (int)(255 * blue));
 }
 
-static void print_layer(const float *frequency, const int32_t *order, size_t wide, size_t layer) {
+static void print_layer(const float *frequencies, size_t neurons, size_t layer,
+                        const struct columns *columns) {
     const size_t y = TOP + layer * (ROW + GAP);
     double sum = 0;
-    for (size_t j = 0; j < wide; j++)
-        sum += (double)frequency[j] / (double)wide;
+    for (size_t i = 0; i < neurons; i++)
+        sum += (double)frequencies[i] / (double)neurons;
     printf("<text x=\"6\" y=\"%zu\">layer %zu</text>\n<text x=\"6\" y=\"%zu\">%.1f %%</text>\n",
            y + 14, layer, y + 28, 100 * sum);
-    for (size_t cell = 0; NEURONS * cell < wide; cell++)
-        print_cell(cell_frequency(frequency, order, wide, NEURONS * cell), LEFT + CELL * cell, y);
+    for (size_t column = 0; column < columns->n; column++) {
+        const size_t first = column * columns->neurons, end = first + columns->neurons;
+        float total = 0;
+        size_t n = 0;
+        for (size_t i = first; i < end && i < neurons; i++, n++)
+            total += frequencies[i];
+        print_column(total / (float)n, LEFT + columns->width * column, y, columns->width);
+    }
 }
 
-static wisp_status print_picture(const struct directory *dir, const struct model_config *config,
-                                 const struct sparse_plan *plan, wisp_error *error) {
-    const size_t wide = config->intermediate_size;
+int print_neurons(const wisp_file *file) {
+    size_t layers, neurons;
+    wisp_error error;
+    if (wisp_file_get_neurons(file, &layers, &neurons, &error) != WISP_OK)
+        return complain_of(&error);
+    float *frequencies = malloc((neurons + 1) * sizeof *frequencies);
+    if (!frequencies) {
+        complain("out of memory");
+        return EXIT_FAILED;
+    }
+    const struct columns columns = divide(neurons);
     printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
            "fill=\"white\"/>\n<text x=\"6\" y=\"18\">How often neurons are active, as a share of "
-           "tokens; a cell is four neurons side by side.</text>\n",
-           LEFT + CELL * ((wide + NEURONS - 1) / NEURONS) + 20,
-           (size_t)TOP + config->layers * (size_t)(ROW + GAP));
-    for (size_t l = 0; l < config->layers; l++) {
-        char name[64];
-        float *frequency = NULL;
-        snprintf(name, sizeof name, "blk.%zu.ffn_frequency", l);
-        TRY(directory_load_floats(dir, name, 1, wide, &frequency, error));
-        print_layer(frequency, plan->order + l * wide, wide, l);
-        memory_free(frequency);
+           "tokens; ",
+           LEFT + columns.width * columns.n + RIGHT, TOP + layers * (ROW + GAP));
+    if (columns.neurons == 1)
+        puts("a column is one neuron.</text>");
+    else
+        printf("a column is the mean of %zu neurons side by side.</text>\n", columns.neurons);
+    int code = EXIT_GOOD;
+    for (size_t l = 0; l < layers && code == EXIT_GOOD; l++) {
+        if (wisp_file_read_frequencies(file, l, frequencies, &error) == WISP_OK)
+            print_layer(frequencies, neurons, l, &columns);
+        else
+            code = complain_of(&error);
     }
-    puts("</svg>");
-    return WISP_OK;
-}
-
-int print_neurons(struct directory *dir) {
-    struct network network;
-    struct sparse_plan plan;
-    wisp_error error;
-    if (network_open(&network, dir, &error) != WISP_OK ||
-        sparse_read_plan(dir, network.config.layers, network.config.intermediate_size, &plan,
-                         &error) != WISP_OK)
-        return complain_of(&error);
-    if (plan.levels == 0) {
-        complain("%s: the model is not calibrated: wisp calibrate makes it so", dir->file);
-        return EXIT_MODEL;
-    }
-    return print_picture(dir, &network.config, &plan, &error) == WISP_OK ? EXIT_GOOD
-                                                                         : complain_of(&error);
+    if (code == EXIT_GOOD)
+        puts("</svg>");
+    free(frequencies);
+    return code;
 }

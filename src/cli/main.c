@@ -7,16 +7,16 @@
 static const char help[] =
     "usage: wisp COMMAND [OPTION]...\n"
     "\n"
-    "  wisp embed       texts to embeddings, as text, JSON, NPY or raw floats\n"
-    "  wisp similarity  the lines nearest in meaning to a query, or scores of pairs\n"
-    "  wisp tokenize    texts to token ids\n"
-    "  wisp convert     a model to GGUF, quantised or not\n"
-    "  wisp calibrate   a model that computes only the neurons that matter\n"
-    "  wisp inspect     a model's metadata and tensors\n"
-    "  wisp eval        how good a model is on your data\n"
-    "  wisp --version   build, CPU features and kernel sets\n"
+    "  wisp embed       write the embeddings of texts as text, JSON, NPY or raw floats\n"
+    "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
+    "  wisp tokenize    write the token ids of texts\n"
+    "  wisp convert     convert a model to GGUF, and quantise it\n"
+    "  wisp calibrate   make a model sparse: let it compute only the neurons that matter\n"
+    "  wisp inspect     list the metadata and tensors of a model\n"
+    "  wisp eval        measure the quality of a model on your data\n"
+    "  wisp --version   print build, CPU features and kernel sets\n"
     "\n"
-    "wisp COMMAND --help says more.\n";
+    "wisp COMMAND --help lists the options of a command.\n";
 
 static const struct {
     const char *name;

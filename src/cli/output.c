@@ -27,9 +27,10 @@ int finish_stream(FILE *stream) {
     return EXIT_FAILED;
 }
 
-/* The format's version 1.0: magic, version, header length, then a Python dictionary padded with
- * spaces. Its size does not depend on the count, so that it can be written over. Source: NumPy's
- * format description (numpy.lib.format). */
+/* Writes a header of NPY's version 1.0: magic, version, length of the header, then a Python
+ * dictionary padded with spaces. The size does not depend on the number of rows, so the header can
+ * be overwritten when that is known. Source: NumPy's description of the format (numpy.lib.format).
+ */
 static void write_npy_header(FILE *stream, size_t rows, size_t dimensions) {
     char header[NPY_HEADER_BYTES + 1];
     const int length = snprintf(header, sizeof header,
@@ -70,7 +71,8 @@ static void write_array(FILE *stream, const float *row, size_t n) {
     fputc(']', stream);
 }
 
-/* The fields of the input's object as they stood there, without its text, then the embedding. */
+/* Writes an object with the fields of the input's object, except its text, and the embedding. The
+ * fields are copied as they are in the input. */
 static void write_object(FILE *stream, const struct json *object, const float *row, size_t n) {
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
@@ -113,7 +115,7 @@ int output_rows(struct output *output, const struct batch *batch, const float *r
     return finish_stream(output->stream);
 }
 
-/* Header and spooled rows to standard output. */
+/* Writes the header and the spooled rows to standard output. */
 static int copy_spool(struct output *output) {
     char buffer[65536];
     size_t length;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Embeddings on standard output, in the format that was asked for. */
+ * Writes embeddings to standard output in one of several formats. */
 #ifndef WISP_CLI_OUTPUT_H
 #define WISP_CLI_OUTPUT_H
 
@@ -14,22 +14,23 @@ struct output {
     size_t dimensions;
     size_t rows; /* written so far */
     FILE *stream;
-    FILE *spool; /* npy to a pipe: rows wait here, since the header says how many there are */
+    FILE *spool; /* a temporary file for the rows of npy to a pipe: the header, which comes before
+                    them, has their number. Else NULL */
 };
 
-/* By name; false for an unknown one. */
+/* Finds a format by its name. Returns false where there is none. */
 bool output_format_of(const char *name, enum output_format *format);
 
-/* Each returns an exit code: EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining. */
+/* The next four return EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining. */
 int output_open(struct output *output, enum output_format format, size_t dimensions);
 
-/* One row for each record of the batch, flushed. */
+/* Writes one row for each record of the batch and flushes the stream. */
 int output_rows(struct output *output, const struct batch *batch, const float *rows);
 
-/* Ends the document. */
+/* Completes the output. */
 int output_close(struct output *output);
 
-/* Flushes a stream and says what became of it, as above. */
+/* Flushes a stream and reports whether all of it was written. */
 int finish_stream(FILE *stream);
 
 #endif

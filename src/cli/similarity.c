@@ -11,17 +11,19 @@ static const char help[] =
     "usage: wisp similarity --query TEXT [OPTION]... [FILE | - | --text TEXT]...\n"
     "       wisp similarity --pairs [OPTION]... [FILE | -]...\n"
     "\n"
-    "With --query: the lines nearest in meaning to TEXT, best first, as \"score<TAB>line\".\n"
-    "With --pairs: for each line of two texts separated by a tab, their score.\n"
+    "With --query: prints the lines nearest in meaning to TEXT, best first, as\n"
+    "\"score<TAB>line\". With --pairs: prints a score for each line, which has two texts "
+    "separated\n"
+    "by a tab.\n"
     "A score is the cosine of the two embeddings, from -1 to 1.\n"
     "\n"
-    "  -q, --query TEXT       what to look for\n"
-    "  -k, --top N            how many lines to print (default: 10)\n"
-    "      --pairs            score pairs instead\n"
+    "  -q, --query TEXT       the text to compare the lines with\n"
+    "  -k, --top N            print the N best lines (default: 10)\n"
+    "      --pairs            score pairs of texts\n"
     "      --text TEXT        compare this text (may be given more than once)\n" MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
 enum { OPTION_TEXT = 256, OPTION_PAIRS, MAX_TOP = 100000 };
 
@@ -43,7 +45,7 @@ struct arguments {
 
 struct match {
     float score;
-    size_t order; /* where it stood in the input: equal scores keep that order */
+    size_t order; /* the line's number in the input, by which equal scores are ordered */
     char *line;
 };
 
@@ -54,7 +56,7 @@ struct search {
     struct batch *batch;
     float *rows; /* [2 BATCH_RECORDS, dimensions] */
     float *query;
-    struct match *matches; /* the best so far, best first */
+    struct match *matches; /* [n_matches]: the best so far, best first */
     size_t n_matches, seen;
 };
 
@@ -99,7 +101,7 @@ static int parse(struct arguments *a, int argc, char **argv) {
 
 /* ---- query ---------------------------------------------------------------------------------- */
 
-/* Puts a line where its score belongs among the best. */
+/* Inserts a line into the matches where its score is among the best. */
 static bool keep_match(struct search *s, float score, wisp_text line) {
     size_t at = s->n_matches;
     while (at > 0 && s->matches[at - 1].score < score)

@@ -10,17 +10,17 @@
 static const char help[] =
     "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
-    "Writes for each text, one a line, a JSON array of its token ids: special tokens included,\n"
-    "truncated to what the model takes.\n"
+    "Writes the token ids of each text as a line with a JSON array. Special tokens are included,\n"
+    "and the ids are truncated to the model's limit.\n"
     "\n"
     "      --text TEXT        tokenise this text (may be given more than once)\n"
-    "      --input FORMAT     lines (default), or ndjson: each line a JSON string, or an object\n"
+    "      --input FORMAT     lines (default), or ndjson: each line is a JSON string or an object\n"
     "                         with a string \"text\"\n"
     "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
     "                         model that comes with wisp)\n"
     "  -h, --help             this text\n"
     "\n"
-    "Exit codes: as of wisp embed.\n";
+    "Exit codes: see wisp embed --help.\n";
 
 enum { OPTION_TEXT = 256, OPTION_INPUT };
 

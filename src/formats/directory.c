@@ -35,7 +35,7 @@ wisp_status directory_add_source(struct directory *dir, const wisp_source *sourc
     return WISP_OK;
 }
 
-/* Room for one more element in a growing array. */
+/* Makes room for one more element in a growing array. */
 static wisp_status grow(void **array, size_t count, size_t *capacity, size_t element,
                         wisp_error *error) {
     if (count < *capacity)
@@ -220,7 +220,8 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
     return WISP_OK;
 }
 
-/* NaN and infinity have the largest exponent: one more makes their magnitudes negative. */
+/* NaN and infinity have the largest exponent. Adding 1 to the exponent carries into the sign bit
+ * for these and for no other value. */
 static bool all_finite(const float *values, size_t n) {
     uint32_t signs = 0;
     for (size_t i = 0; i < n; i++)
@@ -263,7 +264,8 @@ wisp_status directory_load_floats(const struct directory *dir, const char *name,
     if (!checked_floats(rows, row_length, &bytes))
         return fail_memory(error, UINT64_MAX);
     *values = memory_allocate(bytes);
-    void *stored = memory_allocate((size_t)tensor->bytes); /* no type that is read is wider */
+    /* No type takes more bytes than f32, so these bytes fit in size_t too. */
+    void *stored = memory_allocate((size_t)tensor->bytes);
     wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
     if (status == WISP_OK)
         status = directory_floats(dir, tensor, 0, rows, stored, *values, error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every format hands up: one checked directory of metadata and tensors, with GGUF's names and
- * types whatever the file was. Every tensor's bytes are known to lie within its source. */
+ * A directory lists the metadata and tensors of a model. Every format is read into a directory with
+ * GGUF's names and types. The bytes of every tensor lie inside its source; this was checked. */
 #ifndef WISP_FORMATS_DIRECTORY_H
 #define WISP_FORMATS_DIRECTORY_H
 
@@ -21,20 +21,22 @@ struct tensor {
     uint64_t bytes;  /* rows * row_bytes */
     uint64_t offset; /* in its source */
     uint32_t source;
-    /* directory_rows for a tensor that is made of others; NULL: the bytes lie in the source. */
+    /* Does the work of directory_rows for a tensor that is assembled from other tensors' bytes.
+     * NULL: the tensor's own bytes lie in the source. */
     wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                         uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
-    const void *maker; /* its own */
-    uint64_t part;     /* its own */
+    const void *maker; /* for `make` to use */
+    uint64_t part;     /* for `make` to use */
 };
 
-/* Bytes of a source that is read by calls, kept while tensors are made of them. */
+/* Bytes that were read from a source that is not in memory. They are kept while `make` assembles
+ * tensors from them. */
 struct held {
-    const void *owner; /* whose they are; NULL: nobody's */
+    const void *owner; /* the maker that they belong to; NULL: none */
     void *bytes;
 };
 
-/* GGUF's numbers. */
+/* The types of metadata values, with GGUF's numbers. */
 enum value_type {
     VALUE_U8 = 0,
     VALUE_I8 = 1,
@@ -61,22 +63,24 @@ struct metadata {
         int64_t i;
         double f;
         bool b;
-        wisp_text text;         /* also terminated */
-        const void *numbers;    /* an array's elements as in the file, little-endian */
-        const wisp_text *texts; /* an array of strings, each also terminated */
+        wisp_text text;         /* terminated */
+        const void *numbers;    /* elements of an array as in the file, little-endian */
+        const wisp_text *texts; /* elements of an array of strings, each terminated */
     } as;
 };
 
 struct directory {
-    struct arena arena; /* holds everything below */
-    const char *file;   /* names the whole in errors */
+    struct arena arena; /* owns names, texts and arrays */
+    const char *file;   /* the name of the model in errors */
     wisp_source sources[DIRECTORY_MAX_SOURCES];
     uint32_t n_sources;
     struct tensor *tensors;
     size_t n_tensors, tensor_capacity;
-    struct tensor *stored; /* what the file has instead; NULL where it is the same */
+    /* The tensors of the file where `tensors` are assembled from them; NULL where the file has
+     * the tensors themselves. */
+    struct tensor *stored;
     size_t n_stored;
-    struct held *held; /* where tensors are made of others, else NULL */
+    struct held *held; /* NULL where no tensor is assembled */
     struct metadata *metadata;
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
@@ -86,16 +90,17 @@ struct directory {
 /* Releases everything and closes the sources. Safe on a zeroed directory. */
 void directory_release(struct directory *dir);
 
-/* Takes over `source`; sets *index to its place. */
+/* Adds a source, which the directory owns from then on, also on failure. Sets *index to its index
+ * in dir->sources. */
 wisp_status directory_add_source(struct directory *dir, const wisp_source *source, uint32_t *index,
                                  wisp_error *error);
 
-/* A new entry at the end, for the caller to fill. Entries move when more are added. */
+/* Add a zeroed entry at the end, which the caller fills. Adding an entry may move the others. */
 wisp_status directory_add_tensor(struct directory *dir, struct tensor **added, wisp_error *error);
 wisp_status directory_add_metadata(struct directory *dir, struct metadata **added,
                                    wisp_error *error);
 
-/* New entries with a value; text is copied, arrays (which live in the arena) are not. */
+/* Add metadata. Key and text are copied. Arrays are not copied: they must live in the arena. */
 wisp_status directory_put_u32(struct directory *dir, const char *key, uint32_t value,
                               wisp_error *error);
 wisp_status directory_put_f32(struct directory *dir, const char *key, float value,
@@ -109,32 +114,33 @@ wisp_status directory_put_texts(struct directory *dir, const char *key, const wi
 wisp_status directory_put_numbers(struct directory *dir, const char *key, enum value_type element,
                                   const void *numbers, uint64_t count, wisp_error *error);
 
-/* Sets rows, row_bytes and bytes from format and dims. */
+/* Sets rows, row_bytes and bytes of a tensor from its format and dims. */
 wisp_status directory_measure_tensor(const struct directory *dir, struct tensor *tensor,
                                      wisp_error *error);
 
-/* The same, and checks that the bytes lie in the source: the checks every format shares. */
+/* Measures a tensor and checks that its bytes lie in its source. Readers of all formats call it. */
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
 
-/* Takes away the metadata whose keys begin with `prefix`. directory_finish must follow. */
+/* Removes all metadata whose keys begin with `prefix`. directory_finish must follow. */
 void directory_drop_metadata(struct directory *dir, const char *prefix);
 
-/* Sorts the names; a repeated tensor name or key is a format error. To be called again after
- * entries were added. */
+/* Sorts names and keys for the find functions. A repeated name or key is a format error. Must be
+ * called again when entries were added or removed. */
 wisp_status directory_finish(struct directory *dir, wisp_error *error);
 
-/* Entries by name; NULL where absent. After directory_finish. */
+/* Find an entry by its name; NULL where it is absent. directory_finish must have been called. */
 const struct tensor *directory_find_tensor(const struct directory *dir, const char *name);
 const struct metadata *directory_find_metadata(const struct directory *dir, const char *key);
 
-/* A tensor that must be there with these dims (dims[1] = 1 for a vector). */
+/* Finds a tensor that must exist with these dims and a type that can be read. `dim1` is 1 for a
+ * vector. */
 wisp_status directory_require_tensor(const struct directory *dir, const char *name, uint64_t dim0,
                                      uint64_t dim1, const struct tensor **found, wisp_error *error);
 
-/* Typed metadata. A key of another type is a format error; integers of any width are accepted
- * where the value fits. `_or` versions leave *value as it is when the key is absent; the others
- * return WISP_ERROR_NOT_FOUND. */
+/* Read a metadata value. A value of another type is a format error; integers of any width are
+ * accepted where the value fits. When the key is absent, the `_or` functions leave *value unchanged
+ * and the others return WISP_ERROR_NOT_FOUND. */
 wisp_status metadata_u32(const struct directory *dir, const char *key, uint32_t *value,
                          wisp_error *error);
 wisp_status metadata_u32_or(const struct directory *dir, const char *key, uint32_t *value,
@@ -150,37 +156,40 @@ wisp_status metadata_text(const struct directory *dir, const char *key, const ch
 wisp_status metadata_text_or(const struct directory *dir, const char *key, const char **value,
                              wisp_error *error);
 
-/* Element i of an array of integers; false where it is none or does not fit. */
+/* Gives element i of an array of integers. Returns false where the array has another type. */
 bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value);
 
-/* The value as text: arrays as their type and length. Cut to `capacity` with its terminator. */
+/* Writes a value as text, an array as its type and length: "i32[12]". Cuts text that is longer than
+ * `capacity`, the terminator included. */
 void metadata_format(const struct metadata *entry, char *text, size_t capacity);
 
-/* Bytes of one element of a fixed-size type; 0 for strings, arrays and unknown types. */
+/* Returns the bytes of a value of the type; 0 for strings, arrays and unknown types. */
 size_t value_type_bytes(enum value_type type);
 const char *value_type_name(enum value_type type);
 
-/* `rows` rows of the tensor from `first`, as they are stored. `buffer` has room for them, and holds
- * them unless they can be used in place, in a source in memory; *bytes points to them either way.
- */
+/* Reads rows [first, first + rows) of a tensor as they are stored and points *bytes to them: in the
+ * source where that is in memory, else in `buffer`, which must have room for the rows. */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
 
-/* What directory_rows gave, as floats, of a type that can be read. Values that are not finite are a
- * format error: what is computed from them would look like any other result. */
+/* Converts rows that directory_rows has read to `values`. The tensor's type must be one that can be
+ * read. A value that is not finite is a format error, because nobody would notice it in an
+ * embedding. */
 wisp_status directory_expand(const struct directory *dir, const struct tensor *tensor,
                              uint64_t first, uint64_t rows, const void *bytes, float *values,
                              wisp_error *error);
 
-/* Both. */
+/* Reads rows and converts them: directory_rows, then directory_expand. */
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
                              uint64_t first, uint64_t rows, void *buffer, float *values,
                              wisp_error *error);
 
-/* Releases what is held. One thread at a time may read tensors that are made of others. */
+/* Releases the bytes that are held for assembling tensors. Only one thread at a time may read
+ * tensors that are assembled. */
 void directory_let_go(const struct directory *dir);
 
-/* A tensor of rows x row_length values as floats, in memory of its own (memory_free). */
+/* Reads a whole tensor [rows, row_length] as floats. The caller releases *values with memory_free,
+ * also on failure, so it sets *values to NULL before. */
 wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,
                                   size_t row_length, float **values, wisp_error *error);
 

@@ -5,7 +5,8 @@
 
 #include "formats/directory.h"
 
-/* Reads header, metadata and tensor directory of source `index` of `dir`. */
+/* Reads header, metadata and the list of tensors of source `index` of `dir`, and finishes the
+ * directory. */
 wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error);
 
 #endif

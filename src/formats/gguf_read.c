@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every number is bounded by the bytes that remain before it is used for anything. */
+ * Every number from the file is compared with the bytes that remain before it is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +11,14 @@
 
 enum {
     WINDOW_BYTES = 64 * 1024,
-    MIN_METADATA_BYTES = 8 + 1 + 4 + 1,       /* key length, key, type, value */
-    MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8, /* name, n_dims, one dim, type, offset */
+    MIN_METADATA_BYTES = 8 + 1 + 4 + 1, /* length of the key, key, type, value */
+    MIN_TENSOR_BYTES =
+        8 + 1 + 4 + 8 + 4 + 8, /* length of the name, name, n_dims, a dim, type, offset */
     DEFAULT_ALIGNMENT = 32,
     MAX_ALIGNMENT = 65536
 };
 
-/* A cursor over the source. Sources that are not in memory are read through a window. */
+/* A position in the source. A source that is not in memory is read through a window. */
 struct cursor {
     struct directory *dir;
     const wisp_source *source;
@@ -35,7 +36,7 @@ static wisp_status malformed(const struct cursor *c, const char *field, const ch
                 (unsigned long long)c->at);
 }
 
-/* The same with the number that is wrong, which `what` goes on from. */
+/* Reports a wrong number; `what` continues the sentence that the number begins. */
 static wisp_status bad_number(const struct cursor *c, const char *field, uint64_t number,
                               const char *what) {
     return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%llu %s (at byte %llu)",
@@ -57,7 +58,7 @@ static wisp_status fill_window(struct cursor *c) {
     return WISP_OK;
 }
 
-/* Copies the next `length` bytes, which the caller has not yet checked to exist. */
+/* Copies the next `length` bytes to `out`. It is an error where the file has fewer left. */
 static wisp_status take(struct cursor *c, const char *field, void *out, uint64_t length) {
     if (length > remaining(c))
         return malformed(c, field, "the file ends too early");
@@ -95,8 +96,8 @@ static wisp_status take_u64(struct cursor *c, const char *field, uint64_t *value
     return WISP_OK;
 }
 
-/* Room for count elements and a terminating zero in the arena; NULL also where the size overflows,
- * as that of a large file may in WebAssembly. */
+/* Allocates count elements and a terminating zero in the arena. Returns NULL also where the size
+ * overflows, which happens with large files in WebAssembly. */
 static void *reserve(const struct cursor *c, uint64_t count, size_t element_bytes) {
     uint64_t bytes;
     size_t length;
@@ -119,7 +120,7 @@ static wisp_status take_text(struct cursor *c, const char *field, wisp_text *tex
     return WISP_OK;
 }
 
-/* A key or tensor name: not empty, valid UTF-8, without NUL. */
+/* Reads a key or the name of a tensor, which must be valid UTF-8 without NUL and not empty. */
 static wisp_status take_name(struct cursor *c, const char *field, const char **name) {
     wisp_text text;
     TRY(take_text(c, field, &text));
@@ -240,8 +241,8 @@ static wisp_status take_tensor(struct cursor *c) {
     return take_u64(c, entry->name, &entry->offset);
 }
 
-/* Tensors lie one after the other, each aligned, as every writer lays them out: so none overlaps
- * another, and nothing hides in between. */
+/* Checks that the tensors follow one another without gaps but for alignment, as all writers lay
+ * them out. Then no tensor overlaps another and every byte of the file has a known meaning. */
 static wisp_status place_tensors(struct cursor *c) {
     uint64_t start, expected = 0;
     if (!checked_align(c->at, c->alignment, &start) || start > c->source->size) {
@@ -287,7 +288,7 @@ static wisp_status take_header(struct cursor *c, uint64_t *n_tensors, uint64_t *
     return WISP_OK;
 }
 
-/* The alignment's value decides where tensor data starts, so its faults must not pass. */
+/* Reads the alignment, which decides where the data of the tensors begins. */
 static wisp_status find_alignment(struct cursor *c) {
     c->alignment = DEFAULT_ALIGNMENT;
     for (size_t i = 0; i < c->dir->n_metadata; i++) {

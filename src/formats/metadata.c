@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Typed access to a directory's metadata. */
+ * Writing and reading the metadata of a directory by type. */
 #include <stdio.h>
 #include <string.h>
 

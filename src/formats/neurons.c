@@ -43,15 +43,16 @@ enum stored { HOT, COLD, SCALES, STORED };
 static const char *const stored_names[STORED] = {TENSOR_NEURONS_HOT, TENSOR_NEURONS_COLD,
                                                  TENSOR_DOWN_SCALES};
 
+/* A layer that is stored by neuron. */
 struct neuron_rows {
     struct neuron_shape shape;
     uint32_t source;
-    struct tensor stored[STORED]; /* of 0 bytes where absent */
-    const uint32_t *place;        /* [wide]: where neuron j is; NULL: j */
+    struct tensor stored[STORED]; /* with 0 bytes where absent */
+    const uint32_t *place; /* [wide]: the place of each neuron; NULL: neuron j is at place j */
 };
 
-/* Where the stored tensors are in memory. A source that is read by calls is read once for all of a
- * layer's matrices. */
+/* The addresses of a layer's stored tensors. When the source is not in memory, they are read once
+ * for all matrices of the layer and held. */
 struct layer_bytes {
     const struct neuron_rows *rows;
     const unsigned char *at[STORED];
@@ -98,7 +99,7 @@ static wisp_status find_bytes(const struct directory *dir, const struct neuron_r
     return WISP_OK;
 }
 
-/* Part `part` of neuron j. */
+/* Returns the address of part `part` of neuron j. */
 static const unsigned char *find_part(const struct layer_bytes *layer, uint64_t j, uint64_t part) {
     const struct neuron_rows *rows = layer->rows;
     const struct neuron_shape *s = &rows->shape;
@@ -121,13 +122,14 @@ static wisp_status make_up_rows(const struct directory *dir, const struct tensor
     return WISP_OK;
 }
 
-/* The rows of W_down that are being made. */
+/* Rows [first, first + rows) of W_down, which are being assembled at `out`. */
 struct down_rows {
     size_t first, rows, row_bytes;
     unsigned char *out;
 };
 
-/* `element` is known where this is called. */
+/* Writes one element of each row from its column. `element` is its bytes, which is a constant in
+ * every call so that memcpy becomes a single move. */
 static inline void spread_as(const struct down_rows *d, const unsigned char *column,
                              unsigned char *out, size_t element) {
     column += d->first * element;
@@ -135,7 +137,7 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
-/* Eight columns of bytes, side by side in a block: eight of each at a time. */
+/* Writes eight adjacent elements of one byte of each row, eight rows at a time. */
 static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
                          unsigned char *out) {
     size_t r = 0;
@@ -152,7 +154,8 @@ static void spread_eight(const struct down_rows *d, const unsigned char *const c
             out[c] = columns[c][d->first + r];
 }
 
-/* The low nibbles of a block come before the high ones. */
+/* Writes one element of 4 bits of each row. The elements in low bits are written first, which
+ * clears the high bits. */
 static void spread_nibbles(const struct down_rows *d, const unsigned char *column,
                            unsigned char *out, bool high) {
     for (size_t c = d->first; c < d->first + d->rows; c++, out += d->row_bytes) {
@@ -161,7 +164,7 @@ static void spread_nibbles(const struct down_rows *d, const unsigned char *colum
     }
 }
 
-/* Element j of each row from column j, of any but bytes. */
+/* Writes element j of each row from column j, for elements that are not one byte. */
 static void spread(const struct down_rows *d, const struct block_format *format, size_t j,
                    const unsigned char *column) {
     unsigned char *out = d->out + neurons_element_byte(format, j);
@@ -213,7 +216,7 @@ static wisp_status make_down_rows(const struct directory *dir, const struct tens
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* An array of i32; NULL where the file has none. Its bytes lie in an arena, aligned. */
+/* Finds an array of i32. It is NULL where the file has no such key. The arena aligns its bytes. */
 static wisp_status find_numbers(const struct directory *dir, const char *key,
                                 const int32_t **numbers, uint64_t *count, wisp_error *error) {
     const struct metadata *array = directory_find_metadata(dir, key);
@@ -227,7 +230,7 @@ static wisp_status find_numbers(const struct directory *dir, const char *key,
     return WISP_OK;
 }
 
-/* The same of so many. */
+/* Finds an array of i32 that must have `wanted` elements. */
 static wisp_status find_so_many(const struct directory *dir, const char *key, uint64_t wanted,
                                 const int32_t **numbers, wisp_error *error) {
     uint64_t count = wanted;
@@ -284,14 +287,14 @@ struct reader {
     const int32_t *types;       /* [layers] */
     const int32_t *places;      /* [layers, matrices] */
     const int32_t *order, *hot; /* or NULL */
-    uint64_t hidden, wide;      /* of all layers; 0 before the first */
-    bool *taken;                /* [dir->n_tensors]: is part of rows */
-    struct tensor *tensors;     /* [capacity]: the plain model's */
+    uint64_t hidden, wide;      /* of all layers; 0 before the first layer is read */
+    bool *taken;            /* [dir->n_tensors]: the tensor belongs to a layer stored by neuron */
+    struct tensor *tensors; /* [capacity]: the tensors of the plain model */
     size_t capacity, n_taken;
     wisp_error *error;
 };
 
-/* A tensor of the layer, if it is there. */
+/* Takes one of the layer's stored tensors into `rows` if the file has it. */
 static wisp_status take_stored(struct reader *r, uint64_t l, enum stored which,
                                struct neuron_rows *rows) {
     char name[TENSOR_NAME_BYTES];
@@ -320,7 +323,8 @@ static wisp_status require_stored(const struct reader *r, uint64_t l, enum store
     return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, name, "the tensor is missing");
 }
 
-/* The hidden size, from the bytes of a row, and with it the rest. All layers are alike. */
+/* Finds the layer's shape: hidden_size follows from the bytes of a row. All layers must have the
+ * same shape. */
 static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
                               struct neuron_shape *s) {
     const struct tensor *hot = &rows->stored[HOT], *cold = &rows->stored[COLD];
@@ -368,7 +372,7 @@ static wisp_status check_scales(const struct reader *r, uint64_t l, const struct
     return WISP_OK;
 }
 
-/* Turns the layer's order round. */
+/* Sets the place of each neuron from the order, which has the neuron at each place. */
 static wisp_status find_places(const struct reader *r, uint64_t l, struct neuron_rows *rows) {
     if (!r->order)
         return WISP_OK;
@@ -381,7 +385,7 @@ static wisp_status find_places(const struct reader *r, uint64_t l, struct neuron
     return WISP_OK;
 }
 
-/* Puts one of the layer's matrices where the plain model has it. */
+/* Adds one of the layer's matrices at its position in the plain model. */
 static wisp_status add_matrix(struct reader *r, uint64_t l, uint64_t part,
                               const struct neuron_rows *rows) {
     const struct neuron_shape *s = &rows->shape;
@@ -434,7 +438,7 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
     return WISP_OK;
 }
 
-/* The other tensors follow one another around the matrices. */
+/* Fills the positions that no matrix has with the file's other tensors, in their order. */
 static wisp_status fill_places(struct reader *r, size_t n) {
     size_t next = 0;
     for (size_t i = n; i < r->capacity; i++)

@@ -114,7 +114,8 @@ describe('calibrate', () => {
 
   test('inspect draws its neurons', () => {
     const { out } = wisp(['inspect', '--neurons', output]);
-    assert.equal(out.match(/<rect x/g)?.length, 6 * 384);
+    assert.equal(out.match(/<rect x/g)?.length, 6 * 768); // two of 1,536 neurons to a column
+    assert.match(out, /^<svg[^>]* width="858"/);
     assert.equal(wisp(['inspect', '--neurons', DEFAULT_MODEL_PATH]).code, 3);
   });
 

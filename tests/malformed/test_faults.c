@@ -111,6 +111,28 @@ static wisp_status open_gated_predicting(wisp_error *error) {
                                error);
 }
 
+/* Lists and reads every tensor of the file. */
+static wisp_status inspect(const char *path, wisp_error *error) {
+    static float values[1 << 16];
+    wisp_tensor tensor;
+    wisp_file *file = NULL;
+    wisp_status status = wisp_file_open(path, &file, error);
+    assert_true((status == WISP_OK) == (file != NULL));
+    for (size_t i = 0; status == WISP_OK && wisp_file_get_tensor(file, i, &tensor); i++)
+        if (strcmp(tensor.type, "F32") == 0)
+            status = wisp_file_read_tensor(file, i, values, error);
+    wisp_file_close(file);
+    return status;
+}
+
+static wisp_status inspect_rows(wisp_error *error) {
+    return inspect(world.rows_path, error);
+}
+
+static wisp_status inspect_folder(wisp_error *error) {
+    return inspect(world.folder_path, error);
+}
+
 static wisp_status open_sessions(uint32_t threads, wisp_error *error) {
     const wisp_session_options options = {.threads = threads};
     wisp_session *session = NULL;
@@ -212,6 +234,8 @@ static const struct operation operations[] = {
     {"open neurons that are rows", open_rows, 0, false},
     {"open neurons that are rows, by reading", open_rows_by_reading, 0, false},
     {"open neurons that are rows, by reading, from there on", open_rows_by_reading, 0, true},
+    {"inspect a file", inspect_rows, 0, false},
+    {"inspect a folder, from there on", inspect_folder, 0, true},
     {"open a session", open_session, 0, false},
     {"open a session of three threads", open_session_of_three, 0, false},
     {"open a session of three threads, from there on", open_session_of_three, 0, true},

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A model's file as wisp_file_* of wisp.h shows it. Native only. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "formats/neurons.h"
+#include "native/open_path.h"
+
+enum { SCALAR_BYTES = 48 }; /* room for the longest number and for the longest "type[length]" */
+
+struct wisp_file {
+    struct directory dir;
+    char (*scalars)[SCALAR_BYTES]; /* [dir.n_metadata]: values as text, unused where strings */
+    const struct tensor *tensors;  /* [n_tensors]: as they are stored */
+    size_t n_tensors;
+};
+
+wisp_status wisp_file_open(const char *path, wisp_file **file, wisp_error *error) {
+    *file = NULL;
+    wisp_file *made = calloc(1, sizeof *made);
+    if (!made)
+        return fail_memory(error, sizeof *made);
+    wisp_status status = directory_open_path(&made->dir, path, error);
+    if (status == WISP_OK) {
+        const struct directory *dir = &made->dir;
+        made->tensors = dir->stored ? dir->stored : dir->tensors;
+        made->n_tensors = dir->stored ? dir->n_stored : dir->n_tensors;
+        made->scalars = calloc(dir->n_metadata + 1, sizeof *made->scalars);
+        if (!made->scalars)
+            status = fail_memory(error, dir->n_metadata * sizeof *made->scalars);
+        for (size_t i = 0; i < dir->n_metadata && status == WISP_OK; i++)
+            if (dir->metadata[i].type != VALUE_STRING)
+                metadata_format(&dir->metadata[i], made->scalars[i], SCALAR_BYTES);
+    }
+    if (status == WISP_OK)
+        *file = made;
+    else
+        wisp_file_close(made);
+    return status;
+}
+
+void wisp_file_close(wisp_file *file) {
+    if (!file)
+        return;
+    directory_release(&file->dir);
+    free(file->scalars);
+    free(file);
+}
+
+bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *part) {
+    if (index >= file->dir.n_sources)
+        return false;
+    const wisp_source *source = &file->dir.sources[index];
+    *part = (wisp_file_part){.path = source->name, .data = source->data, .size = source->size};
+    return true;
+}
+
+bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata) {
+    if (index >= file->dir.n_metadata)
+        return false;
+    const struct metadata *entry = &file->dir.metadata[index];
+    const bool is_array = entry->type == VALUE_ARRAY;
+    *metadata = (wisp_metadata){.key = entry->key,
+                                .type = value_type_name(is_array ? entry->element : entry->type),
+                                .is_array = is_array,
+                                .elements = is_array ? entry->count : 1,
+                                .text = entry->type == VALUE_STRING ? entry->as.text.bytes
+                                                                    : file->scalars[index]};
+    return true;
+}
+
+bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tensor) {
+    if (index >= file->n_tensors)
+        return false;
+    const struct tensor *entry = &file->tensors[index];
+    *tensor = (wisp_tensor){.name = entry->name,
+                            .type = entry->format->name,
+                            .dimensions = entry->n_dims,
+                            .bytes = entry->bytes,
+                            .offset = entry->offset,
+                            .part = entry->source};
+    for (uint32_t i = 0; i < entry->n_dims; i++)
+        tensor->shape[i] = entry->dims[entry->n_dims - 1 - i];
+    return true;
+}
+
+wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
+                                  wisp_error *error) {
+    const struct directory *dir = &file->dir;
+    if (index >= file->n_tensors)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %zu tensors", index,
+                    file->n_tensors);
+    const struct tensor *tensor = &file->tensors[index];
+    if (!tensor->format->dequantise)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
+                    "tensors of type %s are not supported", tensor->format->name);
+    void *row = memory_allocate((size_t)tensor->row_bytes);
+    wisp_status status = row ? WISP_OK : fail_memory(error, tensor->row_bytes);
+    for (uint64_t i = 0; i < tensor->rows && status == WISP_OK; i++)
+        status = directory_floats(dir, tensor, i, 1, row, values + i * tensor->dims[0], error);
+    memory_free(row);
+    return status;
+}
+
+/* ---- neurons -------------------------------------------------------------------------------- */
+
+/* Reads the order of the neurons [*layers, *neurons]. How many neurons a layer has is the length of
+ * the first layer's frequencies; how many layers there are follows from the length of the order. */
+static wisp_status read_order(const struct directory *dir, size_t *layers, size_t *neurons,
+                              const int32_t **order, wisp_error *error) {
+    char name[TENSOR_NAME_BYTES];
+    const struct tensor *first =
+        directory_find_tensor(dir, layer_tensor_name(name, 0, TENSOR_FREQUENCY, ""));
+    const struct metadata *places = directory_find_metadata(dir, KEY_SPARSE_ORDER);
+    if (!directory_find_metadata(dir, KEY_SPARSE_SHARES))
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, NULL,
+                    "the model is not calibrated: wisp calibrate makes it so");
+    if (!first)
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, name, "the tensor is missing");
+    if (!places)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
+    *neurons = (size_t)first->dims[0];
+    *layers = (size_t)(places->count / first->dims[0]); /* a value that is no array counts 0 */
+    return neurons_read_order(dir, *layers, *neurons, order, error);
+}
+
+wisp_status wisp_file_get_neurons(const wisp_file *file, size_t *layers, size_t *neurons,
+                                  wisp_error *error) {
+    const int32_t *order;
+    return read_order(&file->dir, layers, neurons, &order, error);
+}
+
+wisp_status wisp_file_read_frequencies(const wisp_file *file, size_t layer, float *frequencies,
+                                       wisp_error *error) {
+    const struct directory *dir = &file->dir;
+    size_t layers, neurons;
+    const int32_t *order;
+    float *by_neuron = NULL;
+    char name[TENSOR_NAME_BYTES];
+    TRY(read_order(dir, &layers, &neurons, &order, error));
+    if (layer >= layers)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "layer", "%zu, of %zu layers", layer,
+                    layers);
+    layer_tensor_name(name, layer, TENSOR_FREQUENCY, "");
+    const wisp_status status = directory_load_floats(dir, name, 1, neurons, &by_neuron, error);
+    for (size_t place = 0; place < neurons && status == WISP_OK; place++)
+        frequencies[place] = by_neuron[order[layer * neurons + place]];
+    memory_free(by_neuron);
+    return status;
+}
