@@ -5,27 +5,20 @@
 
 #include "convert/gguf_write.h"
 
-/* Of which layers the neurons become rows. */
+/* The layers whose neurons become rows. */
 enum neuron_layout {
-    NEURONS_AS_THEY_ARE,   /* where the input has them so */
-    NEURONS_PLAIN,         /* of none */
-    NEURONS_ALL,           /* of all, or it is an error */
-    NEURONS_WHERE_POSSIBLE /* of all whose types and shapes allow it */
+    NEURONS_AS_THEY_ARE,   /* those of which the input has rows */
+    NEURONS_PLAIN,         /* none */
+    NEURONS_ALL,           /* all, or it is an error */
+    NEURONS_WHERE_POSSIBLE /* all whose types and shapes allow it */
 };
 
 struct row_layer;
-
-/* W_down of the layer that is being written, as it will be stored. */
-struct held_down {
-    const struct row_layer *layer; /* NULL: none */
-    unsigned char *rows;
-};
 
 struct neuron_arrangement {
     struct row_layer *layers; /* [n_layers] */
     size_t n_layers;
     const struct block_format **formats; /* of the directory's tensors, as of a gguf_plan */
-    struct held_down down;
 };
 
 /* Replaces in `dir` the matrices of layers by tensors of rows, all cold ones last, and the keys

@@ -30,7 +30,8 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     for (size_t l = 0; l < layers; l++)
         for (uint32_t i = 0; i < session->n_workers; i++) {
             struct recall *recall = recalls_of(session, l) + i;
-            TRY(recall_open(&bert->layer[l].sparse, recall, error));
+            const struct sparse_ffn *ffn = &bert->layer[l].sparse;
+            TRY(recall_open(recall, ffn->neurons, ffn->activation, ffn->kernels->sparse, error));
             session->workers[i].counts[l].recall = recall;
         }
     return WISP_OK;
@@ -45,7 +46,7 @@ static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *e
         TRY(open_recalls(session, error));
     if (!model_has_thresholds(session->model))
         return WISP_OK;
-    const size_t wide = bert->layer[0].sparse.wide;
+    const size_t wide = bert->layer[0].sparse.intermediate_size;
     session->thresholds = calloc(layers * wide, sizeof *session->thresholds);
     if (!session->thresholds)
         return fail_memory(error, layers * wide * sizeof *session->thresholds);
@@ -89,7 +90,7 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);
-    const size_t wide = model->bert.layer[0].sparse.wide;
+    const size_t wide = model->bert.layer[0].sparse.intermediate_size;
     for (size_t l = 0; l < model->bert.config.layers; l++)
         sparse_ffn_thresholds(&model->bert.layer[l].sparse, &model->plan, 1 - sparsity,
                               session->thresholds + l * wide);

@@ -10,6 +10,7 @@
 enum { TENSOR_MAX_DIMS = 4, DIRECTORY_MAX_SOURCES = 256 };
 
 struct directory;
+struct tensor_cache;
 
 struct tensor {
     const char *name;
@@ -21,16 +22,20 @@ struct tensor {
     uint64_t bytes;  /* rows * row_bytes */
     uint64_t offset; /* in its source */
     uint32_t source;
-    /* directory_rows for a tensor that is made of others; NULL: the bytes lie in the source. */
+    /* Does the work of directory_rows for a tensor that is made of others; NULL where the bytes lie
+     * in the source. The rows go to `buffer`, or stay where they are in a source in memory. */
     wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
-                        uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
-    const void *maker; /* its own */
-    uint64_t part;     /* its own */
+                        uint64_t rows, struct tensor_cache *cache, void *buffer, const void **bytes,
+                        wisp_error *error);
+    const void *maker; /* for `make` alone */
+    uint64_t part;     /* likewise */
 };
 
-/* Bytes of a source that is read by calls, kept while tensors are made of them. */
-struct held {
-    const void *owner; /* whose they are; NULL: nobody's */
+/* Bytes that several tensors are made of. Whoever reads these tensors one after the other owns the
+ * cache, so that the bytes are read once for all of them; it starts as zeros, serves one thread and
+ * is released by tensor_cache_release. */
+struct tensor_cache {
+    const void *owner; /* the maker whose bytes these are; NULL: there are none */
     void *bytes;
 };
 
@@ -76,7 +81,6 @@ struct directory {
     size_t n_tensors, tensor_capacity;
     struct tensor *stored; /* what the file has instead; NULL where it is the same */
     size_t n_stored;
-    struct held *held; /* where tensors are made of others, else NULL */
     struct metadata *metadata;
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
@@ -160,20 +164,23 @@ void metadata_format(const struct metadata *entry, char *text, size_t capacity);
 size_t value_type_bytes(enum value_type type);
 const char *value_type_name(enum value_type type);
 
-/* `rows` rows of the tensor from `first`, as they are stored. `buffer` has room for them, and holds
- * them unless they can be used in place, in a source in memory; *bytes points to them either way.
- */
+/* Rows [first, first + rows) of the tensor, as they are stored. `buffer` has room for them, and
+ * holds them unless they can be used in place, in a source in memory; *bytes points to them either
+ * way. `cache` may be NULL: then a tensor that is made of others is made of them anew. */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
-                           uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
+                           uint64_t rows, struct tensor_cache *cache, void *buffer,
+                           const void **bytes, wisp_error *error);
 
-/* The same as floats, of a type that can be read. Values that are not finite are a format error:
+/* These rows as floats, of a type that can be read. Values that are not finite are a format error:
  * what is computed from them would look like any other result. */
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
-                             uint64_t first, uint64_t rows, void *buffer, float *values,
-                             wisp_error *error);
+                             uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                             void *buffer, float *values, wisp_error *error);
 
-/* Releases what is held. One thread at a time may read tensors that are made of others. */
-void directory_let_go(const struct directory *dir);
+void tensor_cache_release(struct tensor_cache *cache);
+
+/* Whether none of n values is NaN or infinite. */
+bool all_finite(const float *values, size_t n);
 
 /* A tensor of rows x row_length values as floats, in memory of its own (memory_free). */
 wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/neurons.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/half.h"
 #include "base/transpose.h"
+#include "kernels/weights.h"
 
 enum { NAME_BYTES = 64 };
 
@@ -30,101 +33,111 @@ const struct block_format *neurons_stored_format(const struct block_format *form
 }
 
 void neuron_shape_measure(struct neuron_shape *s) {
-    block_row_bytes(s->format, s->hidden, &s->part_bytes);
+    block_row_bytes(s->format, s->hidden_size, &s->part_bytes);
     s->row_bytes =
-        (s->matrices - 1) * s->part_bytes + s->hidden * neurons_element_bits(s->format) / 8;
+        (s->matrices - 1) * s->part_bytes + s->hidden_size * neurons_element_bits(s->format) / 8;
 }
 
 const char *neurons_matrix_name(uint64_t part, uint64_t matrices) {
     return part == 0 ? "ffn_up" : part == matrices - 1 ? "ffn_down" : "ffn_gate";
 }
 
+/* ---- what one neuron needs of all of W_down ------------------------------------------------- */
+
+float neurons_row_scale(const float *row, size_t n) {
+    const float largest = largest_magnitude(row, n);
+    return largest > 0 ? sqrtf(largest) : 1;
+}
+
+float neurons_base(float bias, const float *row, const float *center, size_t n) {
+    double sum = (double)bias;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)row[i] * (double)center[i];
+    return (float)sum;
+}
+
 /* ---- making the matrices' rows -------------------------------------------------------------- */
 
-enum stored { HOT, COLD, SCALES, STORED };
+const char *const neuron_tensor_suffixes[NEURON_TENSORS] = {[HOT_ROWS] = "ffn_neurons.hot",
+                                                            [COLD_ROWS] = "ffn_neurons.cold",
+                                                            [DOWN_SCALES] = "ffn_down_scales",
+                                                            [DOWN_ROW_SCALES] =
+                                                                "ffn_down_row_scales",
+                                                            [DOWN_BASE] = "ffn_down_base"};
 
-static const char *const stored_names[STORED] = {"ffn_neurons.hot", "ffn_neurons.cold",
-                                                 "ffn_down_scales"};
+/* The matrices are made of HOT_ROWS, COLD_ROWS and DOWN_SCALES. */
+enum { MATRIX_TENSORS = DOWN_SCALES + 1 };
 
-struct neuron_rows {
-    struct neuron_shape shape;
-    uint32_t source;
-    struct tensor stored[STORED]; /* of 0 bytes where absent */
-    const uint32_t *place;        /* [wide]: where neuron j is; NULL: j */
-};
-
-/* Where the stored tensors are in memory. A source that is read by calls is read once for all of a
- * layer's matrices. */
-struct layer_bytes {
-    const struct neuron_rows *rows;
-    const unsigned char *at[STORED];
-};
-
-static wisp_status hold(const struct directory *dir, const struct neuron_rows *rows,
-                        wisp_error *error) {
+/* Reads these tensors, one behind the other. */
+static wisp_status fill_cache(const struct directory *dir, const struct neuron_rows *rows,
+                              struct tensor_cache *cache, wisp_error *error) {
     uint64_t bytes = 0;
     size_t size;
-    for (int i = 0; i < STORED; i++)
+    for (int i = 0; i < MATRIX_TENSORS; i++)
         bytes += rows->stored[i].bytes;
-    directory_let_go(dir);
+    tensor_cache_release(cache);
     unsigned char *to = checked_size(bytes, &size) ? malloc(size) : NULL;
     if (!to)
         return fail_memory(error, bytes);
-    dir->held->bytes = to;
-    for (int i = 0; i < STORED; i++) {
+    cache->bytes = to;
+    for (int i = 0; i < MATRIX_TENSORS; i++) {
         const struct tensor *tensor = &rows->stored[i];
         const void *read;
         if (tensor->bytes > 0)
-            TRY(directory_rows(dir, tensor, 0, tensor->rows, to, &read, error));
+            TRY(directory_rows(dir, tensor, 0, tensor->rows, NULL, to, &read, error));
         to += tensor->bytes;
     }
-    dir->held->owner = rows;
+    cache->owner = rows;
     return WISP_OK;
 }
 
-static wisp_status find_bytes(const struct directory *dir, const struct neuron_rows *rows,
-                              struct layer_bytes *found, wisp_error *error) {
+wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_rows *rows,
+                              struct tensor_cache *cache, struct neuron_bytes *found,
+                              wisp_error *error) {
     const unsigned char *data = dir->sources[rows->source].data;
     found->rows = rows;
     if (data) {
-        for (int i = 0; i < STORED; i++)
+        for (int i = 0; i < MATRIX_TENSORS; i++)
             found->at[i] = data + rows->stored[i].offset;
         return WISP_OK;
     }
-    if (dir->held->owner != rows)
-        TRY(hold(dir, rows, error));
-    data = dir->held->bytes;
-    for (int i = 0; i < STORED; i++) {
+    if (cache->owner != rows)
+        TRY(fill_cache(dir, rows, cache, error));
+    data = cache->bytes;
+    for (int i = 0; i < MATRIX_TENSORS; i++) {
         found->at[i] = data;
         data += rows->stored[i].bytes;
     }
     return WISP_OK;
 }
 
-/* Part `part` of neuron j. */
-static const unsigned char *find_part(const struct layer_bytes *layer, uint64_t j, uint64_t part) {
-    const struct neuron_rows *rows = layer->rows;
+const unsigned char *neurons_find_part(const struct neuron_bytes *bytes, uint64_t j, uint64_t part) {
+    const struct neuron_rows *rows = bytes->rows;
     const struct neuron_shape *s = &rows->shape;
-    const uint64_t place = rows->place ? rows->place[j] : j, hot = rows->stored[HOT].rows;
-    const unsigned char *row = place < hot ? layer->at[HOT] + place * s->row_bytes
-                                           : layer->at[COLD] + (place - hot) * s->row_bytes;
+    const uint64_t place = rows->place ? rows->place[j] : j, hot = rows->stored[HOT_ROWS].rows;
+    const unsigned char *row = place < hot ? bytes->at[HOT_ROWS] + place * s->row_bytes
+                                           : bytes->at[COLD_ROWS] + (place - hot) * s->row_bytes;
     return row + part * s->part_bytes;
 }
 
 static wisp_status make_up_rows(const struct directory *dir, const struct tensor *tensor,
-                                uint64_t first, uint64_t rows, void *buffer, const void **bytes,
-                                wisp_error *error) {
+                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                void *buffer, const void **bytes, wisp_error *error) {
     const size_t row_bytes = (size_t)tensor->row_bytes;
-    struct layer_bytes layer;
+    struct neuron_bytes layer;
     unsigned char *out = buffer;
-    TRY(find_bytes(dir, tensor->maker, &layer, error));
-    *bytes = rows == 1 ? find_part(&layer, first, tensor->part) : out;
-    for (uint64_t i = 0; rows > 1 && i < rows; i++, out += row_bytes)
-        memcpy(out, find_part(&layer, first + i, tensor->part), row_bytes);
+    TRY(neurons_find_bytes(dir, tensor->maker, cache, &layer, error));
+    *bytes = buffer;
+    if (rows == 1 && dir->sources[tensor->source].data) {
+        *bytes = neurons_find_part(&layer, first, tensor->part);
+        return WISP_OK;
+    }
+    for (uint64_t i = 0; i < rows; i++, out += row_bytes)
+        memcpy(out, neurons_find_part(&layer, first + i, tensor->part), row_bytes);
     return WISP_OK;
 }
 
-/* The rows of W_down that are being made. */
+/* Some rows of W_down, which are being made. */
 struct down_rows {
     size_t first, rows, row_bytes;
     unsigned char *out;
@@ -138,7 +151,7 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
-/* Eight columns of bytes, side by side in a block: eight of each at a time. */
+/* Eight columns of bytes, side by side in a block: squares of eight by eight at a time. */
 static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
                          unsigned char *out) {
     size_t r = 0;
@@ -164,7 +177,7 @@ static void spread_nibbles(const struct down_rows *d, const unsigned char *colum
     }
 }
 
-/* Element j of each row from column j, of any but bytes. */
+/* Element j of each row from column j, whose elements are not bytes. */
 static void spread(const struct down_rows *d, const struct block_format *format, size_t j,
                    const unsigned char *column) {
     unsigned char *out = d->out + neurons_element_byte(format, j);
@@ -190,26 +203,26 @@ static void copy_scales(const struct down_rows *d, const struct block_format *fo
 }
 
 static wisp_status make_down_rows(const struct directory *dir, const struct tensor *tensor,
-                                  uint64_t first, uint64_t rows, void *buffer, const void **bytes,
-                                  wisp_error *error) {
+                                  uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                  void *buffer, const void **bytes, wisp_error *error) {
     const struct down_rows d = {.first = (size_t)first,
                                 .rows = (size_t)rows,
                                 .row_bytes = (size_t)tensor->row_bytes,
                                 .out = buffer};
-    struct layer_bytes layer;
-    TRY(find_bytes(dir, tensor->maker, &layer, error));
+    struct neuron_bytes layer;
+    TRY(neurons_find_bytes(dir, tensor->maker, cache, &layer, error));
     const size_t columns = neurons_element_bits(tensor->format) == 8 ? 8 : 1;
     for (size_t j = 0; j < tensor->dims[0]; j += columns) {
         const unsigned char *column[8];
         for (size_t c = 0; c < columns; c++)
-            column[c] = find_part(&layer, j + c, tensor->part);
+            column[c] = neurons_find_part(&layer, j + c, tensor->part);
         if (columns == 8)
             spread_eight(&d, column, d.out + neurons_element_byte(tensor->format, j));
         else
             spread(&d, tensor->format, j, column[0]);
     }
     if (neurons_scale_bytes(tensor->format) > 0)
-        copy_scales(&d, tensor->format, layer.at[SCALES]);
+        copy_scales(&d, tensor->format, layer.at[DOWN_SCALES]);
     *bytes = buffer;
     return WISP_OK;
 }
@@ -230,7 +243,7 @@ static wisp_status find_numbers(const struct directory *dir, const char *key,
     return WISP_OK;
 }
 
-/* The same of so many. */
+/* An array of so many i32. */
 static wisp_status find_so_many(const struct directory *dir, const char *key, uint64_t wanted,
                                 const int32_t **numbers, wisp_error *error) {
     uint64_t count = wanted;
@@ -242,25 +255,26 @@ static wisp_status find_so_many(const struct directory *dir, const char *key, ui
     return WISP_OK;
 }
 
-wisp_status neurons_read_order(const struct directory *dir, uint64_t layers, uint64_t wide,
-                               const int32_t **order, wisp_error *error) {
+wisp_status neurons_read_order(const struct directory *dir, uint64_t layers,
+                               uint64_t intermediate_size, const int32_t **order,
+                               wisp_error *error) {
     uint64_t n;
     size_t size;
-    if (!checked_multiply(layers, wide, &n) || !checked_size(wide, &size))
+    if (!checked_multiply(layers, intermediate_size, &n) || !checked_size(intermediate_size, &size))
         return fail_memory(error, UINT64_MAX);
     TRY(find_so_many(dir, NEURONS_ORDER, n, order, error));
     if (!*order)
         return WISP_OK;
     bool *seen = malloc(size);
-    wisp_status status = seen ? WISP_OK : fail_memory(error, wide);
+    wisp_status status = seen ? WISP_OK : fail_memory(error, intermediate_size);
     for (uint64_t i = 0; i < n && status == WISP_OK; i++) {
         const int32_t neuron = (*order)[i];
-        if (i % wide == 0)
+        if (i % intermediate_size == 0)
             memset(seen, 0, size);
-        if (neuron < 0 || (uint64_t)neuron >= wide || seen[neuron])
+        if (neuron < 0 || (uint64_t)neuron >= intermediate_size || seen[neuron])
             status = fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_ORDER,
                           "entry %llu is %d: not an order of %llu neurons", (unsigned long long)i,
-                          (int)neuron, (unsigned long long)wide);
+                          (int)neuron, (unsigned long long)intermediate_size);
         else
             seen[neuron] = true;
     }
@@ -268,14 +282,14 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers, uin
     return status;
 }
 
-wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers, uint64_t wide,
-                             const int32_t **hot, wisp_error *error) {
+wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
+                             uint64_t intermediate_size, const int32_t **hot, wisp_error *error) {
     TRY(find_so_many(dir, NEURONS_HOT, layers, hot, error));
     for (uint64_t l = 0; *hot && l < layers; l++)
-        if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > wide)
+        if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > intermediate_size)
             return fail(error, WISP_ERROR_FORMAT, dir->file, NEURONS_HOT,
                         "entry %llu is %d, where a layer has %llu neurons", (unsigned long long)l,
-                        (int)(*hot)[l], (unsigned long long)wide);
+                        (int)(*hot)[l], (unsigned long long)intermediate_size);
     return WISP_OK;
 }
 
@@ -284,24 +298,27 @@ wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers, uint6
 struct reader {
     struct directory *dir;
     uint64_t layers, matrices;
-    const int32_t *types;       /* [layers] */
-    const int32_t *places;      /* [layers, matrices] */
-    const int32_t *order, *hot; /* or NULL */
-    uint64_t hidden, wide;      /* of all layers; 0 before the first */
-    bool *taken;                /* [dir->n_tensors]: is part of rows */
-    struct tensor *tensors;     /* [capacity]: the plain model's */
+    const int32_t *types;                    /* [layers] */
+    const int32_t *places;                   /* [layers, matrices] */
+    const int32_t *order, *hot;              /* or NULL */
+    uint64_t hidden_size, intermediate_size; /* of all layers; 0 before the first */
+    bool *taken;                             /* [dir->n_tensors]: is part of rows */
+    struct tensor *tensors;                  /* [capacity]: the plain model's */
     size_t capacity, n_taken;
     wisp_error *error;
 };
 
 /* A tensor of the layer, if it is there. */
-static wisp_status take_stored(struct reader *r, uint64_t l, enum stored which,
+static wisp_status take_stored(struct reader *r, uint64_t l, enum neuron_tensor which,
                                struct neuron_rows *rows) {
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, stored_names[which]);
+    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l,
+             neuron_tensor_suffixes[which]);
     const struct tensor *tensor = directory_find_tensor(r->dir, name);
-    const struct block_format *format =
-        which == SCALES ? block_format_by_id(BLOCK_F16) : neurons_stored_format(rows->shape.format);
+    const struct block_format *format = which >= DOWN_ROW_SCALES ? block_format_by_id(BLOCK_F32)
+                                        : which == DOWN_SCALES
+                                            ? block_format_by_id(BLOCK_F16)
+                                            : neurons_stored_format(rows->shape.format);
     if (!tensor)
         return WISP_OK;
     if (tensor->format != format)
@@ -313,43 +330,46 @@ static wisp_status take_stored(struct reader *r, uint64_t l, enum stored which,
     r->taken[tensor - r->dir->tensors] = true;
     r->n_taken++;
     rows->stored[which] = *tensor;
-    rows->source = tensor->source;
+    if (which <= COLD_ROWS)
+        rows->source = tensor->source;
     return WISP_OK;
 }
 
-static wisp_status require_stored(const struct reader *r, uint64_t l, enum stored which) {
+static wisp_status fail_missing(const struct reader *r, uint64_t l, enum neuron_tensor which) {
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, stored_names[which]);
+    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l,
+             neuron_tensor_suffixes[which]);
     return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, name, "the tensor is missing");
 }
 
 /* The hidden size, from the bytes of a row, and with it the rest. All layers are alike. */
 static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
                               struct neuron_shape *s) {
-    const struct tensor *hot = &rows->stored[HOT], *cold = &rows->stored[COLD];
+    const struct tensor *hot = &rows->stored[HOT_ROWS], *cold = &rows->stored[COLD_ROWS];
     const struct tensor *any = hot->bytes > 0 ? hot : cold;
     const struct block_format *f = s->format;
     const uint64_t block = s->matrices * f->bytes - neurons_scale_bytes(f);
-    s->wide = hot->rows + cold->rows;
-    s->hidden = any->row_bytes / block * f->elements;
-    if (r->hidden == 0) {
-        r->hidden = s->hidden;
-        r->wide = s->wide;
+    s->intermediate_size = hot->rows + cold->rows;
+    s->hidden_size = any->row_bytes / block * f->elements;
+    if (r->hidden_size == 0) {
+        r->hidden_size = s->hidden_size;
+        r->intermediate_size = s->intermediate_size;
     }
-    if (any->row_bytes % block != 0 || s->hidden != r->hidden || s->wide != r->wide ||
+    if (any->row_bytes % block != 0 || s->hidden_size != r->hidden_size ||
+        s->intermediate_size != r->intermediate_size ||
         (cold->bytes > 0 && cold->row_bytes != any->row_bytes))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, any->name,
                     "%llu neurons with rows of %llu and %llu bytes, where %llu of %llu values in "
                     "each of %llu matrices belong",
-                    (unsigned long long)s->wide, (unsigned long long)hot->row_bytes,
-                    (unsigned long long)cold->row_bytes, (unsigned long long)r->wide,
-                    (unsigned long long)r->hidden, (unsigned long long)s->matrices);
+                    (unsigned long long)s->intermediate_size, (unsigned long long)hot->row_bytes,
+                    (unsigned long long)cold->row_bytes, (unsigned long long)r->intermediate_size,
+                    (unsigned long long)r->hidden_size, (unsigned long long)s->matrices);
     neuron_shape_measure(s);
     return WISP_OK;
 }
 
 static wisp_status check_hot(const struct reader *r, uint64_t l, const struct neuron_rows *rows) {
-    const uint64_t n = rows->stored[HOT].rows;
+    const uint64_t n = rows->stored[HOT_ROWS].rows;
     if (r->hot && (r->hot[l] < 0 || (uint64_t)r->hot[l] != n))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, NEURONS_HOT,
                     "entry %llu is %d, where the file has %llu hot neurons", (unsigned long long)l,
@@ -359,15 +379,44 @@ static wisp_status check_hot(const struct reader *r, uint64_t l, const struct ne
 
 static wisp_status check_scales(const struct reader *r, uint64_t l, const struct neuron_rows *rows,
                                 const struct neuron_shape *s) {
-    const struct tensor *scales = &rows->stored[SCALES];
+    const struct tensor *scales = &rows->stored[DOWN_SCALES];
     if (scales->bytes == 0)
-        return require_stored(r, l, SCALES);
-    if (s->wide % s->format->elements != 0 || scales->rows != s->hidden ||
-        scales->dims[0] != s->wide / s->format->elements)
+        return fail_missing(r, l, DOWN_SCALES);
+    if (s->intermediate_size % s->format->elements != 0 || scales->rows != s->hidden_size ||
+        scales->dims[0] != s->intermediate_size / s->format->elements)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, scales->name,
                     "its shape is [%llu, %llu], where W_down of %s has [%llu, %llu] values",
                     (unsigned long long)scales->rows, (unsigned long long)scales->dims[0],
-                    s->format->name, (unsigned long long)s->hidden, (unsigned long long)s->wide);
+                    s->format->name, (unsigned long long)s->hidden_size,
+                    (unsigned long long)s->intermediate_size);
+    return WISP_OK;
+}
+
+/* Row scales and base are derived from all of W_down where the file has neither, as files of
+ * earlier versions do. There is a base where there are centers. */
+static wisp_status take_derived(struct reader *r, uint64_t l, struct neuron_rows *rows) {
+    char center[NAME_BYTES];
+    for (int i = DOWN_ROW_SCALES; i <= DOWN_BASE; i++) {
+        const struct tensor *tensor = &rows->stored[i];
+        TRY(take_stored(r, l, (enum neuron_tensor)i, rows));
+        if (tensor->bytes > 0 && (tensor->rows != 1 || tensor->dims[0] != r->hidden_size))
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
+                        "its shape is [%llu, %llu], where %llu values belong",
+                        (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
+                        (unsigned long long)r->hidden_size);
+    }
+    const bool scaled = rows->stored[DOWN_ROW_SCALES].bytes > 0;
+    const bool based = rows->stored[DOWN_BASE].bytes > 0;
+    snprintf(center, sizeof center, "blk.%llu.ffn_center", (unsigned long long)l);
+    const bool centered = directory_find_tensor(r->dir, center) != NULL;
+    if (based && !scaled)
+        return fail_missing(r, l, DOWN_ROW_SCALES);
+    if (scaled && centered && !based)
+        return fail_missing(r, l, DOWN_BASE);
+    if (based && !centered)
+        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, center,
+                    "the tensor is missing, and %s was made of it",
+                    neuron_tensor_suffixes[DOWN_BASE]);
     return WISP_OK;
 }
 
@@ -375,11 +424,12 @@ static wisp_status check_scales(const struct reader *r, uint64_t l, const struct
 static wisp_status find_places(const struct reader *r, uint64_t l, struct neuron_rows *rows) {
     if (!r->order)
         return WISP_OK;
-    uint32_t *place = arena_allocate(&r->dir->arena, (size_t)r->wide * sizeof *place);
+    rows->order = r->order + l * r->intermediate_size;
+    uint32_t *place = arena_allocate(&r->dir->arena, (size_t)r->intermediate_size * sizeof *place);
     if (!place)
-        return fail_memory(r->error, r->wide * sizeof *place);
-    for (uint32_t i = 0; i < r->wide; i++)
-        place[r->order[l * r->wide + i]] = i;
+        return fail_memory(r->error, r->intermediate_size * sizeof *place);
+    for (uint32_t i = 0; i < r->intermediate_size; i++)
+        place[rows->order[i]] = i;
     rows->place = place;
     return WISP_OK;
 }
@@ -400,7 +450,8 @@ static wisp_status add_matrix(struct reader *r, uint64_t l, uint64_t part,
     *tensor = (struct tensor){.name = arena_copy_text(&r->dir->arena, name, (size_t)length),
                               .format = s->format,
                               .n_dims = 2,
-                              .dims = {down ? s->wide : s->hidden, down ? s->hidden : s->wide},
+                              .dims = {down ? s->intermediate_size : s->hidden_size,
+                                       down ? s->hidden_size : s->intermediate_size},
                               .source = rows->source,
                               .make = down ? make_down_rows : make_up_rows,
                               .maker = rows,
@@ -421,16 +472,18 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
                     (int)r->types[l]);
     struct neuron_shape *s = &rows->shape;
     *s = (struct neuron_shape){.format = format, .matrices = r->matrices};
-    for (int i = 0; i < STORED; i++)
-        if (i != SCALES || neurons_scale_bytes(format) > 0)
-            TRY(take_stored(r, l, (enum stored)i, rows));
-    if (rows->stored[HOT].bytes == 0 && rows->stored[COLD].bytes == 0)
-        return require_stored(r, l, HOT);
+    TRY(take_stored(r, l, HOT_ROWS, rows));
+    TRY(take_stored(r, l, COLD_ROWS, rows));
+    if (neurons_scale_bytes(format) > 0)
+        TRY(take_stored(r, l, DOWN_SCALES, rows));
+    if (rows->stored[HOT_ROWS].bytes == 0 && rows->stored[COLD_ROWS].bytes == 0)
+        return fail_missing(r, l, HOT_ROWS);
     TRY(find_shape(r, rows, s));
     if (neurons_scale_bytes(format) > 0)
         TRY(check_scales(r, l, rows, s));
+    TRY(take_derived(r, l, rows));
     if (!r->order)
-        TRY(neurons_read_order(r->dir, r->layers, r->wide, &r->order, r->error));
+        TRY(neurons_read_order(r->dir, r->layers, r->intermediate_size, &r->order, r->error));
     TRY(check_hot(r, l, rows));
     TRY(find_places(r, l, rows));
     for (uint64_t part = 0; part < s->matrices; part++)
@@ -460,8 +513,7 @@ static wisp_status read_layers(struct reader *r, size_t layers_with_rows) {
     r->capacity = n + added;
     r->tensors = calloc(r->capacity, sizeof *r->tensors);
     r->taken = calloc(n, sizeof *r->taken);
-    r->dir->held = arena_allocate(&r->dir->arena, sizeof *r->dir->held);
-    if (!r->tensors || !r->taken || !r->dir->held)
+    if (!r->tensors || !r->taken)
         return fail_memory(r->error, r->capacity * sizeof *r->tensors);
     for (uint64_t l = 0; l < r->layers; l++)
         if (r->types[l] != NEURONS_NONE)
@@ -509,4 +561,39 @@ wisp_status neurons_read(struct directory *dir, wisp_error *error) {
     free(r.taken);
     free(r.tensors);
     return status == WISP_OK ? directory_finish(dir, error) : status;
+}
+
+/* ---- one row -------------------------------------------------------------------------------- */
+
+const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t layer) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%zu.ffn_down.weight", layer);
+    const struct tensor *down = directory_find_tensor(dir, name);
+    return down && down->make == make_down_rows ? down->maker : NULL;
+}
+
+void neurons_turn_scales(const struct neuron_shape *shape, const unsigned char *stored,
+                         float *scales) {
+    const size_t hidden_size = (size_t)shape->hidden_size;
+    const size_t blocks = (size_t)(shape->intermediate_size / shape->format->elements);
+    for (size_t c = 0; c < hidden_size; c++)
+        for (size_t b = 0; b < blocks; b++, stored += 2)
+            scales[b * hidden_size + c] = float_of_half(load_u16(stored));
+}
+
+void neurons_read_column(const struct neuron_shape *shape, const unsigned char *stored,
+                         const float *scales, float *column) {
+    const size_t n = (size_t)shape->hidden_size;
+    switch (neurons_element_bits(shape->format)) {
+    case 8:
+        for (size_t c = 0; c < n; c++)
+            column[c] = scales[c] * (float)(int8_t)stored[c];
+        break;
+    case 4:
+        for (size_t c = 0; c < n; c++)
+            column[c] = scales[c] * (float)((stored[c / 2] >> 4 * (c % 2) & 15) - 8);
+        break;
+    default:
+        shape->format->dequantise(stored, n, column);
+    }
 }

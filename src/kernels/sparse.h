@@ -100,7 +100,8 @@ struct sparse_kernels {
 
     /* sums[c] = the sum over i < n of bytes[i] times weight c of neuron list[i] (times that weight
      * + 128 where the set has no signed_columns), for c < sparse_row_bytes(size). n is a multiple
-     * of DOWN_NEURONS. w as pack_neuron_columns lays it out. */
+     * of DOWN_NEURONS. w [neurons, sparse_row_bytes(size)] as
+     * pack_neuron_column lays out each column. */
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n, size_t size,
                  int32_t *sums);
 
@@ -123,12 +124,9 @@ static inline size_t column_place(size_t c, size_t lanes) {
     return c - c % (4 * lanes) + lane / 4 * 16 + 4 * vector + lane % 4;
 }
 
-/* Rows first .. first + n - 1 of W_down, [n, neurons], to the columns packed [neurons]
- * [sparse_row_bytes(size)], which start zeroed: rows times factors
- * [neurons], whole numbers of at most 127 once they are rounded. Column i is that of neuron
- * order[i] (order NULL: i). `bytes` [n, neurons] is worked in. */
-void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
-                         const float *factors, const int32_t *order, size_t neurons, size_t first,
-                         size_t n, size_t size, int8_t *bytes, uint8_t *packed);
+/* A column of W_down, of `size` weights, to int8 with one scale, which is returned; packed
+ * [sparse_row_bytes(size)], bytes past size are 0. */
+float pack_neuron_column(const struct sparse_kernels *kernels, const float *column, size_t size,
+                         uint8_t *packed);
 
 #endif

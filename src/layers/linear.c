@@ -28,8 +28,8 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
     float *values = stack->values;
     while (rows > 0) {
         const size_t row = first % source->n, here = smaller(rows, source->n - row);
-        TRY(directory_floats(source->dir, stack->parts[first / source->n], row, here, stack->stored,
-                             values, error));
+        TRY(directory_floats(source->dir, stack->parts[first / source->n], row, here, source->cache,
+                             stack->stored, values, error));
         values += here * source->k;
         first += here;
         rows -= here;

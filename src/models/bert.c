@@ -80,8 +80,8 @@ static size_t block_scratch_bytes(const struct bert *model, size_t tokens) {
     const size_t linear = linear_workspace_bytes(tokens, scratch_size(c));
     if (!model->sparse)
         return linear;
-    return larger(linear, sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size,
-                                                   model->rank, c->activation));
+    return larger(linear, sparse_ffn_workspace_bytes(c->hidden_size, c->intermediate_size,
+                                                     model->rank, c->activation));
 }
 
 static size_t padded_floats(size_t n) {
@@ -190,7 +190,7 @@ static wisp_status token_row(const struct bert *model, int32_t id, void *buffer,
                              wisp_error *error) {
     const struct tensor *table = model->token_embedding;
     if (!model->token_rows)
-        return directory_rows(model->dir, table, (uint64_t)id, 1, buffer, row, error);
+        return directory_rows(model->dir, table, (uint64_t)id, 1, NULL, buffer, row, error);
     *row = (const unsigned char *)model->token_rows + (size_t)id * (size_t)table->row_bytes;
     return WISP_OK;
 }
@@ -331,7 +331,7 @@ static void choose_by_text(const struct bert *model, const struct bert_batch *ba
     while (end < batch->texts && batch->starts[end] < s->first + s->tokens)
         end++;
     sparse_ffn_choose(ffn, thresholds, s->all_x, batch->starts + first, end - first,
-                      s->masks + first * mask_words(model), s->linear_scratch);
+                      s->masks + first * mask_words(model), dense_space(s));
     spent(s, STAGE_FFN_SPARSE);
     meet(batch, s);
 }
@@ -340,12 +340,12 @@ static void sparse_feed_forward(const struct bert *model, const struct bert_batc
                                 const struct state *s, struct sparse_counts *counts) {
     const struct sparse_ffn *ffn = &model->layer[l].sparse;
     struct sparse_choice choice = {
-        .thresholds = batch->thresholds ? batch->thresholds + l * ffn->wide : NULL};
+        .thresholds = batch->thresholds ? batch->thresholds + l * ffn->intermediate_size : NULL};
     if (model->by_text) {
         choose_by_text(model, batch, ffn, choice.thresholds, s);
         choice.masks = s->chosen;
     }
-    sparse_ffn_apply(ffn, choice, s->x, s->tokens, s->y, s->linear_scratch, counts);
+    sparse_ffn_apply(ffn, choice, s->x, s->tokens, s->y, dense_space(s), counts);
     spent(s, STAGE_FFN_SPARSE);
 }
 

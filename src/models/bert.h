@@ -53,10 +53,11 @@ struct bert {
     float *position_embedding; /* [max_positions, hidden_size], with token type 0 added; with rotary
                                   positions that alone, [hidden_size] */
     struct norm embedding_norm;
-    struct bert_layer *layer; /* [layers] */
-    bool sparse;              /* feed-forward layers */
-    size_t rank;              /* the largest of their predictors */
-    bool by_text;             /* they choose neurons once for a text */
+    struct bert_layer *layer;    /* [layers] */
+    struct neuron_store neurons; /* of sparse layers */
+    bool sparse;                 /* feed-forward layers */
+    size_t rank;                 /* the largest of their predictors */
+    bool by_text;                /* they choose neurons once for a text */
     size_t resident_bytes;
 };
 

@@ -16,6 +16,7 @@ struct loader {
     const struct kernels *kernels;
     bool int8;
     const struct sparse_plan *plan; /* NULL: dense */
+    struct tensor_cache *cache;
     wisp_error *error;
 };
 
@@ -44,7 +45,8 @@ static wisp_status load_linear(const struct loader *l, size_t index, const char 
                                          .unbiased = l->model->config.unbiased,
                                          .parts = parts,
                                          .n = n,
-                                         .k = k};
+                                         .k = k,
+                                         .cache = l->cache};
     TRY(linear_load(layer, &source, l->kernels, l->int8, l->error));
     l->model->resident_bytes += layer->bytes;
     return WISP_OK;
@@ -69,14 +71,9 @@ static wisp_status load_dense_feed_forward(const struct loader *l, size_t i,
 
 static wisp_status load_feed_forward(const struct loader *l, size_t i, struct bert_layer *layer) {
     struct bert *model = l->model;
-    const struct bert_config *c = &model->config;
     if (!l->plan)
         return load_dense_feed_forward(l, i, layer);
-    const struct sparse_shape shape = {.hidden = c->hidden_size,
-                                       .wide = c->intermediate_size,
-                                       .activation = c->activation,
-                                       .unbiased = c->unbiased};
-    TRY(sparse_ffn_load(&layer->sparse, l->dir, l->plan, i, &shape, l->kernels, l->error));
+    TRY(sparse_ffn_load(&layer->sparse, &model->neurons, l->plan, i, l->cache, l->error));
     model->resident_bytes += layer->sparse.bytes;
     if (layer->sparse.rank > model->rank)
         model->rank = layer->sparse.rank;
@@ -117,7 +114,7 @@ static wisp_status load_token_embedding(const struct loader *l) {
             return fail_memory(l->error, table->bytes);
         model->resident_bytes += bytes;
     }
-    return directory_rows(l->dir, table, 0, table->rows, model->owned_token_rows,
+    return directory_rows(l->dir, table, 0, table->rows, NULL, model->owned_token_rows,
                           &model->token_rows, l->error);
 }
 
@@ -137,6 +134,17 @@ static wisp_status load_positions(const struct loader *l) {
         l->kernels->add(l->model->position_embedding + p * size, types, size);
     memory_free(types);
     return status;
+}
+
+/* An empty store for the neurons of sparse layers. */
+static wisp_status open_neurons(const struct loader *l) {
+    const struct bert_config *c = &l->model->config;
+    const struct sparse_shape shape = {.layers = c->layers,
+                                       .hidden_size = c->hidden_size,
+                                       .intermediate_size = c->intermediate_size,
+                                       .activation = c->activation,
+                                       .unbiased = c->unbiased};
+    return neuron_store_open(&l->model->neurons, l->dir, l->plan, &shape, l->kernels, l->error);
 }
 
 /* Room for the layers. Each has tensors, so that a file can only ask for as many as it is large. */
@@ -159,8 +167,11 @@ static wisp_status load_all(const struct loader *l) {
     TRY(load_positions(l));
     TRY(load_norm(l, "token_embd_norm", &model->embedding_norm));
     TRY(make_layers(l));
+    if (l->plan)
+        TRY(open_neurons(l));
     for (size_t i = 0; i < model->config.layers; i++)
         TRY(load_layer(l, i));
+    model->resident_bytes += model->neurons.bytes;
     return WISP_OK;
 }
 
@@ -169,9 +180,16 @@ wisp_status bert_load(struct bert *model, const struct directory *dir,
                       wisp_error *error) {
     *model = (struct bert){
         .dir = dir, .kernels = kernels, .sparse = plan != NULL, .by_text = plan && plan->by_text};
-    const struct loader l = {
-        .model = model, .dir = dir, .kernels = kernels, .int8 = int8, .plan = plan, .error = error};
+    struct tensor_cache cache = {0};
+    const struct loader l = {.model = model,
+                             .dir = dir,
+                             .kernels = kernels,
+                             .int8 = int8,
+                             .plan = plan,
+                             .cache = &cache,
+                             .error = error};
     const wisp_status status = load_all(&l);
+    tensor_cache_release(&cache);
     if (status != WISP_OK)
         bert_release(model);
     return status;
@@ -195,6 +213,7 @@ void bert_release(struct bert *model) {
         release_norm(&layer->output_norm);
     }
     free(model->layer);
+    neuron_store_release(&model->neurons);
     release_norm(&model->embedding_norm);
     memory_free(model->position_embedding);
     memory_free(model->owned_token_rows);

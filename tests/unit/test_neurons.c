@@ -218,10 +218,10 @@ static void expect_same_rows(const struct directory *plain, const struct directo
             void *buffers[2] = {malloc(bytes), malloc(bytes)}; /* sanitizers see what follows */
             const void *found[2];
             assert_true(buffers[0] && buffers[1]);
-            assert_int_equal(directory_rows(plain, a, first, n, buffers[0], &found[0], &error),
-                             WISP_OK);
-            assert_int_equal(directory_rows(rows, b, first, n, buffers[1], &found[1], &error),
-                             WISP_OK);
+            assert_int_equal(
+                directory_rows(plain, a, first, n, NULL, buffers[0], &found[0], &error), WISP_OK);
+            assert_int_equal(
+                directory_rows(rows, b, first, n, cache, buffers[1], &found[1], &error), WISP_OK);
             assert_memory_equal(found[0], found[1], bytes);
             free(buffers[0]);
             free(buffers[1]);
