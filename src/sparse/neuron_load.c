@@ -83,14 +83,17 @@ static wisp_status load_row_biases(const struct neuron_store *store, size_t inde
 static wisp_status load_input_scale(const struct neuron_store *store, size_t index,
                                     struct neuron_layer *l, wisp_error *error) {
     char name[NAME_BYTES];
-    float *factors;
+    float *factors = NULL;
     for (size_t c = 0; c < l->hidden_size; c++)
         l->input_scale[c] = 1;
     if (!directory_find_tensor(store->dir, tensor_name(name, index, "ffn_factors")))
         return WISP_OK;
-    TRY(directory_load_floats(store->dir, name, 1, l->hidden_size, &factors, error));
-    memcpy(l->input_scale, factors, l->hidden_size * sizeof *factors);
+    const wisp_status status =
+        directory_load_floats(store->dir, name, 1, l->hidden_size, &factors, error);
+    if (status == WISP_OK)
+        memcpy(l->input_scale, factors, l->hidden_size * sizeof *factors);
     memory_free(factors);
+    TRY(status);
     for (size_t c = 0; c < l->hidden_size; c++)
         if (!(l->input_scale[c] >= 0x1p-40f && l->input_scale[c] <= 0x1p40f))
             return fail(error, WISP_ERROR_FORMAT, store->dir->file, "ffn_factors",
@@ -165,29 +168,31 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
 
 wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
-    struct neuron_layer *l = &store->layer[layer], measured;
+    struct neuron_layer *l = &store->layer[layer];
     const size_t neurons = store->shape.intermediate_size;
     const int32_t *order = store->order ? store->order + layer * neurons : NULL;
     char name[NAME_BYTES];
     const bool centered =
         store->by_rows && directory_find_tensor(store->dir, tensor_name(name, layer, "ffn_center"));
-    float *by_neuron = NULL;
     *l = (struct neuron_layer){.hidden_size = store->shape.hidden_size,
                                .intermediate_size = neurons,
                                .row_bytes = sparse_row_bytes(store->shape.hidden_size)};
-    measured = *l;
-    take_arrays(&measured, store, centered);
-    TRY(workspace_reserve(&l->memory, measured.memory.used, error));
+    take_arrays(l, store, centered); /* measures */
+    TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
     store->bytes += l->memory.capacity;
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
+
+    float *by_neuron = NULL; /* centers, then biases */
+    wisp_status status = WISP_OK;
     if (centered)
-        TRY(directory_load_floats(store->dir, name, 1, neurons, &by_neuron, error));
+        status = directory_load_floats(store->dir, name, 1, neurons, &by_neuron, error);
     else if (!(by_neuron = memory_allocate(neurons * sizeof *by_neuron)))
-        return fail_memory(error, neurons * sizeof *by_neuron);
-    for (size_t i = 0; centered && i < neurons; i++)
+        status = fail_memory(error, neurons * sizeof *by_neuron);
+    for (size_t i = 0; centered && i < neurons && status == WISP_OK; i++)
         l->center[i] = by_neuron[order ? (size_t)order[i] : i];
-    wisp_status status = load_down_scales(store, layer, centered ? by_neuron : NULL, cache, error);
+    if (status == WISP_OK)
+        status = load_down_scales(store, layer, centered ? by_neuron : NULL, cache, error);
     if (status == WISP_OK && l->up)
         status = load_input_scale(store, layer, l, error);
     if (status == WISP_OK && l->up)
