@@ -92,8 +92,8 @@ static wisp_status fill_cache(const struct directory *dir, const struct neuron_r
 }
 
 wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_rows *rows,
-                              struct tensor_cache *cache, struct neuron_bytes *found,
-                              wisp_error *error) {
+                               struct tensor_cache *cache, struct neuron_bytes *found,
+                               wisp_error *error) {
     const unsigned char *data = dir->sources[rows->source].data;
     found->rows = rows;
     if (data) {
@@ -111,7 +111,8 @@ wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_
     return WISP_OK;
 }
 
-const unsigned char *neurons_find_part(const struct neuron_bytes *bytes, uint64_t j, uint64_t part) {
+const unsigned char *neurons_find_part(const struct neuron_bytes *bytes, uint64_t j,
+                                       uint64_t part) {
     const struct neuron_rows *rows = bytes->rows;
     const struct neuron_shape *s = &rows->shape;
     const uint64_t place = rows->place ? rows->place[j] : j, hot = rows->stored[HOT_ROWS].rows;
@@ -335,10 +336,9 @@ static wisp_status take_stored(struct reader *r, uint64_t l, enum neuron_tensor 
     return WISP_OK;
 }
 
-static wisp_status fail_missing(const struct reader *r, uint64_t l, enum neuron_tensor which) {
+static wisp_status fail_missing(const struct reader *r, uint64_t l, const char *suffix) {
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l,
-             neuron_tensor_suffixes[which]);
+    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, suffix);
     return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, name, "the tensor is missing");
 }
 
@@ -377,47 +377,48 @@ static wisp_status check_hot(const struct reader *r, uint64_t l, const struct ne
     return WISP_OK;
 }
 
-static wisp_status check_scales(const struct reader *r, uint64_t l, const struct neuron_rows *rows,
-                                const struct neuron_shape *s) {
-    const struct tensor *scales = &rows->stored[DOWN_SCALES];
-    if (scales->bytes == 0)
-        return fail_missing(r, l, DOWN_SCALES);
-    if (s->intermediate_size % s->format->elements != 0 || scales->rows != s->hidden_size ||
-        scales->dims[0] != s->intermediate_size / s->format->elements)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, scales->name,
-                    "its shape is [%llu, %llu], where W_down of %s has [%llu, %llu] values",
-                    (unsigned long long)scales->rows, (unsigned long long)scales->dims[0],
-                    s->format->name, (unsigned long long)s->hidden_size,
-                    (unsigned long long)s->intermediate_size);
+/* Takes a tensor of scales or the like, which has rows x row_length values. */
+static wisp_status take_values(struct reader *r, uint64_t l, enum neuron_tensor which,
+                               struct neuron_rows *rows, uint64_t n, uint64_t row_length) {
+    const struct tensor *tensor = &rows->stored[which];
+    TRY(take_stored(r, l, which, rows));
+    if (tensor->bytes > 0 && (tensor->rows != n || tensor->dims[0] != row_length))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
+                    "its shape is [%llu, %llu], where [%llu, %llu] belongs",
+                    (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
+                    (unsigned long long)n, (unsigned long long)row_length);
     return WISP_OK;
 }
 
-/* Row scales and base are derived from all of W_down where the file has neither, as files of
- * earlier versions do. There is a base where there are centers. */
-static wisp_status take_derived(struct reader *r, uint64_t l, struct neuron_rows *rows) {
-    char center[NAME_BYTES];
-    for (int i = DOWN_ROW_SCALES; i <= DOWN_BASE; i++) {
-        const struct tensor *tensor = &rows->stored[i];
-        TRY(take_stored(r, l, (enum neuron_tensor)i, rows));
-        if (tensor->bytes > 0 && (tensor->rows != 1 || tensor->dims[0] != r->hidden_size))
-            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, tensor->name,
-                        "its shape is [%llu, %llu], where %llu values belong",
-                        (unsigned long long)tensor->rows, (unsigned long long)tensor->dims[0],
-                        (unsigned long long)r->hidden_size);
+static wisp_status take_scales(struct reader *r, uint64_t l, struct neuron_rows *rows) {
+    const struct neuron_shape *s = &rows->shape;
+    const uint64_t block = s->format->elements;
+    if (neurons_scale_bytes(s->format) > 0) {
+        TRY(take_values(r, l, DOWN_SCALES, rows, s->hidden_size, s->intermediate_size / block));
+        if (rows->stored[DOWN_SCALES].bytes == 0)
+            return fail_missing(r, l, neuron_tensor_suffixes[DOWN_SCALES]);
+        if (s->intermediate_size % block != 0)
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, rows->stored[DOWN_SCALES].name,
+                        "%llu neurons are no whole blocks of %s",
+                        (unsigned long long)s->intermediate_size, s->format->name);
     }
+    TRY(take_values(r, l, DOWN_ROW_SCALES, rows, 1, s->hidden_size));
+    TRY(take_values(r, l, DOWN_BASE, rows, 1, s->hidden_size));
+
+    /* Row scales and base are derived where the file has neither, as files of earlier versions do;
+     * else there is a base where there are centers. */
+    static const char center[] = "ffn_center";
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%llu.%s", (unsigned long long)l, center);
+    const bool centered = directory_find_tensor(r->dir, name) != NULL;
     const bool scaled = rows->stored[DOWN_ROW_SCALES].bytes > 0;
     const bool based = rows->stored[DOWN_BASE].bytes > 0;
-    snprintf(center, sizeof center, "blk.%llu.ffn_center", (unsigned long long)l);
-    const bool centered = directory_find_tensor(r->dir, center) != NULL;
-    if (based && !scaled)
-        return fail_missing(r, l, DOWN_ROW_SCALES);
-    if (scaled && centered && !based)
-        return fail_missing(r, l, DOWN_BASE);
-    if (based && !centered)
-        return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, center,
-                    "the tensor is missing, and %s was made of it",
-                    neuron_tensor_suffixes[DOWN_BASE]);
-    return WISP_OK;
+    if (based == (scaled && centered))
+        return WISP_OK;
+    return fail_missing(r, l,
+                        !scaled  ? neuron_tensor_suffixes[DOWN_ROW_SCALES]
+                        : !based ? neuron_tensor_suffixes[DOWN_BASE]
+                                 : center);
 }
 
 /* Turns the layer's order round. */
@@ -474,14 +475,10 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
     *s = (struct neuron_shape){.format = format, .matrices = r->matrices};
     TRY(take_stored(r, l, HOT_ROWS, rows));
     TRY(take_stored(r, l, COLD_ROWS, rows));
-    if (neurons_scale_bytes(format) > 0)
-        TRY(take_stored(r, l, DOWN_SCALES, rows));
     if (rows->stored[HOT_ROWS].bytes == 0 && rows->stored[COLD_ROWS].bytes == 0)
-        return fail_missing(r, l, HOT_ROWS);
+        return fail_missing(r, l, neuron_tensor_suffixes[HOT_ROWS]);
     TRY(find_shape(r, rows, s));
-    if (neurons_scale_bytes(format) > 0)
-        TRY(check_scales(r, l, rows, s));
-    TRY(take_derived(r, l, rows));
+    TRY(take_scales(r, l, rows));
     if (!r->order)
         TRY(neurons_read_order(r->dir, r->layers, r->intermediate_size, &r->order, r->error));
     TRY(check_hot(r, l, rows));
@@ -572,13 +569,13 @@ const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t 
     return down && down->make == make_down_rows ? down->maker : NULL;
 }
 
-void neurons_turn_scales(const struct neuron_shape *shape, const unsigned char *stored,
+void neurons_read_scales(const struct neuron_shape *shape, const unsigned char *stored, uint64_t j,
                          float *scales) {
-    const size_t hidden_size = (size_t)shape->hidden_size;
-    const size_t blocks = (size_t)(shape->intermediate_size / shape->format->elements);
-    for (size_t c = 0; c < hidden_size; c++)
-        for (size_t b = 0; b < blocks; b++, stored += 2)
-            scales[b * hidden_size + c] = float_of_half(load_u16(stored));
+    const size_t bytes = neurons_scale_bytes(shape->format), block = shape->format->elements;
+    const size_t row_bytes = (size_t)shape->intermediate_size / block * bytes;
+    stored += (size_t)j / block * bytes;
+    for (size_t c = 0; bytes > 0 && c < shape->hidden_size; c++, stored += row_bytes)
+        scales[c] = float_of_half(load_u16(stored));
 }
 
 void neurons_read_column(const struct neuron_shape *shape, const unsigned char *stored,

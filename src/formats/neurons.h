@@ -119,13 +119,12 @@ wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_
 /* Neuron j's row of matrix `part`; of the last one its column, as neurons_read_column takes it. */
 const unsigned char *neurons_find_part(const struct neuron_bytes *bytes, uint64_t j, uint64_t part);
 
-/* The scales of W_down's blocks, as they stand in the file, to floats [intermediate_size / elements
- * of a block, hidden_size]: one row for the columns of neurons that share blocks. */
-void neurons_turn_scales(const struct neuron_shape *shape, const unsigned char *stored,
+/* The scales of W_down's blocks that neuron j is in, [hidden_size], from all of the layer's, which
+ * are f16; nothing for a type that has none. Neighbours share them: those of a block of 32. */
+void neurons_read_scales(const struct neuron_shape *shape, const unsigned char *stored, uint64_t j,
                          float *scales);
 
-/* A column of W_down, [hidden_size], as it stands in a neuron's row; `scales` is the row of
- * neurons_turn_scales for the neuron's blocks, and not looked at where the type has none. */
+/* A column of W_down, [hidden_size], as it stands in a neuron's row; `scales` are the neuron's. */
 void neurons_read_column(const struct neuron_shape *shape, const unsigned char *stored,
                          const float *scales, float *column);
 

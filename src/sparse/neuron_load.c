@@ -67,14 +67,17 @@ static wisp_status load_bias(const struct neuron_store *store, size_t index, con
     return linear_bias(&source, tensor_name(name, index, suffix), bias, error);
 }
 
-/* Biases of W_up or W_gate, by place; `bias` [intermediate_size] is worked in. */
+/* Biases of W_up and W_gate, by place; `bias` [intermediate_size] is worked in. */
 static wisp_status load_row_biases(const struct neuron_store *store, size_t index,
-                                   const char *suffix, const int32_t *order, float *bias,
-                                   struct neuron *scalars, wisp_error *error) {
-    const size_t neurons = store->shape.intermediate_size;
-    TRY(load_bias(store, index, suffix, neurons, bias, error));
-    for (size_t i = 0; i < neurons; i++)
-        scalars[i] = (struct neuron){.bias = bias[order ? (size_t)order[i] : i]};
+                                   const int32_t *order, float *bias, wisp_error *error) {
+    const struct neuron_layer *l = &store->layer[index];
+    static const char *const suffixes[] = {"ffn_up.bias", "ffn_gate.bias"};
+    struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
+    for (size_t part = 0; part < 2 && scalars[part]; part++) {
+        TRY(load_bias(store, index, suffixes[part], l->intermediate_size, bias, error));
+        for (size_t i = 0; i < l->intermediate_size; i++)
+            scalars[part][i].bias = bias[order ? (size_t)order[i] : i];
+    }
     return WISP_OK;
 }
 
@@ -127,24 +130,15 @@ static wisp_status derive_down(const struct directory *dir, const struct tensor 
     return status;
 }
 
-/* The same as the file has them; base only where there are centers. */
+/* Row scales and base as the file has them; base only where there are centers. */
 static wisp_status read_down(const struct directory *dir, const struct neuron_rows *rows,
                              struct neuron_layer *l, wisp_error *error) {
-    void *stored = memory_allocate(l->hidden_size * sizeof(float));
-    if (!stored)
-        return fail_memory(error, l->hidden_size * sizeof(float));
-    wisp_status status = directory_floats(dir, &rows->stored[DOWN_ROW_SCALES], 0, 1, NULL, stored,
-                                          l->row_scale, error);
-    if (status == WISP_OK && l->center)
-        status =
-            directory_floats(dir, &rows->stored[DOWN_BASE], 0, 1, NULL, stored, l->base, error);
-    memory_free(stored);
-    for (size_t c = 0; c < l->hidden_size && status == WISP_OK; c++)
-        if (!(l->row_scale[c] >= 0x1p-75f && l->row_scale[c] <= 0x1p64f)) /* roots of floats */
-            status = fail(error, WISP_ERROR_FORMAT, dir->file, rows->stored[DOWN_ROW_SCALES].name,
-                          "value %zu is %g, not a number between 2^-75 and 2^64", c,
-                          (double)l->row_scale[c]);
-    return status;
+    void *stored = l->inverse_row_scale; /* is filled later */
+    TRY(directory_floats(dir, &rows->stored[DOWN_ROW_SCALES], 0, 1, NULL, stored, l->row_scale,
+                         error));
+    if (!l->center)
+        return WISP_OK;
+    return directory_floats(dir, &rows->stored[DOWN_BASE], 0, 1, NULL, stored, l->base, error);
 }
 
 static wisp_status load_down_scales(const struct neuron_store *store, size_t index,
@@ -161,8 +155,14 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
         TRY(read_down(store->dir, rows, l, error));
     else
         TRY(derive_down(store->dir, down, center, cache, l, error));
-    for (size_t c = 0; c < l->hidden_size; c++)
-        l->inverse_row_scale[c] = 1 / l->row_scale[c];
+    for (size_t c = 0; c < l->hidden_size; c++) {
+        const float scale = l->row_scale[c];
+        if (!(scale >= 0x1p-75f && scale <= 0x1p64f)) /* roots of all floats are in between */
+            return fail(error, WISP_ERROR_FORMAT, store->dir->file,
+                        rows->stored[DOWN_ROW_SCALES].name,
+                        "value %zu is %g, not a number between 2^-75 and 2^64", c, (double)scale);
+        l->inverse_row_scale[c] = 1 / scale;
+    }
     return WISP_OK;
 }
 
@@ -195,12 +195,8 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
         status = load_down_scales(store, layer, centered ? by_neuron : NULL, cache, error);
     if (status == WISP_OK && l->up)
         status = load_input_scale(store, layer, l, error);
-    if (status == WISP_OK && l->up)
-        status =
-            load_row_biases(store, layer, "ffn_up.bias", order, by_neuron, l->up_scalars, error);
-    if (status == WISP_OK && l->gate)
-        status = load_row_biases(store, layer, "ffn_gate.bias", order, by_neuron, l->gate_scalars,
-                                 error);
+    if (status == WISP_OK)
+        status = load_row_biases(store, layer, order, by_neuron, error);
     if (status == WISP_OK && !store->by_rows)
         status = load_dense(store, layer, cache, error);
     memory_free(by_neuron);
@@ -215,91 +211,88 @@ static wisp_status put_rows(struct neuron_store *store, size_t layer,
                             struct tensor_cache *cache, wisp_error *error) {
     const struct neuron_layer *l = &store->layer[layer];
     const struct neuron_shape *s = &rows->shape;
-    const size_t n = l->hidden_size, down = (size_t)s->matrices - 1;
-    const size_t scaled = neurons_scale_bytes(s->format) ? s->format->elements : 0;
-    struct workspace space = {0};
-    struct neuron_weights weights;
+    const size_t n = l->hidden_size, last = (size_t)s->matrices - 1;
     struct neuron_bytes bytes;
-    float *scales = NULL;
+    float *values = memory_allocate(4 * n * sizeof *values);
+    if (!values)
+        return fail_memory(error, 4 * n * sizeof *values);
+    const struct neuron_weights weights = {values, values + n, values + 2 * n};
+    float *scales = values + 3 * n;
     wisp_status status = neurons_find_bytes(store->dir, rows, cache, &bytes, error);
-    for (int measuring = 1; measuring >= 0 && status == WISP_OK; measuring--) {
-        weights.up = workspace_take(&space, 1, n, sizeof(float));
-        weights.gate = workspace_take(&space, 1, n, sizeof(float));
-        weights.down = workspace_take(&space, 1, n, sizeof(float));
-        if (scaled)
-            scales = workspace_take(&space, l->intermediate_size / scaled, n, sizeof(float));
-        if (measuring)
-            status = workspace_reserve(&space, space.used, error);
-    }
-    if (status == WISP_OK && scaled)
-        neurons_turn_scales(s, bytes.at[DOWN_SCALES], scales);
     for (size_t j = 0; j < l->intermediate_size && status == WISP_OK; j++) {
-        if (l->up)
-            s->format->dequantise(neurons_find_part(&bytes, j, 0), n, weights.up);
-        if (l->gate)
-            s->format->dequantise(neurons_find_part(&bytes, j, 1), n, weights.gate);
-        neurons_read_column(s, neurons_find_part(&bytes, j, down),
-                            scaled ? scales + j / scaled * n : NULL, weights.down);
+        if (j % s->format->elements == 0)
+            neurons_read_scales(s, bytes.at[DOWN_SCALES], j, scales);
+        for (size_t part = 0; part < last && l->up; part++)
+            s->format->dequantise(neurons_find_part(&bytes, j, part), n, values + part * n);
+        neurons_read_column(s, neurons_find_part(&bytes, j, last), scales, weights.down);
         status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
     }
-    workspace_release(&space);
+    memory_free(values);
     return status;
 }
 
-/* A layer that is stored plain: some columns at a time are picked from the bytes of W_down, all of
- * which as floats would be four times what is kept. */
+/* Working memory for a layer that is stored plain. */
+struct plain_space {
+    void *down_bytes; /* W_down as it is stored, where that is not in memory already */
+    void *row_bytes;  /* a row of W_up or W_gate, likewise */
+    float *rows[2];   /* [hidden_size]: a neuron's row of W_up and of W_gate */
+    float *part;      /* [columns]: of a row of W_down */
+    float *columns;   /* [columns, stride] */
+};
+
+static void take_plain(struct plain_space *p, struct workspace *space, size_t n, size_t columns,
+                       size_t stride, const struct tensor *const matrices[3], bool in_memory) {
+    size_t row_bytes = 0;
+    for (size_t part = 0; part < 2; part++) {
+        row_bytes = larger(row_bytes, matrices[part] ? (size_t)matrices[part]->row_bytes : 0);
+        p->rows[part] = workspace_take(space, 1, n, sizeof(float));
+    }
+    p->row_bytes = workspace_take(space, 1, row_bytes, 1);
+    p->down_bytes = workspace_take(space, in_memory ? 0 : n, (size_t)matrices[2]->row_bytes, 1);
+    p->part = workspace_take(space, 1, columns, sizeof(float));
+    p->columns = workspace_take(space, columns, stride, sizeof(float));
+}
+
+/* A layer that is stored plain. Some columns at a time are picked from the bytes of W_down: all of
+ * it as floats would be four times what is kept. matrices are W_up, W_gate and W_down; the first
+ * two may be NULL. */
 static wisp_status put_matrices(struct neuron_store *store, size_t layer,
                                 const struct tensor *const matrices[3], const uint32_t *place,
                                 wisp_error *error) {
-    const struct neuron_layer *l = &store->layer[layer];
-    const struct tensor *up = matrices[0], *gate = matrices[1], *down = matrices[2];
+    const struct directory *dir = store->dir;
+    const struct tensor *down = matrices[2];
     const struct block_format *format = down->format;
-    const size_t n = l->hidden_size, step = larger(COLUMNS_AT_A_TIME, format->elements);
+    const size_t neurons = store->shape.intermediate_size, n = store->shape.hidden_size;
+    const size_t step = larger(COLUMNS_AT_A_TIME, format->elements);
     /* Columns an odd number of cache lines apart do not compete for the same few sets of the
      * first-level cache while a row is spread over them. */
     const size_t stride = 16 * ((n / 16 + 1) | 1);
-    const bool in_memory = store->dir->sources[down->source].data;
+    const bool in_memory = dir->sources[down->source].data;
     struct workspace space = {0};
-    struct neuron_weights weights;
-    void *down_buffer = NULL, *up_buffer = NULL, *gate_buffer = NULL;
-    float *row = NULL, *columns = NULL;
+    struct plain_space p;
     const void *stored = NULL;
-    wisp_status status = WISP_OK;
-    for (int measuring = 1; measuring >= 0 && status == WISP_OK; measuring--) {
-        if (!in_memory)
-            down_buffer = workspace_take(&space, n, (size_t)down->row_bytes, 1);
-        if (l->up)
-            up_buffer = workspace_take(&space, 1, (size_t)up->row_bytes, 1);
-        if (l->gate)
-            gate_buffer = workspace_take(&space, 1, (size_t)gate->row_bytes, 1);
-        weights.up = workspace_take(&space, 1, n, sizeof(float));
-        weights.gate = workspace_take(&space, 1, n, sizeof(float));
-        row = workspace_take(&space, 1, step, sizeof(float));
-        columns = workspace_take(&space, step, stride, sizeof(float));
-        if (measuring)
-            status = workspace_reserve(&space, space.used, error);
-    }
-    if (status == WISP_OK)
-        status = directory_rows(store->dir, down, 0, n, NULL, down_buffer, &stored, error);
-    for (size_t first = 0; first < l->intermediate_size && status == WISP_OK; first += step) {
-        const size_t here = smaller(l->intermediate_size - first, step);
-        const unsigned char *at =
-            (const unsigned char *)stored + first / format->elements * format->bytes;
-        for (size_t c = 0; c < n; c++, at += down->row_bytes) {
-            format->dequantise(at, here, row);
-            for (size_t i = 0; i < here; i++)
-                columns[i * stride + c] = row[i];
+    take_plain(&p, &space, n, step, stride, matrices, in_memory);
+    TRY(workspace_reserve(&space, space.used, error));
+    take_plain(&p, &space, n, step, stride, matrices, in_memory);
+    wisp_status status = directory_rows(dir, down, 0, n, NULL, p.down_bytes, &stored, error);
+    for (size_t j = 0; j < neurons && status == WISP_OK; j++) {
+        if (j % step == 0) {
+            const size_t here = smaller(neurons - j, step);
+            const unsigned char *at =
+                (const unsigned char *)stored + j / format->elements * format->bytes;
+            for (size_t c = 0; c < n; c++, at += down->row_bytes) {
+                format->dequantise(at, here, p.part);
+                for (size_t i = 0; i < here; i++)
+                    p.columns[i * stride + c] = p.part[i];
+            }
         }
-        for (size_t j = first; j < first + here && status == WISP_OK; j++) {
-            weights.down = columns + (j - first) * stride;
-            if (l->up)
-                status = directory_floats(store->dir, up, j, 1, NULL, up_buffer, weights.up, error);
-            if (l->gate && status == WISP_OK)
-                status = directory_floats(store->dir, gate, j, 1, NULL, gate_buffer, weights.gate,
-                                          error);
-            if (status == WISP_OK)
-                status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
-        }
+        for (size_t part = 0; part < 2 && status == WISP_OK; part++)
+            if (matrices[part])
+                status = directory_floats(dir, matrices[part], j, 1, NULL, p.row_bytes,
+                                          p.rows[part], error);
+        const struct neuron_weights weights = {p.rows[0], p.rows[1], p.columns + j % step * stride};
+        if (status == WISP_OK)
+            status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
     }
     workspace_release(&space);
     return status;
@@ -307,20 +300,18 @@ static wisp_status put_matrices(struct neuron_store *store, size_t layer,
 
 wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error) {
-    static const char *const suffixes[] = {"ffn_up.weight", "ffn_gate.weight", "ffn_down.weight"};
+    static const char *const suffixes[] = {"ffn_up.weight", "ffn_gate.weight"};
     const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
-    const size_t neurons = store->shape.intermediate_size, hidden = store->shape.hidden_size;
+    const size_t neurons = store->shape.intermediate_size;
     const struct tensor *matrices[3] = {NULL};
+    char name[NAME_BYTES];
     TRY(neuron_store_open_layer(store, layer, cache, error));
     const struct neuron_layer *l = &store->layer[layer];
-    const bool wanted[] = {l->up, l->gate, true};
-    for (size_t i = 0; i < 3; i++) {
-        char name[NAME_BYTES];
-        if (wanted[i])
-            TRY(directory_require_tensor(store->dir, tensor_name(name, layer, suffixes[i]),
-                                         i == 2 ? neurons : hidden, i == 2 ? hidden : neurons,
-                                         &matrices[i], error));
-    }
+    for (size_t part = 0; part < 2; part++)
+        if (part == 0 ? l->up : l->gate)
+            TRY(directory_require_tensor(store->dir, tensor_name(name, layer, suffixes[part]),
+                                         l->hidden_size, neurons, &matrices[part], error));
+    matrices[2] = directory_find_tensor(store->dir, tensor_name(name, layer, "ffn_down.weight"));
     uint32_t *place = NULL;
     if (store->order) {
         place = memory_allocate(neurons * sizeof *place);

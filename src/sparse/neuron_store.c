@@ -23,45 +23,34 @@ wisp_status neuron_store_open(struct neuron_store *store, const struct directory
     return store->layer ? WISP_OK : fail_memory(error, shape->layers * sizeof *store->layer);
 }
 
-static wisp_status fail_weight(const struct neuron_store *store, size_t layer, size_t place,
-                               const char *matrix, const char *why, wisp_error *error) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%zu.%s.weight", layer, matrix);
-    return fail(error, WISP_ERROR_FORMAT, store->dir->file, name,
-                "the neuron at place %zu has a weight that is %s", place, why);
-}
-
-/* Row `place` of W_up or W_gate, each weight divided by the scale of its input. */
-static wisp_status put_row(const struct neuron_store *store, size_t layer, size_t place,
-                           const char *matrix, float *row, int8_t *rows, struct neuron *scalars,
-                           wisp_error *error) {
-    const struct neuron_layer *l = &store->layer[layer];
-    if (!all_finite(row, l->hidden_size))
-        return fail_weight(store, layer, place, matrix, "not finite", error);
-    for (size_t c = 0; c < l->hidden_size; c++)
-        row[c] /= l->input_scale[c];
-    pack_neuron_row(row, l->hidden_size, rows + place * l->row_bytes, &scalars[place]);
-    scalars[place].column = l->column_scale[place];
-    return WISP_OK;
-}
-
 wisp_status neuron_store_put(struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error) {
+    static const char *const names[] = {"ffn_up", "ffn_gate", "ffn_down"};
     struct neuron_layer *l = &store->layer[layer];
-    const size_t n = l->hidden_size;
-    if (!all_finite(weights.down, n))
-        return fail_weight(store, layer, place, "ffn_down", "not finite", error);
+    const size_t n = l->hidden_size, at = place * l->row_bytes;
+    float *const all[] = {weights.up, weights.gate, weights.down};
+    int8_t *const rows[] = {l->up, l->gate};
+    struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
     for (size_t c = 0; c < n; c++)
         weights.down[c] *= l->inverse_row_scale[c];
+    for (size_t part = 0; part < 3; part++)
+        if ((part == 2 || rows[part]) && !all_finite(all[part], n)) {
+            char name[64];
+            snprintf(name, sizeof name, "blk.%zu.%s.weight", layer, names[part]);
+            return fail(error, WISP_ERROR_FORMAT, store->dir->file, name,
+                        "the neuron at place %zu has a weight that is not finite, or too large for "
+                        "the scale of its row",
+                        place);
+        }
     l->column_scale[place] =
-        pack_neuron_column(store->kernels->sparse, weights.down, n, l->down + place * l->row_bytes);
-    if (!all_finite(&l->column_scale[place], 1))
-        return fail_weight(store, layer, place, "ffn_down", "too large for its row's scale", error);
-    if (l->up)
-        TRY(put_row(store, layer, place, "ffn_up", weights.up, l->up, l->up_scalars, error));
-    if (l->gate)
-        TRY(put_row(store, layer, place, "ffn_gate", weights.gate, l->gate, l->gate_scalars,
-                    error));
+        pack_neuron_column(store->kernels->sparse, weights.down, n, l->down + at);
+    for (size_t part = 0; part < 2 && rows[part]; part++) {
+        struct neuron *neuron = &scalars[part][place];
+        for (size_t c = 0; c < n; c++)
+            all[part][c] /= l->input_scale[c];
+        pack_neuron_row(all[part], n, rows[part] + at, neuron);
+        neuron->column = l->column_scale[place];
+    }
     if (!neuron_is_present(l, place))
         l->n_present++;
     l->present[place / 64] |= UINT64_C(1) << place % 64;
