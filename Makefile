@@ -184,6 +184,9 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
+# Code that runs once when a model opens, and has no loop over weights of its own, is compiled to be
+# small.
+WASM_SMALL := $(wildcard src/*/*_load.c src/formats/*_read.c) src/formats/directory.c src/formats/metadata.c
 
 # Beside the JavaScript that loads them, as in the package.
 wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
@@ -197,7 +200,7 @@ OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard s
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
-	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_$(1)) -c $$< -o $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(if $$(filter $$<,$$(WASM_SMALL)),-Os) $$(WASM_$(1)) -c $$< -o $$@
 
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 	$$(SAY) LINK $$@

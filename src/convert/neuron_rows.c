@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "convert/row_converter.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 
 enum { NAME_BYTES = 64, MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
 

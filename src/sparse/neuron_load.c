@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 #include "sparse/neuron_store.h"
 
 enum { NAME_BYTES = 64, ROWS_AT_A_TIME = 32, COLUMNS_AT_A_TIME = 64 };

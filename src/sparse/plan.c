@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 
 static const char shares_key[] = "wisp.sparse.shares";
 

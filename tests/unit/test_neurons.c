@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "formats/gguf.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 #include "native/open_path.h"
 #include "support/golden.h"
 #include "support/opening.h"
