@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every format hands up: one checked directory of metadata and tensors, with GGUF's names and
- * types whatever the file was. Every tensor's bytes are known to lie within its source. */
+ * One checked directory of metadata and tensors, which every format is read into, with GGUF's names
+ * and types whatever the file was. Every tensor's bytes are known to lie within its source. */
 #ifndef WISP_FORMATS_DIRECTORY_H
 #define WISP_FORMATS_DIRECTORY_H
 
@@ -79,7 +79,7 @@ struct directory {
     uint32_t n_sources;
     struct tensor *tensors;
     size_t n_tensors, tensor_capacity;
-    struct tensor *stored; /* what the file has instead; NULL where it is the same */
+    struct tensor *stored; /* the file's own, where tensors are made of them; else NULL */
     size_t n_stored;
     struct metadata *metadata;
     size_t n_metadata, metadata_capacity;
@@ -117,7 +117,8 @@ wisp_status directory_put_numbers(struct directory *dir, const char *key, enum v
 wisp_status directory_measure_tensor(const struct directory *dir, struct tensor *tensor,
                                      wisp_error *error);
 
-/* The same, and checks that the bytes lie in the source: the checks every format shares. */
+/* Measures the tensor and checks that its bytes lie in the source: the checks every format shares.
+ */
 wisp_status directory_check_tensor(const struct directory *dir, struct tensor *tensor,
                                    wisp_error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels of the sparse feed-forward layer, one table per instruction set.
  *
- * What is skipped or computed is a neuron for a token. `up` multiplies a neuron's row of W_up by
- * the activations of the tokens that want it, so that it is loaded once for many; `down` adds up
+ * A neuron is skipped or computed for each token by itself. `up` multiplies a neuron's row of W_up
+ * by the activations of the tokens that want it, so that it is loaded once for many; `down` adds up
  * the columns of W_down of the neurons that are active for one token, four at a time, since four
  * bytes are what one lane of a dot instruction takes: they are interleaved in registers. All sums
  * of products are exact in 32-bit integers, so their order, and with it what else is in the list
@@ -29,7 +29,7 @@ static inline size_t sparse_row_bytes(size_t k) {
     return (k + SPARSE_CHUNK - 1) & ~(size_t)(SPARSE_CHUNK - 1);
 }
 
-/* What turns the sum of a neuron's row into the neuron's contribution. */
+/* The numbers that turn the sum of a neuron's row into the neuron's contribution. */
 struct neuron {
     float bias;
     float scale;  /* of the row's int8 values */
@@ -64,9 +64,10 @@ struct sparse_kernels {
     size_t lanes;       /* 32-bit lanes of a vector: says how columns are laid out */
     int signed_columns; /* bytes of W_down are -127..127 rather than 1..255 */
 
-    /* x[c] * by[c] for c < k, one scale for the row; as kernels.h's quantise. Bytes past k are 0.
+    /* x[c] * input_scale[c] for c < k, one scale for the row; as kernels.h's quantise. Bytes past k
+     * are 0.
      */
-    void (*quantise)(const float *x, const float *by, size_t k, struct quantised_row *row);
+    void (*quantise)(const float *x, const float *input_scale, size_t k, struct quantised_row *row);
 
     /* Bit i of mask [(n + 63) / 64] = logits[i] > thresholds[i], for i < n; the others 0. */
     void (*choose)(const float *logits, const float *thresholds, size_t n, uint64_t *mask);
