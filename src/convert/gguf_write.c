@@ -14,6 +14,7 @@ struct writer {
     struct file_writer *file;
     const struct directory *dir;
     const struct gguf_plan *plan;
+    struct tensor_cache cache; /* for tensors that are made of others */
     wisp_error *error;
 };
 
@@ -101,7 +102,8 @@ static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
     struct row_converter converter;
     uint64_t row_bytes = 0;
     block_row_bytes(format, tensor->dims[0], &row_bytes);
-    wisp_status status = row_converter_open(&converter, w->dir, tensor, format, rows, w->error);
+    wisp_status status =
+        row_converter_open(&converter, w->dir, tensor, format, rows, &w->cache, w->error);
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
         const uint64_t left = tensor->rows - row, n = left < rows ? left : rows;
         const void *bytes;
@@ -125,10 +127,13 @@ wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
             TRY(put_metadata(&w, &dir->metadata[i]));
     TRY(put_directory(&w));
     TRY(put_padding(&w));
-    for (size_t i = 0; i < dir->n_tensors; i++) {
-        TRY(put_tensor(&w, &dir->tensors[i], plan->formats[i]));
-        if (plan->progress && !plan->progress(plan->progress_context, i + 1, dir->n_tensors))
-            return fail(error, WISP_ERROR_CANCELLED, file->path, NULL, "cancelled");
+    wisp_status status = WISP_OK;
+    for (size_t i = 0; i < dir->n_tensors && status == WISP_OK; i++) {
+        status = put_tensor(&w, &dir->tensors[i], plan->formats[i]);
+        if (status == WISP_OK && plan->progress &&
+            !plan->progress(plan->progress_context, i + 1, dir->n_tensors))
+            status = fail(error, WISP_ERROR_CANCELLED, file->path, NULL, "cancelled");
     }
-    return WISP_OK;
+    tensor_cache_release(&w.cache);
+    return status;
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/neuron_rows.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "convert/row_converter.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 
 enum { MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
 
 struct row_layer {
     bool wanted; /* its neurons become rows */
+    size_t index;
     struct neuron_shape shape;
     struct tensor matrix[MOST_MATRICES]; /* in the input; the last is W_down */
     const int32_t *order;                /* row i is neuron order[i]; NULL: neuron i */
     uint64_t hot;                        /* rows, from the first on */
-    struct held_down *down;
 };
 
 /* ---- making rows ---------------------------------------------------------------------------- */
@@ -28,38 +28,37 @@ static const struct tensor *down_of(const struct row_layer *layer) {
 
 static size_t down_row_bytes(const struct row_layer *layer) {
     uint64_t bytes = 0;
-    block_row_bytes(layer->shape.format, layer->shape.wide, &bytes);
+    block_row_bytes(layer->shape.format, layer->shape.intermediate_size, &bytes);
     return (size_t)bytes;
 }
 
-/* Reads all of W_down, of which columns are picked, unless it is held already. */
+/* Reads all of W_down, of which columns are picked, into the cache, unless it is there already. */
 static wisp_status hold_down(const struct directory *dir, const struct row_layer *layer,
-                             wisp_error *error) {
-    const uint64_t hidden = layer->shape.hidden;
+                             struct tensor_cache *cache, wisp_error *error) {
+    const uint64_t rows = layer->shape.hidden_size;
     const size_t row_bytes = down_row_bytes(layer);
-    struct held_down *down = layer->down;
     struct row_converter converter;
     uint64_t bytes = UINT64_MAX;
     size_t size;
-    if (down->layer == layer)
+    if (cache->owner == layer)
         return WISP_OK;
-    free(down->rows);
-    *down = (struct held_down){0};
-    if (!checked_multiply(hidden, row_bytes, &bytes) || !checked_size(bytes, &size) ||
-        !(down->rows = malloc(size)))
+    tensor_cache_release(cache);
+    if (!checked_multiply(rows, row_bytes, &bytes) || !checked_size(bytes, &size) ||
+        !(cache->bytes = malloc(size)))
         return fail_memory(error, bytes);
     wisp_status status = row_converter_open(&converter, dir, down_of(layer), layer->shape.format,
-                                            ROWS_AT_A_TIME, error);
-    for (uint64_t first = 0; first < hidden && status == WISP_OK; first += ROWS_AT_A_TIME) {
-        const uint64_t left = hidden - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
-        const void *rows;
-        status = row_converter_read(&converter, first, n, &rows, error);
+                                            ROWS_AT_A_TIME, NULL, error);
+    unsigned char *to = cache->bytes;
+    for (uint64_t first = 0; first < rows && status == WISP_OK; first += ROWS_AT_A_TIME) {
+        const uint64_t left = rows - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        const void *converted;
+        status = row_converter_read(&converter, first, n, &converted, error);
         if (status == WISP_OK)
-            memcpy(down->rows + first * row_bytes, rows, (size_t)n * row_bytes);
+            memcpy(to + first * row_bytes, converted, (size_t)n * row_bytes);
     }
     row_converter_close(&converter);
     if (status == WISP_OK)
-        down->layer = layer;
+        cache->owner = layer;
     return status;
 }
 
@@ -71,7 +70,7 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
     const struct neuron_shape *s = &layer->shape;
     struct row_converter converter;
     wisp_status status =
-        row_converter_open(&converter, dir, &layer->matrix[part], s->format, 1, error);
+        row_converter_open(&converter, dir, &layer->matrix[part], s->format, 1, NULL, error);
     for (uint64_t i = first; i < first + rows && status == WISP_OK; i++, out += s->row_bytes) {
         const void *bytes;
         status = row_converter_read(&converter, layer->order ? (uint64_t)layer->order[i] : i, 1,
@@ -96,10 +95,11 @@ static void gather_nibbles(const unsigned char *from, size_t row_bytes, size_t r
         *column++ = (unsigned char)((*from >> shift & 15) | (from[row_bytes] >> shift & 15) << 4);
 }
 
-static void gather_column(const struct row_layer *layer, size_t j, unsigned char *column) {
+static void gather_column(const struct row_layer *layer, const unsigned char *down, size_t j,
+                          unsigned char *column) {
     const struct block_format *format = layer->shape.format;
-    const size_t row_bytes = down_row_bytes(layer), rows = (size_t)layer->shape.hidden;
-    const unsigned char *from = layer->down->rows + neurons_element_byte(format, j);
+    const size_t row_bytes = down_row_bytes(layer), rows = (size_t)layer->shape.hidden_size;
+    const unsigned char *from = down + neurons_element_byte(format, j);
     switch (neurons_element_bits(format)) {
     case 32:
         gather_as(from, row_bytes, rows, column, 4);
@@ -115,36 +115,75 @@ static void gather_column(const struct row_layer *layer, size_t j, unsigned char
     }
 }
 
+/* HOT_ROWS or COLD_ROWS: tensor->part is the first of its places. */
 static wisp_status make_neurons(const struct directory *dir, const struct tensor *tensor,
-                                uint64_t first, uint64_t rows, void *buffer, const void **bytes,
-                                wisp_error *error) {
+                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                void *buffer, const void **bytes, wisp_error *error) {
     const struct row_layer *layer = tensor->maker;
     const struct neuron_shape *s = &layer->shape;
     const uint64_t start = tensor->part + first, parts = s->matrices - 1;
     unsigned char *out = buffer;
-    TRY(hold_down(dir, layer, error));
+    TRY(hold_down(dir, layer, cache, error));
     for (uint64_t part = 0; part < parts; part++)
         TRY(put_parts(dir, layer, part, start, rows, out + part * s->part_bytes, error));
     for (uint64_t i = start; i < start + rows; i++, out += s->row_bytes)
-        gather_column(layer, layer->order ? (size_t)layer->order[i] : (size_t)i,
+        gather_column(layer, cache->bytes, layer->order ? (size_t)layer->order[i] : (size_t)i,
                       out + parts * s->part_bytes);
     *bytes = buffer;
     return WISP_OK;
 }
 
 static wisp_status make_scales(const struct directory *dir, const struct tensor *tensor,
-                               uint64_t first, uint64_t rows, void *buffer, const void **bytes,
-                               wisp_error *error) {
+                               uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                               void *buffer, const void **bytes, wisp_error *error) {
     const struct row_layer *layer = tensor->maker;
     const struct block_format *format = layer->shape.format;
     const size_t scale_bytes = neurons_scale_bytes(format), row_bytes = down_row_bytes(layer);
     unsigned char *out = buffer;
-    TRY(hold_down(dir, layer, error));
+    TRY(hold_down(dir, layer, cache, error));
+    const unsigned char *down = cache->bytes;
     for (uint64_t r = first; r < first + rows; r++)
         for (size_t at = 0; at < row_bytes; at += format->bytes, out += scale_bytes)
-            memcpy(out, layer->down->rows + r * row_bytes + at, scale_bytes);
+            memcpy(out, down + r * row_bytes + at, scale_bytes);
     *bytes = buffer;
     return WISP_OK;
+}
+
+/* DOWN_ROW_SCALES or DOWN_BASE, by tensor->part: one value for each row of W_down, computed as
+ * sparse/neuron_load.c does where a file has none. */
+static wisp_status make_derived(const struct directory *dir, const struct tensor *tensor,
+                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                void *buffer, const void **bytes, wisp_error *error) {
+    const struct row_layer *layer = tensor->maker;
+    const struct neuron_shape *s = &layer->shape;
+    const size_t hidden_size = (size_t)s->hidden_size;
+    const size_t intermediate_size = (size_t)s->intermediate_size;
+    const size_t row_bytes = down_row_bytes(layer);
+    const bool base = tensor->part == DOWN_BASE;
+    float *center = NULL, *bias = NULL, *out = buffer;
+    char name[TENSOR_NAME_BYTES];
+    (void)first, (void)rows; /* there is but one row */
+    TRY(hold_down(dir, layer, cache, error));
+    float *row = memory_allocate(intermediate_size * sizeof *row);
+    wisp_status status = row ? WISP_OK : fail_memory(error, intermediate_size * sizeof *row);
+    if (status == WISP_OK && base) {
+        layer_tensor_name(name, layer->index, TENSOR_CENTER, "");
+        status = directory_load_floats(dir, name, 1, intermediate_size, &center, error);
+    }
+    layer_tensor_name(name, layer->index, TENSOR_FFN_DOWN, TENSOR_BIAS);
+    if (status == WISP_OK && base && directory_find_tensor(dir, name))
+        status = directory_load_floats(dir, name, 1, hidden_size, &bias, error);
+    for (size_t c = 0; c < hidden_size && status == WISP_OK; c++) {
+        const unsigned char *stored = cache->bytes;
+        s->format->dequantise(stored + c * row_bytes, intermediate_size, row);
+        out[c] = base ? neurons_base(bias ? bias[c] : 0, row, center, intermediate_size)
+                      : neurons_row_scale(row, intermediate_size);
+    }
+    memory_free(row);
+    memory_free(center);
+    memory_free(bias);
+    *bytes = buffer;
+    return status;
 }
 
 /* ---- which layers --------------------------------------------------------------------------- */
@@ -154,8 +193,8 @@ struct arranger {
     struct directory *dir;
     const struct block_format *const *formats;
     uint64_t matrices;
-    int64_t *owners;       /* [dir->n_tensors]: layer * matrices + part, or NEURONS_NONE */
-    uint64_t hidden, wide; /* of all layers with rows; 0 before the first */
+    int64_t *owners; /* [dir->n_tensors]: layer * matrices + part, or NEURONS_NONE */
+    uint64_t hidden_size, intermediate_size; /* of all layers with rows; 0 before the first */
     int32_t *types, *places;
     struct tensor *tensors;
     size_t n_tensors;
@@ -171,7 +210,8 @@ static const struct tensor *find_matrix(const struct arranger *a, size_t l, uint
 static wisp_status check_matrix(const struct arranger *a, const struct tensor *matrix,
                                 const struct neuron_shape *s, bool down, wisp_error *error) {
     const struct block_format *planned = a->formats[matrix - a->dir->tensors];
-    const uint64_t dim0 = down ? s->wide : s->hidden, dim1 = down ? s->hidden : s->wide;
+    const uint64_t dim0 = down ? s->intermediate_size : s->hidden_size,
+                   dim1 = down ? s->hidden_size : s->intermediate_size;
     if (planned != s->format)
         return fail(
             error, WISP_ERROR_UNSUPPORTED, a->dir->file, matrix->name,
@@ -197,10 +237,11 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
         if (!matrix)
             return fail(error, WISP_ERROR_NOT_FOUND, a->dir->file, name, "the tensor is missing");
         if (part == 0)
-            *s = (struct neuron_shape){.format = a->formats[matrix - a->dir->tensors],
-                                       .matrices = a->matrices,
-                                       .hidden = a->hidden ? a->hidden : matrix->dims[0],
-                                       .wide = a->wide ? a->wide : matrix->rows};
+            *s = (struct neuron_shape){
+                .format = a->formats[matrix - a->dir->tensors],
+                .matrices = a->matrices,
+                .hidden_size = a->hidden_size ? a->hidden_size : matrix->dims[0],
+                .intermediate_size = a->intermediate_size ? a->intermediate_size : matrix->rows};
         if (!neurons_have_format(s->format))
             return fail(error, WISP_ERROR_UNSUPPORTED, a->dir->file, name,
                         "of type %s: its neurons cannot be rows", s->format->name);
@@ -209,20 +250,23 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     }
     neuron_shape_measure(s);
     layer->wanted = true;
-    layer->down = &a->arrangement->down;
-    layer->hot = s->wide;
-    a->hidden = s->hidden;
-    a->wide = s->wide;
+    layer->index = l;
+    layer->hot = s->intermediate_size;
+    a->hidden_size = s->hidden_size;
+    a->intermediate_size = s->intermediate_size;
     return WISP_OK;
 }
 
 /* ---- the directory -------------------------------------------------------------------------- */
 
-static wisp_status add_tensor(struct arranger *a, size_t l, const char *part,
-                              struct tensor tensor) {
+/* One of the tensors that stand for a layer's matrices. */
+static wisp_status add_tensor(struct arranger *a, const struct row_layer *layer,
+                              enum neuron_tensor which, struct tensor tensor) {
     char name[TENSOR_NAME_BYTES];
-    layer_tensor_name(name, l, part, "");
+    layer_tensor_name(name, layer->index, neuron_tensor_parts[which], "");
     tensor.name = arena_copy_text(&a->dir->arena, name, strlen(name));
+    tensor.source = down_of(layer)->source;
+    tensor.maker = layer;
     if (!tensor.name)
         return fail_memory(a->error, sizeof name);
     TRY(directory_measure_tensor(a->dir, &tensor, a->error));
@@ -231,35 +275,41 @@ static wisp_status add_tensor(struct arranger *a, size_t l, const char *part,
     return WISP_OK;
 }
 
-/* Adds a tensor of `rows` rows from place `first` on, unless there are none. */
-static wisp_status add_rows(struct arranger *a, size_t l, const char *part, uint64_t first,
-                            uint64_t rows) {
-    const struct row_layer *layer = &a->arrangement->layers[l];
+/* Rows from place `first` on, if there are any. */
+static wisp_status add_rows(struct arranger *a, const struct row_layer *layer,
+                            enum neuron_tensor which, uint64_t first, uint64_t rows) {
     const struct block_format *format = neurons_stored_format(layer->shape.format);
     if (rows == 0)
         return WISP_OK;
-    return add_tensor(a, l, part,
+    return add_tensor(a, layer, which,
                       (struct tensor){.format = format,
                                       .n_dims = 2,
                                       .dims = {layer->shape.row_bytes / format->bytes, rows},
-                                      .source = down_of(layer)->source,
                                       .make = make_neurons,
-                                      .maker = layer,
                                       .part = first});
 }
 
-static wisp_status add_scales(struct arranger *a, size_t l) {
-    const struct row_layer *layer = &a->arrangement->layers[l];
+/* What columns of W_down need to be read and packed one by one. */
+static wisp_status add_scales(struct arranger *a, const struct row_layer *layer) {
     const struct neuron_shape *s = &layer->shape;
-    if (neurons_scale_bytes(s->format) == 0)
-        return WISP_OK;
-    return add_tensor(a, l, TENSOR_DOWN_SCALES,
-                      (struct tensor){.format = block_format_by_id(BLOCK_F16),
-                                      .n_dims = 2,
-                                      .dims = {s->wide / s->format->elements, s->hidden},
-                                      .source = down_of(layer)->source,
-                                      .make = make_scales,
-                                      .maker = layer});
+    char center[TENSOR_NAME_BYTES];
+    if (neurons_scale_bytes(s->format) > 0)
+        TRY(add_tensor(
+            a, layer, DOWN_SCALES,
+            (struct tensor){.format = block_format_by_id(BLOCK_F16),
+                            .n_dims = 2,
+                            .dims = {s->intermediate_size / s->format->elements, s->hidden_size},
+                            .make = make_scales}));
+    layer_tensor_name(center, layer->index, TENSOR_CENTER, "");
+    const int last = directory_find_tensor(a->dir, center) ? DOWN_BASE : DOWN_ROW_SCALES;
+    for (int which = DOWN_ROW_SCALES; which <= last; which++)
+        TRY(add_tensor(a, layer, (enum neuron_tensor)which,
+                       (struct tensor){.format = block_format_by_id(BLOCK_F32),
+                                       .n_dims = 1,
+                                       .dims = {s->hidden_size},
+                                       .make = make_derived,
+                                       .part = (uint64_t)which}));
+    return WISP_OK;
 }
 
 /* Lists all tensors anew: hot rows take the place of W_up and scales that of W_down; cold rows of
@@ -272,25 +322,26 @@ static wisp_status add_tensors(struct arranger *a) {
             a->tensors[a->n_tensors++] = a->dir->tensors[i];
             continue;
         }
-        const size_t l = (size_t)a->owners[i] / a->matrices;
+        const struct row_layer *layer = &arrangement->layers[(size_t)a->owners[i] / a->matrices];
         const uint64_t part = (uint64_t)a->owners[i] % a->matrices;
         a->places[a->owners[i]] = (int32_t)i;
         if (part == 0)
-            TRY(add_rows(a, l, TENSOR_NEURONS_HOT, 0, arrangement->layers[l].hot));
+            TRY(add_rows(a, layer, HOT_ROWS, 0, layer->hot));
         else if (part == a->matrices - 1)
-            TRY(add_scales(a, l));
+            TRY(add_scales(a, layer));
     }
     for (size_t l = 0; l < arrangement->n_layers; l++) {
-        const uint64_t hot = arrangement->layers[l].hot;
-        if (arrangement->layers[l].wanted)
-            TRY(add_rows(a, l, TENSOR_NEURONS_COLD, hot, a->wide - hot));
+        const struct row_layer *layer = &arrangement->layers[l];
+        if (layer->wanted)
+            TRY(add_rows(a, layer, COLD_ROWS, layer->hot, a->intermediate_size - layer->hot));
     }
     return WISP_OK;
 }
 
 static wisp_status reserve(struct arranger *a) {
     struct directory *dir = a->dir;
-    const size_t layers = a->arrangement->n_layers, most = dir->n_tensors + layers;
+    const size_t layers = a->arrangement->n_layers;
+    const size_t most = dir->n_tensors + layers * NEURON_TENSORS;
     const size_t places = layers * (size_t)a->matrices;
     struct arena *arena = &a->arrangement->arena;
     a->tensors = malloc(most * sizeof *a->tensors); /* the directory's own later, which are freed */
@@ -319,12 +370,12 @@ static wisp_status replace(struct arranger *a) {
     struct directory *dir = a->dir;
     const size_t n = a->arrangement->n_layers;
     const int32_t *order, *hot;
-    TRY(neurons_read_order(dir, n, a->wide, &order, a->error));
-    TRY(neurons_read_hot(dir, n, a->wide, &hot, a->error));
+    TRY(neurons_read_order(dir, n, a->intermediate_size, &order, a->error));
+    TRY(neurons_read_hot(dir, n, a->intermediate_size, &hot, a->error));
     for (size_t l = 0; l < n; l++) {
         struct row_layer *layer = &a->arrangement->layers[l];
-        layer->order = order ? order + l * a->wide : NULL;
-        layer->hot = hot ? (uint64_t)hot[l] : a->wide;
+        layer->order = order ? order + l * a->intermediate_size : NULL;
+        layer->hot = hot ? (uint64_t)hot[l] : a->intermediate_size;
     }
     TRY(reserve(a));
     TRY(add_tensors(a));
@@ -333,7 +384,7 @@ static wisp_status replace(struct arranger *a) {
                               a->error));
     free(dir->tensors);
     dir->tensors = a->tensors;
-    dir->tensor_capacity = dir->n_tensors + n;
+    dir->tensor_capacity = dir->n_tensors + n * NEURON_TENSORS;
     dir->n_tensors = a->n_tensors;
     a->tensors = NULL;
     return directory_finish(dir, a->error);
@@ -378,7 +429,6 @@ wisp_status neuron_rows_arrange(struct neuron_arrangement *arrangement, struct d
 }
 
 void neuron_rows_release(struct neuron_arrangement *arrangement) {
-    free(arrangement->down.rows);
     arena_release(&arrangement->arena);
     *arrangement = (struct neuron_arrangement){0};
 }

@@ -8,10 +8,10 @@
 
 wisp_status row_converter_open(struct row_converter *c, const struct directory *dir,
                                const struct tensor *tensor, const struct block_format *format,
-                               uint64_t rows, wisp_error *error) {
+                               uint64_t rows, struct tensor_cache *cache, wisp_error *error) {
     const bool convert = format != tensor->format;
     size_t bytes;
-    *c = (struct row_converter){.dir = dir, .tensor = tensor, .format = format};
+    *c = (struct row_converter){.dir = dir, .tensor = tensor, .format = format, .cache = cache};
     if (!checked_floats(rows, tensor->dims[0], &bytes))
         return fail_memory(error, UINT64_MAX);
     c->stored = malloc((size_t)(rows * tensor->row_bytes));
@@ -35,8 +35,8 @@ wisp_status row_converter_read(const struct row_converter *c, uint64_t first, ui
     const struct tensor *tensor = c->tensor;
     const size_t n = (size_t)(rows * tensor->dims[0]);
     if (!c->values)
-        return directory_rows(c->dir, tensor, first, rows, c->stored, bytes, error);
-    TRY(directory_floats(c->dir, tensor, first, rows, c->stored, c->values, error));
+        return directory_rows(c->dir, tensor, first, rows, c->cache, c->stored, bytes, error);
+    TRY(directory_floats(c->dir, tensor, first, rows, c->cache, c->stored, c->values, error));
     if (!fits(c->format, c->values, n))
         return fail(error, WISP_ERROR_UNSUPPORTED, c->dir->sources[tensor->source].name,
                     tensor->name, "rows %llu to %llu hold a value that is too large for %s",

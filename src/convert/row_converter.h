@@ -9,15 +9,17 @@ struct row_converter {
     const struct directory *dir;
     const struct tensor *tensor;
     const struct block_format *format;
+    struct tensor_cache *cache;
     void *stored, *converted; /* rows as they are, and in `format` */
     float *values;            /* NULL where the formats are the same */
 };
 
 /* Makes room for `rows` rows at a time. `format` is the tensor's own, or, if that can be read, one
- * that can be written and whose block divides the row. Must be closed, also after a failure. */
+ * that can be written and whose block divides the row. `cache`, for directory_rows, may be NULL.
+ * Must be closed, also after a failure. */
 wisp_status row_converter_open(struct row_converter *converter, const struct directory *dir,
                                const struct tensor *tensor, const struct block_format *format,
-                               uint64_t rows, wisp_error *error);
+                               uint64_t rows, struct tensor_cache *cache, wisp_error *error);
 
 /* Points *bytes to rows [first, first + rows), until the next call. */
 wisp_status row_converter_read(const struct row_converter *converter, uint64_t first, uint64_t rows,

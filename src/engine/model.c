@@ -26,7 +26,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct kerne
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
-    if (!model->int8 || !sparse_ffn_fits(config->hidden_size, config->intermediate_size))
+    if (!model->int8 || !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
     const float rounding = 1e-4f; /* of 1 less a sparsity */
     if (model->plan.levels > 0 && model->plan.share <= most + rounding)
@@ -138,7 +138,6 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
     made->dir = *dir;
     const wisp_model_options defaults = {0};
     const wisp_status status = load(made, options ? options : &defaults, error);
-    directory_let_go(&made->dir);
     made->load_start = start;
     made->load_seconds = clock_seconds() - start;
     if (status == WISP_OK)

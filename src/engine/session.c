@@ -30,7 +30,8 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     for (size_t l = 0; l < layers; l++)
         for (uint32_t i = 0; i < session->n_workers; i++) {
             struct recall *recall = recalls_of(session, l) + i;
-            TRY(recall_open(&network->feed_forward[l].sparse, recall, error));
+            const struct sparse_ffn *ffn = &network->feed_forward[l].sparse;
+            TRY(recall_open(recall, ffn->neurons, ffn->activation, ffn->kernels->sparse, error));
             session->workers[i].counts[l].recall = recall;
         }
     return WISP_OK;

@@ -12,7 +12,6 @@ void directory_release(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
         if (dir->sources[i].close)
             dir->sources[i].close(dir->sources[i].context);
-    directory_let_go(dir);
     free(dir->tensors);
     free(dir->stored);
     free(dir->metadata);
@@ -203,11 +202,17 @@ wisp_status directory_require_tensor(const struct directory *dir, const char *na
 }
 
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
-                           uint64_t rows, void *buffer, const void **bytes, wisp_error *error) {
+                           uint64_t rows, struct tensor_cache *cache, void *buffer,
+                           const void **bytes, wisp_error *error) {
     const wisp_source *source = &dir->sources[tensor->source];
     const uint64_t offset = tensor->offset + first * tensor->row_bytes;
-    if (tensor->make)
-        return tensor->make(dir, tensor, first, rows, buffer, bytes, error);
+    if (tensor->make) {
+        struct tensor_cache own = {0};
+        const wisp_status status =
+            tensor->make(dir, tensor, first, rows, cache ? cache : &own, buffer, bytes, error);
+        tensor_cache_release(&own);
+        return status;
+    }
     if (source->data) {
         *bytes = (const unsigned char *)source->data + offset;
         return WISP_OK;
@@ -222,7 +227,7 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
 
 /* NaN and infinity have the largest exponent. Adding 1 to the exponent carries into the sign bit
  * for these and for no other value. */
-static bool all_finite(const float *values, size_t n) {
+bool all_finite(const float *values, size_t n) {
     uint32_t signs = 0;
     for (size_t i = 0; i < n; i++)
         signs |= (bits_of_float(values[i]) & 0x7fffffff) + 0x00800000;
@@ -242,18 +247,16 @@ wisp_status directory_expand(const struct directory *dir, const struct tensor *t
 }
 
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
-                             uint64_t first, uint64_t rows, void *buffer, float *values,
-                             wisp_error *error) {
+                             uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                             void *buffer, float *values, wisp_error *error) {
     const void *bytes;
-    TRY(directory_rows(dir, tensor, first, rows, buffer, &bytes, error));
+    TRY(directory_rows(dir, tensor, first, rows, cache, buffer, &bytes, error));
     return directory_expand(dir, tensor, first, rows, bytes, values, error);
 }
 
-void directory_let_go(const struct directory *dir) {
-    if (!dir->held)
-        return;
-    free(dir->held->bytes);
-    *dir->held = (struct held){0};
+void tensor_cache_release(struct tensor_cache *cache) {
+    free(cache->bytes);
+    *cache = (struct tensor_cache){0};
 }
 
 wisp_status directory_load_floats(const struct directory *dir, const char *name, size_t rows,
@@ -268,7 +271,7 @@ wisp_status directory_load_floats(const struct directory *dir, const char *name,
     void *stored = memory_allocate((size_t)tensor->bytes);
     wisp_status status = *values && stored ? WISP_OK : fail_memory(error, bytes);
     if (status == WISP_OK)
-        status = directory_floats(dir, tensor, 0, rows, stored, *values, error);
+        status = directory_floats(dir, tensor, 0, rows, NULL, stored, *values, error);
     memory_free(stored);
     return status;
 }

@@ -10,6 +10,7 @@
 enum { TENSOR_MAX_DIMS = 4, DIRECTORY_MAX_SOURCES = 256 };
 
 struct directory;
+struct tensor_cache;
 
 struct tensor {
     const char *name;
@@ -24,15 +25,17 @@ struct tensor {
     /* Does the work of directory_rows for a tensor that is assembled from other tensors' bytes.
      * NULL: the tensor's own bytes lie in the source. */
     wisp_status (*make)(const struct directory *dir, const struct tensor *tensor, uint64_t first,
-                        uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
+                        uint64_t rows, struct tensor_cache *cache, void *buffer, const void **bytes,
+                        wisp_error *error);
     const void *maker; /* for `make` to use */
     uint64_t part;     /* for `make` to use */
 };
 
-/* Bytes that were read from a source that is not in memory. They are kept while `make` assembles
- * tensors from them. */
-struct held {
-    const void *owner; /* the maker that they belong to; NULL: none */
+/* Bytes that several tensors are assembled from. Whoever reads these tensors one after the other
+ * owns the cache, so that the bytes are read once for all of them. It starts as zeros, serves one
+ * thread and is released by tensor_cache_release. */
+struct tensor_cache {
+    const void *owner; /* the maker that the bytes belong to; NULL: there are none */
     void *bytes;
 };
 
@@ -80,7 +83,6 @@ struct directory {
      * the tensors themselves. */
     struct tensor *stored;
     size_t n_stored;
-    struct held *held; /* NULL where no tensor is assembled */
     struct metadata *metadata;
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
@@ -168,9 +170,11 @@ size_t value_type_bytes(enum value_type type);
 const char *value_type_name(enum value_type type);
 
 /* Reads rows [first, first + rows) of a tensor as they are stored and points *bytes to them: in the
- * source where that is in memory, else in `buffer`, which must have room for the rows. */
+ * source where that is in memory, else in `buffer`, which must have room for the rows. `cache` may
+ * be NULL: then the bytes that a tensor is assembled from are read anew. */
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
-                           uint64_t rows, void *buffer, const void **bytes, wisp_error *error);
+                           uint64_t rows, struct tensor_cache *cache, void *buffer,
+                           const void **bytes, wisp_error *error);
 
 /* Converts rows that directory_rows has read to `values`. The tensor's type must be one that can be
  * read. A value that is not finite is a format error, because nobody would notice it in an
@@ -181,12 +185,13 @@ wisp_status directory_expand(const struct directory *dir, const struct tensor *t
 
 /* Reads rows and converts them: directory_rows, then directory_expand. */
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,
-                             uint64_t first, uint64_t rows, void *buffer, float *values,
-                             wisp_error *error);
+                             uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                             void *buffer, float *values, wisp_error *error);
 
-/* Releases the bytes that are held for assembling tensors. Only one thread at a time may read
- * tensors that are assembled. */
-void directory_let_go(const struct directory *dir);
+void tensor_cache_release(struct tensor_cache *cache);
+
+/* Whether none of n values is NaN or infinite. */
+bool all_finite(const float *values, size_t n);
 
 /* Reads a whole tensor [rows, row_length] as floats. The caller releases *values with memory_free,
  * also on failure, so it sets *values to NULL before. */

@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/utf8.h"
 #include "formats/gguf.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 
 enum {
     WINDOW_BYTES = 64 * 1024,

@@ -136,6 +136,15 @@ const char *layer_tensor_name(char name[TENSOR_NAME_BYTES], size_t layer, const 
  * whose matrices are Q8_0 or Q4_0. No suffix. */
 #define TENSOR_DOWN_SCALES "ffn_down_scales"
 
+/* F32 [hidden_size], beside the rows of a layer: the numbers by which W_down's rows are divided
+ * before its columns are quantised to int8. They depend on all neurons of the layer, so a neuron
+ * can be packed alone only if they are stored. Derived where absent. No suffix. */
+#define TENSOR_DOWN_ROW_SCALES "ffn_down_row_scales"
+
+/* F32 [hidden_size], beside the rows of a layer that has TENSOR_CENTER: the bias of W_down plus
+ * W_down times the centers. Derived where absent. No suffix. */
+#define TENSOR_DOWN_BASE "ffn_down_base"
+
 /* The predictor `lowrank`, which estimates for each token which neurons matter. It computes a logit
  * for each neuron, Q (P x + p) + q, from the layer's input x. P and p: linear, Q8_0, Q4_0 or F32,
  * [rank, hidden_size]. Q and q: linear, the same types, [neurons, rank], rows by place. In a file

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kernels of the sparse feed-forward layer, one table per instruction set.
  *
- * What is skipped or computed is a neuron for a token. `up` multiplies a neuron's row of W_up by
- * the activations of the tokens that want it, so that it is loaded once for many; `down` adds up
+ * A neuron is skipped or computed for each token by itself. `up` multiplies a neuron's row of W_up
+ * by the activations of the tokens that want it, so that it is loaded once for many; `down` adds up
  * the columns of W_down of the neurons that are active for one token, four at a time, since four
  * bytes are what one lane of a dot instruction takes: they are interleaved in registers. All sums
  * of products are exact in 32-bit integers, so their order, and with it what else is in the list
@@ -29,7 +29,7 @@ static inline size_t sparse_row_bytes(size_t k) {
     return (k + SPARSE_CHUNK - 1) & ~(size_t)(SPARSE_CHUNK - 1);
 }
 
-/* What turns the sum of a neuron's row into the neuron's contribution. */
+/* The numbers that turn the sum of a neuron's row into the neuron's contribution. */
 struct neuron {
     float bias;
     float scale;  /* of the row's int8 values */
@@ -64,9 +64,10 @@ struct sparse_kernels {
     size_t lanes;       /* 32-bit lanes of a vector: says how columns are laid out */
     int signed_columns; /* bytes of W_down are -127..127 rather than 1..255 */
 
-    /* x[c] * by[c] for c < k, one scale for the row; as kernels.h's quantise. Bytes past k are 0.
+    /* x[c] * input_scale[c] for c < k, one scale for the row; as kernels.h's quantise. Bytes past k
+     * are 0.
      */
-    void (*quantise)(const float *x, const float *by, size_t k, struct quantised_row *row);
+    void (*quantise)(const float *x, const float *input_scale, size_t k, struct quantised_row *row);
 
     /* Bit i of mask [(n + 63) / 64] = logits[i] > thresholds[i], for i < n; the others 0. */
     void (*choose)(const float *logits, const float *thresholds, size_t n, uint64_t *mask);
@@ -100,7 +101,8 @@ struct sparse_kernels {
 
     /* sums[c] = the sum over i < n of bytes[i] times weight c of neuron list[i] (times that weight
      * + 128 where the set has no signed_columns), for c < sparse_row_bytes(size). n is a multiple
-     * of DOWN_NEURONS. w as pack_neuron_columns lays it out. */
+     * of DOWN_NEURONS. w [neurons, sparse_row_bytes(size)] as
+     * pack_neuron_column lays out each column. */
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n, size_t size,
                  int32_t *sums);
 
@@ -123,12 +125,9 @@ static inline size_t column_place(size_t c, size_t lanes) {
     return c - c % (4 * lanes) + lane / 4 * 16 + 4 * vector + lane % 4;
 }
 
-/* Rows first .. first + n - 1 of W_down, [n, neurons], to the columns packed [neurons]
- * [sparse_row_bytes(size)], which start zeroed: rows times factors
- * [neurons], whole numbers of at most 127 once they are rounded. Column i is that of neuron
- * order[i] (order NULL: i). `bytes` [n, neurons] is worked in. */
-void pack_neuron_columns(const struct sparse_kernels *kernels, const float *rows,
-                         const float *factors, const int32_t *order, size_t neurons, size_t first,
-                         size_t n, size_t size, int8_t *bytes, uint8_t *packed);
+/* A column of W_down, of `size` weights, to int8 with one scale, which is returned; packed
+ * [sparse_row_bytes(size)], bytes past size are 0. */
+float pack_neuron_column(const struct sparse_kernels *kernels, const float *column, size_t size,
+                         uint8_t *packed);
 
 #endif

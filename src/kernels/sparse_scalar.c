@@ -10,10 +10,11 @@ static size_t neuron_at(const uint16_t *list, size_t i) {
     return list ? list[i] : i;
 }
 
-static void quantise(const float *x, const float *by, size_t k, struct quantised_row *row) {
+static void quantise(const float *x, const float *input_scale, size_t k,
+                     struct quantised_row *row) {
     float low = 0, high = 0;
     for (size_t c = 0; c < k; c++) {
-        const float value = x[c] * by[c];
+        const float value = x[c] * input_scale[c];
         low = fminf(low, value);
         high = fmaxf(high, value);
     }
@@ -22,7 +23,7 @@ static void quantise(const float *x, const float *by, size_t k, struct quantised
     row->scale = range / 255;
     row->zero = rintf(-low * inverse);
     for (size_t c = 0; c < k; c++) {
-        const float value = x[c] * by[c];
+        const float value = x[c] * input_scale[c];
         row->q[c] = (uint8_t)fminf(fmaxf(rintf(value * inverse) + row->zero, 0), 255);
     }
     memset(row->q + k, 0, sparse_row_bytes(k) - k);

@@ -6,25 +6,25 @@
 
 /* ---- a token's row -------------------------------------------------------------------------- */
 
-ALWAYS_INLINE vf scaled_load(const float *x, const float *by, size_t c) {
-    return vf_mul(vf_load(x + c), vf_load(by + c));
+ALWAYS_INLINE vf scaled_load(const float *x, const float *input_scale, size_t c) {
+    return vf_mul(vf_load(x + c), vf_load(input_scale + c));
 }
 
-ALWAYS_INLINE vf scaled_load_n(const float *x, const float *by, size_t c, size_t n) {
-    return vf_mul(vf_load_n(x + c, n), vf_load_n(by + c, n));
+ALWAYS_INLINE vf scaled_load_n(const float *x, const float *input_scale, size_t c, size_t n) {
+    return vf_mul(vf_load_n(x + c, n), vf_load_n(input_scale + c, n));
 }
 
-ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
+ALWAYS_INLINE void sparse_quantise(const float *x, const float *input_scale, size_t k,
                                    struct quantised_row *row, const int signed_values) {
     vf least = vf_set1(0), most = vf_set1(0);
     size_t c = 0;
     for (; c + VF_LANES <= k; c += VF_LANES) {
-        const vf value = scaled_load(x, by, c);
+        const vf value = scaled_load(x, input_scale, c);
         least = vf_min(least, value);
         most = vf_max(most, value);
     }
     if (c < k) {
-        const vf value = scaled_load_n(x, by, c, k - c);
+        const vf value = scaled_load_n(x, input_scale, c, k - c);
         least = vf_min(least, value);
         most = vf_max(most, value);
     }
@@ -33,10 +33,11 @@ ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
     const vf factor = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));
     for (c = 0; c + VF_LANES <= k; c += VF_LANES)
-        vi_store_u8(row->q + c, vi_add(vi_round(vf_mul(scaled_load(x, by, c), factor)), shift));
+        vi_store_u8(row->q + c,
+                    vi_add(vi_round(vf_mul(scaled_load(x, input_scale, c), factor)), shift));
     if (c < k) {
         uint8_t tail[VF_LANES];
-        const vf value = scaled_load_n(x, by, c, k - c);
+        const vf value = scaled_load_n(x, input_scale, c, k - c);
         vi_store_u8(tail, vi_add(vi_round(vf_mul(value, factor)), shift));
         memcpy(row->q + c, tail, k - c);
     }
@@ -47,14 +48,14 @@ ALWAYS_INLINE void sparse_quantise(const float *x, const float *by, size_t k,
     row->zero = rintf(-low * inverse) - (signed_values ? 128 : 0);
 }
 
-MAYBE_UNUSED void sparse_quantise_unsigned(const float *x, const float *by, size_t k,
+MAYBE_UNUSED void sparse_quantise_unsigned(const float *x, const float *input_scale, size_t k,
                                            struct quantised_row *row) {
-    sparse_quantise(x, by, k, row, 0);
+    sparse_quantise(x, input_scale, k, row, 0);
 }
 
-MAYBE_UNUSED void sparse_quantise_signed(const float *x, const float *by, size_t k,
+MAYBE_UNUSED void sparse_quantise_signed(const float *x, const float *input_scale, size_t k,
                                          struct quantised_row *row) {
-    sparse_quantise(x, by, k, row, 1);
+    sparse_quantise(x, input_scale, k, row, 1);
 }
 
 /* ---- up ------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
         const size_t row = first % source->n, here = smaller(rows, source->n - row);
         const size_t bytes = here * (size_t)part->row_bytes;
         const void *found;
-        TRY(directory_rows(source->dir, part, row, here, stored, &found, error));
+        TRY(directory_rows(source->dir, part, row, here, source->cache, stored, &found, error));
         TRY(directory_expand(source->dir, part, row, here, found, values, error));
         if (found != stored)
             memcpy(stored, found, bytes);

@@ -24,6 +24,7 @@ struct linear_source {
     const char *const *names; /* [parts], without ".weight" and ".bias": both must be there */
     bool unbiased;            /* a bias must not be there, and is 0 */
     size_t parts, n, k;
+    struct tensor_cache *cache; /* of who loads one layer after the other; may be NULL */
 };
 
 /* `quantised`: activations are, and weights are of a kind for that. */

@@ -16,7 +16,7 @@ wisp_status token_embedding_load(struct token_embedding *e, const struct directo
         if (!checked_size(e->tensor->bytes, &e->bytes) || !(e->copy = memory_allocate(e->bytes)))
             return fail_memory(error, e->tensor->bytes);
     }
-    return directory_rows(dir, e->tensor, 0, e->tensor->rows, e->copy, &e->rows, error);
+    return directory_rows(dir, e->tensor, 0, e->tensor->rows, NULL, e->copy, &e->rows, error);
 }
 
 void token_embedding_release(struct token_embedding *e) {
@@ -30,7 +30,7 @@ wisp_status token_embedding_row(const struct token_embedding *e, int32_t id, voi
     if (e->rows)
         row = (const unsigned char *)e->rows + (size_t)id * (size_t)e->tensor->row_bytes;
     else
-        TRY(directory_rows(e->dir, e->tensor, (uint64_t)id, 1, buffer, &row, error));
+        TRY(directory_rows(e->dir, e->tensor, (uint64_t)id, 1, NULL, buffer, &row, error));
     e->tensor->format->dequantise(row, (size_t)e->tensor->dims[0], x);
     return WISP_OK;
 }

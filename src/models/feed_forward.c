@@ -3,17 +3,13 @@
 
 #include "formats/schema.h"
 
-wisp_status feed_forward_load(struct feed_forward *layer, const struct directory *dir, size_t index,
-                              const struct model_config *config, const struct kernels *kernels,
-                              bool int8, const struct sparse_plan *plan, wisp_error *error) {
+wisp_status feed_forward_load(struct feed_forward *layer, const struct feed_forward_source *source,
+                              size_t index, wisp_error *error) {
+    const struct model_config *config = source->config;
     const size_t hidden_size = config->hidden_size, intermediate_size = config->intermediate_size;
-    if (plan) {
-        const struct sparse_shape shape = {.hidden = hidden_size,
-                                           .wide = intermediate_size,
-                                           .activation = config->activation,
-                                           .unbiased = !config->has_bias};
-        return sparse_ffn_load(&layer->sparse, dir, plan, index, &shape, kernels, error);
-    }
+    if (source->plan)
+        return sparse_ffn_load(&layer->sparse, source->neurons, source->plan, index, source->cache,
+                               error);
     const struct {
         const char *name;
         struct linear *linear;
@@ -23,15 +19,15 @@ wisp_status feed_forward_load(struct feed_forward *layer, const struct directory
                     {TENSOR_FFN_DOWN, &layer->down, hidden_size, intermediate_size}};
     for (size_t i = config_is_gated(config) ? 0 : 1; i < 3; i++) {
         char name[TENSOR_NAME_BYTES];
-        const char *const names[] = {name};
-        const struct linear_source source = {.dir = dir,
+        const char *const names[] = {layer_tensor_name(name, index, matrices[i].name, "")};
+        const struct linear_source linear = {.dir = source->dir,
                                              .names = names,
                                              .unbiased = !config->has_bias,
                                              .parts = 1,
                                              .n = matrices[i].outputs,
-                                             .k = matrices[i].inputs};
-        layer_tensor_name(name, index, matrices[i].name, "");
-        TRY(linear_load(matrices[i].linear, &source, kernels, int8, error));
+                                             .k = matrices[i].inputs,
+                                             .cache = source->cache};
+        TRY(linear_load(matrices[i].linear, &linear, source->kernels, source->int8, error));
     }
     return WISP_OK;
 }

@@ -13,11 +13,20 @@ struct feed_forward {
     struct sparse_ffn sparse; /* empty where the layer is dense */
 };
 
-/* Reads the tensors blk.INDEX.ffn_*; as a sparse layer where `plan` is not NULL. Released with
- * feed_forward_release, also after an error. */
-wisp_status feed_forward_load(struct feed_forward *layer, const struct directory *dir, size_t index,
-                              const struct model_config *config, const struct kernels *kernels,
-                              bool int8, const struct sparse_plan *plan, wisp_error *error);
+/* What a model's feed-forward layers are loaded from. */
+struct feed_forward_source {
+    const struct directory *dir;
+    const struct model_config *config;
+    const struct kernels *kernels;
+    bool int8;
+    const struct sparse_plan *plan; /* NULL: layers are dense */
+    struct neuron_store *neurons;   /* of sparse layers; must outlive them */
+    struct tensor_cache *cache;
+};
+
+/* Reads the tensors blk.INDEX.ffn_*. Released with feed_forward_release, also after an error. */
+wisp_status feed_forward_load(struct feed_forward *layer, const struct feed_forward_source *source,
+                              size_t index, wisp_error *error);
 
 void feed_forward_release(struct feed_forward *layer);
 

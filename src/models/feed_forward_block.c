@@ -32,8 +32,8 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
         linear_workspace_bytes(tokens, larger(c->hidden_size, c->intermediate_size));
     if (!network->sparse)
         return dense;
-    return larger(dense, sparse_ffn_scratch_bytes(c->hidden_size, c->intermediate_size,
-                                                  network->predictor_rank, c->activation));
+    return larger(dense, sparse_ffn_workspace_bytes(c->hidden_size, c->intermediate_size,
+                                                    network->predictor_rank, c->activation));
 }
 
 /* Tokens [first, first + n) of the batch: y = W_down activation(W_up x), or where that is gated,
@@ -79,7 +79,7 @@ static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
         end++;
     sparse_ffn_choose(&pass->network->feed_forward[at.layer].sparse, thresholds, pass->x,
                       batch->starts + first, end - first,
-                      work->masks + first * mask_words(pass->network), space.base);
+                      work->masks + first * mask_words(pass->network), space);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
     pass_barrier(pass, member, at);
 }
@@ -92,7 +92,7 @@ static void run_sparse(struct pass *pass, uint32_t member, struct cursor at, siz
     if (choice.masks)
         choice.masks += first;
     sparse_ffn_apply(&network->feed_forward[at.layer].sparse, choice,
-                     pass->x + first * network->config.hidden_size, n, y, space.base, counts);
+                     pass->x + first * network->config.hidden_size, n, y, space, counts);
     pass_mark(pass, member, at, STAGE_FFN_SPARSE);
 }
 

@@ -15,6 +15,7 @@ struct network {
     const struct kernels *kernels;
     struct token_embedding tokens;
     struct feed_forward *feed_forward; /* [layers] */
+    struct neuron_store neurons;       /* of sparse feed-forward layers; else empty */
     void *weights;                     /* all others, which the architecture knows */
     bool int8;                         /* dense layers compute in int8 */
     bool sparse;                       /* feed-forward layers skip neurons */

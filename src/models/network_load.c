@@ -24,8 +24,38 @@ wisp_status network_open(struct network *n, const struct directory *dir, wisp_er
     return n->architecture->read_config(dir, &n->config, error);
 }
 
+static wisp_status load_layers(struct network *n, const struct sparse_plan *plan,
+                               struct tensor_cache *cache, wisp_error *error) {
+    const struct model_config *c = &n->config;
+    const struct feed_forward_source source = {.dir = n->dir,
+                                               .config = c,
+                                               .kernels = n->kernels,
+                                               .int8 = n->int8,
+                                               .plan = plan,
+                                               .neurons = &n->neurons,
+                                               .cache = cache};
+    const struct sparse_shape shape = {.layers = c->layers,
+                                       .hidden_size = c->hidden_size,
+                                       .intermediate_size = c->intermediate_size,
+                                       .activation = c->activation,
+                                       .unbiased = !c->has_bias};
+    if (plan)
+        TRY(neuron_store_open(&n->neurons, n->dir, plan, &shape, n->kernels, error));
+    for (uint32_t l = 0; l < c->layers; l++) {
+        struct feed_forward *f = &n->feed_forward[l];
+        TRY(n->architecture->load_layer(n, l, error));
+        TRY(feed_forward_load(f, &source, l, error));
+        n->resident_bytes += feed_forward_bytes(f);
+        if (f->sparse.rank > n->predictor_rank)
+            n->predictor_rank = f->sparse.rank;
+    }
+    n->resident_bytes += n->neurons.bytes;
+    return WISP_OK;
+}
+
 wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
                          const struct sparse_plan *plan, wisp_error *error) {
+    struct tensor_cache cache = {0};
     n->kernels = kernels;
     n->int8 = int8;
     n->sparse = plan != NULL;
@@ -35,15 +65,9 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, bool 
     n->resident_bytes += n->tokens.bytes;
     TRY(make_layers(n, error));
     TRY(n->architecture->load(n, error));
-    for (uint32_t l = 0; l < n->config.layers; l++) {
-        struct feed_forward *f = &n->feed_forward[l];
-        TRY(n->architecture->load_layer(n, l, error));
-        TRY(feed_forward_load(f, n->dir, l, &n->config, kernels, int8, plan, error));
-        n->resident_bytes += feed_forward_bytes(f);
-        if (f->sparse.rank > n->predictor_rank)
-            n->predictor_rank = f->sparse.rank;
-    }
-    return WISP_OK;
+    const wisp_status status = load_layers(n, plan, &cache, error);
+    tensor_cache_release(&cache);
+    return status;
 }
 
 void network_release(struct network *n) {
@@ -52,6 +76,7 @@ void network_release(struct network *n) {
     for (uint32_t l = 0; n->feed_forward && l < n->config.layers; l++)
         feed_forward_release(&n->feed_forward[l]);
     free(n->feed_forward);
+    neuron_store_release(&n->neurons);
     token_embedding_release(&n->tokens);
     *n = (struct network){0};
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 #include "native/open_path.h"
 
 enum { SCALAR_BYTES = 48 }; /* room for the longest number and for the longest "type[length]" */
@@ -95,10 +95,13 @@ wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *va
     if (!tensor->format->dequantise)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
                     "tensors of type %s are not supported", tensor->format->name);
+    struct tensor_cache cache = {0};
     void *row = memory_allocate((size_t)tensor->row_bytes);
     wisp_status status = row ? WISP_OK : fail_memory(error, tensor->row_bytes);
     for (uint64_t i = 0; i < tensor->rows && status == WISP_OK; i++)
-        status = directory_floats(dir, tensor, i, 1, row, values + i * tensor->dims[0], error);
+        status =
+            directory_floats(dir, tensor, i, 1, &cache, row, values + i * tensor->dims[0], error);
+    tensor_cache_release(&cache);
     memory_free(row);
     return status;
 }

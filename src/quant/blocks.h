@@ -39,7 +39,7 @@ const struct block_format *block_format_by_id(uint32_t id);
 /* By name, in any case ("q8_0"); NULL for a name that is not known. */
 const struct block_format *block_format_by_name(const char *name);
 
-/* The same where rows of n elements are whole blocks of it, else F32. */
+/* The format of this number where rows of n elements are whole blocks of it, else F32. */
 const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 
 /* Bytes of a row of n elements; false where n is no multiple of the block or the size overflows. */

@@ -3,37 +3,38 @@
 
 #include <string.h>
 
-#include "formats/neurons.h"
-#include "formats/schema.h"
+#include "formats/neurons_read.h"
+
+static const char shares_key[] = KEY_SPARSE_SHARES;
 
 /* Neurons are computed in the order in which rows of them lie in a file. */
-static wisp_status read_order(const struct directory *dir, size_t layers, size_t wide,
+static wisp_status read_order(const struct directory *dir, size_t layers, size_t intermediate_size,
                               struct sparse_plan *plan, wisp_error *error) {
-    TRY(neurons_read_order(dir, layers, wide, &plan->order, error));
+    TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
     if (!plan->order)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
     return WISP_OK;
 }
 
-wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t wide,
+wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error) {
     const size_t most = sizeof plan->shares / sizeof *plan->shares;
     *plan = (struct sparse_plan){0};
-    const struct metadata *array = directory_find_metadata(dir, KEY_SPARSE_SHARES);
+    const struct metadata *array = directory_find_metadata(dir, shares_key);
     if (!array)
         return WISP_OK;
     if (array->type != VALUE_ARRAY || array->element != VALUE_F32)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARES,
+        return fail(error, WISP_ERROR_FORMAT, dir->file, shares_key,
                     "an array of f32 belongs here");
     if (array->count == 0 || array->count > most)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARES,
+        return fail(error, WISP_ERROR_FORMAT, dir->file, shares_key,
                     "%llu levels, where 1 to %zu are possible", (unsigned long long)array->count,
                     most);
     plan->levels = (size_t)array->count;
     memcpy(plan->shares, array->as.numbers, plan->levels * sizeof *plan->shares);
     for (size_t i = 0; i < plan->levels; i++)
         if (!(plan->shares[i] > (i ? plan->shares[i - 1] : 0)) || plan->shares[i] > 1)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARES,
+            return fail(error, WISP_ERROR_FORMAT, dir->file, shares_key,
                         "level %zu is %g: levels rise from above 0 to 1", i,
                         (double)plan->shares[i]);
     plan->share = plan->shares[plan->levels - 1];
@@ -41,5 +42,5 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
     if (!(plan->share > 0 && plan->share <= 1))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARE,
                     "%g is not above 0 and at most 1", (double)plan->share);
-    return read_order(dir, layers, wide, plan, error);
+    return read_order(dir, layers, intermediate_size, plan, error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is the same for all layers of a calibrated model. */
+ * How a calibrated model chooses neurons: what all of its layers have in common. */
 #ifndef WISP_SPARSE_PLAN_H
 #define WISP_SPARSE_PLAN_H
 
@@ -9,7 +9,8 @@
 #define SPARSE_NEVER 1e30f
 
 struct sparse_plan {
-    const int32_t *order; /* [layers, wide]: the neuron at place i is order[i]; NULL: as stored */
+    const int32_t
+        *order; /* [layers, intermediate_size]: the neuron at each place; NULL: its number */
     size_t levels;
     float shares[32]; /* [levels]: of neurons computed, rising */
     float share;      /* unless told otherwise */
@@ -19,7 +20,7 @@ struct sparse_plan {
 
 /* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
  * order is checked to be one and lives as long as the directory. */
-wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t wide,
+wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error);
 
 #endif

@@ -8,38 +8,40 @@
 enum {
     /* Bins are a float's exponent and the first bits of its fraction. */
     FRACTION_BITS = 7,
-    FIRST_EXPONENT = 127 - 40, /* all below 2^-40, but for 0, counts as that */
+    FIRST_EXPONENT = 127 - 40, /* sizes below 2^-40, but for 0, count as 2^-40 */
     EXPONENTS = 64,
     RECALL_BINS = 1 + (EXPONENTS << FRACTION_BITS)
 };
 
-static const double unneeded_share = 0.8; /* of neurons, but with ReLU */
+static const double unneeded_share = 0.8; /* of neurons, with any activation but ReLU */
 
 /* Lengths of W_down's columns in units of their scales, which values are multiplied by already. */
-static void measure_columns(const struct sparse_ffn *ffn, float *lengths) {
-    const struct sparse_kernels *kernels = ffn->kernels->sparse;
+static void measure_columns(const struct neuron_layer *neurons,
+                            const struct sparse_kernels *kernels, float *lengths) {
     const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
-    for (size_t i = 0; i < ffn->wide; i++) {
-        const uint8_t *column = ffn->columns.w + i * sparse_row_bytes(ffn->hidden);
+    for (size_t i = 0; i < neurons->intermediate_size; i++) {
+        const uint8_t *column = neuron_down(neurons, i);
         double squares = 0;
-        for (size_t c = 0; c < ffn->hidden; c++) {
+        for (size_t c = 0; c < neurons->hidden_size; c++) {
             const int8_t weight = (int8_t)(column[column_place(c, kernels->lanes)] ^ offset);
-            const double scaled = (double)ffn->columns.row_scales[c] * weight;
+            const double scaled = (double)neurons->row_scale[c] * weight;
             squares += scaled * scaled;
         }
         lengths[i] = (float)sqrt(squares);
     }
 }
 
-wisp_status recall_open(const struct sparse_ffn *ffn, struct recall *recall, wisp_error *error) {
-    const size_t bins = 2 * (size_t)RECALL_BINS;
-    *recall = (struct recall){.wide = ffn->wide,
-                              .relu = ffn->activation == ACTIVATION_RELU,
-                              .lengths = malloc(ffn->wide * sizeof *recall->lengths),
+wisp_status recall_open(struct recall *recall, const struct neuron_layer *neurons,
+                        enum activation activation, const struct sparse_kernels *kernels,
+                        wisp_error *error) {
+    const size_t bins = 2 * (size_t)RECALL_BINS, n = neurons->intermediate_size;
+    *recall = (struct recall){.intermediate_size = n,
+                              .relu = activation == ACTIVATION_RELU,
+                              .lengths = malloc(n * sizeof *recall->lengths),
                               .bins = calloc(bins, sizeof *recall->bins)};
     if (!recall->lengths || !recall->bins)
         return fail_memory(error, bins * sizeof *recall->bins);
-    measure_columns(ffn, recall->lengths);
+    measure_columns(neurons, kernels, recall->lengths);
     return WISP_OK;
 }
 
@@ -62,7 +64,7 @@ static size_t bin_of(float size) {
 }
 
 void recall_count(struct recall *recall, const float *values, const uint64_t *mask) {
-    for (size_t i = 0; i < recall->wide; i++) {
+    for (size_t i = 0; i < recall->intermediate_size; i++) {
         uint64_t *bin = recall->bins + 2 * bin_of(fabsf(values[i]) * recall->lengths[i]);
         bin[0]++;
         bin[1] += mask ? mask[i / 64] >> i % 64 & 1 : 1;
@@ -76,7 +78,7 @@ static uint64_t sum_bin(const struct recall *recalls, size_t n, size_t i) {
     return sum;
 }
 
-/* The last bin of neurons that are not needed. */
+/* The last bin that holds neurons that are not needed. */
 static size_t unneeded_bin(const struct recall *recalls, size_t n) {
     uint64_t total = 0, below = 0;
     if (recalls->relu)

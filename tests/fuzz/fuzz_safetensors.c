@@ -15,7 +15,7 @@ static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t s
         const struct tensor *tensor = &dir->tensors[i];
         const void *bytes;
         uint32_t sum = 0;
-        TRY(directory_rows(dir, tensor, 0, tensor->rows, NULL, &bytes, error));
+        TRY(directory_rows(dir, tensor, 0, tensor->rows, NULL, NULL, &bytes, error));
         for (uint64_t b = 0; b < tensor->bytes; b++)
             sum += ((const unsigned char *)bytes)[b];
         (void)*(volatile uint32_t *)&sum;

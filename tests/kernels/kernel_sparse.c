@@ -32,9 +32,7 @@ struct layer {
     struct quantised_row row; /* of x by the scalar set */
     struct projection up, gate;
     float *centers; /* or NULL */
-    float *down;    /* [size, neurons] */
-    float *factors; /* [neurons] */
-    int32_t *order; /* [neurons]: whose columns are packed, or NULL */
+    float *down;    /* [neurons, size]: columns of W_down */
     size_t n;       /* neurons in the list */
     uint16_t *list;
 };
@@ -47,17 +45,6 @@ static size_t fill_list(uint16_t *list, size_t neurons) {
         if (rng_below(&kernel_rng, 100) < percent)
             list[n++] = (uint16_t)i;
     return n;
-}
-
-/* Shuffled. */
-static int32_t *new_order(size_t neurons) {
-    int32_t *order = allocate(neurons * sizeof *order);
-    for (size_t i = 0; i < neurons; i++) {
-        const size_t j = rng_below(&kernel_rng, i + 1);
-        order[i] = order[j];
-        order[j] = (int32_t)i;
-    }
-    return order;
 }
 
 static int32_t row_sum(const uint8_t *q, const int8_t *row, size_t k) {
@@ -96,10 +83,6 @@ static struct layer new_layer(enum fill fill) {
     l.gate = new_projection(&l);
     l.centers = rng_coin(&kernel_rng) ? new_floats(l.neurons, FILL_UNIFORM) : NULL;
     l.down = new_floats(l.size * l.neurons, FILL_UNIFORM);
-    l.factors = new_floats(l.neurons, FILL_UNIFORM);
-    for (size_t i = 0; i < l.neurons; i++)
-        l.factors[i] *= 127;
-    l.order = rng_coin(&kernel_rng) ? new_order(l.neurons) : NULL;
     l.list = allocate(l.neurons * sizeof *l.list);
     l.n = fill_list(l.list, l.neurons);
     return l;
@@ -119,8 +102,6 @@ static void free_layer(struct layer *l) {
     free_projection(&l->gate);
     free(l->centers);
     free(l->down);
-    free(l->factors);
-    free(l->order);
     free(l->list);
 }
 
@@ -385,23 +366,18 @@ static void check_compact(const struct where *w, enum fill fill) {
 
 /* Weight c of column i as it is packed. */
 static int32_t column_weight(const struct layer *l, size_t c, size_t i) {
-    const size_t neuron = l->order ? (size_t)l->order[i] : i;
-    return (int32_t)lrintf(l->down[c * l->neurons + neuron] * l->factors[neuron]);
+    const float *column = l->down + i * l->size;
+    return (int32_t)lrintf(column[c] * inverse_scale(largest_of(column, l->size)));
 }
 
-/* A few rows of W_down at a time. */
 static const uint8_t *packed_columns(const struct where *w, const struct layer *l) {
-    const size_t bytes = l->neurons * sparse_row_bytes(l->size);
-    uint8_t *packed = memset(place_anywhere(SLOT_W, bytes), 0, bytes);
-    const float *factors = copied(SLOT_BIAS, l->factors, l->neurons * sizeof *factors);
-    const int32_t *order =
-        l->order ? copied(SLOT_ZERO, l->order, l->neurons * sizeof *order) : NULL;
-    for (size_t first = 0, n; first < l->size; first += n) {
-        n = rng_range(&kernel_rng, 1, l->size - first);
-        const size_t values = n * l->neurons;
-        const float *rows = copied(SLOT_X, l->down + first * l->neurons, values * sizeof *rows);
-        pack_neuron_columns(w->set->sparse, rows, factors, order, l->neurons, first, n, l->size,
-                            place_anywhere(SLOT_Q, values), packed);
+    const size_t row_bytes = sparse_row_bytes(l->size), bytes = l->neurons * row_bytes;
+    uint8_t *packed = memset(place_anywhere(SLOT_W, bytes), 0x55, bytes);
+    for (size_t i = 0; i < l->neurons; i++) {
+        const float *column = copied(SLOT_X, l->down + i * l->size, l->size * sizeof *column);
+        const float scale =
+            pack_neuron_column(w->set->sparse, column, l->size, packed + i * row_bytes);
+        assert_true(scale == largest_of(column, l->size) / 127);
         expect_intact(w);
     }
     return packed;

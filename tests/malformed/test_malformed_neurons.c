@@ -23,7 +23,8 @@ static const char KINDS[] = "wisp.neurons.types", PLACES[] = "wisp.neurons.place
                   HOT_0[] = "blk.0.ffn_neurons.hot", HOT_1[] = "blk.1.ffn_neurons.hot",
                   COLD_0[] = "blk.0.ffn_neurons.cold", COLD_1[] = "blk.1.ffn_neurons.cold",
                   SCALES_1[] = "blk.1.ffn_down_scales", UP_0[] = "blk.0.ffn_up.weight",
-                  DOWN_1[] = "blk.1.ffn_down.weight";
+                  DOWN_1[] = "blk.1.ffn_down.weight", ROW_SCALES_1[] = "blk.1.ffn_down_row_scales",
+                  BASE_1[] = "blk.1.ffn_down_base", CENTER_1[] = "blk.1.ffn_center";
 
 /* One alteration of a file; `alter` gives `name` its meaning. */
 struct malformed {
@@ -134,6 +135,30 @@ static void add_tensor(struct gguf *file, const char *name, int64_t place, int64
     twin->name_length = twin->name.size;
 }
 
+/* A vector of `place` floats. */
+static void add_floats(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    (void)value;
+    tiny_add_tensor(file, name, (uint64_t)place, 1, BLOCK_F32);
+    gguf_settle(file);
+}
+
+static void add_base_alone(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    add_floats(file, CENTER_1, 12, value);
+    add_floats(file, BASE_1, place, value);
+    drop_tensor(file, name, place, value);
+}
+
+static void add_base_and_center(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    add_floats(file, CENTER_1, 12, value);
+    add_floats(file, name, place, value);
+}
+
+static void drop_both_row_scales(struct gguf *file, const char *name, int64_t place,
+                                 int64_t value) {
+    drop_tensor(file, "blk.0.ffn_down_row_scales", place, value);
+    drop_tensor(file, name, place, value);
+}
+
 /* The bits of a float. */
 static void set_weight(struct gguf *file, const char *name, int64_t place, int64_t value) {
     bytes_set_u32(&gguf_tensor(file, name)->data, 4 * (size_t)place, (uint32_t)value);
@@ -187,6 +212,17 @@ static const struct malformed cases[] = {
     {"rows of rows", set_rows_of_rows, HOT_0, 3, 3, FORMAT, HOT_0, "3 dimensions"},
     {"rows of another type", set_type, HOT_0, 0, BLOCK_F16, FORMAT, HOT_0, "F16, where F32"},
     {"cold rows of another type", set_type, COLD_0, 0, BLOCK_I8, FORMAT, COLD_0, "I8"},
+    {"no row scales in one layer", drop_tensor, ROW_SCALES_1, 0, 0, WISP_OK, NULL, NULL},
+    {"no row scales", drop_both_row_scales, ROW_SCALES_1, 0, 0, WISP_OK, NULL, NULL},
+    {"row scales of type f16", set_type, ROW_SCALES_1, 0, BLOCK_F16, FORMAT, ROW_SCALES_1, "F16"},
+    {"row scales of a row less", set_shape, ROW_SCALES_1, 7, 1, FORMAT, ROW_SCALES_1, "[1, 7]"},
+    {"row scales of half the rows", set_shape, ROW_SCALES_1, 4, 1, FORMAT, ROW_SCALES_1, "[1, 4]"},
+    {"a base without centers", add_floats, BASE_1, 8, 0, NOT_FOUND, CENTER_1, "missing"},
+    {"centers without a base", add_floats, CENTER_1, 12, 0, NOT_FOUND, BASE_1, "missing"},
+    {"a base without row scales", add_base_alone, ROW_SCALES_1, 8, 0, NOT_FOUND, ROW_SCALES_1,
+     "missing"},
+    {"a base and centers", add_base_and_center, BASE_1, 8, 0, WISP_OK, NULL, NULL},
+    {"a base of a row more", add_base_and_center, BASE_1, 9, 0, FORMAT, BASE_1, "[1, 9]"},
     {"a matrix besides its rows", add_tensor, UP_0, 0, 0, FORMAT, UP_0, "two tensors"},
     {"NaN in a row of W_up", set_weight, COLD_0, 3, 0x7FC00000, FORMAT, UP_0, "finite"},
     {"NaN in a column of W_down", set_weight, HOT_1, 9, 0x7FC00000, FORMAT, DOWN_1, "finite"},

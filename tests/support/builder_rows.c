@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A plain file becomes one whose neurons are rows, a byte at a time and apart from how wisp does
  * it, so that each can be held against the other. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,30 @@ static struct gguf_tensor make_scales(const struct tiny_shape *shape, const stru
     return scales;
 }
 
+/* The root of the largest weight of each row of W_down. */
+static struct gguf_tensor make_row_scales(const struct tiny_shape *shape, const struct matrices *m,
+                                          size_t layer) {
+    const struct block_format *format = block_format_by_id(shape->type);
+    const struct gguf_tensor *down = m->of[m->n - 1];
+    struct gguf_tensor scales = new_tensor(layer, "ffn_down_row_scales", BLOCK_F32);
+    float *row = malloc(shape->wide * sizeof *row);
+    if (!row)
+        abort();
+    for (size_t c = 0; c < shape->hidden; c++) {
+        float largest = 0;
+        format->dequantise(down->data.data + c * bytes_of(format, shape->wide), shape->wide, row);
+        for (size_t i = 0; i < shape->wide; i++)
+            largest = fmaxf(largest, fabsf(row[i]));
+        largest = largest > 0 ? sqrtf(largest) : 1;
+        bytes_put(&scales.data, &largest, sizeof largest);
+    }
+    free(row);
+    scales.n_dims = 1;
+    scales.dims[0] = shape->hidden;
+    scales.dims[1] = 1;
+    return scales;
+}
+
 static void set_keys(struct gguf *file, const struct tiny_shape *shape, const int32_t *places,
                      size_t n_places) {
     int32_t *order = calloc((size_t)shape->layers * shape->wide, sizeof *order);
@@ -155,9 +180,11 @@ void gguf_make_rows(struct gguf *file, const struct tiny_shape *shape) {
         for (size_t l = 0; l < shape->layers; l++) {
             if (&file->tensors[i] == layers[l].of[0])
                 add(list, make_rows(shape, &layers[l], l, 0, hot));
-            if (&file->tensors[i] == layers[l].of[layers[l].n - 1] &&
-                block_format_by_id(shape->type)->elements > 1)
+            if (&file->tensors[i] != layers[l].of[layers[l].n - 1])
+                continue;
+            if (block_format_by_id(shape->type)->elements > 1)
                 add(list, make_scales(shape, &layers[l], l));
+            add(list, make_row_scales(shape, &layers[l], l));
         }
         if (!replaced[i])
             add(list, file->tensors[i]);

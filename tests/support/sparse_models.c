@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "support/opening.h"
 
 #undef fail /* base/status.h has another */
@@ -187,12 +186,17 @@ float *block_floats(const wisp_model *model, size_t layer, const char *suffix, s
 
 void apply_sparse(const struct sparse_ffn *f, const float *thresholds, const float *x,
                   size_t tokens, float *y, struct sparse_counts *counts) {
-    void *scratch =
-        memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
-    assert_non_null(scratch);
-    sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, scratch,
+    struct workspace space = {0};
+    wisp_error error;
+    assert_int_equal(
+        workspace_reserve(&space,
+                          sparse_ffn_workspace_bytes(f->hidden_size, f->intermediate_size, f->rank,
+                                                     f->activation),
+                          &error),
+        WISP_OK);
+    sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, space,
                      counts);
-    memory_free(scratch);
+    workspace_release(&space);
 }
 
 int remove_models(void **state) {

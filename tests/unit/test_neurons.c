@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Neurons as rows: what wisp writes is what tests/support/builder_rows.c makes by the
  * documentation, what it reads from that is the plain model to the bit, and back. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #include "formats/gguf.h"
-#include "formats/neurons.h"
+#include "formats/neurons_read.h"
 #include "native/open_path.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -142,9 +143,9 @@ static bool is_cold(const struct tensor *tensor) {
 /* So that the first bytes of the file make a model usable. */
 static void cold_rows_come_last(void **state) {
     static const struct {
-        size_t hot, tensors; /* for two layers: fewer by W_up and W_down, more by rows */
+        size_t hot, tensors; /* for two layers: fewer by W_up and W_down, more by rows and scales */
         bool cold;
-    } cases[] = {{0, 2, true}, {1, 4, true}, {63, 4, true}, {64, 2, false}};
+    } cases[] = {{0, 4, true}, {1, 6, true}, {63, 6, true}, {64, 4, false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct tiny_shape shape = kind_at(0);
@@ -199,8 +200,8 @@ static void open_counted(struct directory *dir, struct counted *file, const char
         fail_msg("%s", error.message);
 }
 
-static void expect_same_rows(const struct directory *plain, const struct directory *rows,
-                             size_t i) {
+static void expect_same_rows(const struct directory *plain, const struct directory *rows, size_t i,
+                             struct tensor_cache *cache) {
     static const uint64_t steps[] = {1, 2, 3, 7, 33, UINT64_MAX};
     const struct tensor *a = &plain->tensors[i], *b = &rows->tensors[i];
     wisp_error error;
@@ -218,10 +219,10 @@ static void expect_same_rows(const struct directory *plain, const struct directo
             void *buffers[2] = {malloc(bytes), malloc(bytes)}; /* sanitizers see what follows */
             const void *found[2];
             assert_true(buffers[0] && buffers[1]);
-            assert_int_equal(directory_rows(plain, a, first, n, buffers[0], &found[0], &error),
-                             WISP_OK);
-            assert_int_equal(directory_rows(rows, b, first, n, buffers[1], &found[1], &error),
-                             WISP_OK);
+            assert_int_equal(
+                directory_rows(plain, a, first, n, NULL, buffers[0], &found[0], &error), WISP_OK);
+            assert_int_equal(
+                directory_rows(rows, b, first, n, cache, buffers[1], &found[1], &error), WISP_OK);
             assert_memory_equal(found[0], found[1], bytes);
             free(buffers[0]);
             free(buffers[1]);
@@ -234,6 +235,7 @@ static void matrices_can_be_read_in_any_piece(void **state) {
         struct tiny_shape shape = kind_at(i);
         char path[PATH_BYTES];
         struct directory plain, mapped, read;
+        struct tensor_cache cache = {0};
         struct counted file;
         write_shape("plain.gguf", &shape, path);
         open_or_fail(&plain, path);
@@ -244,12 +246,14 @@ static void matrices_can_be_read_in_any_piece(void **state) {
         assert_int_equal(plain.n_tensors, mapped.n_tensors);
         assert_int_equal(plain.n_tensors, read.n_tensors);
         for (size_t t = 0; t < plain.n_tensors; t++) {
-            expect_same_rows(&plain, &mapped, t);
-            expect_same_rows(&plain, &read, t);
+            expect_same_rows(&plain, &mapped, t, NULL);
+            expect_same_rows(&plain, &read, t, NULL);
+            expect_same_rows(&plain, &read, t, &cache);
         }
         directory_release(&plain);
         directory_release(&mapped);
         directory_release(&read);
+        tensor_cache_release(&cache);
         free(file.bytes);
     }
 }
@@ -298,11 +302,105 @@ static void embeddings_have_the_same_bits(void **state) {
         model = open_by_calls(&file, rows, way);
         wisp_model_get_info(model, &infos[1]);
         assert_int_equal(infos[1].parameters, infos[0].parameters);
-        assert_null(model->dir.held->bytes);     /* nothing stays behind */
         assert_true(file.read <= 2 * file.size); /* the directory's window, and each weight once */
         embed(model, found);
         assert_memory_equal(found, expected, sizeof found);
         free(file.bytes);
+    }
+}
+
+/* ---- row scales and base -------------------------------------------------------------------- */
+
+/* A file of an earlier version has no row scales: they are derived, to the same bits. Those that
+ * the file has are used: with another, embeddings are others. */
+static void row_scales_may_be_in_the_file(void **state) {
+    static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++)
+        for (int altered = 0; altered < 2; altered++) {
+            struct tiny_shape shape = kind_at(i);
+            if (altered && shape.type == BLOCK_BF16)
+                continue; /* its weights are too small to change an embedding */
+            struct gguf file;
+            char path[PATH_BYTES];
+            const float scale = 0.3f;
+            shape.rows = true;
+            write_shape("rows.gguf", &shape, path);
+            embed(open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL), expected);
+            gguf_make(&file, &shape);
+            if (altered)
+                memcpy(gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data.data + 8, &scale,
+                       sizeof scale);
+            else
+                for (size_t l = 0; l < 2; l++)
+                    gguf_drop_tensor(&file,
+                                     l ? "blk.1.ffn_down_row_scales" : "blk.0.ffn_down_row_scales");
+            write_gguf("other.gguf", &file, path);
+            gguf_release(&file);
+            embed(open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL), found);
+            assert_int_equal(memcmp(found, expected, sizeof found) != 0, altered);
+        }
+}
+
+/* Predictors with centers want a base, exact does not; plain files have neither. */
+static void base_is_in_the_file(void **state) {
+    static const wisp_predictor predictors[] = {WISP_PREDICTOR_EXACT, WISP_PREDICTOR_LOWRANK};
+    static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
+    (void)state;
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
+        const struct predicting p = {.shape = tiny_shape_of(activations[a]),
+                                     .activation = activations[a],
+                                     .rank = 8,
+                                     .type = BLOCK_F32};
+        char plain[PATH_BYTES], rows[PATH_BYTES], back[PATH_BYTES];
+        struct counted file;
+        snprintf(plain, sizeof plain, "%s", predicting_model("plain.gguf", &p));
+        convert(plain, "rows.gguf", &as_rows, rows);
+        for (size_t i = 0; i < 2; i++) {
+            const wisp_model_options way = {.compute = WISP_COMPUTE_INT8,
+                                            .predictor = predictors[i]};
+            wisp_model *model = open_with(rows, way.compute, way.predictor, NULL);
+            const struct neuron_rows *layer = neurons_find_rows(&model->dir, 1);
+            assert_int_equal(layer->stored[DOWN_ROW_SCALES].bytes, HIDDEN * sizeof(float));
+            assert_int_equal(layer->stored[DOWN_BASE].bytes,
+                             strcmp(activations[a], "gelu") == 0 ? HIDDEN * sizeof(float) : 0);
+            embed(model, found);
+            embed(open_with(plain, way.compute, way.predictor, NULL), expected);
+            assert_memory_equal(found, expected, sizeof found);
+            embed(open_by_calls(&file, rows, &way), found);
+            assert_memory_equal(found, expected, sizeof found);
+            free(file.bytes);
+        }
+        convert(rows, "back.gguf", &as_plain, back);
+        convert(plain, "again.gguf", &as_plain, rows);
+        expect_same_files(back, rows);
+    }
+}
+
+/* A scale is a root of a weight: what is none is refused where it would be used. */
+static void bad_row_scales_are_refused(void **state) {
+    static const float bad[] = {0, -1, NAN, INFINITY, 1e-30f, 1e30f, 0x1p-75f};
+    const wisp_model_options exact = {.compute = WISP_COMPUTE_INT8,
+                                      .predictor = WISP_PREDICTOR_EXACT};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct tiny_shape shape = kind_at(0);
+        struct gguf file;
+        char path[PATH_BYTES];
+        wisp_model *model;
+        wisp_error error;
+        const float huge =
+            0x1p100f; /* too large for the last of the scales, which is as small as can be */
+        shape.rows = true;
+        gguf_make(&file, &shape);
+        memcpy(gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data.data, &bad[i], sizeof *bad);
+        memcpy(gguf_tensor(&file, "blk.1.ffn_neurons.hot")->data.data + HIDDEN * sizeof huge, &huge,
+               sizeof huge);
+        write_gguf("bad.gguf", &file, path);
+        gguf_release(&file);
+        assert_int_equal(wisp_model_open(path, &exact, &model, &error), WISP_ERROR_FORMAT);
+        assert_string_equal(error.field, bad[i] == 0x1p-75f ? "blk.1.ffn_down.weight"
+                                                            : "blk.1.ffn_down_row_scales");
     }
 }
 
@@ -438,6 +536,9 @@ int main(void) {
         cmocka_unit_test(cold_rows_come_last),
         cmocka_unit_test(matrices_can_be_read_in_any_piece),
         cmocka_unit_test(embeddings_have_the_same_bits),
+        cmocka_unit_test(row_scales_may_be_in_the_file),
+        cmocka_unit_test(base_is_in_the_file),
+        cmocka_unit_test(bad_row_scales_are_refused),
         cmocka_unit_test(calibrated_models_have_rows),
         cmocka_unit_test(a_layer_of_two_types_stays_plain),
         cmocka_unit_test(what_cannot_be_rows_is_said),

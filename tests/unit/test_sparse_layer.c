@@ -54,11 +54,11 @@ static void expect_mask_applied(const char *path, const char *kernels, size_t la
     float thresholds[MOST_WIDE], x[ROUNDS * HIDDEN], y[HIDDEN];
     double wanted[HIDDEN];
     struct difference difference = {0};
-    assert_true(f->wide <= MOST_WIDE && f->hidden == HIDDEN);
+    assert_true(f->intermediate_size <= MOST_WIDE && f->hidden_size == HIDDEN);
     fill_tokens(x, ROUNDS);
     for (size_t round = 0; round < ROUNDS; round++) {
         struct sparse_counts counts = {0};
-        const size_t n = choose(round, f->wide, computed, thresholds);
+        const size_t n = choose(round, f->intermediate_size, computed, thresholds);
         apply_sparse(f, thresholds, x + round * HIDDEN, 1, y, &counts);
         reference_layer(&reference, computed, x + round * HIDDEN, wanted);
         assert_int_equal(counts.tokens, 1);
@@ -112,7 +112,7 @@ static void tokens_do_not_depend_on_each_other(void **state) {
             assert_int_equal(together.tokens, MANY);
             assert_int_equal(together.computed, one.computed);
             assert_int_equal(together.contributing, one.contributing);
-            assert_true(one.computed > 0 && one.computed < MANY * f->wide);
+            assert_true(one.computed > 0 && one.computed < MANY * f->intermediate_size);
             wisp_model_close(model);
         }
     }
@@ -126,7 +126,7 @@ static void expect_dense_first_half(const wisp_model *exact, const char *path,
     wisp_model *dense = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, kernels);
     const struct linear *wanted[] = {&dense->network.feed_forward[0].up,
                                      &dense->network.feed_forward[0].gate};
-    const struct linear *got = &exact->network.feed_forward[0].sparse.all;
+    const struct linear *got = &exact->network.feed_forward[0].sparse.neurons->dense;
     const size_t wide = wanted[0]->n;
     float x[HIDDEN], *y = malloc((wide + got->n) * sizeof *y), *all = y + wide;
     struct workspace scratch = {0};
@@ -163,7 +163,7 @@ static void expect_exact_layer(const char *path, const char *kernels, float *y) 
     }
     print_message("%s: relative error %.2g\n", kernels, difference_of(&difference));
     assert_true(difference_of(&difference) < tolerance(f));
-    assert_int_equal(counts.computed, MANY * f->wide);
+    assert_int_equal(counts.computed, MANY * f->intermediate_size);
     assert_int_equal(counts.contributing, one.contributing);
     assert_true(counts.contributing > 0 &&
                 (f->activation != ACTIVATION_RELU || counts.contributing < counts.computed));
@@ -209,9 +209,9 @@ static void all_neurons_are_exact(void **state) {
                               exact ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_LOWRANK, kernels);
                 const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
                 struct sparse_counts counts = {0};
-                assert_true(f->wide <= MOST_WIDE);
+                assert_true(f->intermediate_size <= MOST_WIDE);
                 apply_sparse(f, exact ? NULL : thresholds, x, MANY, y[exact], &counts);
-                assert_int_equal(counts.computed, MANY * f->wide);
+                assert_int_equal(counts.computed, MANY * f->intermediate_size);
                 wisp_model_close(model);
             }
             const double near = cosine(y[0], y[1], MANY * HIDDEN);

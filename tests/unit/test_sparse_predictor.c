@@ -149,7 +149,7 @@ static void thresholds_lie_between_levels(void **state) {
 static void thresholds_may_be_none(void **state) {
     (void)state;
     float levels[] = {SPARSE_NEVER, 1, 2, 3}, thresholds[2];
-    const struct sparse_ffn f = {.wide = 2, .levels = 2, .thresholds = levels};
+    const struct sparse_ffn f = {.intermediate_size = 2, .levels = 2, .thresholds = levels};
     const struct sparse_plan plan = {.levels = 2, .shares = {0.2f, 0.4f}};
     sparse_ffn_thresholds(&f, &plan, 0.4f, thresholds);
     assert_true(thresholds[0] == 2 && thresholds[1] == 3);

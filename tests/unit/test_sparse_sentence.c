@@ -37,10 +37,12 @@ static void make_batch(float *x, size_t *starts) {
         starts[i + 1] = starts[i] + i + 1;
 }
 
-static void *open_scratch(const struct sparse_ffn *f) {
-    void *scratch =
-        memory_allocate(sparse_ffn_scratch_bytes(f->hidden, f->wide, f->rank, f->activation));
-    assert_non_null(scratch);
+static struct workspace open_scratch(const struct sparse_ffn *f) {
+    const size_t bytes =
+        sparse_ffn_workspace_bytes(f->hidden_size, f->intermediate_size, f->rank, f->activation);
+    struct workspace scratch = {0};
+    wisp_error error;
+    assert_int_equal(workspace_reserve(&scratch, bytes, &error), WISP_OK);
     return scratch;
 }
 
@@ -77,7 +79,7 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
 static void expect_choice(const wisp_model *model, size_t layer, double margin, const float *x,
                           const size_t *starts) {
     const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
-    void *scratch = open_scratch(f);
+    struct workspace scratch = open_scratch(f);
     for (size_t i = 0; i < SOME; i++) {
         double logits[WIDE];
         float thresholds[WIDE];
@@ -93,7 +95,7 @@ static void expect_choice(const wisp_model *model, size_t layer, double margin, 
         sparse_ffn_choose(f, thresholds, x, starts + i, 1, &alone, scratch);
         assert_true(alone == wanted);
     }
-    memory_free(scratch);
+    workspace_release(&scratch);
 }
 
 /* By the predictor for texts, not by that for tokens. */
@@ -141,7 +143,7 @@ static void expect_masks_applied(const wisp_model *model, const float *x, const 
     uint64_t masks[SOME];
     const uint64_t *of_token[TOKENS];
     uint64_t computed = 0;
-    void *scratch = open_scratch(f);
+    struct workspace scratch = open_scratch(f);
     for (size_t i = 0; i < SOME; i++) {
         masks[i] = mask_of(i);
         for (size_t t = starts[i]; t < starts[i + 1]; t++)
@@ -168,7 +170,7 @@ static void expect_masks_applied(const wisp_model *model, const float *x, const 
     print_message("%s: relative error %.2g\n", f->kernels->name, difference_of(&difference));
     assert_true(difference_of(&difference) < (gated ? 0.018 : 0.012));
     reference_close(&reference);
-    memory_free(scratch);
+    workspace_release(&scratch);
 }
 
 static void a_text_has_one_mask(void **state) {

@@ -85,7 +85,8 @@ static struct recall_totals recall_of(const struct sparse_ffn *f, const float *t
     static float y[2][ROWS * HIDDEN];
     struct recall recall;
     wisp_error error;
-    assert_int_equal(recall_open(f, &recall, &error), WISP_OK);
+    assert_int_equal(recall_open(&recall, f->neurons, f->activation, f->kernels->sparse, &error),
+                     WISP_OK);
     struct sparse_counts plain = {0}, counts = {.recall = &recall};
     apply_sparse(f, thresholds, x, ROWS, y[0], &plain);
     apply_sparse(f, thresholds, x, ROWS, y[1], &counts);
@@ -125,10 +126,11 @@ static void columns_have_their_lengths(void **state) {
         struct reference r = reference_open(model, 0);
         struct recall recall;
         wisp_error error;
-        assert_int_equal(recall_open(f, &recall, &error), WISP_OK);
+        assert_int_equal(
+            recall_open(&recall, f->neurons, f->activation, f->kernels->sparse, &error), WISP_OK);
         for (size_t i = 0; i < WIDE; i++) {
             const double wanted = column_length(&r, reference_neuron(&r, i));
-            const double got = (double)recall.lengths[i] * (double)f->columns.scale[i];
+            const double got = (double)recall.lengths[i] * (double)f->neurons->column_scale[i];
             assert_true(fabs(got - wanted) < 0.01 * wanted);
         }
         recall_release(&recall);
@@ -156,7 +158,7 @@ static void recall_counts_what_is_needed(void **state) {
         snprintf(path, sizeof path, "%s", predicting_model("sparse.gguf", &p));
         wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
         const struct sparse_ffn *f = &model->network.feed_forward[0].sparse;
-        assert_int_equal(f->wide, WIDE);
+        assert_int_equal(f->intermediate_size, WIDE);
         for (size_t some = 1; some <= 3; some++) {
             bool chosen[WIDE];
             float thresholds[WIDE];

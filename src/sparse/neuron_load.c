@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A model's neurons from its file into the store. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "formats/neurons_read.h"
+#include "formats/schema.h"
+#include "sparse/neuron_store.h"
+
+enum { ROWS_AT_A_TIME = 32, COLUMNS_AT_A_TIME = 64 };
+
+/* ---- what a layer has besides its neurons --------------------------------------------------- */
+
+static void take_arrays(struct neuron_layer *l, const struct neuron_store *store, bool centered) {
+    struct workspace *space = &l->memory;
+    const size_t neurons = l->intermediate_size;
+    l->present = workspace_take(space, 1, sparse_mask_words(neurons), sizeof *l->present);
+    l->down = workspace_take(space, neurons, l->row_bytes, 1);
+    l->column_scale = workspace_take(space, 1, neurons, sizeof *l->column_scale);
+    l->row_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->row_scale);
+    l->inverse_row_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->inverse_row_scale);
+    l->base = workspace_take(space, 1, l->hidden_size, sizeof *l->base);
+    if (!store->by_rows)
+        return;
+    l->up = workspace_take(space, neurons, l->row_bytes, 1);
+    l->up_scalars = workspace_take(space, 1, neurons, sizeof *l->up_scalars);
+    l->input_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->input_scale);
+    if (store->shape.activation == ACTIVATION_GATED_SILU) {
+        l->gate = workspace_take(space, neurons, l->row_bytes, 1);
+        l->gate_scalars = workspace_take(space, 1, neurons, sizeof *l->gate_scalars);
+    }
+    if (centered)
+        l->center = workspace_take(space, 1, neurons, sizeof *l->center);
+}
+
+/* The first half for tokens that take all neurons. */
+static wisp_status load_dense(struct neuron_store *store, size_t index, struct tensor_cache *cache,
+                              wisp_error *error) {
+    char up[TENSOR_NAME_BYTES], gate[TENSOR_NAME_BYTES];
+    const char *const names[] = {layer_tensor_name(up, index, TENSOR_FFN_UP, ""),
+                                 layer_tensor_name(gate, index, TENSOR_FFN_GATE, "")};
+    const struct linear_source source = {
+        .dir = store->dir,
+        .names = names,
+        .unbiased = store->shape.unbiased,
+        .parts = store->shape.activation == ACTIVATION_GATED_SILU ? 2 : 1,
+        .n = store->shape.intermediate_size,
+        .k = store->shape.hidden_size,
+        .cache = cache};
+    struct linear *dense = &store->layer[index].dense;
+    TRY(linear_load(dense, &source, store->kernels, true, error));
+    store->bytes += dense->bytes;
+    return WISP_OK;
+}
+
+static wisp_status load_bias(const struct neuron_store *store, size_t index, const char *matrix,
+                             size_t n, float *bias, wisp_error *error) {
+    char name[TENSOR_NAME_BYTES];
+    const struct linear_source source = {
+        .dir = store->dir, .unbiased = store->shape.unbiased, .n = n};
+    return linear_bias(&source, layer_tensor_name(name, index, matrix, TENSOR_BIAS), bias, error);
+}
+
+/* Biases of W_up and W_gate, by place; `bias` [intermediate_size] is worked in. */
+static wisp_status load_row_biases(const struct neuron_store *store, size_t index,
+                                   const int32_t *order, float *bias, wisp_error *error) {
+    const struct neuron_layer *l = &store->layer[index];
+    static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
+    struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
+    for (size_t part = 0; part < 2 && scalars[part]; part++) {
+        TRY(load_bias(store, index, parts[part], l->intermediate_size, bias, error));
+        for (size_t i = 0; i < l->intermediate_size; i++)
+            scalars[part][i].bias = bias[order ? (size_t)order[i] : i];
+    }
+    return WISP_OK;
+}
+
+/* The scales of the inputs, by which x is multiplied and W_up and W_gate are divided; 1 where the
+ * file has none. */
+static wisp_status load_input_scale(const struct neuron_store *store, size_t index,
+                                    struct neuron_layer *l, wisp_error *error) {
+    char name[TENSOR_NAME_BYTES];
+    float *factors = NULL;
+    for (size_t c = 0; c < l->hidden_size; c++)
+        l->input_scale[c] = 1;
+    if (!directory_find_tensor(store->dir, layer_tensor_name(name, index, TENSOR_FACTORS, "")))
+        return WISP_OK;
+    const wisp_status status =
+        directory_load_floats(store->dir, name, 1, l->hidden_size, &factors, error);
+    if (status == WISP_OK)
+        memcpy(l->input_scale, factors, l->hidden_size * sizeof *factors);
+    memory_free(factors);
+    TRY(status);
+    for (size_t c = 0; c < l->hidden_size; c++)
+        if (!(l->input_scale[c] >= 0x1p-40f && l->input_scale[c] <= 0x1p40f))
+            return fail(error, WISP_ERROR_FORMAT, store->dir->file, TENSOR_FACTORS,
+                        "factor %zu of layer %zu is %g, not a number between 2^-40 and 2^40", c,
+                        index, (double)l->input_scale[c]);
+    return WISP_OK;
+}
+
+/* Row scales and base from all of W_down; base holds b_down, and `center` may be NULL. */
+static wisp_status derive_down(const struct directory *dir, const struct tensor *down,
+                               const float *center, struct tensor_cache *cache,
+                               struct neuron_layer *l, wisp_error *error) {
+    const size_t n = l->intermediate_size;
+    void *stored = memory_allocate(ROWS_AT_A_TIME * (size_t)down->row_bytes);
+    float *rows = memory_allocate(ROWS_AT_A_TIME * n * sizeof *rows);
+    wisp_status status =
+        stored && rows ? WISP_OK : fail_memory(error, ROWS_AT_A_TIME * n * sizeof *rows);
+    for (size_t c = 0; c < l->hidden_size && status == WISP_OK; c++) {
+        const size_t row = c % ROWS_AT_A_TIME, left = l->hidden_size - c;
+        if (row == 0)
+            status = directory_floats(dir, down, c, smaller(left, ROWS_AT_A_TIME), cache, stored,
+                                      rows, error);
+        if (status != WISP_OK)
+            break;
+        l->row_scale[c] = neurons_row_scale(rows + row * n, n);
+        if (center)
+            l->base[c] = neurons_base(l->base[c], rows + row * n, center, n);
+    }
+    memory_free(stored);
+    memory_free(rows);
+    return status;
+}
+
+/* Row scales and base as the file has them; base only where there are centers. */
+static wisp_status read_down(const struct directory *dir, const struct neuron_rows *rows,
+                             struct neuron_layer *l, wisp_error *error) {
+    void *stored = l->inverse_row_scale; /* is filled later */
+    TRY(directory_floats(dir, &rows->stored[DOWN_ROW_SCALES], 0, 1, NULL, stored, l->row_scale,
+                         error));
+    if (!l->center)
+        return WISP_OK;
+    return directory_floats(dir, &rows->stored[DOWN_BASE], 0, 1, NULL, stored, l->base, error);
+}
+
+static wisp_status load_down_scales(const struct neuron_store *store, size_t index,
+                                    const float *center, struct tensor_cache *cache,
+                                    wisp_error *error) {
+    struct neuron_layer *l = &store->layer[index];
+    const struct neuron_rows *rows = neurons_find_rows(store->dir, index);
+    const struct tensor *down;
+    char name[TENSOR_NAME_BYTES];
+    TRY(directory_require_tensor(store->dir,
+                                 layer_tensor_name(name, index, TENSOR_FFN_DOWN, TENSOR_WEIGHT),
+                                 l->intermediate_size, l->hidden_size, &down, error));
+    TRY(load_bias(store, index, TENSOR_FFN_DOWN, l->hidden_size, l->base, error));
+    if (rows && rows->stored[DOWN_ROW_SCALES].bytes > 0)
+        TRY(read_down(store->dir, rows, l, error));
+    else
+        TRY(derive_down(store->dir, down, center, cache, l, error));
+    for (size_t c = 0; c < l->hidden_size; c++) {
+        const float scale = l->row_scale[c];
+        if (!(scale >= 0x1p-75f && scale <= 0x1p64f)) /* roots of all floats are in between */
+            return fail(error, WISP_ERROR_FORMAT, store->dir->file,
+                        rows->stored[DOWN_ROW_SCALES].name,
+                        "value %zu is %g, not a number between 2^-75 and 2^64", c, (double)scale);
+        l->inverse_row_scale[c] = 1 / scale;
+    }
+    return WISP_OK;
+}
+
+wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
+                                    struct tensor_cache *cache, wisp_error *error) {
+    struct neuron_layer *l = &store->layer[layer];
+    const size_t neurons = store->shape.intermediate_size;
+    const int32_t *order = store->order ? store->order + layer * neurons : NULL;
+    char name[TENSOR_NAME_BYTES];
+    const bool centered =
+        store->by_rows &&
+        directory_find_tensor(store->dir, layer_tensor_name(name, layer, TENSOR_CENTER, ""));
+    *l = (struct neuron_layer){.hidden_size = store->shape.hidden_size,
+                               .intermediate_size = neurons,
+                               .row_bytes = sparse_row_bytes(store->shape.hidden_size)};
+    take_arrays(l, store, centered); /* measures */
+    TRY(workspace_reserve(&l->memory, l->memory.used, error));
+    take_arrays(l, store, centered);
+    store->bytes += l->memory.capacity;
+    memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
+
+    float *by_neuron = NULL; /* centers, then biases */
+    wisp_status status = WISP_OK;
+    if (centered)
+        status = directory_load_floats(store->dir, name, 1, neurons, &by_neuron, error);
+    else if (!(by_neuron = memory_allocate(neurons * sizeof *by_neuron)))
+        status = fail_memory(error, neurons * sizeof *by_neuron);
+    for (size_t i = 0; centered && i < neurons && status == WISP_OK; i++)
+        l->center[i] = by_neuron[order ? (size_t)order[i] : i];
+    if (status == WISP_OK)
+        status = load_down_scales(store, layer, centered ? by_neuron : NULL, cache, error);
+    if (status == WISP_OK && l->up)
+        status = load_input_scale(store, layer, l, error);
+    if (status == WISP_OK)
+        status = load_row_biases(store, layer, order, by_neuron, error);
+    if (status == WISP_OK && !store->by_rows)
+        status = load_dense(store, layer, cache, error);
+    memory_free(by_neuron);
+    return status;
+}
+
+/* ---- neurons -------------------------------------------------------------------------------- */
+
+/* A layer that is stored as rows. */
+static wisp_status put_rows(struct neuron_store *store, size_t layer,
+                            const struct neuron_rows *rows, const uint32_t *place,
+                            struct tensor_cache *cache, wisp_error *error) {
+    const struct neuron_layer *l = &store->layer[layer];
+    const struct neuron_shape *s = &rows->shape;
+    const size_t n = l->hidden_size, last = (size_t)s->matrices - 1;
+    struct neuron_bytes bytes;
+    float *values = memory_allocate(4 * n * sizeof *values);
+    if (!values)
+        return fail_memory(error, 4 * n * sizeof *values);
+    const struct neuron_weights weights = {values, values + n, values + 2 * n};
+    float *scales = values + 3 * n;
+    wisp_status status = neurons_find_bytes(store->dir, rows, cache, &bytes, error);
+    for (size_t j = 0; j < l->intermediate_size && status == WISP_OK; j++) {
+        if (j % s->format->elements == 0)
+            neurons_read_scales(s, bytes.at[DOWN_SCALES], j, scales);
+        for (size_t part = 0; part < last && l->up; part++)
+            s->format->dequantise(neurons_find_part(&bytes, j, part), n, values + part * n);
+        neurons_read_column(s, neurons_find_part(&bytes, j, last), scales, weights.down);
+        status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
+    }
+    memory_free(values);
+    return status;
+}
+
+/* Working memory for a layer that is stored plain. */
+struct plain_space {
+    void *down_bytes; /* W_down as it is stored, where that is not in memory already */
+    void *row_bytes;  /* a row of W_up or W_gate, likewise */
+    float *rows[2];   /* [hidden_size]: a neuron's row of W_up and of W_gate */
+    float *part;      /* [columns]: of a row of W_down */
+    float *columns;   /* [columns, stride] */
+};
+
+static void take_plain(struct plain_space *p, struct workspace *space, size_t n, size_t columns,
+                       size_t stride, const struct tensor *const matrices[3], bool in_memory) {
+    size_t row_bytes = 0;
+    for (size_t part = 0; part < 2; part++) {
+        row_bytes = larger(row_bytes, matrices[part] ? (size_t)matrices[part]->row_bytes : 0);
+        p->rows[part] = workspace_take(space, 1, n, sizeof(float));
+    }
+    p->row_bytes = workspace_take(space, 1, row_bytes, 1);
+    p->down_bytes = workspace_take(space, in_memory ? 0 : n, (size_t)matrices[2]->row_bytes, 1);
+    p->part = workspace_take(space, 1, columns, sizeof(float));
+    p->columns = workspace_take(space, columns, stride, sizeof(float));
+}
+
+/* A layer that is stored plain. Some columns at a time are picked from the bytes of W_down: all of
+ * it as floats would be four times what is kept. matrices are W_up, W_gate and W_down; the first
+ * two may be NULL. */
+static wisp_status put_matrices(struct neuron_store *store, size_t layer,
+                                const struct tensor *const matrices[3], const uint32_t *place,
+                                wisp_error *error) {
+    const struct directory *dir = store->dir;
+    const struct tensor *down = matrices[2];
+    const struct block_format *format = down->format;
+    const size_t neurons = store->shape.intermediate_size, n = store->shape.hidden_size;
+    const size_t step = larger(COLUMNS_AT_A_TIME, format->elements);
+    /* Columns an odd number of cache lines apart do not compete for the same few sets of the
+     * first-level cache while a row is spread over them. */
+    const size_t stride = 16 * ((n / 16 + 1) | 1);
+    const bool in_memory = dir->sources[down->source].data;
+    struct workspace space = {0};
+    struct plain_space p;
+    const void *stored = NULL;
+    take_plain(&p, &space, n, step, stride, matrices, in_memory);
+    TRY(workspace_reserve(&space, space.used, error));
+    take_plain(&p, &space, n, step, stride, matrices, in_memory);
+    wisp_status status = directory_rows(dir, down, 0, n, NULL, p.down_bytes, &stored, error);
+    for (size_t j = 0; j < neurons && status == WISP_OK; j++) {
+        if (j % step == 0) {
+            const size_t here = smaller(neurons - j, step);
+            const unsigned char *at =
+                (const unsigned char *)stored + j / format->elements * format->bytes;
+            for (size_t c = 0; c < n; c++, at += down->row_bytes) {
+                format->dequantise(at, here, p.part);
+                for (size_t i = 0; i < here; i++)
+                    p.columns[i * stride + c] = p.part[i];
+            }
+        }
+        for (size_t part = 0; part < 2 && status == WISP_OK; part++)
+            if (matrices[part])
+                status = directory_floats(dir, matrices[part], j, 1, NULL, p.row_bytes,
+                                          p.rows[part], error);
+        const struct neuron_weights weights = {p.rows[0], p.rows[1], p.columns + j % step * stride};
+        if (status == WISP_OK)
+            status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
+    }
+    workspace_release(&space);
+    return status;
+}
+
+wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
+                                    struct tensor_cache *cache, wisp_error *error) {
+    static const char *const parts[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE};
+    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    const size_t neurons = store->shape.intermediate_size;
+    const struct tensor *matrices[3] = {NULL};
+    char name[TENSOR_NAME_BYTES];
+    TRY(neuron_store_open_layer(store, layer, cache, error));
+    const struct neuron_layer *l = &store->layer[layer];
+    for (size_t part = 0; part < 2; part++)
+        if (part == 0 ? l->up : l->gate)
+            TRY(directory_require_tensor(store->dir,
+                                         layer_tensor_name(name, layer, parts[part], TENSOR_WEIGHT),
+                                         l->hidden_size, neurons, &matrices[part], error));
+    matrices[2] = directory_find_tensor(
+        store->dir, layer_tensor_name(name, layer, TENSOR_FFN_DOWN, TENSOR_WEIGHT));
+    uint32_t *place = NULL;
+    if (store->order) {
+        place = memory_allocate(neurons * sizeof *place);
+        if (!place)
+            return fail_memory(error, neurons * sizeof *place);
+        for (size_t i = 0; i < neurons; i++)
+            place[store->order[layer * neurons + i]] = (uint32_t)i;
+    }
+    const wisp_status status = rows ? put_rows(store, layer, rows, place, cache, error)
+                                    : put_matrices(store, layer, matrices, place, error);
+    memory_free(place);
+    return status;
+}
