@@ -248,7 +248,7 @@ int main(void) {
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_special_values),
     };
-    kernel_cases_open(rng_seed());
+    kernel_cases_open(rng_seed(), false);
     guarded_open(&scratch, CAPACITY);
     guarded_open(&context, CAPACITY);
     const int failed = cmocka_run_group_tests_name("attention", tests, NULL, NULL);
