@@ -24,14 +24,16 @@ static void q4_block(const struct int8_tile *t, size_t b, const unsigned char *b
         w += Q4_PANEL * 2;
         UNROLL_NOT
         for (int g = 0; g < Q4_BLOCK / 8; g++, x += 4, w += Q4_PANEL * 4) {
-            vi weights[4];
-            vi_widen_nibbles(w, weights);
+            vi low[2], high[2];
+            vi_widen_nibbles(w, &low[0], &high[0]);
+            vi_widen_nibbles(w + Q4_PANEL * 2, &low[1], &high[1]);
             UNROLL
-            for (int i = 0; i < 2 * INT8_ROWS; i++) {
-                const int16_t *four = x + i / 2 * INT8_BLOCK;
-                sum[i] = vi_dot_wide(sum[i], vi_repeat4(four), weights[i % 2]);
-                sum[i] = vi_dot_wide(sum[i], vi_repeat4(four + Q4_BLOCK / 2), weights[2 + i % 2]);
-            }
+            for (int i = 0; i < 2 * INT8_ROWS; i++)
+                sum[i] = vi_dot_wide(sum[i], vi_repeat4(x + i / 2 * INT8_BLOCK), low[i % 2]);
+            UNROLL
+            for (int i = 0; i < 2 * INT8_ROWS; i++)
+                sum[i] = vi_dot_wide(sum[i], vi_repeat4(x + i / 2 * INT8_BLOCK + Q4_BLOCK / 2),
+                                     high[i % 2]);
         }
         UNROLL
         for (int i = 0; i < INT8_ROWS; i++)

@@ -36,8 +36,7 @@
  *   vi_repeat4          4 numbers, repeated
  *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
  *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
- *   vi_widen_nibbles    in place of vq_*: what vi_widen_weights makes of the low nibbles of
- *                       4 VF_LANES bytes, two vectors, and of the high ones
+ *   vi_widen_nibbles    in place of vq_*: the low and the high nibbles of 2 VF_LANES bytes
  *
  * Sets with VECTOR_I16 have vi_dot_wide in any case, and
  *

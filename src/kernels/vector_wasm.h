@@ -203,26 +203,22 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
                           wasm_f32x4_splat(0x1p112f));
 }
 
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
-
-ALWAYS_INLINE void split_nibbles(const unsigned char *p, v128_t *low, v128_t *high) {
-    const v128_t bytes = wasm_v128_load(p), mask = wasm_i8x16_splat((int8_t)0xf0);
-    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
-    *high = wasm_v128_and(bytes, mask);
-}
-
 #ifdef VECTOR_RELAXED_DOT
 
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;
 
+enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);
 }
 
 ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    split_nibbles(p, low, high);
+    const v128_t bytes = wasm_v128_load(p), mask = wasm_i8x16_splat((int8_t)0xf0);
+    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
+    *high = wasm_v128_and(bytes, mask);
 }
 
 ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
@@ -235,13 +231,12 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 
 #else
 
-ALWAYS_INLINE void vi_widen_nibbles(const unsigned char *p, vi *weights) {
-    v128_t low, high;
-    split_nibbles(p, &low, &high);
-    weights[0] = wasm_i16x8_extend_low_i8x16(low);
-    weights[1] = wasm_i16x8_extend_high_i8x16(low);
-    weights[2] = wasm_i16x8_extend_low_i8x16(high);
-    weights[3] = wasm_i16x8_extend_high_i8x16(high);
+enum { Q4_FACTOR = 1 };
+
+ALWAYS_INLINE void vi_widen_nibbles(const unsigned char *p, vi *low, vi *high) {
+    const v128_t bytes = wasm_i16x8_load8x8(p);
+    *low = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 12), 12);
+    *high = wasm_i16x8_shr(bytes, 4);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "kernel_case.h"
 #include "kernels/sparse.h"
+#include "quant/blocks.h"
 
 #define LEAST_SECONDS 0.03
 
@@ -41,6 +42,9 @@ static void call_once(const struct timed *t) {
     switch (t->kernel) {
     case GEMM_F32:
     case GEMM_INT8:
+    case GEMM_Q4:
+    case GEMM_F16:
+    case GEMM_BF16:
         call_gemm(t->set, &t->gemm);
         break;
     case QUANTISE:
@@ -124,16 +128,29 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     struct product p = {.m = m, .n = n, .k = k, .x = x, .w = w, .bias = bias};
     const struct quantised_rows rows = new_quantised(m, k);
     kernels_scalar.quantise(x, m, k, rows);
-    if (kernel == GEMM_INT8)
+    void *stored = allocate(n * k * 2);
+    if (kernel == GEMM_Q4)
+        quantise_q4_0(w, n * k, stored);
+    else
+        quantise_f16(w, n * k, stored); /* as bfloats some are large, which takes no longer */
+    if (kernel == GEMM_INT8 || kernel == GEMM_Q4)
         p.rows = rows;
+    if (kernel == GEMM_Q4 || kernel == GEMM_F16 || kernel == GEMM_BF16)
+        p.stored = stored;
+    p.bfloats = kernel == GEMM_BF16;
     printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
     for (size_t s = 0; kernels_at(s); s++) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
-        t.gemm = place_gemm(t.set, &p);
-        printf("%14.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+        if (has_gemm(t.set, kernel)) {
+            t.gemm = place_gemm(t.set, &p);
+            printf("%14.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+        } else {
+            printf("%14s", "-");
+        }
         fflush(stdout);
     }
     printf("\n");
+    free(stored);
     free_quantised(rows);
     free(x);
     free(w);
@@ -342,10 +359,13 @@ void kernel_bench(void) {
     for (size_t s = 0; kernels_at(s); s++)
         printf("%14s", kernels_at(s)->name);
     printf("\n");
-    for (int kernel = 0; kernel < 2; kernel++)
+    static const enum kernel products[] = {GEMM_F32, GEMM_F16, GEMM_BF16, GEMM_INT8, GEMM_Q4};
+    for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)
-                time_gemm(kernel ? GEMM_INT8 : GEMM_F32, batches[b], layers[l][0], layers[l][1]);
+                time_gemm(products[p], batches[b], layers[l][0], layers[l][1]);
+        time_gemm(products[p], 1, 11008, 4096); /* beyond the caches */
+    }
     for (size_t l = 0; l < 4; l++)
         time_gemm(GEMM_INT8, 128, base[l][0], base[l][1]);
     time_sparse_layers(384, 1536);

@@ -11,7 +11,7 @@
 
 #include "base/half.h"
 
-enum { SLOT_CAPACITY = 4 << 20, MAX_SETS = 5 };
+enum { SLOT_CAPACITY = 4 << 20, LARGE_CAPACITY = 192 << 20, MAX_SETS = 5 };
 
 struct rng kernel_rng;
 
@@ -121,6 +121,15 @@ static void place_f32(const struct kernels *set, const struct product *p, struct
     call->w = packed;
 }
 
+static void place_halves(const struct kernels *set, const struct product *p,
+                         struct gemm_call *call) {
+    call->ldx = some_distance(p->k);
+    call->x = place_rows(SLOT_X, p->x, p->m, p->k, call->ldx);
+    void *packed = place(SLOT_W, packed_f32_floats(p->n, p->k, set->f32_panel) * 2);
+    pack_halves(p->stored, p->n, p->k, set->f32_panel, packed);
+    call->w = packed;
+}
+
 struct quantised_rows place_quantised(size_t m, size_t k) {
     const size_t floats = m * int8_blocks(k) * sizeof(float);
     return (struct quantised_rows){.q = place_anywhere(SLOT_Q, m * int8_row_bytes(k)),
@@ -128,7 +137,8 @@ struct quantised_rows place_quantised(size_t m, size_t k) {
                                    .zero = place(SLOT_ZERO, floats)};
 }
 
-static void place_int8(const struct kernels *set, const struct product *p, struct gemm_call *call) {
+static void place_quantised_product(const struct kernels *set, const struct product *p,
+                                    struct gemm_call *call) {
     const size_t bytes = p->m * int8_row_bytes(p->k), blocks = p->m * int8_blocks(p->k);
     call->rows = place_quantised(p->m, p->k);
     for (size_t i = 0; i < bytes; i++)
@@ -137,9 +147,21 @@ static void place_int8(const struct kernels *set, const struct product *p, struc
         call->rows.scale[i] = p->rows.scale[i];
         call->rows.zero[i] = p->rows.zero[i] - (set->signed_activations ? 128.0f : 0.0f);
     }
-    void *packed = place(SLOT_W, packed_int8_bytes(p->n, p->k, set->int8_panel));
-    pack_int8(p->w, p->k, p->n, p->k, set->int8_panel, packed);
+    void *packed;
+    if (p->stored) {
+        packed = place(SLOT_W, packed_q4_bytes(p->n, p->k, set->q4_panel));
+        pack_q4(p->stored, p->n, p->k, set->q4_panel, packed);
+    } else {
+        packed = place(SLOT_W, packed_int8_bytes(p->n, p->k, set->int8_panel));
+        pack_int8(p->w, p->k, p->n, p->k, set->int8_panel, packed);
+    }
     call->w = packed;
+}
+
+enum kernel product_kernel(const struct product *p) {
+    if (p->rows.q)
+        return p->stored ? GEMM_Q4 : GEMM_INT8;
+    return !p->stored ? GEMM_F32 : p->bfloats ? GEMM_BF16 : GEMM_F16;
 }
 
 struct gemm_call place_gemm(const struct kernels *set, const struct product *p) {
@@ -147,18 +169,37 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *p) 
     call.y = place(SLOT_Y, span(p->m, p->n, call.ldy) * sizeof *call.y);
     if (p->bias)
         call.bias = place_rows(SLOT_BIAS, p->bias, 1, p->n, p->n);
+    call.kernel = product_kernel(p);
     if (p->rows.q)
-        place_int8(set, p, &call);
+        place_quantised_product(set, p, &call);
+    else if (p->stored)
+        place_halves(set, p, &call);
     else
         place_f32(set, p, &call);
     return call;
 }
 
+bool has_gemm(const struct kernels *set, enum kernel kernel) {
+    return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16);
+}
+
 void call_gemm(const struct kernels *set, const struct gemm_call *c) {
-    if (c->rows.q)
+    switch (c->kernel) {
+    case GEMM_INT8:
         set->gemm_int8(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
-    else
+        break;
+    case GEMM_Q4:
+        set->gemm_q4(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_F16:
+        set->gemm_f16(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_BF16:
+        set->gemm_bf16(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    default:
         set->gemm_f32(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+    }
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -168,6 +209,9 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_F32] = "gemm_f32",
         [QUANTISE] = "quantise",
         [GEMM_INT8] = "gemm_int8",
+        [GEMM_Q4] = "gemm_q4",
+        [GEMM_F16] = "gemm_f16",
+        [GEMM_BF16] = "gemm_bf16",
         [LAYER_NORM] = "layer_norm",
         [GELU] = "gelu",
         [RELU] = "relu",
@@ -242,10 +286,10 @@ void print_worst_errors(void) {
     printf("\n");
 }
 
-void kernel_cases_open(uint64_t seed) {
+void kernel_cases_open(uint64_t seed, bool large) {
     kernel_rng.state = seed;
     for (size_t i = 0; i < SLOTS; i++)
-        guarded_open(&slots[i], SLOT_CAPACITY);
+        guarded_open(&slots[i], large && i == SLOT_W ? LARGE_CAPACITY : SLOT_CAPACITY);
 }
 
 void kernel_cases_close(void) {

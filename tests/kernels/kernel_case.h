@@ -52,39 +52,15 @@ void *place_anywhere(enum slot slot, size_t bytes); /* odd addresses too: for by
 /* Rows of n floats, each `ld` from the one before; the floats between them stay canaries. */
 float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t ld);
 
-/* ---- calls ---------------------------------------------------------------------------------- */
-
-/* A matrix product whose inputs lie dense: w [n, k], bias [n] or for f32 NULL, and either x [m, k]
- * or what it is once quantised, q over 0..255. */
-struct product {
-    size_t m, n, k;
-    const float *x, *w, *bias;
-    struct quantised_rows rows; /* for int8; q is NULL for f32 */
-};
-
-/* The same in guarded buffers, packed for a set. */
-struct gemm_call {
-    size_t m, n, k, ldx, ldy;
-    const float *x, *bias;
-    const void *w;
-    struct quantised_rows rows;
-    float *y; /* [m, ldy], of which the last row ends after n */
-};
-
-struct gemm_call place_gemm(const struct kernels *set, const struct product *product);
-
-/* gemm_f32 or gemm_int8, by what the product has. */
-void call_gemm(const struct kernels *set, const struct gemm_call *call);
-
-/* Room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
-struct quantised_rows place_quantised(size_t m, size_t k);
-
-/* ---- results -------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 enum kernel {
     GEMM_F32,
     QUANTISE,
     GEMM_INT8,
+    GEMM_Q4,
+    GEMM_F16,
+    GEMM_BF16,
     LAYER_NORM,
     GELU,
     RELU,
@@ -98,6 +74,42 @@ enum kernel {
     SPARSE,    /* those of sparse.h */
     KERNELS
 };
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* A matrix product whose inputs lie dense: w [n, k], bias [n] or for f32 NULL, and either x [m, k]
+ * or what it is once quantised, q over 0..255. */
+struct product {
+    size_t m, n, k;
+    const float *x, *w, *bias;
+    struct quantised_rows rows; /* for int8 and q4; q is NULL for floats */
+    const void *stored;         /* w as Q4_0 blocks, or as 16-bit floats; else NULL */
+    bool bfloats;               /* which are these */
+};
+
+/* By what it has. */
+enum kernel product_kernel(const struct product *product);
+
+/* The same in guarded buffers, packed for a set. */
+struct gemm_call {
+    enum kernel kernel;
+    size_t m, n, k, ldx, ldy;
+    const float *x, *bias;
+    const void *w;
+    struct quantised_rows rows;
+    float *y; /* [m, ldy], of which the last row ends after n */
+};
+
+struct gemm_call place_gemm(const struct kernels *set, const struct product *product);
+
+/* Whether the set has the product, and the call of it. */
+bool has_gemm(const struct kernels *set, enum kernel kernel);
+void call_gemm(const struct kernels *set, const struct gemm_call *call);
+
+/* Room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
+struct quantised_rows place_quantised(size_t m, size_t k);
+
+/* ---- results -------------------------------------------------------------------------------- */
 
 const char *kernel_name(enum kernel kernel);
 
@@ -124,7 +136,8 @@ void expect_padding(const struct where *where, const float *y, size_t m, size_t 
 /* The worst error of each kernel and set so far, as a share of the tolerance. */
 void print_worst_errors(void);
 
-void kernel_cases_open(uint64_t seed);
+/* `large`: there is room for weights that do not fit the caches. */
+void kernel_cases_open(uint64_t seed, bool large);
 void kernel_cases_close(void);
 
 /* ---- checks of products --------------------------------------------------------------------- */
@@ -164,6 +177,16 @@ void test_gemm_int8_random_shapes(void **state);
 void test_gemm_int8_extremes(void **state);
 void test_gemm_int8_never_saturates(void **state);
 void test_gemm_int8_special_values(void **state);
+
+/* kernel_gemm_q4.c */
+void test_pack_q4(void **state);
+void test_gemm_q4_small_shapes(void **state);
+void test_gemm_q4_random_shapes(void **state);
+void test_gemm_q4_extremes(void **state);
+void test_gemm_q4_never_saturates(void **state);
+
+/* kernel_gemm_f16.c */
+void test_gemm_f16(void **state);
 
 /* kernel_rows.c */
 void test_add_and_relu(void **state);

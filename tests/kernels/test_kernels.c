@@ -45,6 +45,12 @@ static int run_all(void) {
         cmocka_unit_test(test_gemm_int8_extremes),
         cmocka_unit_test(test_gemm_int8_never_saturates),
         cmocka_unit_test(test_gemm_int8_special_values),
+        cmocka_unit_test(test_pack_q4),
+        cmocka_unit_test(test_gemm_q4_small_shapes),
+        cmocka_unit_test(test_gemm_q4_random_shapes),
+        cmocka_unit_test(test_gemm_q4_extremes),
+        cmocka_unit_test(test_gemm_q4_never_saturates),
+        cmocka_unit_test(test_gemm_f16),
         cmocka_unit_test(test_add_and_relu),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_silu_mul),
@@ -69,7 +75,7 @@ static int run_all(void) {
 
 int main(int argc, char **argv) {
     const bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
-    kernel_cases_open(bench ? 1 : rng_seed());
+    kernel_cases_open(bench ? 1 : rng_seed(), bench);
     int failed = 0;
     if (bench) {
         kernel_bench();
