@@ -52,6 +52,7 @@ static void take_scratch(struct scratch *s, struct workspace *space, size_t hidd
                          size_t intermediate_size, size_t rank, bool gated) {
     enum { LINE = 64 / sizeof(int32_t) };
     const size_t parts = gated ? 2 : 1, row_bytes = sparse_row_bytes(hidden_size);
+    *s = (struct scratch){0};
     /* An odd number of cache lines, so that the ends of all tokens' parts, to which each neuron
      * adds, do not compete for the same few sets of the first-level cache. */
     s->length = LINE * (round_up(intermediate_size + SPARSE_SLACK, LINE) / LINE | 1);
@@ -158,13 +159,6 @@ static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16
     counts->contributing += active->n;
 }
 
-/* Adds neuron `place` to the sums of those of the tile's tokens whose bits are in `wanted`. */
-static void multiply_neuron(const struct sparse_ffn *ffn, size_t place, uint64_t wanted,
-                            struct neuron_tile *tile) {
-    ffn->kernels->sparse->up(tile, neuron_up(ffn->neurons, place), neuron_gate(ffn->neurons, place),
-                             place, wanted);
-}
-
 /* Compares all activations of n tokens with what their masks choose. */
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
@@ -172,7 +166,8 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
     const uint64_t all = (UINT64_C(1) << n) - 1;
     memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t i = 0; i < neurons; i++)
-        multiply_neuron(ffn, i, all, &s->tile);
+        ffn->kernels->sparse->up(&s->tile, neuron_up(ffn->neurons, i), neuron_gate(ffn->neurons, i),
+                                 i, all);
     for (size_t t = 0; t < n; t++) {
         activate(ffn, t, NULL, neurons, s);
         recall_count(recall, s->values, s->chosen[t]);
@@ -190,7 +185,10 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t to
     if (counts->recall)
         count_recall(ffn, n, s, counts->recall);
 
-    /* A neuron's row is loaded once for all tokens that want it: the masks are turned. */
+    /* A neuron's row is loaded once for all tokens that want it: the masks are turned. Calls may
+     * change memory, for all the compiler knows: what is used in each is kept in variables. */
+    const int8_t *up = neuron_up(ffn->neurons, 0), *gate = neuron_gate(ffn->neurons, 0);
+    const size_t row_bytes = ffn->neurons->row_bytes;
     memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t w = 0; w < words; w++) {
         uint64_t wanted[64] = {0}; /* by tokens, then by neurons */
@@ -198,8 +196,10 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t to
             wanted[t] = s->chosen[t][w];
         transpose_bits(wanted);
         for (size_t i = 0; i < 64; i++)
-            if (wanted[i])
-                multiply_neuron(ffn, 64 * w + i, wanted[i], &s->tile);
+            if (wanted[i]) {
+                const size_t place = 64 * w + i, at = place * row_bytes;
+                kernels->up(&s->tile, up + at, gate ? gate + at : NULL, place, wanted[i]);
+            }
     }
 
     if (ffn->compensation.n)
