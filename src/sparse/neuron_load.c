@@ -155,7 +155,7 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
         const float scale = l->row_scale[c];
         if (!(scale >= 0x1p-75f && scale <= 0x1p64f)) /* roots of all floats are in between */
             return fail(error, WISP_ERROR_FORMAT, store->dir->file,
-                        tensor_name(name, index, neuron_tensor_suffixes[DOWN_ROW_SCALES]),
+                        layer_tensor_name(name, index, TENSOR_DOWN_ROW_SCALES, ""),
                         "value %zu is %g, not a number between 2^-75 and 2^64", c, (double)scale);
         l->inverse_row_scale[c] = 1 / scale;
     }

@@ -382,7 +382,7 @@ int main(void) {
         cmocka_unit_test(test_workspace_saturates),
     };
     struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context};
-    kernel_cases_open(rng_seed());
+    kernel_cases_open(rng_seed(), false);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         guarded_open(places[i], CAPACITY);
     const int failed = cmocka_run_group_tests_name("attention", tests, NULL, NULL);
