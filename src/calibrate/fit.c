@@ -124,7 +124,7 @@ static wisp_status read_tokens(struct fit *f, struct sums *sums, wisp_error *err
 static wisp_status start_from_regression(struct fit *f, wisp_error *error) {
     struct predictor *p = f->predictor;
     const size_t n = p->hidden_size, m = p->intermediate_size, rank = p->rank;
-    struct sums sums;
+    struct sums sums = {0};
     double *products, *v, *fitted, trace = 0;
     ARENA_TAKE(f->scratch, sums.xx, n * n, error);
     ARENA_TAKE(f->scratch, sums.xy, n * m, error);

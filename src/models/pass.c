@@ -123,8 +123,9 @@ static void run_member(void *context, uint32_t member) {
     const struct network *network = pass->network;
     const uint32_t end = 2 + 2 * network->config.layers;
     uint32_t position = pass->position;
-    if (member > 0 && pass->member[member].trace)
-        trace_start(pass->member[member].trace);
+    struct trace *trace = pass->member[member].trace;
+    if (member > 0 && trace)
+        trace_start(trace);
     while (position < end && agree(pass, member, position)) {
         const struct cursor at = cursor_at(position, network->config.layers);
         wisp_error error;
