@@ -4,8 +4,8 @@
  *
  *   context[i, h] = sum over the visible keys j of softmax_j(scale q[i, h] . k[j, g]) v[j, g]
  *
- * Another policy is another file with a `const struct attention_policy`, and its line in the table
- * of attention.c. */
+ * An architecture calls the `run` of a policy. Another policy is another file with a `const struct
+ * attention_policy`, its declaration below, and its line in the table of attention.c. */
 #ifndef WISP_ATTENTION_ATTENTION_H
 #define WISP_ATTENTION_ATTENTION_H
 

@@ -88,7 +88,7 @@ struct kernels {
                     size_t m, size_t n, size_t k);
 
     /* x[i] = layer_norm(x[i] + residual[i]) * weight + bias over n values, in place.
-     * x and residual [m, n]. */
+     * x and residual [m, n], never NULL; residual does not change and the sum is not kept. */
     void (*layer_norm)(float *x, const float *residual, const float *weight, const float *bias,
                        float epsilon, size_t m, size_t n);
 

@@ -21,8 +21,8 @@ struct linear {
 /* `parts` layers in a file with the same k inputs, n outputs each, which are stacked. */
 struct linear_source {
     const struct directory *dir;
-    const char *const *names; /* [parts], without ".weight" and ".bias": both must be there */
-    bool unbiased;            /* a bias must not be there, and is 0 */
+    const char *const *names; /* [parts], without ".weight" and ".bias" */
+    bool unbiased;            /* false: the bias must be there. true: it must not, and is 0 */
     size_t parts, n, k;
     struct tensor_cache *cache; /* of who loads one layer after the other; may be NULL */
 };

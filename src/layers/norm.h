@@ -9,7 +9,8 @@ struct norm {
     float *weight, *bias; /* [size] */
 };
 
-/* Reads the tensors NAME.weight and NAME.bias. Released with norm_release, also after an error. */
+/* Reads the tensors NAME.weight and NAME.bias; for a layer's norm NAME begins with "blk.INDEX.".
+ * Both must be there. Released with norm_release, also after an error. */
 wisp_status norm_load(struct norm *norm, const struct directory *dir, const char *name, size_t size,
                       wisp_error *error);
 

@@ -25,16 +25,16 @@ struct pass_size {
 enum block { BLOCK_EMBED, BLOCK_ATTENTION, BLOCK_FEED_FORWARD, BLOCK_POOL, BLOCK_END };
 
 struct cursor {
-    uint32_t layer;
+    uint32_t layer; /* 0 at BLOCK_EMBED, the number of layers at BLOCK_POOL and BLOCK_END */
     enum block block;
 };
 
 struct architecture {
     const char *name; /* a file is of this architecture if its general.architecture says so */
     bool embeds;      /* texts become embeddings */
-    bool generates;   /* texts are continued */
+    bool generates;   /* texts are continued; no code asks for it yet */
 
-    /* Reads and checks the hyper-parameters. */
+    /* Reads and checks the hyper-parameters. Writes all of *config, defaults included. */
     wisp_status (*read_config)(const struct directory *dir, struct model_config *config,
                                wisp_error *error);
 
@@ -47,14 +47,16 @@ struct architecture {
     /* Frees network->weights, which may be NULL or loaded in part. */
     void (*release)(struct network *network);
 
-    /* Takes a pass's working memory from `space`, or measures it (base/workspace.h). With a pass,
-     * the places are kept in pass->state. */
+    /* Takes a pass's working memory from `space`, or measures it (base/workspace.h). Measuring
+     * comes without a pass. With a pass, sets pass->x [tokens, hidden_size], which every block
+     * starts from, and keeps all places in pass->state. */
     void (*take)(const struct network *network, const struct pass_size *size,
                  struct workspace *space, struct pass *pass);
 
     /* Runs one block of the pass for the tokens of `member`. All members run the same blocks in the
-     * same order, with a barrier before each. A step that fails leaves the hidden states as they
-     * were, so that the block can be run again. */
+     * same order, with a barrier before each, and call the same barriers within a block: a member
+     * that fails goes on to them before it returns. A step that fails leaves the hidden states and
+     * pass->x as they were, so that the block can be run again. */
     wisp_status (*step)(struct pass *pass, uint32_t member, struct cursor at, wisp_error *error);
 };
 

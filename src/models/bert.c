@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The forward pass of BERT and nomic-bert, top to bottom. */
+ * The forward pass of BERT and nomic-bert, top to bottom. bert_load.c reads the weights. Norms
+ * follow blocks, so pass->x is the hidden states. */
 #include "models/bert.h"
 
 #include <math.h>
@@ -37,6 +38,7 @@ static struct attention_shape attention_shape_of(const struct network *network) 
                                     .i16 = network->int8};
 }
 
+/* Bytes that a member needs for the step of any block. */
 static size_t scratch_bytes(const struct network *network, const struct pass_size *size) {
     const struct attention_shape shape = attention_shape_of(network);
     const size_t tokens = smaller(pass_tokens_each(size->tokens, size->members), PASS_PART_TOKENS);
@@ -44,6 +46,7 @@ static size_t scratch_bytes(const struct network *network, const struct pass_siz
                   attention_full.workspace_bytes(network->kernels, &shape, size->longest));
 }
 
+/* While measuring, workspace_take returns NULL, and `taken` stands in for the state. */
 static void bert_take(const struct network *network, const struct pass_size *size,
                       struct workspace *space, struct pass *pass) {
     const struct model_config *c = &network->config;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hyper-parameters from a GGUF file's metadata. Each function reads and checks one of them; an
- * architecture's page calls those that it has. Keys begin with the architecture's name.
+ * architecture's page writes its defaults to *config (activation, has_bias, fused_qkv) and then
+ * calls those that it has. Keys begin with the architecture's name.
  * Source: the GGUF specification's standardised key-value pairs. */
 #ifndef WISP_MODELS_CONFIG_READER_H
 #define WISP_MODELS_CONFIG_READER_H
@@ -34,7 +35,8 @@ wisp_status config_read_activation(const struct config_reader *reader);
 /* How embeddings are pooled and whether they are normalised. */
 wisp_status config_read_pooling(const struct config_reader *reader);
 
-/* rope_theta. Heads have to be rotated whole, and positions not to be scaled. */
+/* rope_theta, which without this call stays 0. Heads have to be rotated whole, and positions not to
+ * be scaled. */
 wisp_status config_read_rope(const struct config_reader *reader);
 
 /* Refuses a model whose tokens see only the tokens before them. */

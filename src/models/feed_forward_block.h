@@ -20,10 +20,13 @@ struct feed_forward_work feed_forward_take(const struct network *network,
 /* Floats that a dense layer needs for each token between its two halves. */
 size_t feed_forward_inner_size(const struct model_config *config);
 
-/* Bytes of the workspace that a member needs for so many tokens. */
+/* Bytes of the workspace that a member needs for so many tokens. They are enough for the member's
+ * dense layers of hidden_size inputs too. */
 size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens);
 
-/* y [tokens, hidden_size] = feed-forward layer `at.layer` of the member's hidden states pass->x.
+/* y [tokens, hidden_size] = feed-forward layer `at.layer` of the member's rows of pass->x, which a
+ * norm before the layer has already gone through. y and pass->x are different arrays, and the
+ * caller adds y to the hidden states.
  * `inner` [tokens, feed_forward_inner_size] is worked in; both begin at the member's first token.
  * The workspace has feed_forward_workspace_bytes left. */
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,

@@ -43,16 +43,18 @@ struct pass {
     struct pool *team; /* of the members; NULL where there is but one */
 
     /* Called by member 0 before each block, and may be NULL. Any status but WISP_OK stops the pass
-     * there. Where the pass has one member, x [tokens, hidden_size] are the hidden states that the
-     * block starts from: at BLOCK_ATTENTION those of layer `at.layer`, at BLOCK_FEED_FORWARD the
-     * inputs of that layer's feed-forward block, at BLOCK_POOL those after the last layer. Within
-     * the blocks of long texts every member calls it now and then, with an x of NULL. */
+     * there. Where the pass has one member, x [tokens, hidden_size] is pass->x as the block finds
+     * it: at BLOCK_EMBED anything, at BLOCK_ATTENTION and BLOCK_FEED_FORWARD the inputs of that
+     * block of layer `at.layer`, at BLOCK_POOL the rows to be pooled. Within the blocks of long
+     * texts every member calls it now and then, with an x of NULL. */
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
 
     /* The rest is the pass's own. */
     size_t tokens;
-    float *x;                /* [tokens, hidden_size]: the hidden states */
+    float *x;                /* [tokens, hidden_size]: what the next block reads. Where norms follow
+                                blocks, the hidden states; where they stand before blocks, the norm
+                                of the hidden states */
     void *state;             /* what the architecture has taken of the working memory */
     uint32_t position;       /* of the next block: 0 embeds, 1 + 2 l and 2 + 2 l are layer l's */
     atomic_uint stop_before; /* the position that no member goes beyond */

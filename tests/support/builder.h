@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * GGUF files in memory for tests: a tiny valid BERT model, of which a test alters any one thing.
  * Contents and the counts that announce them are held apart, so that a file can lie about either.
- */
+ *
+ * A file of another architecture is made of this one: gguf_set_text(file, "general.architecture",
+ * NAME), the same keys again under "NAME.", tensors dropped and added. Keys of "bert." do no harm
+ * where nobody reads them. */
 #ifndef TESTS_BUILDER_H
 #define TESTS_BUILDER_H
 
@@ -124,10 +127,12 @@ void tiny_each_tensor(const struct tiny_shape *shape,
                       void (*visit)(void *context, const char *name, uint64_t dim0, uint64_t dim1),
                       void *context);
 
-/* n deterministic values of the tensor `name`. */
+/* n deterministic values of the tensor `name`, from -1 to 1; those of a name that ends with
+ * "norm.weight", from 0 to 2. */
 void tiny_values(const char *name, float *values, size_t n);
 
-/* One more tensor, of these values; to be settled after the last. */
+/* Adds one more tensor, of these values; gguf_settle must follow the last. dim1 is 1 for a vector.
+ */
 void tiny_add_tensor(struct gguf *file, const char *name, uint64_t dim0, uint64_t dim1,
                      uint32_t type);
 
