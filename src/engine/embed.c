@@ -194,7 +194,7 @@ static void plan_batches(struct job *job) {
     job->members = 1;
     const size_t members = total / MEMBER_MIN_TOKENS;
     if ((job->workers == 1 || job->n == 1) && members > 1) {
-        job->members = (uint32_t)smaller(members, smaller(workers, PASS_MOST_MEMBERS));
+        job->members = (uint32_t)smaller(members, smaller(workers, PASS_MAX_MEMBERS));
         job->workers = 1;
     }
 }
