@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the package adds to the memory of Node and of Chromium, as docs/javascript.md has it:
-// node bench/memory.mjs [MODEL], a file within the checkout, after make wasm. On Linux.
+// Measures the memory that the package adds to Node and to Chromium, for docs/javascript.md:
+// node bench/memory.mjs [MODEL], where MODEL is a file within the checkout. Run `make wasm` first. It
+// works on Linux only.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { launch } from './runners/browsers.mjs';
@@ -9,24 +10,24 @@ import { serveFiles } from './server.mjs';
 
 const ROUNDS = 3;
 const WORKERS = [1, 2, 4];
-/** Browsers and Node go on settling for a while after they have started. */
+/** The memory of browsers and Node still changes for a while after they have started. */
 const SETTLING_MS = 2000;
 
 /**
- * Megabytes: `own` and `program` are of the process that runs the package (see
- * proportionalMegabytes), `others` is what the browser's other processes hold themselves. `large` is
- * as `own`, after a call with many texts.
+ * Added megabytes. The process that runs the package adds `own` and `program` (see
+ * proportionalMegabytes); the browser's other processes add `others`. After a call with many texts
+ * the package's process has added `large` instead of `own`.
  * @typedef {Record<'own' | 'program' | 'others' | 'large', number>} Added
  */
 
 const settle = () => new Promise((done) => setTimeout(done, SETTLING_MS));
 
-/** Texts of up to some 80 tokens: several chunks for each worker. */
+/** Makes texts of up to about 80 tokens, which give each worker several chunks. */
 const manyTexts = () => Array.from({ length: 400 }, (_, i) => 'some words '.repeat(i % 40));
 
 /**
  * @param {() => { main: number, others: number[] }} processes
- * @param {() => Promise<unknown>} load the package, and one call
+ * @param {() => Promise<unknown>} loads the package and makes one call
  * @param {() => Promise<unknown>} callLarge
  * @returns {Promise<Added>}
  */
@@ -50,7 +51,7 @@ async function measure(processes, load, callLarge) {
 }
 
 /**
- * In a page of a new browser.
+ * Measures the package in a page of a new browser.
  * @param {string} model
  * @param {number} workers
  * @param {boolean} isolated
@@ -87,7 +88,7 @@ async function measurePage(model, workers, isolated) {
 }
 
 /**
- * In this process, which has not seen the package before.
+ * Measures the package in this process, which has not loaded it before.
  * @param {string} model
  * @param {number} workers
  */
@@ -106,7 +107,7 @@ async function measureHere(model, workers) {
 }
 
 /**
- * In a Node of its own.
+ * Measures the package in a new Node process.
  * @param {string} model
  * @param {number} workers
  * @returns {Added}

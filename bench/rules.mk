@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the benchmark is built of. bench/README.md says how it is run.
+# Rules that build and run the benchmark. bench/README.md describes its use.
 
 BENCH_PROTOCOL := bench/runners/protocol.c bench/runners/protocol.h
 BENCH_CC = $(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARNINGS) -Isrc
@@ -36,7 +36,7 @@ build/bench/peak/native: $(PEAK_OBJECTS)
 	$(SAY) LINK $@
 	$(Q)$(CC) $^ -o $@
 
-# -O1 at the link: more wants a JavaScript minifier.
+# Links with -O1, because higher levels need a JavaScript minifier.
 build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | .tools/stamp/emcc
 	@mkdir -p $(@D)
 	$(SAY) EMCC $@
@@ -48,7 +48,7 @@ build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | 
 
 # ---- instructions of the Arm kernels --------------------------------------------------------------
 
-# The library as it is released, for aarch64; the flavour of that name is for tests.
+# Builds the library for aarch64 with the flags of a release; the flavour aarch64 is for tests.
 CC_arm = $(CC_aarch64)
 FLAGS_arm = $(FLAGS_native)
 MACHINE_arm := aarch64
@@ -60,7 +60,7 @@ build/bench/counts: bench/counts/calls.c $(LIB_arm)
 	$(SAY) LINK $@
 	$(Q)$(CC_arm) $(COMMON) $(FLAGS_arm) -static $(filter %.c %.o,$^) $(LDLIBS) -o $@
 
-# Under an emulator, so on any machine: JSON, then a table.
+# Counts instructions under an emulator, on any machine. Prints JSON, then a table.
 .PHONY: bench-neon-counts
 bench-neon-counts: build/bench/counts
 	@python3 bench/counts/neon.py $<
@@ -76,7 +76,7 @@ bench-programs: native wasm $(BENCH_PROGRAMS)
 # ---- runs -----------------------------------------------------------------------------------------
 
 BENCH_JSON := build/bench/results
-# Options for the driver, as in: make bench-peers BENCH="--quick --only 'wisp-int8,onnxruntime-*'"
+# BENCH has options for the driver: make bench-peers BENCH="--quick --only 'wisp-int8,onnxruntime-*'"
 BENCH =
 PEERS = peers
 
@@ -96,13 +96,13 @@ bench-quick: bench-peers
 bench-plot:
 	python3 bench/plot.py $(BENCH_JSON)/peers.json bench/results
 
-# All of it: both runs, then RESULTS.md and its pictures.
+# Does both runs, then writes RESULTS.md and its pictures.
 bench-results:
 	$(MAKE) bench
 	$(MAKE) bench-peers
 	$(MAKE) bench-report
 
-# Types of the runners, which need the peers.
+# Checks the types of the runners, for which the peers must be installed.
 .PHONY: bench-types
 bench-types:
 	python3 bench/set_up.py node
@@ -111,14 +111,14 @@ bench-types:
 .PHONY: bench-report
 bench-report: bench-plot
 	python3 bench/report.py $(BENCH_JSON) bench/RESULTS.md
-# ---- the same bits ----------------------------------------------------------------------------------
+# ---- equal bits -------------------------------------------------------------------------------------
 
 build/bench/bits: bench/bits/bits.c build/libwisp.a
 	@mkdir -p $(@D)
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
 
-# Models to hash, as in: make bits BITS="twin.gguf minilm.gguf" (bench/bits/README.md)
+# BITS has the models to hash: make bits BITS="twin.gguf minilm.gguf" (bench/bits/README.md)
 BITS = models/wisp-default.gguf
 
 .PHONY: bits

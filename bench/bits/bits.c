@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hashes of all that embedding gives, natively, to show that two builds agree in every bit:
- * bits [--texts FILE] MODEL... prints a line for each way to run each model. bits.mjs does the same
- * for WebAssembly; texts and the order of the fields are the same in both. See README.md. */
+ * Prints hashes of everything that embedding computes natively, which show whether two builds agree
+ * in every bit: bits [--texts FILE] MODEL... prints a line for each way to run each model. bits.mjs
+ * does the same in WebAssembly, with equal texts and fields in equal order. See README.md. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 #include "wisp.h"
 
 enum {
-    GENERATED = 48,   /* texts that the program makes */
-    FEW_STEP = 8,     /* one in so many, where it does not matter how many there are */
-    SCALAR_STEP = 30, /* with the slow kernel set, which would take most of the time */
-    LONG_WORDS = 900,
-    CUT = 100, /* values of a row that is cut */
-    MOST_IDS = 1 << 16,
+    GENERATED = 48,   /* the program makes this many texts */
+    FEW_STEP = 8,     /* `few` takes one text in this many */
+    SCALAR_STEP = 30, /* the scalar kernel set, which is slow, takes one text in this many */
+    LONG_WORDS = 900, /* words of the longest text */
+    CUT = 100,        /* values of a row of fewer dimensions */
+    MAX_IDS = 1 << 16,
     USAGE = 2
 };
 
-static _Noreturn void give_up(const char *what) {
-    fprintf(stderr, "bits: %s\n", what);
+static _Noreturn void give_up(const char *problem) {
+    fprintf(stderr, "bits: %s\n", problem);
     exit(EXIT_FAILURE);
 }
 
@@ -35,7 +35,7 @@ static void *grown(void *block, size_t size) {
 
 static const uint64_t FNV_START = 0xcbf29ce484222325, FNV_PRIME = 0x100000001b3;
 
-/* FNV-1a of `size` more bytes. */
+/* Continues an FNV-1a hash with `size` bytes. */
 static uint64_t hashed(uint64_t hash, const void *bytes, size_t size) {
     const unsigned char *at = bytes;
     for (size_t i = 0; i < size; i++)
@@ -58,7 +58,7 @@ struct texts {
     size_t n;
 };
 
-/* Plain words first, then what tokenizers find hard. bits.mjs has the same. */
+/* Plain words come first, then words that are hard for tokenizers. bits.mjs has a copy. */
 static const char vocabulary[] =
     "the of and a to in is was man woman dog house water "
     "music city science river market history engine eating playing "
@@ -68,7 +68,7 @@ static const char vocabulary[] =
     "https://example.org/a?b=c&d=1 xqzwvkjj ANTIDISESTABLISHMENTARIANISM -- ... ";
 enum { WORDS = 51, PLAIN_WORDS = 28 };
 
-/* The word, with the space after it. */
+/* Returns a word with the space after it. */
 static wisp_text word(unsigned index) {
     const char *at = vocabulary;
     while (index--)
@@ -76,14 +76,14 @@ static wisp_text word(unsigned index) {
     return (wisp_text){.bytes = at, .length = (size_t)(strchr(at, ' ') + 1 - at)};
 }
 
-/* A number below n; the same sequence in every run. */
+/* Returns a number below n. Its sequence is equal in every run. */
 static unsigned chance(unsigned n) {
     static uint32_t state = 1;
     state = state * 1664525 + 1013904223;
     return (state >> 16) % n;
 }
 
-/* A text of `count` words, of which about one in five is a hard one. */
+/* Makes a text of `count` words, about one in five of which is a hard one. */
 static wisp_text text_of_words(size_t count) {
     char *bytes = NULL;
     size_t length = 0;
@@ -102,7 +102,7 @@ static void add_text(struct texts *texts, wisp_text text) {
     texts->items[texts->n++] = text;
 }
 
-/* Mostly sentences, some passages, and one in 24 as long as models allow. */
+/* Adds texts: mostly sentences, some passages, and one in 24 that is as long as models allow. */
 static void add_generated(struct texts *texts) {
     for (unsigned i = 0; i < GENERATED; i++) {
         const unsigned most = i % 24 == 23 ? 300 : i % 8 == 7 ? 90 : 20;
@@ -110,7 +110,7 @@ static void add_generated(struct texts *texts) {
     }
 }
 
-/* The lines of a file. They stay in memory as long as the program runs. */
+/* Adds the lines of a file, which stay in memory as long as the program runs. */
 static void add_file(struct texts *texts, const char *path) {
     FILE *file = fopen(path, "rb");
     size_t size = 0, got = 1;
@@ -131,6 +131,7 @@ static void add_file(struct texts *texts, const char *path) {
     }
 }
 
+/* Returns one text in `step`. */
 static struct texts every(const struct texts *texts, size_t step) {
     struct texts some = {0};
     for (size_t i = 0; i < texts->n; i += step)
@@ -138,60 +139,62 @@ static struct texts every(const struct texts *texts, size_t step) {
     return some;
 }
 
-/* What is embedded: all texts, or with a slow kernel set some, and special ones. */
+/* The texts that one kernel set embeds. */
 struct samples {
-    struct texts all, few;
+    struct texts all; /* or a part of them with the scalar kernel set */
+    struct texts few; /* for runs that many texts would not test better */
     wisp_text longest, malformed;
 };
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* One way to run a model; what stands on every line. */
+/* One way to run a model. Every line begins with these fields. */
 struct way {
     const char *model, *kernels, *compute, *predictor, *sparsity;
     unsigned threads;
 };
 
 static void begin_line(const struct way *way, const char *prompt, size_t dimensions,
-                       const char *what) {
+                       const char *label) {
     printf("%s / %s / %s / %s / %s / %u / %s / ", way->model, way->kernels, way->compute,
            way->predictor, way->sparsity, way->threads, prompt);
     if (dimensions)
         printf("%zu", dimensions);
     else
         printf("all");
-    printf(" / %s : ", what);
+    printf(" / %s : ", label);
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* A session, and the length of its rows. */
+/* An open session. */
 struct run {
     const struct way *way;
     const wisp_model *model;
     wisp_session *session;
-    size_t wide;
+    size_t dimensions; /* of the model */
 };
 
 static const char *name_of_prompt(const char *prompt) {
     return !prompt ? "default" : *prompt ? prompt : "none";
 }
 
-/* The texts, `at_once` in each call; `prompt` is a name, or else the text itself. */
+/* Embeds the texts, `at_once` in each call, and prints a hash of all rows. `prompt` is the name of
+ * a prompt of the model, or else its text; NULL is the default. `dimensions` may be 0: all. */
 static void embed(const struct run *run, const struct texts *texts, size_t at_once,
-                  const char *prompt, size_t dimensions, const char *what) {
+                  const char *prompt, size_t dimensions, const char *label) {
     const char *named = prompt && *prompt ? wisp_model_prompt(run->model, prompt) : NULL;
     const wisp_embed_options options = {.prompt = named ? named : prompt, .dimensions = dimensions};
-    const size_t wide = dimensions ? dimensions : run->wide;
-    float *rows = grown(NULL, (at_once + 1) * wide * sizeof *rows);
+    const size_t row_length = dimensions ? dimensions : run->dimensions;
+    float *rows = grown(NULL, (at_once + 1) * row_length * sizeof *rows);
     wisp_error error = {0};
     uint64_t hash = FNV_START;
     for (size_t i = 0; i < texts->n && !error.status; i += at_once) {
         const size_t here = texts->n - i < at_once ? texts->n - i : at_once;
         if (wisp_embed(run->session, texts->items + i, here, &options, rows, &error) == WISP_OK)
-            hash = hashed(hash, rows, here * wide * sizeof *rows);
+            hash = hashed(hash, rows, here * row_length * sizeof *rows);
     }
-    begin_line(run->way, name_of_prompt(prompt), dimensions, what);
+    begin_line(run->way, name_of_prompt(prompt), dimensions, label);
     if (error.status)
         print_error(&error);
     else
@@ -199,13 +202,13 @@ static void embed(const struct run *run, const struct texts *texts, size_t at_on
     free(rows);
 }
 
-static void embed_one(const struct run *run, wisp_text text, const char *what) {
+static void embed_one(const struct run *run, wisp_text text, const char *label) {
     const struct texts one = {.items = &text, .n = 1};
-    embed(run, &one, 1, NULL, 0, what);
+    embed(run, &one, 1, NULL, 0, label);
 }
 
-/* How many neurons each layer computed; with `recall` also how many were needed. */
-static void count(const struct run *run, bool recall, const char *what) {
+/* Prints a hash of the neurons that each layer computed and, with `recall`, of those it needed. */
+static void count(const struct run *run, bool recall, const char *label) {
     uint64_t hash = FNV_START;
     wisp_layer_stats s;
     for (uint32_t l = 0; wisp_session_get_layer_stats(run->session, l, &s); l++) {
@@ -215,15 +218,15 @@ static void count(const struct run *run, bool recall, const char *what) {
         if (recall)
             hash = hashed(hash, needed, sizeof needed);
     }
-    begin_line(run->way, "default", 0, what);
+    begin_line(run->way, "default", 0, label);
     print_hash(hash);
 }
 
-/* What does not depend on the number of threads. */
+/* Runs cases whose results do not depend on the number of threads. */
 static void embed_specials(const struct run *run, const struct samples *samples) {
     static const char *const prompts[] = {"", "query", "passage", "a prompt: "};
     const struct texts *few = &samples->few;
-    const size_t sizes[] = {1, CUT, run->wide, run->wide + 1};
+    const size_t sizes[] = {1, CUT, run->dimensions, run->dimensions + 1};
     embed(run, few, 1, NULL, 0, "one by one");
     embed_one(run, wisp_text_of(""), "empty");
     embed_one(run, samples->malformed, "malformed");
@@ -233,10 +236,11 @@ static void embed_specials(const struct run *run, const struct samples *samples)
         embed(run, few, few->n, prompts[i], 0, "few");
 }
 
+/* Opens a session with the way's sparsity. Prints the error and returns false where that fails. */
 static bool open_run(const struct way *way, const wisp_model *model, bool recall, struct run *run) {
     const wisp_session_options options = {.threads = way->threads, .recall = recall};
     wisp_error error = {0};
-    *run = (struct run){.way = way, .model = model, .wide = wisp_model_dimensions(model)};
+    *run = (struct run){.way = way, .model = model, .dimensions = wisp_model_dimensions(model)};
     if (wisp_session_open(model, &options, &run->session, &error) == WISP_OK &&
         (strcmp(way->sparsity, "own") == 0 ||
          wisp_session_set_sparsity(run->session, strtof(way->sparsity, NULL), &error) == WISP_OK))
@@ -247,7 +251,7 @@ static bool open_run(const struct way *way, const wisp_model *model, bool recall
     return false;
 }
 
-/* All texts with the model's own sparsity, on one thread and on two. */
+/* Embeds all texts with the model's own sparsity, on one thread and on two. */
 static void run_whole(struct way way, const wisp_model *model, const struct samples *samples) {
     way.sparsity = "own";
     for (way.threads = 1; way.threads <= 2; way.threads++) {
@@ -263,11 +267,11 @@ static void run_whole(struct way way, const wisp_model *model, const struct samp
     }
 }
 
-/* Some texts with other sparsities, and with recall counted. */
+/* Embeds some texts with other sparsities, and counts recall. */
 static void run_sparse(struct way way, const wisp_model *model, const struct samples *samples) {
     static const char *const sparsities[] = {"0", "0.9", "1.5", "0.3", "own"};
     const size_t n = sizeof sparsities / sizeof *sparsities;
-    /* With exact one will do: it is an error. */
+    /* With exact, setting any sparsity is an error, so one is enough. */
     const size_t first = strcmp(way.predictor, "exact") == 0 ? n - 2 : 0;
     way.threads = 1;
     for (size_t i = first; i < n; i++) {
@@ -287,7 +291,7 @@ static void run_sparse(struct way way, const wisp_model *model, const struct sam
 static const char *const computes[] = {"auto", "f32", "int8"};
 static const char *const predictors[] = {"auto", "dense", "exact", "lowrank", "sentence"};
 
-/* One way to open the model, `-` standing for what does not matter. */
+/* Opens the model in one way and runs it. */
 static void run_way(const char *path, const char *name, const struct samples *samples,
                     wisp_model_options options) {
     const struct way way = {.model = name,
@@ -333,7 +337,7 @@ static void run_kernels(const char *path, const char *name, const char *kernels,
     }
 }
 
-/* What the file says, without what depends on how it is held in memory. */
+/* Prints the facts of the file that do not depend on how a build keeps it in memory. */
 static void print_info(const char *name, const wisp_model *model) {
     static char value[1 << 16];
     const char *key;
@@ -351,27 +355,28 @@ static void print_info(const char *name, const wisp_model *model) {
     print_hash(hash);
 }
 
-/* Ids of all texts, and after those of each how many there are. */
+/* Prints a hash of the token ids of all texts and of their number in each text. */
 static void print_tokens(const char *name, const wisp_model *model, const struct texts *texts,
-                         const char *what) {
-    static int32_t ids[MOST_IDS];
+                         const char *label) {
+    static int32_t ids[MAX_IDS];
     uint64_t hash = FNV_START;
     wisp_error error = {0};
     for (size_t i = 0; i < texts->n && !error.status; i++) {
         size_t n = 0;
-        wisp_tokenize(model, texts->items[i], ids, MOST_IDS, &n, &error);
+        wisp_tokenize(model, texts->items[i], ids, MAX_IDS, &n, &error);
         const uint32_t length = (uint32_t)n;
         hash = hashed(hash, ids, n * sizeof *ids);
         hash = hashed(hash, &length, sizeof length);
     }
-    printf("%s / tokens, %s : ", name, what);
+    printf("%s / tokens, %s : ", name, label);
     if (error.status)
         print_error(&error);
     else
         print_hash(hash);
 }
 
-/* What does not depend on kernels; false where the model cannot be opened. */
+/* Prints the lines that do not depend on kernels. Returns false where the model cannot be opened.
+ */
 static bool print_model(const char *path, const char *name, const struct samples *samples) {
     wisp_model *model;
     wisp_text odd[] = {samples->longest, samples->malformed, wisp_text_of("")};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bits.c does, for both WebAssembly modules and through the package's own interface: a line for
-// each way to run each model, with a hash of all that embedding gives. See README.md.
+// Does the work of bits.c with both WebAssembly modules, through the package's own interface: prints a
+// line for each way to run each model, with a hash of everything that embedding computes. See
+// README.md.
 //
 //   node bench/bits/bits.mjs [--texts FILE] [--kernels SET,SET] MODEL.gguf...
 import { readFileSync } from 'node:fs';
@@ -8,17 +9,17 @@ import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Embedder } from '../../js/node.js';
 
-const GENERATED = 48; // texts that the program makes
-const FEW_STEP = 8; // one in so many, where it does not matter how many there are
-const SCALAR_STEP = 30; // with the slow kernel set, which would take most of the time
+const GENERATED = 48; // the program makes this many texts
+const FEW_STEP = 8; // `few` takes one text in this many
+const SCALAR_STEP = 30; // the scalar kernel set, which is slow, takes one text in this many
 const LONG_WORDS = 900;
-const CUT = 100; // values of a row that is cut
+const CUT = 100; // values of a row of fewer dimensions
 
 const { values: options, positionals: paths } = parseArgs({
   allowPositionals: true,
   options: {
     texts: { type: 'string' },
-    // The package has no list of its kernel sets. One that a module does not have is skipped.
+    // The package has no list of its kernel sets. A module skips the sets that it lacks.
     kernels: { type: 'string', default: 'relaxed,relaxed-signed,relaxed-wide,simd128,scalar' },
   },
 });
@@ -29,7 +30,7 @@ if (!paths.length) {
 
 // ---- hashes ----------------------------------------------------------------------------------------
 
-/** FNV-1a of 64 bits, in two halves. */
+/** Computes an FNV-1a hash of 64 bits, in two halves. */
 class Hash {
   #high = 0xcbf29ce4;
   #low = 0x84222325;
@@ -39,7 +40,7 @@ class Hash {
     let [high, low] = [this.#high, this.#low];
     for (const byte of new Uint8Array(buffer, byteOffset, byteLength)) {
       low = (low ^ byte) >>> 0;
-      // Times 2^40 + 0x1b3; all of it stays below 2^53.
+      // The prime is 2^40 + 0x1b3; all products stay below 2^53.
       const product = low * 0x1b3;
       high = (high * 0x1b3 + Math.floor(product / 2 ** 32) + ((low << 8) >>> 0)) % 2 ** 32;
       low = product % 2 ** 32;
@@ -55,7 +56,7 @@ class Hash {
 
 // ---- texts -----------------------------------------------------------------------------------------
 
-/** Plain words first, then what tokenizers find hard. bits.c has the same. */
+/** Plain words come first, then words that are hard for tokenizers. bits.c has a copy. */
 const PLAIN_WORDS = 28;
 const WORDS = `the of and a to in is was man woman dog house water
 music city science river market history engine eating playing
@@ -66,13 +67,13 @@ https://example.org/a?b=c&d=1 xqzwvkjj ANTIDISESTABLISHMENTARIANISM -- ...`.spli
 
 let state = 1;
 
-/** A number below n; the same sequence in every run. @param {number} n */
+/** Returns a number below n. Its sequence is equal in every run. @param {number} n */
 function chance(n) {
   state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
   return (state >>> 16) % n;
 }
 
-/** A text of `count` words, of which about one in five is a hard one. @param {number} count */
+/** Makes a text of `count` words, about one in five of which is a hard one. @param {number} count */
 function textOfWords(count) {
   const chosen = Array.from(
     { length: count },
@@ -81,7 +82,7 @@ function textOfWords(count) {
   return `${chosen.join(' ')}.`;
 }
 
-/** Mostly sentences, some passages, and one in 24 as long as models allow. */
+/** Mostly sentences, some passages, and one text in 24 that is as long as models allow. */
 const texts = Array.from({ length: GENERATED }, (_, i) => {
   const most = i % 24 === 23 ? 300 : i % 8 === 7 ? 90 : 20;
   return textOfWords(Math.floor(most / 4) + chance(most));
@@ -95,14 +96,14 @@ const every = (step) => texts.filter((_, i) => i % step === 0);
 
 const MALFORMED = 'caf\ud83d \udc00\udc00 \ud800 end';
 
-/** What is embedded: all texts, or with a slow kernel set some, and special ones. */
+/** The texts that a kernel set embeds. The scalar set, which is slow, embeds FEWER. */
 const SAMPLES = { all: texts, few: every(FEW_STEP), longest };
 const FEWER = { all: every(SCALAR_STEP), few: ['a small house'], longest: 'a small house' };
 
 // ---- lines -----------------------------------------------------------------------------------------
 
 /**
- * One way to run a model; what stands on every line.
+ * One way to run a model. Every line begins with these fields.
  * @typedef {object} Way
  * @property {string} model
  * @property {string} kernels the module's name and the kernel set's
@@ -113,7 +114,7 @@ const FEWER = { all: every(SCALAR_STEP), few: ['a small house'], longest: 'a sma
  */
 
 /**
- * Prints what `work` gives, or the error it ends with; whether it ended well.
+ * Prints the result of `work` or its error. Returns whether it succeeded.
  * @param {string} label
  * @param {() => unknown} work
  */
@@ -142,7 +143,7 @@ function label(way, what, { prompt, dimensions } = {}) {
 
 // ---- runs ------------------------------------------------------------------------------------------
 
-/** How many neurons each layer computed; with `recall` also how many were needed.
+/** Hashes the neurons that each layer computed and, with `recall`, those it needed.
  * @param {Embedder} embedder @param {boolean} recall */
 function count(embedder, recall) {
   const hash = new Hash();
@@ -164,7 +165,7 @@ function count(embedder, recall) {
 const embed = (embedder, way, list, what, call) =>
   line(label(way, what, call), async () => new Hash().add(await embedder.embed(list, call)));
 
-/** What the sample has, and what does not depend on it.
+/** Embeds all texts, then runs cases that do not depend on the number of workers.
  * @param {Embedder} embedder @param {Way} way @param {typeof SAMPLES} samples */
 async function runWhole(embedder, way, { all, few, longest: long }) {
   await embed(embedder, way, all, 'batch');
@@ -177,18 +178,18 @@ async function runWhole(embedder, way, { all, few, longest: long }) {
   });
   await embed(embedder, way, '', 'empty');
   await embed(embedder, way, MALFORMED, 'malformed');
-  const wide = embedder.dimensions;
-  for (const dimensions of [1, CUT, wide, wide + 1])
+  const all = embedder.dimensions;
+  for (const dimensions of [1, CUT, all, all + 1])
     await embed(embedder, way, few, 'few', { dimensions });
   for (const prompt of ['', 'query', 'passage', 'a prompt: '])
     await embed(embedder, way, few, 'few', { prompt });
 }
 
-/** Some texts with other sparsities. @param {Embedder} embedder @param {Way} way
+/** Embeds some texts with other sparsities. @param {Embedder} embedder @param {Way} way
  * @param {typeof SAMPLES} samples */
 async function runSparse(embedder, way, { few }) {
   const { predictor } = way;
-  // With exact one will do: it is an error.
+  // With exact, setting any sparsity is an error, so one is enough.
   for (const sparsity of predictor === 'exact' ? [0.3] : [0, 0.9, 1.5, 0.3]) {
     const other = { ...way, sparsity: String(sparsity) };
     const change = async () => (await embedder.setSparse({ predictor, sparsity }), 'set');
@@ -214,7 +215,7 @@ const WAYS = [
 /** @typedef {{ name: string, module: WebAssembly.Module }} Build */
 
 /**
- * Opens the model and lets `work` run it; false where it cannot be opened.
+ * Opens the model and lets `work` run it. Returns false where it cannot be opened.
  * @param {Model} model
  * @param {Build} build
  * @param {Way} way
@@ -256,7 +257,7 @@ async function runKernels(model, build, kernels) {
   }
 }
 
-/** What all is by default, with workers. @param {Model} model @param {Build} build */
+/** Runs the package with default options and workers. @param {Model} model @param {Build} build */
 async function runWorkers(model, build) {
   /** @type {Way} */
   const way = {
@@ -273,7 +274,7 @@ async function runWorkers(model, build) {
   });
 }
 
-/** What does not depend on kernels. @param {Model} model @param {Build} build */
+/** Prints the lines that do not depend on kernels. @param {Model} model @param {Build} build */
 function printModel(model, build) {
   const first = `${model.name} / ${build.name}`;
   return line(`${first} / info`, async () => {

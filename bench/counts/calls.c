@@ -3,8 +3,8 @@
  *
  *     calls SET gemm_f32|gemm_int8 M N K CALLS
  *
- * The instructions of a call are those of 2 calls less those of 1 (neon.py). All values are 0: no
- * product branches on them, and setting up is short. */
+ * neon.py subtracts the instructions of 1 call from those of 2 to get those of a call. All values
+ * are 0, because no product branches on values and zeros are quick to set up. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct product {
     size_t m, n, k;
     float *x, *bias, *y;
     void *w;
-    struct quantised_rows rows; /* for int8 */
+    struct quantised_rows rows; /* inputs of gemm_int8 */
 };
 
 static void *zeros(size_t bytes) {

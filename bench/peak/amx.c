@@ -4,7 +4,7 @@
 
 #include "peak.h"
 
-/* The operand of ldtilecfg. */
+/* The operand of ldtilecfg, which sets the shapes of the tiles. */
 struct tiles {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];

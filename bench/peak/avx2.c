@@ -3,7 +3,8 @@
 
 #include "peak.h"
 
-/* The accumulators are factors too: a product of constants would be taken out of the loop. */
+/* The accumulators are factors too, because the compiler would move a product of constants out of
+ * the loop. */
 double peak_avx2_madd(uint64_t steps, volatile int32_t *sink) {
     const __m256i w = _mm256_set1_epi16((short)(*sink | 3));
 #define START(i) __m256i c##i = _mm256_set1_epi32(i + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The probe of one NEON product of bytes: the including file defines PROBE, its name, PRODUCT, the
- * intrinsic, and PRODUCT_MACS, the multiply-adds of one. */
+ * Defines the probe of one NEON product of bytes. The including file defines PROBE, the probe's
+ * name; PRODUCT, the intrinsic; and PRODUCT_MACS, the multiply-adds of one product. */
 #include <arm_neon.h>
 
 #include "peak.h"

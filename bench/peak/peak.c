@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prints what each instruction reaches on one core here, as a JSON object of GMAC/s. */
+ * Prints the rate of each instruction on one core of this machine, as a JSON object of GMAC/s. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
@@ -29,7 +29,7 @@ static bool runs_avx512_vnni(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni");
 }
 
-/* Linux lets a process use the tiles once it has asked. */
+/* Asks Linux for permission to use the tiles, which a process needs. */
 static bool runs_amx(void) {
     enum { AMX_TILE_AND_INT8 = 3 << 24, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
@@ -93,8 +93,8 @@ static double seconds_of(probe *run, uint64_t steps, double *macs) {
     return seconds_now() - start;
 }
 
-/* The best of many tries, each long enough for the clock and short enough that another process may
- * stay away; the first ones also warm up. */
+/* Returns the best rate of many tries. A try is long enough for the clock, and so short that often
+ * no other process interrupts it. The first tries also warm up. */
 static double peak_of(probe *run) {
     uint64_t steps = 10000;
     double macs, best = 0;

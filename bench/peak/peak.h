@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What one core can multiply and add at most with each instruction that kernels here are built on:
- * registers only, no memory. */
+ * Probes that measure how many multiply-adds one core does at most with each instruction that
+ * wisp's kernels use. They work in registers and touch no memory. */
 #ifndef WISP_BENCH_PEAK_H
 #define WISP_BENCH_PEAK_H
 
 #include <stdint.h>
 
-/* Adds to each of CHAINS accumulators `steps` times and returns how many multiply-adds that was.
- * The sums go to *sink, so that nothing can be left out. */
+/* Adds products to each of CHAINS accumulators `steps` times and returns the number of
+ * multiply-adds. Writes the sums to *sink, so that the compiler cannot remove any of them. */
 typedef double probe(uint64_t steps, volatile int32_t *sink);
 
 probe peak_avx2_madd;    /* 16-bit products summed in pairs, then added: exact for bytes */
@@ -20,9 +20,9 @@ probe peak_neon_i8mm;    /* smmla: two rows of 8 bytes by two others */
 probe peak_wasm_i16;     /* i32x4.dot_i16x8_s, then added */
 probe peak_wasm_relaxed; /* i32x4.relaxed_dot_i8x16_i7x16_add_s */
 
-/* Twelve accumulators in variables of their own, since compilers keep arrays in memory: with the
- * factors they fit sixteen registers. DO(i) is what is written for chain i. Natively each step says
- * that an accumulator is in a register, or gcc moves them about. */
+/* Repeats DO(i), the code of chain i, for twelve accumulators. Each accumulator is a variable,
+ * because compilers keep arrays in memory; with the factors they fit sixteen registers. In native
+ * code each step forces an accumulator into a register, because gcc would otherwise move them. */
 #define EACH_CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 enum { CHAINS = 12 };
 

@@ -3,7 +3,8 @@
 
 #include "peak.h"
 
-/* The accumulators are factors too: a product of constants would be taken out of the loop. */
+/* The accumulators are factors too, because the compiler would move a product of constants out of
+ * the loop. */
 double peak_wasm_i16(uint64_t steps, volatile int32_t *sink) {
     const v128_t w = wasm_i16x8_splat((int16_t)(*sink | 3));
 #define START(i) v128_t c##i = wasm_i32x4_splat(i + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fixed amount of arithmetic, dealt out to threads that share nothing: what a second thread gives
- * here says how much of an engine's scaling is the machine's. */
+ * Times a fixed amount of arithmetic, divided among threads that use no common memory. The speed-up
+ * by a second thread here is the limit that the machine sets to the scaling of any engine. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct runner {
     struct share shares[MOST_THREADS];
 };
 
-/* Independent chains keep the multiplier busy, so that threads which share one core show it. */
+/* Independent chains keep the multiplier busy, so that two threads on one core slow each other. */
 static void *compute(void *context) {
     struct share *share = context;
     uint64_t chains[CHAINS] = {1, 2, 3, 4, 5, 6, 7, 8};

@@ -7,12 +7,12 @@
 
 #include "protocol.h"
 
-/* Short calls are repeated until this many seconds are full. */
+/* The runner repeats short calls for at least this many seconds. */
 static const double ENOUGH_SECONDS = 0.15;
 enum { MOST_CALLS = 1000 };
 
-/* The string value of `key` in a line that the driver wrote: json.dumps puts one space after the
- * colon, and none of its values here holds a quote or a backslash. */
+/* Finds the string value of `key` in a line that the driver wrote. json.dumps puts one space after
+ * the colon, and no value of the driver holds a quote or a backslash. */
 static void take_field(const char *line, const char *key, char *value, size_t capacity) {
     char pattern[32];
     snprintf(pattern, sizeof pattern, "\"%s\": \"", key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wisp, native, as a program that links the library would use it. */
+ * Runs native wisp as a program that links the library would. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +14,17 @@ struct arguments {
     const char *compute;
     const char *kernels; /* NULL: the fastest */
     uint32_t threads;
-    bool tokenize; /* token ids, not embeddings */
+    bool tokenize; /* computes token ids instead of embeddings */
 };
 
-/* The workload that was read last, and its embeddings. */
+/* The workload that was read last, with its embeddings. */
 struct workload {
     char name[64];
     char *bytes;
     wisp_text *texts;
     size_t n;
     float *rows;
-    int32_t *ids; /* as many for each text as the model takes */
+    int32_t *ids; /* [n, max_tokens] */
     size_t *counts;
 };
 
@@ -35,7 +35,7 @@ struct runner {
     struct workload workload;
 };
 
-/* The sets that run here, one a line, fastest first. */
+/* Prints the kernel sets that run on this machine, one a line, the fastest first. */
 static _Noreturn void list_kernels(void) {
     for (size_t i = 0; wisp_kernels_name(i); i++)
         puts(wisp_kernels_name(i));
@@ -100,7 +100,7 @@ static char *read_file(const char *path, size_t *size) {
     return bytes;
 }
 
-/* One text a line. */
+/* Reads a workload, which has one text on each line. */
 static void split_lines(struct workload *w, size_t size) {
     for (size_t i = 0; i < size; i++)
         w->n += w->bytes[i] == '\n';
@@ -188,7 +188,7 @@ static void load(struct runner *runner) {
            seconds, wisp_build(), info.kernels, info.compute);
 }
 
-/* Rows of floats, or the ids of all texts one after the other. */
+/* Writes the rows of floats, or the ids of all texts one after the other. */
 static void write_results(const struct runner *runner, const char *path) {
     const struct workload *w = &runner->workload;
     const size_t dimensions = wisp_model_dimensions(runner->model), most = max_tokens(runner);

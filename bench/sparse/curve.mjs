@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The curve of wall clock and quality against sparsity: for each sparsity what `wisp eval sts` says
-// of quality, and the time of passages together and of sentences one by one, natively (one thread,
-// each of the kernel sets that are named) and in WebAssembly, against the same model run dense. See
-// README.md.
+// Draws the curve of time and quality against sparsity. For each sparsity it takes the quality from
+// `wisp eval sts`, and times passages in one call and sentences one by one: natively on one thread,
+// with each named kernel set, and in WebAssembly. It compares all of them with the model run dense.
+// See README.md.
 //
 //   node bench/sparse/curve.mjs --model CALIBRATED.gguf --texts FILE --pairs STS-FILE
 //       [--kernels SET,SET] [--sparsities S,S] [--out BASE]
@@ -54,7 +54,7 @@ function milliseconds(work) {
 }
 
 /**
- * The native library on one thread.
+ * Times the native library on one thread.
  * @param {string} file
  * @param {string} predictor
  * @param {string} kernels
@@ -123,8 +123,8 @@ const rows = [await openRow('dense'), await openRow('exact')];
 for (const sparsity of options.sparsities.split(','))
   rows.push(await openRow('lowrank', Number(sparsity)));
 
-// All take turns in each round, and the least time of each counts: what else the machine does
-// only adds.
+// All ways take turns in each round, and the least time of each counts, because other work on the
+// machine only adds time.
 for (let round = 0; round < ROUNDS; round++)
   for (const row of rows)
     PLACES.forEach(({ time }, i) => (row.times[i] = Math.min(row.times[i], time(row))));
@@ -154,7 +154,7 @@ const table = [
 console.log(table);
 console.log(`WebAssembly kernels: ${kernels}`);
 
-/** Gain (y) against cosine (x), a line for each place. */
+/** Draws the gain (y) against the cosine (x), with a line for each place. */
 function picture() {
   const [width, height, left, top] = [560, 360, 60, 30];
   const colours = ['#4269d0', '#efb118', '#3ca951', '#ff725c', '#a463f2', '#9c6b4e', '#6cc5b0'];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long texts take natively, on one thread: time MODEL KERNELS PREDICTOR AT_ONCE < TEXTS prints
- * the milliseconds that the lines take, so many in each call, after a first time that does not
- * count. */
+ * Times texts natively on one thread: time MODEL KERNELS PREDICTOR AT_ONCE < TEXTS prints the
+ * milliseconds that the lines of TEXTS take with AT_ONCE lines in each call. A first run, which
+ * warms up, does not count. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void check(wisp_status status, const wisp_error *error) {
         give_up(error->message);
 }
 
-/* The lines of standard input; they point into a buffer that lives on. */
+/* Reads the lines of standard input, which point into a buffer that is never freed. */
 static size_t read_texts(wisp_text *texts) {
     static char bytes[MOST_BYTES];
     const size_t size = fread(bytes, 1, sizeof bytes, stdin);

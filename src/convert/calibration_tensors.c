@@ -13,7 +13,8 @@ bool is_calibration_tensor(const char *name) {
     const size_t prefix = strlen(TENSOR_LAYER_PREFIX);
     const char *dot =
         strncmp(name, TENSOR_LAYER_PREFIX, prefix) == 0 ? strchr(name + prefix, '.') : NULL;
-    const char *part = dot ? dot + 1 : name; /* a P shared by all layers has no layer in its name */
+    const char *part =
+        dot ? dot + 1 : name; /* the one P of earlier versions has no layer in its name */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const size_t length = strlen(parts[i]);
         const char *suffix = part + length;

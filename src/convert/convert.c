@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Any readable model to GGUF. Native only. */
+ * Converts any readable model to a GGUF file. Native only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "formats/schema.h"
 #include "native/open_path.h"
 
-/* llama.cpp's general.file_type for a file whose matrices are mostly of one type. */
+/* Returns the value of llama.cpp's general.file_type for a file whose matrices have this format. */
 static uint32_t file_type_of(const struct block_format *format) {
     switch (format->id) {
     case BLOCK_F32:
@@ -33,9 +33,9 @@ static wisp_status find_format(const char *name, const struct block_format **for
     return WISP_OK;
 }
 
-/* Which format a tensor is written in where `wanted` is asked for, or NULL: its own. The matrices
- * of dense layers and the token embedding take the asked format. Norms, biases, positions and token
- * types, which are small, become floats. */
+/* Chooses the format in which a tensor is written. Where `wanted` is NULL, every tensor keeps its
+ * format. Otherwise the matrices of dense layers and the token embedding take `wanted`; norms,
+ * biases, positions and token types, which are small, become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
     const bool is_quantisable = tensor->rows > 1 &&
@@ -55,7 +55,7 @@ static wisp_status plan_tensor(const struct tensor *tensor, const struct block_f
     return WISP_OK;
 }
 
-/* The entry with this key, or NULL. */
+/* Returns the entry with this key, or NULL. */
 static struct metadata *find_entry(struct directory *dir, const char *key) {
     for (size_t i = 0; i < dir->n_metadata; i++)
         if (strcmp(dir->metadata[i].key, key) == 0)

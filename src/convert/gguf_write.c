@@ -7,14 +7,14 @@
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
-/* This key of the input is left out: files are written with the format's default alignment. */
+/* The writer omits this key of the input, because it uses the default alignment of the format. */
 #define ALIGNMENT_KEY "general.alignment"
 
 struct writer {
     struct file_writer *file;
     const struct directory *dir;
     const struct gguf_plan *plan;
-    struct tensor_cache cache; /* for tensors that are made of others */
+    struct tensor_cache cache; /* serves tensors that are made from others */
     wisp_error *error;
 };
 
@@ -45,7 +45,7 @@ static wisp_status put_array(struct writer *w, const struct metadata *entry) {
     return WISP_OK;
 }
 
-/* Metadata holds integers in 64 bits, of which the low bytes are the value's own. */
+/* Writes a number. struct metadata extends integers to 64 bits, so the low bytes are the value. */
 static wisp_status put_scalar(struct writer *w, const struct metadata *entry) {
     uint64_t bits = 0;
     if (entry->type == VALUE_F32) {
@@ -72,6 +72,7 @@ static wisp_status put_metadata(struct writer *w, const struct metadata *entry) 
     return entry->type == VALUE_ARRAY ? put_array(w, entry) : put_scalar(w, entry);
 }
 
+/* Writes the list of tensors. */
 static wisp_status put_directory(struct writer *w) {
     uint64_t offset = 0, row_bytes = 0;
     for (size_t i = 0; i < w->dir->n_tensors; i++) {
@@ -89,12 +90,14 @@ static wisp_status put_directory(struct writer *w) {
     return WISP_OK;
 }
 
+/* Writes zeros up to the next multiple of the alignment. */
 static wisp_status put_padding(struct writer *w) {
     static const char zeros[ALIGNMENT];
     const size_t over = (size_t)(w->file->written % ALIGNMENT);
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
+/* Converts and writes the data of a tensor, some rows at a time. */
 static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
                               const struct block_format *format) {
     const uint64_t most = CHUNK_VALUES / tensor->dims[0];

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Writes GGUF files. Source: the GGUF specification (ggml-org/ggml). Native only. */
 #ifndef WISP_CONVERT_GGUF_WRITE_H
 #define WISP_CONVERT_GGUF_WRITE_H
 
@@ -6,16 +7,17 @@
 #include "host/file.h"
 
 struct gguf_plan {
-    /* Which format tensor i is written in: its own, or, if that can be read, one that can be
-     * written and whose block divides the row. */
+    /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
+     * `quantise` and whose block divides the row. In the latter case its own has `dequantise`. */
     const struct block_format **formats;
-    /* Called after each tensor; false cancels. May be NULL. */
+    /* Runs after each tensor; returns false to cancel. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
 };
 
-/* Writes the directory's metadata as it stands and its tensors, in their order, as GGUF version 3.
- */
+/* Writes the directory's metadata and its tensors, in their order, as GGUF version 3. Fails where a
+ * tensor cannot be read, a value exceeds the range of its new format, the file cannot be written,
+ * or `progress` cancels (WISP_ERROR_CANCELLED). */
 wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
                        const struct gguf_plan *plan, wisp_error *error);
 

@@ -9,15 +9,15 @@
 #include "convert/row_converter.h"
 #include "formats/neurons_read.h"
 
-enum { MOST_MATRICES = 3, ROWS_AT_A_TIME = 32 };
+enum { MAX_MATRICES = 3, ROWS_AT_A_TIME = 32 };
 
 struct row_layer {
     bool wanted; /* its neurons become rows */
     size_t index;
     struct neuron_shape shape;
-    struct tensor matrix[MOST_MATRICES]; /* in the input; the last is W_down */
-    const int32_t *order;                /* row i is neuron order[i]; NULL: neuron i */
-    uint64_t hot;                        /* rows, from the first on */
+    struct tensor matrix[MAX_MATRICES]; /* the input's matrices; the last is W_down */
+    const int32_t *order;               /* row i holds neuron order[i]; NULL: neuron i */
+    uint64_t hot;                       /* the first `hot` rows are hot */
 };
 
 /* ---- making rows ---------------------------------------------------------------------------- */
@@ -32,7 +32,8 @@ static size_t down_row_bytes(const struct row_layer *layer) {
     return (size_t)bytes;
 }
 
-/* Reads all of W_down, of which columns are picked, into the cache, unless it is there already. */
+/* Converts all of W_down into the cache, unless the cache holds it already. Columns are then picked
+ * from it. */
 static wisp_status hold_down(const struct directory *dir, const struct row_layer *layer,
                              struct tensor_cache *cache, wisp_error *error) {
     const uint64_t rows = layer->shape.hidden_size;
@@ -82,19 +83,22 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
     return status;
 }
 
-/* Copies a column of `rows` elements. Inlined, so that `element`, its bytes, is a constant. */
+/* Copies a column of `rows` elements of `element` bytes each. It is inline so that `element` is a
+ * constant in each caller. */
 static inline void gather_as(const unsigned char *from, size_t row_bytes, size_t rows,
                              unsigned char *column, size_t element) {
     for (size_t r = 0; r < rows; r++, from += row_bytes, column += element)
         memcpy(column, from, element);
 }
 
+/* Copies a column of four-bit elements, packing two into each byte. */
 static void gather_nibbles(const unsigned char *from, size_t row_bytes, size_t rows,
                            unsigned char *column, int shift) {
     for (size_t r = 0; r < rows; r += 2, from += 2 * row_bytes)
         *column++ = (unsigned char)((*from >> shift & 15) | (from[row_bytes] >> shift & 15) << 4);
 }
 
+/* Copies column j of W_down, without scales, as it stands in a neuron's row. */
 static void gather_column(const struct row_layer *layer, const unsigned char *down, size_t j,
                           unsigned char *column) {
     const struct block_format *format = layer->shape.format;
@@ -115,7 +119,7 @@ static void gather_column(const struct row_layer *layer, const unsigned char *do
     }
 }
 
-/* HOT_ROWS or COLD_ROWS: tensor->part is the first of its places. */
+/* Makes HOT_ROWS or COLD_ROWS. tensor->part is the place of the tensor's first neuron. */
 static wisp_status make_neurons(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
@@ -133,6 +137,7 @@ static wisp_status make_neurons(const struct directory *dir, const struct tensor
     return WISP_OK;
 }
 
+/* Makes DOWN_SCALES: the scales of the blocks of W_down. */
 static wisp_status make_scales(const struct directory *dir, const struct tensor *tensor,
                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                void *buffer, const void **bytes, wisp_error *error) {
@@ -149,8 +154,8 @@ static wisp_status make_scales(const struct directory *dir, const struct tensor 
     return WISP_OK;
 }
 
-/* DOWN_ROW_SCALES or DOWN_BASE, by tensor->part: one value for each row of W_down, computed as
- * sparse/neuron_load.c does where a file has none. */
+/* Makes DOWN_ROW_SCALES or DOWN_BASE, which tensor->part names: one value for each row of W_down,
+ * equal to the value that sparse/neuron_load.c computes where a file has none. */
 static wisp_status make_derived(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
@@ -162,7 +167,7 @@ static wisp_status make_derived(const struct directory *dir, const struct tensor
     const bool base = tensor->part == DOWN_BASE;
     float *center = NULL, *bias = NULL, *out = buffer;
     char name[TENSOR_NAME_BYTES];
-    (void)first, (void)rows; /* there is but one row */
+    (void)first, (void)rows; /* the tensor has one row */
     TRY(hold_down(dir, layer, cache, error));
     float *row = memory_allocate(intermediate_size * sizeof *row);
     wisp_status status = row ? WISP_OK : fail_memory(error, intermediate_size * sizeof *row);
@@ -186,7 +191,7 @@ static wisp_status make_derived(const struct directory *dir, const struct tensor
     return status;
 }
 
-/* ---- which layers --------------------------------------------------------------------------- */
+/* ---- choosing layers ------------------------------------------------------------------------ */
 
 struct arranger {
     struct neuron_arrangement *arrangement;
@@ -194,7 +199,7 @@ struct arranger {
     const struct block_format *const *formats;
     uint64_t matrices;
     int64_t *owners; /* [dir->n_tensors]: layer * matrices + part, or NEURONS_NONE */
-    uint64_t hidden_size, intermediate_size; /* of all layers with rows; 0 before the first */
+    uint64_t hidden_size, intermediate_size; /* equal in all layers with rows; 0 before the first */
     int32_t *types, *places;
     struct tensor *tensors;
     size_t n_tensors;
@@ -227,7 +232,7 @@ static wisp_status check_matrix(const struct arranger *a, const struct tensor *m
     return WISP_OK;
 }
 
-/* Checks that rows can be made of the layer's neurons, and notes from which tensors. */
+/* Checks that the layer's neurons can be rows, and keeps the tensors that they are made from. */
 static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     struct row_layer *layer = &a->arrangement->layers[l];
     struct neuron_shape *s = &layer->shape;
@@ -257,9 +262,9 @@ static wisp_status take_layer(struct arranger *a, size_t l, wisp_error *error) {
     return WISP_OK;
 }
 
-/* ---- the directory -------------------------------------------------------------------------- */
+/* ---- replacing tensors ---------------------------------------------------------------------- */
 
-/* One of the tensors that stand for a layer's matrices. */
+/* Adds one of the tensors that replace a layer's matrices. */
 static wisp_status add_tensor(struct arranger *a, const struct row_layer *layer,
                               enum neuron_tensor which, struct tensor tensor) {
     char name[TENSOR_NAME_BYTES];
@@ -275,7 +280,7 @@ static wisp_status add_tensor(struct arranger *a, const struct row_layer *layer,
     return WISP_OK;
 }
 
-/* Rows from place `first` on, if there are any. */
+/* Adds a tensor of the `rows` neurons from place `first` on; adds none where `rows` is 0. */
 static wisp_status add_rows(struct arranger *a, const struct row_layer *layer,
                             enum neuron_tensor which, uint64_t first, uint64_t rows) {
     const struct block_format *format = neurons_stored_format(layer->shape.format);
@@ -289,7 +294,7 @@ static wisp_status add_rows(struct arranger *a, const struct row_layer *layer,
                                       .part = first});
 }
 
-/* What columns of W_down need to be read and packed one by one. */
+/* Adds the tensors of scales and base that allow a reader to pack each column of W_down alone. */
 static wisp_status add_scales(struct arranger *a, const struct row_layer *layer) {
     const struct neuron_shape *s = &layer->shape;
     char center[TENSOR_NAME_BYTES];
@@ -312,8 +317,8 @@ static wisp_status add_scales(struct arranger *a, const struct row_layer *layer)
     return WISP_OK;
 }
 
-/* Lists all tensors anew: hot rows take the place of W_up and scales that of W_down; cold rows of
- * all layers come last. */
+/* Lists all tensors anew. Hot rows replace W_up and scales replace W_down; the cold rows of all
+ * layers come last. */
 static wisp_status add_tensors(struct arranger *a) {
     const struct neuron_arrangement *arrangement = a->arrangement;
     for (size_t i = 0; i < a->dir->n_tensors; i++) {
@@ -338,13 +343,14 @@ static wisp_status add_tensors(struct arranger *a) {
     return WISP_OK;
 }
 
+/* Allocates the arrays of the arranger, and marks the matrices of layers that become rows. */
 static wisp_status reserve(struct arranger *a) {
     struct directory *dir = a->dir;
     const size_t layers = a->arrangement->n_layers;
     const size_t most = dir->n_tensors + layers * NEURON_TENSORS;
     const size_t places = layers * (size_t)a->matrices;
     struct arena *arena = &a->arrangement->arena;
-    a->tensors = malloc(most * sizeof *a->tensors); /* the directory's own later, which are freed */
+    a->tensors = malloc(most * sizeof *a->tensors); /* `replace` gives it to the directory */
     if (!a->tensors)
         return fail_memory(a->error, most * sizeof *a->tensors);
     ARENA_TAKE(arena, a->owners, dir->n_tensors, a->error);
@@ -366,6 +372,7 @@ static wisp_status reserve(struct arranger *a) {
     return WISP_OK;
 }
 
+/* Replaces the directory's tensors and adds the keys of the layout. */
 static wisp_status replace(struct arranger *a) {
     struct directory *dir = a->dir;
     const size_t n = a->arrangement->n_layers;
@@ -406,7 +413,7 @@ static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
         if (layout == NEURONS_ALL)
             TRY(take_layer(a, l, a->error));
         else if (layout == NEURONS_WHERE_POSSIBLE || are_rows)
-            take_layer(a, l, NULL); /* what cannot be rows stays as it is */
+            take_layer(a, l, NULL); /* keeps the matrices of layers that cannot be rows */
         any = any || arrangement->layers[l].wanted;
     }
     return any ? replace(a) : WISP_OK;

@@ -15,14 +15,15 @@ wisp_status row_converter_open(struct row_converter *c, const struct directory *
     if (!checked_floats(rows, tensor->dims[0], &bytes))
         return fail_memory(error, UINT64_MAX);
     c->stored = malloc((size_t)(rows * tensor->row_bytes));
-    c->converted = convert ? malloc(bytes) : NULL; /* no format that can be written takes more */
+    c->converted = convert ? malloc(bytes) : NULL; /* floats take the most room of all formats */
     c->values = convert ? malloc(bytes) : NULL;
     if (!c->stored || (convert && (!c->converted || !c->values)))
         return fail_memory(error, bytes);
     return WISP_OK;
 }
 
-/* Values beyond the range of f16 would be written as infinity, and the file would not open. */
+/* Returns whether all values fit the format. f16 would turn values beyond its range into infinity,
+ * and the file would not open. */
 static bool fits(const struct block_format *format, const float *values, size_t n) {
     float largest = 0;
     for (size_t i = 0; i < n && format->id == BLOCK_F16; i++)

@@ -10,18 +10,21 @@ struct row_converter {
     const struct tensor *tensor;
     const struct block_format *format;
     struct tensor_cache *cache;
-    void *stored, *converted; /* rows as they are, and in `format` */
-    float *values;            /* NULL where the formats are the same */
+    void *stored;    /* rows in the tensor's own format */
+    float *values;   /* the rows as floats; NULL where the formats are equal */
+    void *converted; /* the rows in `format`; NULL where the formats are equal */
 };
 
-/* Makes room for `rows` rows at a time. `format` is the tensor's own, or, if that can be read, one
- * that can be written and whose block divides the row. `cache`, for directory_rows, may be NULL.
- * Must be closed, also after a failure. */
+/* Opens a converter for at most `rows` rows at a time. `format` is the tensor's own, or another one
+ * that has `quantise` and whose block divides the row; the tensor's own then has `dequantise`.
+ * `cache`, for directory_rows, may be NULL. Fails where memory is short. The caller closes the
+ * converter, also after a failure. */
 wisp_status row_converter_open(struct row_converter *converter, const struct directory *dir,
                                const struct tensor *tensor, const struct block_format *format,
                                uint64_t rows, struct tensor_cache *cache, wisp_error *error);
 
-/* Points *bytes to rows [first, first + rows), until the next call. */
+/* Points *bytes to rows [first, first + rows) in `format`, which last until the next call. Fails
+ * where the rows cannot be read or hold a value that exceeds the range of the format. */
 wisp_status row_converter_read(const struct row_converter *converter, uint64_t first, uint64_t rows,
                                const void **bytes, wisp_error *error);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes a model's file, which appears whole or not at all. Native only. */
+ * Writes the file of a model. Native only. */
 #ifndef WISP_CONVERT_WRITE_MODEL_H
 #define WISP_CONVERT_WRITE_MODEL_H
 
 #include "convert/neuron_rows.h"
 
-/* Writes the directory by the plan. Afterwards it can only be released. */
+/* Writes the directory in the formats of the plan and with this layout of neurons. The file appears
+ * whole or not at all. Afterwards the directory can only be released. Fails as neuron_rows_arrange
+ * and gguf_write do. */
 wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
                         enum neuron_layout layout, const char *output, wisp_error *error);
 

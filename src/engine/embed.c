@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Texts to embeddings: workers take the next few texts each, tokenise them into one packed batch,
- * run a pass over it, and write the rows where they belong. */
+ * Embeds texts. Each worker takes the next few texts, tokenises them into one packed batch, runs a
+ * pass over the batch, and writes the embeddings into the caller's rows. */
 #include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "engine/session.h"
 
-/* A batch is sized by its estimated tokens: many enough to reuse each weight that is loaded, few
- * enough for the hidden states to stay in the second-level cache and for workers to finish
- * together. */
+/* The size of a batch is limited by its estimated tokens. More tokens reuse each loaded weight more
+ * often; fewer tokens keep the hidden states in the second-level cache and let the workers finish
+ * at about the same time. */
 enum { BATCH_TEXTS = 64, BATCH_MIN_TOKENS = 64, BATCH_MAX_TOKENS = 256, BATCHES_PER_WORKER = 4 };
 
-/* Members that share a batch have at least so many tokens each: fewer are computed in the time it
- * takes to wake another thread. */
+/* Members that split a batch compute at least this many tokens each. One thread computes fewer
+ * tokens in the time that it takes to wake another thread. */
 enum { MEMBER_MIN_TOKENS = 6 };
 
-/* Memory is reserved for a multiple of so many tokens. */
+/* A worker reserves memory for a multiple of this many tokens. */
 enum { ROOM_STEP = 128 };
 
-/* English text has about 4.5 bytes to a token. */
+/* English text has about 4.5 bytes for each token. [CLS] and [SEP] come on top. */
 enum { BYTES_PER_TOKEN = 4, SPECIAL_TOKENS = 2 };
 
-/* One call of wisp_embed. */
+/* One call of wisp_embed, with the plan of its batches. */
 struct job {
     wisp_session *session;
     const wisp_text *texts;
     size_t n;
     wisp_text prompt;
-    size_t prompt_tokens; /* that pooling leaves out */
-    size_t dimensions;
-    float *rows;
-    size_t batch_tokens;
-    uint32_t workers; /* that take batches */
-    uint32_t members; /* workers that share a batch: 1 where each takes its own */
+    size_t prompt_tokens; /* leading tokens of each text that mean pooling leaves out */
+    size_t dimensions;    /* length of a row */
+    float *rows;          /* [n, dimensions] */
+    size_t batch_tokens;  /* a batch ends before its estimated tokens exceed this */
+    uint32_t workers;     /* workers that take batches */
+    uint32_t members;     /* workers that split one batch; 1 where each takes its own */
 };
 
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
@@ -42,7 +42,7 @@ static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
     return smaller(tokens, job->session->model->max_tokens);
 }
 
-/* Where the batch ends that begins at text `first`. */
+/* Returns the end of the batch that begins with text `first`. */
 static size_t batch_end(const void *context, size_t first) {
     const struct job *job = context;
     size_t tokens = estimate_tokens(job, &job->texts[first]), end = first + 1;
@@ -54,7 +54,7 @@ static size_t batch_end(const void *context, size_t first) {
     return end;
 }
 
-/* Room for the ids and the index of n texts, or how much that is. */
+/* Takes room for the ids and the index of n texts from `space`, or measures it. */
 static struct batch take_batch(struct workspace *space, size_t n, size_t max_tokens, int32_t **ids,
                                size_t **starts, size_t **skipped) {
     *ids = workspace_take(space, n, max_tokens, sizeof **ids);
@@ -63,7 +63,7 @@ static struct batch take_batch(struct workspace *space, size_t n, size_t max_tok
     return (struct batch){.texts = n, .ids = *ids, .starts = *starts, .skipped = *skipped};
 }
 
-/* Tokenises texts [first, end) into one batch in the worker's memory. */
+/* Tokenises texts [first, end), each behind the prompt, into one batch in the worker's memory. */
 static wisp_status tokenize_batch(const struct job *job, struct worker *worker, size_t first,
                                   size_t end, struct batch *batch, wisp_error *error) {
     const wisp_model *model = job->session->model;
@@ -97,8 +97,9 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     return WISP_OK;
 }
 
-/* Writes the first `dimensions` of a pooled row, normalised as torch.nn.functional.normalize does.
- * False where they are not finite. */
+/* Writes the first `dimensions` values of a pooled row, normalised as
+ * torch.nn.functional.normalize(eps=1e-12) does where `normalize` is set. Returns false where they
+ * are not finite. */
 static bool write_row(const float *pooled, size_t dimensions, bool normalize, float *row) {
     double squares = 0;
     for (size_t i = 0; i < dimensions; i++)
@@ -110,7 +111,7 @@ static bool write_row(const float *pooled, size_t dimensions, bool normalize, fl
     return isfinite(squares);
 }
 
-/* The pass asks this before each block. */
+/* The hook of every pass: stops it when the session is cancelled. */
 static wisp_status stop_if_cancelled(void *context, struct cursor at, const float *x,
                                      wisp_error *error) {
     wisp_session *session = context;
@@ -121,14 +122,15 @@ static wisp_status stop_if_cancelled(void *context, struct cursor at, const floa
                : WISP_OK;
 }
 
-/* Runs a pass over the batch; returns its rows [texts, hidden_size] in the worker's memory. */
+/* Runs a pass over the batch. Points *rows to the pooled rows [texts, hidden_size], which lie in
+ * the worker's memory until its next batch. */
 static wisp_status run_pass(const struct job *job, struct worker *worker, const struct batch *batch,
                             const float **rows, wisp_error *error) {
     wisp_session *session = job->session;
     const struct network *network = &session->model->network;
     const size_t size = network->config.hidden_size;
-    /* Half as many tokens again as were estimated, and rows for as many texts as a batch may have:
-     * so memory need not grow bit by bit as batches come that are larger than all before. */
+    /* Reserves for 1.5 times the estimated tokens and for the most texts of a batch, so that memory
+     * does not grow again with each batch that is a little larger than all before. */
     const size_t likely = job->batch_tokens + job->batch_tokens / 2;
     const size_t tokens = round_up(larger(batch->starts[batch->texts], likely), ROOM_STEP);
     const struct pass_size most = {.texts = tokens,
@@ -155,7 +157,7 @@ static wisp_status run_pass(const struct job *job, struct worker *worker, const 
     return pass_run(pass, error);
 }
 
-/* Embeds texts [first, end). */
+/* Embeds texts [first, end) as one batch on the thread of `member`. */
 static wisp_status embed_batch(void *context, uint32_t member, size_t first, size_t end,
                                wisp_error *error) {
     const struct job *job = context;
@@ -181,8 +183,9 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     return WISP_OK;
 }
 
-/* Deals the texts out evenly, so that all workers have some. A call that makes one batch is shared
- * token by token, where each member has enough of them. */
+/* Chooses how large batches are and how many workers take them, so that every worker gets several.
+ * Where the texts make only one batch, its tokens are split among the members instead, provided
+ * that each member gets enough of them. */
 static void plan_batches(struct job *job) {
     const size_t workers = job->session->n_workers;
     size_t total = 0;
@@ -194,21 +197,9 @@ static void plan_batches(struct job *job) {
     job->members = 1;
     const size_t members = total / MEMBER_MIN_TOKENS;
     if ((job->workers == 1 || job->n == 1) && members > 1) {
-        job->members = (uint32_t)smaller(members, smaller(workers, PASS_MOST_MEMBERS));
+        job->members = (uint32_t)smaller(members, smaller(workers, PASS_MAX_MEMBERS));
         job->workers = 1;
     }
-}
-
-/* Tokens of the prompt alone, [CLS] included and [SEP] not, as sentence-transformers counts those
- * that pooling leaves out. */
-static wisp_status count_prompt_tokens(const wisp_model *model, wisp_text prompt, size_t *tokens,
-                                       wisp_error *error) {
-    *tokens = 0;
-    if (model->pool_prompt || prompt.length == 0)
-        return WISP_OK;
-    TRY(wisp_tokenize(model, prompt, NULL, 0, tokens, error));
-    --*tokens;
-    return WISP_OK;
 }
 
 wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
@@ -224,7 +215,11 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                     wisp_model_dimensions(model));
     if (n == 0)
         return WISP_OK;
-    TRY(count_prompt_tokens(model, job.prompt, &job.prompt_tokens, error));
+    if (!model->pool_prompt && job.prompt.length > 0) {
+        /* sentence-transformers excludes the prompt's own tokens, with [CLS] and without [SEP]. */
+        TRY(wisp_tokenize(model, job.prompt, NULL, 0, &job.prompt_tokens, error));
+        job.prompt_tokens--;
+    }
     plan_batches(&job);
     const struct pool_work work = {
         .items = n, .group_end = batch_end, .run = embed_batch, .context = &job};

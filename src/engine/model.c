@@ -20,15 +20,16 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* What AUTO becomes: the predictor that the file was calibrated for where that is fastest, else
- * exact where it is faster than dense, which it equals in exactness (docs/sparse.md). */
+/* Resolves WISP_PREDICTOR_AUTO. Chooses lowrank where the file is calibrated for it and it is
+ * fastest; else exact where that is faster than dense, whose embeddings it matches as closely as
+ * rounding allows (docs/sparse.md). */
 static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
     if (!model->int8 || !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
-    const float rounding = 1e-4f; /* of 1 less a sparsity */
+    const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
     if (model->plan.levels > 0 && model->plan.share <= most + rounding)
         return WISP_PREDICTOR_LOWRANK;
     return relu && kernels->exact_wins ? WISP_PREDICTOR_EXACT : WISP_PREDICTOR_DENSE;
@@ -36,7 +37,8 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct kerne
 
 static const char sentence_tensor[] = TENSOR_LAYER_PREFIX "0." TENSOR_SENTENCE_P TENSOR_WEIGHT;
 
-/* All but dense exist in int8 alone. */
+/* Sets the predictor, its plan and int8, which all predictors but dense need. Fails where the model
+ * lacks the predictor, or f32 was asked for. */
 static wisp_status choose_predictor(wisp_model *model, const wisp_model_options *options,
                                     const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
@@ -71,7 +73,7 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
     return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error);
 }
 
-/* AUTO follows the file: what is stored quantised is computed quantised. */
+/* Resolves WISP_COMPUTE_AUTO: int8 where the file stores the first feed-forward layer quantised. */
 static bool wants_int8(const struct directory *dir, wisp_compute compute) {
     if (compute != WISP_COMPUTE_AUTO)
         return compute == WISP_COMPUTE_INT8;
@@ -109,7 +111,7 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
 
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
-    /* First, since nothing else can be said of a file of another architecture. */
+    /* The architecture comes first: of a file of another one, no other error would make sense. */
     TRY(network_open(&model->network, &model->dir, error));
     if (!model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * A model is a loaded network with its tokenizer and its choices. Any number of sessions use it. */
 #ifndef WISP_ENGINE_MODEL_H
 #define WISP_ENGINE_MODEL_H
 
@@ -10,22 +11,23 @@ struct wisp_model {
     struct network network;
     struct tokenizer *tokenizer;
     const char *default_prompt; /* "" where there is none */
-    uint32_t max_tokens;
-    bool int8;
-    wisp_predictor predictor; /* never AUTO */
-    struct sparse_plan plan;
-    bool pool_prompt; /* mean pooling counts the prompt's tokens */
+    uint32_t max_tokens;        /* longer texts are truncated */
+    bool int8;                  /* dense layers multiply in int8 */
+    wisp_predictor predictor;   /* the choice that was made; never AUTO */
+    struct sparse_plan plan;    /* zeroed where the model is not calibrated */
+    bool pool_prompt;           /* mean pooling includes the tokens of the prompt */
     double load_start, load_seconds;
 };
 
-/* Whether neurons are chosen by thresholds: lowrank and sentence. */
+/* Returns whether the predictor compares logits with thresholds: lowrank and sentence do. */
 bool model_has_thresholds(const wisp_model *model);
 
-/* The share of neurons that a calibrated model leaves out unless told otherwise. */
+/* Returns the sparsity that a calibrated model runs with unless the caller sets another. */
 float model_default_sparsity(const wisp_model *model);
 
-/* Loads the model that `dir` describes, taking the directory over in every case. `start` is when
- * opening it began. */
+/* Loads the model that `dir` describes. Takes the directory over, also on failure. `start` is the
+ * time at which opening the directory began. Fails where the architecture makes no embeddings, a
+ * choice in `options` is not available, or a tensor or key is missing or malformed. */
 wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,
                        wisp_model **model, wisp_error *error);
 

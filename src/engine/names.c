@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The names of the values of wisp.h's enumerations. */
+ * Converts between the values of the enumerations in wisp.h and their names. */
 #include <string.h>
 
 #include "wisp.h"

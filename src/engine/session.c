@@ -5,26 +5,16 @@
 
 enum { MAX_THREADS = 1024 };
 
-/* Room for the counts of each worker. */
-static wisp_status open_counts(wisp_session *session, wisp_error *error) {
-    const size_t layers = session->model->network.config.layers;
-    for (uint32_t i = 0; i < session->n_workers; i++) {
-        struct worker *worker = &session->workers[i];
-        worker->counts = calloc(layers, sizeof *worker->counts);
-        if (!worker->counts)
-            return fail_memory(error, layers * sizeof *worker->counts);
-    }
-    return WISP_OK;
-}
-
+/* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
     return session->recalls + layer * session->n_workers;
 }
 
+/* Makes a recall for each layer and worker, to which the worker's counts then point. */
 static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     const struct network *network = &session->model->network;
     const size_t layers = network->config.layers, n = layers * session->n_workers;
-    session->recalls = calloc(n + 1, sizeof *session->recalls); /* never of 0 bytes */
+    session->recalls = calloc(n + 1, sizeof *session->recalls); /* calloc(0) may be NULL */
     if (!session->recalls)
         return fail_memory(error, n * sizeof *session->recalls);
     for (size_t l = 0; l < layers; l++)
@@ -37,19 +27,25 @@ static wisp_status open_recalls(wisp_session *session, wisp_error *error) {
     return WISP_OK;
 }
 
-/* What sparse layers need: thresholds, where a predictor asks for them. */
-static wisp_status open_sparse(wisp_session *session, bool recall, wisp_error *error) {
+/* Makes counts for all layers and, for sparse ones, recalls and thresholds where they are needed.
+ */
+static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *error) {
     const struct network *network = &session->model->network;
     const size_t layers = network->config.layers;
-    TRY(open_counts(session, error));
+    const size_t values = layers * network->config.intermediate_size;
+    for (uint32_t i = 0; i < session->n_workers; i++) {
+        struct worker *worker = &session->workers[i];
+        worker->counts = calloc(layers, sizeof *worker->counts);
+        if (!worker->counts)
+            return fail_memory(error, layers * sizeof *worker->counts);
+    }
     if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
         TRY(open_recalls(session, error));
     if (!model_has_thresholds(session->model))
         return WISP_OK;
-    const size_t wide = network->config.intermediate_size;
-    session->thresholds = calloc(layers * wide, sizeof *session->thresholds);
+    session->thresholds = calloc(values, sizeof *session->thresholds);
     if (!session->thresholds)
-        return fail_memory(error, layers * wide * sizeof *session->thresholds);
+        return fail_memory(error, values * sizeof *session->thresholds);
     return wisp_session_set_sparsity(session, model_default_sparsity(session->model), error);
 }
 
@@ -77,7 +73,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
         if (!trace_open(&made->workers[i].trace, STAGES, options && options->trace))
             status = fail_memory(error, STAGES * sizeof(double));
     if (status == WISP_OK)
-        status = open_sparse(made, options && options->recall, error);
+        status = open_layers(made, options && options->recall, error);
     if (status == WISP_OK)
         *session = made;
     else
@@ -93,10 +89,10 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
                     (double)sparsity);
-    const size_t wide = model->network.config.intermediate_size;
+    const size_t intermediate_size = model->network.config.intermediate_size;
     for (size_t l = 0; l < model->network.config.layers; l++)
         sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,
-                              session->thresholds + l * wide);
+                              session->thresholds + l * intermediate_size);
     return WISP_OK;
 }
 

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * A session is a team of threads with working memory for one model. One call uses it at a time. */
 #ifndef WISP_ENGINE_SESSION_H
 #define WISP_ENGINE_SESSION_H
 
@@ -10,24 +11,24 @@
 #include "models/stages.h"
 #include "sparse/recall.h"
 
-/* What one thread of a session works with. */
+/* One member of a session's team, with the memory that only its thread uses. */
 struct worker {
-    struct workspace text;    /* prompt and text joined */
-    struct workspace batch;   /* token ids and where each text starts */
-    struct workspace forward; /* pooled rows, and the working memory of the pass */
+    struct workspace text;    /* holds the prompt and a text, joined */
+    struct workspace batch;   /* holds the token ids and index of the current batch */
+    struct workspace forward; /* holds pooled rows and the working memory of the pass */
     struct pass pass;
-    wisp_stats stats; /* but for the times, which trace has */
+    wisp_stats stats; /* counts texts and tokens; `trace` holds the times */
     struct trace trace;
     struct sparse_counts *counts; /* [layers] */
 };
 
 struct wisp_session {
     const wisp_model *model;
-    struct pool *team;
-    atomic_bool cancelled;
-    float *thresholds;      /* [layers, wide]; NULL where none are needed */
+    struct pool *team;      /* runs the workers */
+    atomic_bool cancelled;  /* asks the current call to stop */
+    float *thresholds;      /* [layers, intermediate_size]; NULL where no predictor runs */
     struct recall *recalls; /* [layers, n_workers]; NULL where recall is not counted */
-    uint32_t n_workers;
+    uint32_t n_workers;     /* members of the team */
     struct worker workers[];
 };
 

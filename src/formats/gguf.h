@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF, versions 2 and 3, little-endian. Source: the GGUF specification (ggml-org/ggml). */
+ * Reads GGUF files of versions 2 and 3, little-endian. Source: the GGUF specification
+ * (ggml-org/ggml). */
 #ifndef WISP_FORMATS_GGUF_H
 #define WISP_FORMATS_GGUF_H
 
 #include "formats/directory.h"
 
 /* Reads header, metadata and the list of tensors of source `index` of `dir`, and finishes the
- * directory. */
+ * directory. Fails with WISP_ERROR_FORMAT where a number exceeds the bytes that remain, a name is
+ * malformed, or tensors do not follow one another; with WISP_ERROR_UNSUPPORTED for other versions
+ * and types; with WISP_ERROR_IO where the source cannot be read. */
 wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every number from the file is compared with the bytes that remain before it is used. */
+ * Compares every number from the file with the bytes that remain before using it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,29 +24,30 @@ struct cursor {
     const wisp_source *source;
     uint32_t source_index;
     uint64_t at;
-    unsigned char *window; /* NULL for a source in memory */
+    unsigned char *window; /* holds bytes from window_start on; NULL for a source in memory */
     uint64_t window_start;
     size_t window_length;
     uint64_t alignment;
     wisp_error *error;
 };
 
-static wisp_status malformed(const struct cursor *c, const char *field, const char *what) {
-    return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%s (at byte %llu)", what,
+static wisp_status malformed(const struct cursor *c, const char *field, const char *problem) {
+    return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%s (at byte %llu)", problem,
                 (unsigned long long)c->at);
 }
 
-/* Reports a wrong number; `what` continues the sentence that the number begins. */
+/* Reports a wrong number; `problem` continues the sentence that the number begins. */
 static wisp_status bad_number(const struct cursor *c, const char *field, uint64_t number,
-                              const char *what) {
+                              const char *problem) {
     return fail(c->error, WISP_ERROR_FORMAT, c->source->name, field, "%llu %s (at byte %llu)",
-                (unsigned long long)number, what, (unsigned long long)c->at);
+                (unsigned long long)number, problem, (unsigned long long)c->at);
 }
 
 static uint64_t remaining(const struct cursor *c) {
     return c->source->size - c->at;
 }
 
+/* Reads the bytes from the cursor on into the window. */
 static wisp_status fill_window(struct cursor *c) {
     const uint64_t left = remaining(c);
     c->window_start = c->at;
@@ -241,8 +242,8 @@ static wisp_status take_tensor(struct cursor *c) {
     return take_u64(c, entry->name, &entry->offset);
 }
 
-/* Checks that the tensors follow one another without gaps but for alignment, as all writers lay
- * them out. Then no tensor overlaps another and every byte of the file has a known meaning. */
+/* Checks that the tensors follow one another with no gaps except for alignment, as all writers lay
+ * them out. Then no two tensors overlap, and every byte of the file has a known meaning. */
 static wisp_status place_tensors(struct cursor *c) {
     uint64_t start, expected = 0;
     if (!checked_align(c->at, c->alignment, &start) || start > c->source->size) {

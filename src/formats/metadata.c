@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing and reading the metadata of a directory by type. */
+ * Puts typed values into the metadata of a directory and reads them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "formats/directory.h"
 
+/* Appends an entry with a copy of the key. */
 static wisp_status put(struct directory *dir, const char *key, const struct metadata *value,
                        wisp_error *error) {
     struct metadata *entry;

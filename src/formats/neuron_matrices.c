@@ -23,13 +23,14 @@ wisp_status neuron_matrices_up(const struct directory *dir, const struct tensor 
     return WISP_OK;
 }
 
-/* Some rows of W_down, which are being made. */
+/* The rows [first, first + rows) of W_down that a call makes in `out`. */
 struct down_rows {
     size_t first, rows, row_bytes;
     unsigned char *out;
 };
 
-/* `element` is known where this is called. */
+/* Writes a column's elements of `element` bytes each to the rows. It is inline so that `element` is
+ * a constant in each caller. */
 static inline void spread_as(const struct down_rows *d, const unsigned char *column,
                              unsigned char *out, size_t element) {
     column += d->first * element;
@@ -37,7 +38,7 @@ static inline void spread_as(const struct down_rows *d, const unsigned char *col
         memcpy(out, column, element);
 }
 
-/* Eight columns of bytes, side by side in a block: squares of eight by eight at a time. */
+/* Writes eight neighbouring columns of one-byte elements, in squares of eight by eight. */
 static void spread_eight(const struct down_rows *d, const unsigned char *const columns[8],
                          unsigned char *out) {
     size_t r = 0;
@@ -54,7 +55,8 @@ static void spread_eight(const struct down_rows *d, const unsigned char *const c
             out[c] = columns[c][d->first + r];
 }
 
-/* The low nibbles of a block come before the high ones. */
+/* Writes a column of four-bit elements. A column of the first half of a block, which sets the low
+ * nibbles, must come before the column that sets the high nibbles of the same bytes. */
 static void spread_nibbles(const struct down_rows *d, const unsigned char *column,
                            unsigned char *out, bool high) {
     for (size_t c = d->first; c < d->first + d->rows; c++, out += d->row_bytes) {
@@ -63,7 +65,7 @@ static void spread_nibbles(const struct down_rows *d, const unsigned char *colum
     }
 }
 
-/* Element j of each row from column j, whose elements are not bytes. */
+/* Writes column j, whose elements are not of one byte, as element j of each row. */
 static void spread(const struct down_rows *d, const struct block_format *format, size_t j,
                    const unsigned char *column) {
     unsigned char *out = d->out + neurons_element_byte(format, j);
@@ -79,6 +81,7 @@ static void spread(const struct down_rows *d, const struct block_format *format,
     }
 }
 
+/* Copies the scale of each block of the rows. */
 static void copy_scales(const struct down_rows *d, const struct block_format *format,
                         const unsigned char *scales) {
     const size_t bytes = neurons_scale_bytes(format), blocks = d->row_bytes / format->bytes;

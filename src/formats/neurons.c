@@ -43,7 +43,7 @@ const char *neurons_matrix_name(uint64_t part, uint64_t matrices) {
     return part == 0 ? TENSOR_FFN_UP : part == matrices - 1 ? TENSOR_FFN_DOWN : TENSOR_FFN_GATE;
 }
 
-/* ---- what one neuron needs of all of W_down ------------------------------------------------- */
+/* ---- values that depend on all of W_down ---------------------------------------------------- */
 
 float neurons_row_scale(const float *row, size_t n) {
     const float largest = largest_magnitude(row, n);
@@ -59,10 +59,10 @@ float neurons_base(float bias, const float *row, const float *center, size_t n) 
 
 /* ---- rows in memory ------------------------------------------------------------------------- */
 
-/* The matrices are made of HOT_ROWS, COLD_ROWS and DOWN_SCALES. */
+/* The tensors from which matrices are made: HOT_ROWS, COLD_ROWS and DOWN_SCALES. */
 enum { MATRIX_TENSORS = DOWN_SCALES + 1 };
 
-/* Reads these tensors, one behind the other. */
+/* Reads these tensors into the cache, one behind the other. */
 static wisp_status fill_cache(const struct directory *dir, const struct neuron_rows *rows,
                               struct tensor_cache *cache, wisp_error *error) {
     uint64_t bytes = 0;

@@ -1,84 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Feed-forward layers whose neurons are rows: row i of W_up, row i of W_gate and column i of W_down
- * stand side by side, hot neurons in one tensor and cold ones in another (docs/formats.md). This
- * file has the layout, for who reads it and for who writes it (convert/neuron_rows.h). */
+ * The layout of feed-forward layers that are stored neuron by neuron: row i of W_up, row i of
+ * W_gate and column i of W_down stand side by side in one row, hot neurons in one tensor and cold
+ * ones in another. docs/formats.md specifies it; neurons_read.h reads it, convert/neuron_rows.h
+ * writes it. */
 #ifndef WISP_FORMATS_NEURONS_H
 #define WISP_FORMATS_NEURONS_H
 
 #include "formats/directory.h"
 #include "formats/schema.h"
 
-/* The tensors of a layer that is stored as rows, and their names in formats/schema.h. */
+/* The tensors of a layer that is stored as rows; neuron_tensor_parts has their names. */
 enum neuron_tensor {
     HOT_ROWS,
     COLD_ROWS,
-    DOWN_SCALES,     /* the scales of W_down's blocks */
-    DOWN_ROW_SCALES, /* see neurons_row_scale */
-    DOWN_BASE,       /* see neurons_base */
+    DOWN_SCALES,     /* scales of the blocks of W_down, f16 [hidden_size, blocks of a row] */
+    DOWN_ROW_SCALES, /* results of neurons_row_scale, f32 [hidden_size] */
+    DOWN_BASE,       /* results of neurons_base, f32 [hidden_size] */
     NEURON_TENSORS
 };
 extern const char *const neuron_tensor_parts[NEURON_TENSORS];
 
-/* Stands in KEY_NEURONS_TYPES and KEY_NEURONS_PLACES for a layer that is stored plain. */
+/* This value in KEY_NEURONS_TYPES and KEY_NEURONS_PLACES marks a layer stored as plain matrices. */
 enum { NEURONS_NONE = -1 };
 
 struct neuron_shape {
-    const struct block_format *format; /* of the matrices */
+    const struct block_format *format; /* of the plain matrices */
     uint64_t matrices;                 /* 2, or 3 with W_gate; the last is W_down */
     uint64_t hidden_size, intermediate_size;
-    uint64_t part_bytes; /* a row of W_up or W_gate */
-    uint64_t row_bytes;  /* a neuron: its parts, then its column of W_down without scales */
+    uint64_t part_bytes; /* bytes of a row of W_up or W_gate */
+    uint64_t row_bytes; /* bytes of a neuron: its parts, then its column of W_down without scales */
 };
 
-/* A layer's rows in the file, for as long as the directory. */
+/* One layer's rows in the file. It lives as long as the directory. */
 struct neuron_rows {
     struct neuron_shape shape;
     uint32_t source;
-    struct tensor stored[NEURON_TENSORS]; /* of 0 bytes where absent */
-    const int32_t *order;  /* [intermediate_size]: row i is neuron order[i]'s; NULL: neuron i's */
-    const uint32_t *place; /* [intermediate_size]: neuron j is row place[j]; NULL: row j */
+    struct tensor stored[NEURON_TENSORS]; /* has 0 bytes where the file lacks the tensor */
+    const int32_t *order;  /* [intermediate_size]: row i holds neuron order[i]; NULL: neuron i */
+    const uint32_t *place; /* [intermediate_size]: row place[j] holds neuron j; NULL: row j does */
 };
 
-/* Whether rows can be made of a layer of this type and taken apart again, bit by bit. */
+/* Returns whether a layer of this type can be stored as rows and restored with all its bits. */
 bool neurons_have_format(const struct block_format *format);
 
-/* Sets the bytes from the rest, which is no more than a file can hold. */
+/* Sets part_bytes and row_bytes from the other fields, whose products must fit in 64 bits. */
 void neuron_shape_measure(struct neuron_shape *shape);
 
-/* The type that rows are stored as: a float type as it is, bytes for quantised ones. */
+/* Returns the type of the tensors that hold rows: a float type itself, I8 for quantised types. */
 const struct block_format *neurons_stored_format(const struct block_format *format);
 
-/* Bytes of a scale in front of a block's quants; 0 for floats. */
+/* Returns the bytes of the scale at the start of a block; 0 for float types. */
 static inline size_t neurons_scale_bytes(const struct block_format *format) {
     return format->elements > 1 ? 2 : 0;
 }
 
-/* Bits of an element of a column: 32, 16, 8, or 4, of which the even ones are low. */
+/* Returns the bits of an element of a column: 32, 16, 8 or 4. In a column of four-bit elements the
+ * even elements are the low nibbles. */
 static inline size_t neurons_element_bits(const struct block_format *format) {
     return (format->bytes - neurons_scale_bytes(format)) * 8 / format->elements;
 }
 
-/* The byte of a row of W_down where its element j is or begins. In Q4_0 it is the low nibble of
- * that byte in the first half of a block, and the high one in the second. */
+/* Returns the byte at which element j of a row of W_down begins. In Q4_0 the element is the low
+ * nibble of that byte where j is in the first half of its block, and the high nibble otherwise. */
 static inline size_t neurons_element_byte(const struct block_format *format, size_t j) {
     const size_t bits = neurons_element_bits(format), inside = j % format->elements;
     return j / format->elements * format->bytes + neurons_scale_bytes(format) +
            (bits == 4 ? inside % 16 : inside * bits / 8);
 }
 
-/* The name of the layer's matrix `part`, of `matrices`, the last of which is W_down. */
+/* Returns the tensor name (formats/schema.h) of matrix number `part`, of `matrices`. */
 const char *neurons_matrix_name(uint64_t part, uint64_t matrices);
 
-/* ---- what one neuron needs of all of W_down ------------------------------------------------- */
+/* ---- values that depend on all of W_down ---------------------------------------------------- */
 
-/* A column of W_down is kept in int8 with one scale: rows whose weights are larger than most would
- * leave few of its steps to the others. So each row is divided by the square root of its largest
- * magnitude first, which is half of the way, in logarithms, to rows of one size; by 1 where all
- * its n weights are 0. */
+/* Returns the scale by which a row of W_down [n] is divided before columns are quantised: the
+ * square root of its largest magnitude, or 1 where that is 0. A column has int8 values with one
+ * scale, and a row with large weights would leave few of these values to the other rows. The square
+ * root evens out half of that difference on a logarithmic scale. */
 float neurons_row_scale(const float *row, size_t n);
 
-/* b_down + W_down center, for one row of W_down and its bias: what the layer gives where all of its
- * n neurons are skipped and taken to be their centers. */
+/* Returns bias + sum over i of row[i] * center[i] for one row of W_down [n]: the layer's output
+ * where all n neurons are skipped and each activation is replaced by its center. */
 float neurons_base(float bias, const float *row, const float *center, size_t n);
 
 /* ---- rows in memory ------------------------------------------------------------------------- */
@@ -86,23 +88,27 @@ float neurons_base(float bias, const float *row, const float *center, size_t n);
 /* A layer's rows and scales in memory. */
 struct neuron_bytes {
     const struct neuron_rows *rows;
-    const unsigned char *at[DOWN_SCALES + 1];
+    const unsigned char *at[DOWN_SCALES + 1]; /* the bytes of each tensor up to DOWN_SCALES */
 };
 
-/* Finds them in place or, in a source that is read by calls, reads them into the cache. */
+/* Finds a layer's rows in a source in memory, or reads them into the cache from other sources.
+ * Fails where the source cannot be read. */
 wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_rows *rows,
                                struct tensor_cache *cache, struct neuron_bytes *found,
                                wisp_error *error);
 
-/* Neuron j's row of matrix `part`; of the last one its column, as neurons_read_column takes it. */
+/* Returns the bytes of neuron j's row of matrix `part`, or, for the last matrix, of its column,
+ * which neurons_read_column reads. */
 const unsigned char *neurons_find_part(const struct neuron_bytes *bytes, uint64_t j, uint64_t part);
 
-/* The scales of W_down's blocks that neuron j is in, [hidden_size], from all of the layer's, which
- * are f16; nothing for a type that has none. Neighbours share them: those of a block of 32. */
+/* Writes scales [hidden_size]: for each row of W_down, the scale of the block that element j is in.
+ * `stored` is the tensor DOWN_SCALES. The 32 neurons of a block have equal scales. Writes nothing
+ * for float types, which have no scales. */
 void neurons_read_scales(const struct neuron_shape *shape, const unsigned char *stored, uint64_t j,
                          float *scales);
 
-/* A column of W_down, [hidden_size], as it stands in a neuron's row; `scales` are the neuron's. */
+/* Expands a column of W_down from a neuron's row to column [hidden_size]. `scales` comes from
+ * neurons_read_scales. */
 void neurons_read_column(const struct neuron_shape *shape, const unsigned char *stored,
                          const float *scales, float *column);
 

@@ -12,7 +12,8 @@ enum { NAME_BYTES = 64 };
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* An array of i32; NULL where the file has none. Its bytes lie in an arena, aligned. */
+/* Finds the array of i32 with this key; sets *numbers to NULL where the file has none. The array
+ * lies in the directory's arena, which aligns it. */
 static wisp_status find_numbers(const struct directory *dir, const char *key,
                                 const int32_t **numbers, uint64_t *count, wisp_error *error) {
     const struct metadata *array = directory_find_metadata(dir, key);
@@ -26,9 +27,9 @@ static wisp_status find_numbers(const struct directory *dir, const char *key,
     return WISP_OK;
 }
 
-/* An array of so many i32. */
-static wisp_status find_so_many(const struct directory *dir, const char *key, uint64_t wanted,
-                                const int32_t **numbers, wisp_error *error) {
+/* Finds an array of `wanted` i32 as find_numbers does; fails where it has another length. */
+static wisp_status find_array(const struct directory *dir, const char *key, uint64_t wanted,
+                              const int32_t **numbers, wisp_error *error) {
     uint64_t count = wanted;
     TRY(find_numbers(dir, key, numbers, &count, error));
     if (count != wanted)
@@ -45,7 +46,7 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers,
     size_t size;
     if (!checked_multiply(layers, intermediate_size, &n) || !checked_size(intermediate_size, &size))
         return fail_memory(error, UINT64_MAX);
-    TRY(find_so_many(dir, KEY_SPARSE_ORDER, n, order, error));
+    TRY(find_array(dir, KEY_SPARSE_ORDER, n, order, error));
     if (!*order)
         return WISP_OK;
     bool *seen = malloc(size);
@@ -67,7 +68,7 @@ wisp_status neurons_read_order(const struct directory *dir, uint64_t layers,
 
 wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
                              uint64_t intermediate_size, const int32_t **hot, wisp_error *error) {
-    TRY(find_so_many(dir, KEY_SPARSE_HOT, layers, hot, error));
+    TRY(find_array(dir, KEY_SPARSE_HOT, layers, hot, error));
     for (uint64_t l = 0; *hot && l < layers; l++)
         if ((*hot)[l] < 0 || (uint64_t)(*hot)[l] > intermediate_size)
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_HOT,
@@ -83,15 +84,15 @@ struct reader {
     uint64_t layers, matrices;
     const int32_t *types;                    /* [layers] */
     const int32_t *places;                   /* [layers, matrices] */
-    const int32_t *order, *hot;              /* or NULL */
-    uint64_t hidden_size, intermediate_size; /* of all layers; 0 before the first */
-    bool *taken;                             /* [dir->n_tensors]: is part of rows */
-    struct tensor *tensors;                  /* [capacity]: the plain model's */
+    const int32_t *order, *hot;              /* may be NULL */
+    uint64_t hidden_size, intermediate_size; /* equal in all layers; 0 before the first is read */
+    bool *taken;                             /* [dir->n_tensors]: the tensor belongs to rows */
+    struct tensor *tensors;                  /* [capacity]: the tensors of the plain model */
     size_t capacity, n_taken;
     wisp_error *error;
 };
 
-/* A tensor of the layer, if it is there. */
+/* Takes one of the layer's tensors, if the file has it, and checks its type. */
 static wisp_status take_stored(struct reader *r, uint64_t l, enum neuron_tensor which,
                                struct neuron_rows *rows) {
     char name[TENSOR_NAME_BYTES];
@@ -123,7 +124,8 @@ static wisp_status fail_missing(const struct reader *r, uint64_t l, const char *
     return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, name, "the tensor is missing");
 }
 
-/* The hidden size, from the bytes of a row, and with it the rest. All layers are alike. */
+/* Derives the layer's sizes from the bytes of a row, and checks that all layers have equal sizes.
+ */
 static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
                               struct neuron_shape *s) {
     const struct tensor *hot = &rows->stored[HOT_ROWS], *cold = &rows->stored[COLD_ROWS];
@@ -149,6 +151,7 @@ static wisp_status find_shape(struct reader *r, const struct neuron_rows *rows,
     return WISP_OK;
 }
 
+/* Checks that the metadata and the tensors agree on the number of hot neurons. */
 static wisp_status check_hot(const struct reader *r, uint64_t l, const struct neuron_rows *rows) {
     const uint64_t n = rows->stored[HOT_ROWS].rows;
     if (r->hot && (r->hot[l] < 0 || (uint64_t)r->hot[l] != n))
@@ -158,7 +161,7 @@ static wisp_status check_hot(const struct reader *r, uint64_t l, const struct ne
     return WISP_OK;
 }
 
-/* Takes a tensor of scales or the like, which has rows x row_length values. */
+/* Takes a tensor of n x row_length values, if the file has it. */
 static wisp_status take_values(struct reader *r, uint64_t l, enum neuron_tensor which,
                                struct neuron_rows *rows, uint64_t n, uint64_t row_length) {
     const struct tensor *tensor = &rows->stored[which];
@@ -186,8 +189,8 @@ static wisp_status take_scales(struct reader *r, uint64_t l, struct neuron_rows 
     TRY(take_values(r, l, DOWN_ROW_SCALES, rows, 1, s->hidden_size));
     TRY(take_values(r, l, DOWN_BASE, rows, 1, s->hidden_size));
 
-    /* Row scales and base are derived where the file has neither, as files of earlier versions do;
-     * else there is a base where there are centers. */
+    /* Files of earlier versions have neither row scales nor base; the neuron store then computes
+     * them. Other files have row scales, and a base exactly where they have centers. */
     char name[TENSOR_NAME_BYTES];
     layer_tensor_name(name, (size_t)l, TENSOR_CENTER, "");
     const bool centered = directory_find_tensor(r->dir, name) != NULL;
@@ -201,7 +204,7 @@ static wisp_status take_scales(struct reader *r, uint64_t l, struct neuron_rows 
                                  : TENSOR_CENTER);
 }
 
-/* Turns the layer's order round. */
+/* Sets rows->order, and rows->place to the inverse of that permutation. */
 static wisp_status find_places(const struct reader *r, uint64_t l, struct neuron_rows *rows) {
     if (!r->order)
         return WISP_OK;
@@ -215,7 +218,7 @@ static wisp_status find_places(const struct reader *r, uint64_t l, struct neuron
     return WISP_OK;
 }
 
-/* Puts one of the layer's matrices where the plain model has it. */
+/* Adds one of the layer's matrices at its place in the list of the plain model's tensors. */
 static wisp_status add_matrix(struct reader *r, uint64_t l, uint64_t part,
                               const struct neuron_rows *rows) {
     const struct neuron_shape *s = &rows->shape;
@@ -267,7 +270,7 @@ static wisp_status read_layer(struct reader *r, uint64_t l) {
     return WISP_OK;
 }
 
-/* The other tensors follow one another around the matrices. */
+/* Fills the places between the matrices with the other tensors, in their order in the file. */
 static wisp_status fill_places(struct reader *r, size_t n) {
     size_t next = 0;
     for (size_t i = n; i < r->capacity; i++)
@@ -297,6 +300,7 @@ static wisp_status read_layers(struct reader *r, size_t layers_with_rows) {
     return fill_places(r, r->capacity - r->n_taken);
 }
 
+/* Makes the plain model's tensors those of the directory. */
 static void keep(struct reader *r) {
     struct directory *dir = r->dir;
     dir->stored = dir->tensors;
@@ -314,8 +318,8 @@ static wisp_status read_keys(struct reader *r) {
     if (!r->places)
         return fail(r->error, WISP_ERROR_NOT_FOUND, r->dir->file, KEY_NEURONS_PLACES,
                     "the key is missing");
-    TRY(find_so_many(r->dir, KEY_NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error));
-    return find_so_many(r->dir, KEY_SPARSE_HOT, r->layers, &r->hot, r->error);
+    TRY(find_array(r->dir, KEY_NEURONS_PLACES, r->matrices * r->layers, &r->places, r->error));
+    return find_array(r->dir, KEY_SPARSE_HOT, r->layers, &r->hot, r->error);
 }
 
 wisp_status neurons_read(struct directory *dir, wisp_error *error) {

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which neurons' rows a file has (formats/neurons.h), and the plain model that they stand for. */
+ * Reads layers that are stored neuron by neuron (formats/neurons.h), and presents them as the plain
+ * matrices that they stand for. */
 #ifndef WISP_FORMATS_NEURONS_READ_H
 #define WISP_FORMATS_NEURONS_READ_H
 
 #include "formats/neurons.h"
 
-/* Each layer's neurons in the order of their rows, [layers, intermediate_size], which lives as long
- * as the directory; NULL where the file has none. */
+/* Points *order to the neurons of each layer in the order of their rows [layers,
+ * intermediate_size], for as long as the directory lives; to NULL where the file has no order.
+ * Fails where the key has another type or length, or a layer's entries are no permutation of its
+ * neurons. */
 wisp_status neurons_read_order(const struct directory *dir, uint64_t layers,
                                uint64_t intermediate_size, const int32_t **order,
                                wisp_error *error);
 
-/* How many of each layer's neurons are hot, [layers], likewise. */
+/* Points *hot to the number of hot neurons of each layer [layers], for as long as the directory
+ * lives; to NULL where the file does not say. Fails where the key has another type or length, or a
+ * number exceeds intermediate_size. */
 wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
                              uint64_t intermediate_size, const int32_t **hot, wisp_error *error);
 
-/* Puts the matrices that rows are made of in the place of the rows, where the file has such: all
- * who read the directory's tensors see a plain model. After directory_finish. */
+/* Replaces tensors of rows in the directory by the plain matrices that are made from them, so that
+ * every reader of its tensors sees a plain model; does nothing where the file has no rows. Call it
+ * after directory_finish. Fails where a key or tensor of the layout is missing or malformed. */
 wisp_status neurons_read(struct directory *dir, wisp_error *error);
 
-/* The rows of a layer; NULL where it is stored plain. */
+/* Returns the rows of a layer; NULL where the file stores its plain matrices. */
 const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t layer);
 
 #endif

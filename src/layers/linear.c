@@ -9,20 +9,20 @@
 
 enum { NAME_BYTES = 128 };
 
-/* The weights that are stacked, and room for some of their rows: whole panels, and so many that a
- * host that reads for WebAssembly is not asked all the time. */
+/* The weights that are stacked, with room for some of their rows: a number of whole panels that is
+ * large enough to keep the calls to read() in WebAssembly few. */
 struct stack {
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
     size_t rows;
-    unsigned char *stored; /* [rows, bytes of a part's row] */
-    float *values;         /* [rows, k] */
+    unsigned char *stored; /* [rows, bytes of a row]: as the file stores them */
+    float *values;         /* [rows, k]: as floats */
 };
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* Rows [first, first + rows) of the stack, which may lie in two parts, into stack->values, and as
- * they are stored into stack->stored. */
+/* Reads rows [first, first + rows) of the stack, which may lie in two parts, into stack->stored and
+ * expands them into stack->values. */
 static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
                                      wisp_error *error) {
     const struct linear_source *source = stack->source;
@@ -63,7 +63,7 @@ static wisp_status pack_panels(const struct linear *layer, const struct stack *s
 static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
     const size_t n = layer->n, k = layer->k;
     size_t row_bytes = 0, most;
-    /* More than any way of packing takes. */
+    /* No weight kind packs into more than this, so the sizes below cannot overflow. */
     if (!checked_floats((uint64_t)n + stack->rows, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
     for (size_t i = 0; i < stack->source->parts; i++)

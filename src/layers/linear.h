@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A dense layer y = x W^T + b, its weights packed for the kernel set and the compute mode. */
+ * A dense layer y = x W^T + b, with weights packed for the kernel set and the compute mode. */
 #ifndef WISP_LAYERS_LINEAR_H
 #define WISP_LAYERS_LINEAR_H
 
@@ -13,35 +13,40 @@ struct linear {
     const struct kernels *kernels;
     size_t n, k; /* outputs, inputs */
     const struct weight_kind *kind;
-    void *weights; /* as the kind packs them */
+    void *weights; /* W [n, k], as `kind` packs it */
     float *bias;   /* [n] */
-    size_t bytes;  /* held by both */
+    size_t bytes;  /* memory of weights and bias */
 };
 
-/* `parts` layers in a file with the same k inputs, n outputs each, which are stacked. */
+/* Describes a layer in a file: `parts` tensors [n, k] that are stacked to one W [parts * n, k]. */
 struct linear_source {
     const struct directory *dir;
-    const char *const *names; /* [parts], without ".weight" and ".bias" */
-    bool unbiased;            /* false: the bias must be there. true: it must not, and is 0 */
+    const char *const *names; /* [parts]: NAME.weight and NAME.bias are tensors of the file */
+    bool unbiased;            /* NAME.bias must not be there, and is 0; else it must be there */
     size_t parts, n, k;
-    struct tensor_cache *cache; /* of who loads one layer after the other; may be NULL */
+    struct tensor_cache *cache; /* keeps bytes from one layer to the next; may be NULL */
 };
 
-/* `quantised`: activations are, and weights are of a kind for that. */
+/* Reads and packs a layer. Where `quantised` is set, the layer quantises its inputs to int8 and
+ * uses a weight kind for that. Fails where a tensor is missing, has another shape or an unsupported
+ * type, cannot be read, or is a bias that must not be there. The caller releases the layer with
+ * linear_release, also after an error. */
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
                         const struct kernels *kernels, bool quantised, wisp_error *error);
 
 void linear_release(struct linear *layer);
 
-/* The bias [n] that the tensor `name` is, or zeros where there must be none. */
+/* Reads the tensor `name` into bias [n], or writes zeros where the source is unbiased. Fails where
+ * the tensor is missing, has another shape or cannot be read, or where it must not be there. */
 wisp_status linear_bias(const struct linear_source *source, const char *name, float *bias,
                         wisp_error *error);
 
-/* x [m, k] to y [m, n]. The workspace has linear_workspace_bytes(m, k) left. */
+/* Computes y [m, n] = x [m, k] W^T + b. The workspace has linear_workspace_bytes(m, k) left. */
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
                   struct workspace space);
 
-/* Working memory for m rows of k inputs; SIZE_MAX where that cannot be addressed. */
+/* Returns the bytes of working memory for m rows of k inputs; SIZE_MAX where they cannot be
+ * addressed. */
 size_t linear_workspace_bytes(size_t m, size_t k);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "kernels/kernels.h"
 
-/* The mean [size] of x [rows, size], summed from the first row on. */
+/* Computes mean [size] of x [rows, size]. Adds the rows from the first on, so that the bits of the
+ * mean depend on the rows alone. */
 static inline void mean_of_rows(const struct kernels *kernels, const float *x, size_t rows,
                                 size_t size, float *mean) {
     memset(mean, 0, size * sizeof *mean);

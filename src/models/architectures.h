@@ -5,8 +5,8 @@
 
 #include "models/architecture.h"
 
-/* The architecture that the key general.architecture names; WISP_ERROR_UNSUPPORTED where it is none
- * of the table. */
+/* Finds the architecture that the key general.architecture names. Fails with WISP_ERROR_NOT_FOUND
+ * where the key is missing, and with WISP_ERROR_UNSUPPORTED where the table lacks the name. */
 wisp_status architecture_find(const struct directory *dir, const struct architecture **architecture,
                               wisp_error *error);
 

@@ -13,18 +13,24 @@
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
 
-/* Working memory of a pass. Rows are tokens of the whole batch; each member computes its own, and
- * reads those of others only for attention and to choose neurons for a text. */
+/* Attention computes at least this many queries before it asks the hook again. */
+enum { MIN_QUERIES = 32 };
+
+/* The working memory of a pass. Rows are the tokens of the whole batch. Each member writes the rows
+ * of its own tokens; it reads the rows of others only where attention needs the keys and values of
+ * a text, and where a predictor needs the mean over a text. */
 struct bert_state {
     float *x;       /* [tokens, hidden_size]: the hidden states */
-    float *y;       /* [tokens, hidden_size]: what a block adds to them */
-    float *context; /* [tokens, hidden_size]: attention's result */
-    float *inner;   /* [tokens, inner_size]: between the halves of a feed-forward layer; before that
-                       queries, keys and values [tokens, 3 hidden_size] */
-    size_t inner_size;
-    float *rope; /* [longest text, head size]: rope.h's table; empty without rotary positions */
+    float *y;       /* [tokens, hidden_size]: the values that a block adds to the hidden states */
+    float *context; /* [tokens, hidden_size]: the result of attention */
+    /* Attention keeps queries, keys and values here as [tokens, 3 hidden_size]; a dense
+     * feed-forward layer keeps the values between its halves as [tokens, inner_size]. */
+    float *inner;
+    size_t inner_size; /* floats of `inner` for each token */
+    float *rope;       /* [longest text, head size]: the table of rope.h; empty without rotary
+                          positions */
     struct feed_forward_work feed_forward;
-    struct workspace scratch[PASS_MOST_MEMBERS]; /* each member's */
+    struct workspace scratch[PASS_MAX_MEMBERS]; /* one for each member */
 };
 
 static struct attention_shape attention_shape_of(const struct network *network) {
@@ -38,41 +44,38 @@ static struct attention_shape attention_shape_of(const struct network *network) 
                                     .i16 = network->int8};
 }
 
-/* Bytes that a member needs for the step of any block. */
-static size_t scratch_bytes(const struct network *network, const struct pass_size *size) {
-    const struct attention_shape shape = attention_shape_of(network);
-    const size_t tokens = smaller(pass_tokens_each(size->tokens, size->members), PASS_PART_TOKENS);
-    return larger(feed_forward_workspace_bytes(network, tokens),
-                  attention_full.workspace_bytes(network->kernels, &shape, size->longest));
-}
-
-/* While measuring, workspace_take returns NULL, and `taken` stands in for the state. */
 static void bert_take(const struct network *network, const struct pass_size *size,
                       struct workspace *space, struct pass *pass) {
     const struct model_config *c = &network->config;
+    const struct attention_shape shape = attention_shape_of(network);
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
-    const size_t head_size = hidden_size / c->heads, scratch = scratch_bytes(network, size);
-    struct bert_state taken = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
-    s = s ? s : &taken;
+    const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
+    const size_t scratch_bytes =
+        larger(feed_forward_workspace_bytes(network, part),
+               attention_full.workspace_bytes(network->kernels, &shape, size->longest));
+    struct bert_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
+    s = s ? s : &measured;
     s->inner_size = larger(3 * hidden_size, feed_forward_inner_size(c));
     s->x = workspace_take(space, tokens, hidden_size, sizeof *s->x);
     s->y = workspace_take(space, tokens, hidden_size, sizeof *s->y);
     s->context = workspace_take(space, tokens, hidden_size, sizeof *s->context);
     s->inner = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
-    s->rope =
-        workspace_take(space, c->rope_theta != 0 ? size->longest : 0, head_size, sizeof *s->rope);
+    s->rope = workspace_take(space, c->rope_theta != 0 ? size->longest : 0, shape.head_size,
+                             sizeof *s->rope);
     s->feed_forward = feed_forward_take(network, size, space, pass ? &pass->batch : NULL);
     for (uint32_t i = 0; i < size->members; i++)
-        s->scratch[i] = workspace_part(space, scratch);
+        s->scratch[i] = workspace_part(space, scratch_bytes);
     if (!pass)
         return;
     if (c->rope_theta != 0)
-        fill_rope_table(c->rope_theta, head_size, size->longest, s->rope);
+        fill_rope_table(c->rope_theta, shape.head_size, size->longest, s->rope);
     pass->x = s->x;
     pass->state = s;
 }
 
-/* x = layer_norm(token embedding + position embedding + embedding of token type 0) */
+/* x = layer_norm(token embedding + position embedding + embedding of token type 0). The last two
+ * are added when the model is loaded (bert_load.c). With rotary positions, only the embedding of
+ * token type 0 is added, which is row 0. */
 static wisp_status embed_tokens(const struct pass *pass, const struct bert_state *s,
                                 wisp_error *error) {
     const struct network *network = pass->network;
@@ -92,27 +95,28 @@ static wisp_status embed_tokens(const struct pass *pass, const struct bert_state
     return WISP_OK;
 }
 
-/* Those tokens of text i that are the member's, counted from the text's start: none where first is
- * not below end. */
-struct part {
-    size_t start, tokens; /* of the text */
-    size_t first, end;
+/* The tokens of one text that one member computes. */
+struct text_part {
+    size_t start, tokens; /* the text begins at token `start` of the batch */
+    size_t first, end;    /* the member computes [first, end), counted from `start`; none where
+                             first >= end */
 };
 
-static struct part part_of_text(const struct pass *pass, size_t i, struct pass_tokens own) {
+static struct text_part part_of_text(const struct pass *pass, size_t i, struct pass_tokens own) {
     const size_t start = pass->batch.starts[i], end = pass->batch.starts[i + 1];
-    return (struct part){.start = start,
-                         .tokens = end - start,
-                         .first = larger(start, own.first) - start,
-                         .end = larger(start, smaller(end, own.first + own.n)) - start};
+    return (struct text_part){.start = start,
+                              .tokens = end - start,
+                              .first = larger(start, own.first) - start,
+                              .end = larger(start, smaller(end, own.first + own.n)) - start};
 }
 
-/* Rotates the member's queries and keys, of which the keys follow the queries as further heads. */
+/* Applies rotary positions to the queries and keys of the member's tokens. The keys follow the
+ * queries in a row of `inner`, so both are rotated as 2 * heads heads. */
 static void rotate(const struct pass *pass, const struct bert_state *s, struct pass_tokens own) {
     const struct model_config *c = &pass->network->config;
     const size_t head_size = c->hidden_size / c->heads, ld = 3 * (size_t)c->hidden_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct part part = part_of_text(pass, i, own);
+        const struct text_part part = part_of_text(pass, i, own);
         if (part.first < part.end)
             apply_rope(s->rope + part.first * head_size, part.end - part.first,
                        2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
@@ -120,30 +124,26 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     }
 }
 
-/* Queries of a text of so many tokens that are computed before the hook is asked again: about 2^30
- * multiplications with keys and values. */
-static size_t queries_at_a_time(size_t tokens, size_t hidden_size) {
-    const uint64_t of_one_query = 2 * (uint64_t)tokens * hidden_size;
-    return (size_t)larger((size_t)((UINT64_C(1) << 30) / of_one_query), 32);
-}
-
-/* The member's rows of context = attention(q, k, v), text by text. */
+/* Computes the member's rows of context = attention(q, k, v), text by text. */
 static wisp_status attend(const struct pass *pass, const struct bert_state *s, struct cursor at,
                           struct pass_tokens own, struct workspace scratch, wisp_error *error) {
     const struct attention_shape shape = attention_shape_of(pass->network);
     const size_t size = pass->network->config.hidden_size, ld = 3 * size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct part part = part_of_text(pass, i, own);
+        const struct text_part part = part_of_text(pass, i, own);
         const float *q = s->inner + part.start * ld;
         struct attention_sequence text = {.q = {q, ld, shape.head_size},
                                           .k = {q + size, ld, shape.head_size},
                                           .v = {q + 2 * size, ld, shape.head_size},
                                           .queries = part.tokens,
                                           .keys = part.tokens};
-        const size_t queries = queries_at_a_time(part.tokens, size);
+        /* In a long text the hook is asked after about 2^30 multiplications. */
+        const uint64_t products_of_query = 2 * (uint64_t)part.tokens * size;
+        const size_t queries =
+            larger((size_t)((UINT64_C(1) << 30) / products_of_query), MIN_QUERIES);
         for (text.first = part.first; text.first < part.end; text.first = text.end) {
             text.end = smaller(part.end, text.first + queries);
-            TRY(pass_ask(pass, at, text.first - part.first, error));
+            TRY(pass_ask_hook(pass, at, text.first - part.first, error));
             attention_full.run(pass->network->kernels, &shape, &text,
                                s->context + (part.start + text.first) * size, size, scratch);
         }
@@ -151,19 +151,20 @@ static wisp_status attend(const struct pass *pass, const struct bert_state *s, s
     return WISP_OK;
 }
 
-/* y [n, outputs] = layer(x), of the member's n tokens, a part at a time. */
+/* Computes y [n, outputs] = layer(x [n, inputs]) for n tokens of a member, and asks the hook before
+ * every PASS_PART_TOKENS of them. */
 static wisp_status apply_in_parts(const struct pass *pass, struct cursor at,
                                   const struct linear *layer, const float *x, size_t n, float *y,
                                   struct workspace scratch, wisp_error *error) {
     for (size_t done = 0; done < n; done += PASS_PART_TOKENS) {
-        TRY(pass_ask(pass, at, done, error));
+        TRY(pass_ask_hook(pass, at, done, error));
         linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_PART_TOKENS),
                      y + done * layer->n, scratch);
     }
     return WISP_OK;
 }
 
-/* x = layer_norm(x + y), of the member's tokens. */
+/* Computes x = layer_norm(x + y) for the member's tokens. */
 static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
                          const struct norm *norm) {
     const struct model_config *c = &pass->network->config;
@@ -175,7 +176,8 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
     pass_mark(pass, member, at, STAGE_NORM);
 }
 
-/* A text's embedding is its first hidden state, or the mean of all but the skipped ones. */
+/* Writes one row for each text: its first hidden state (CLS pooling), or the mean of all its hidden
+ * states but the skipped ones. */
 static void pool(const struct pass *pass) {
     const struct network *network = pass->network;
     const struct batch *batch = &pass->batch;
@@ -192,6 +194,7 @@ static void pool(const struct pass *pass) {
     }
 }
 
+/* Runs one block of the pass for the tokens of one member. */
 static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor at,
                              wisp_error *error) {
     const struct network *network = pass->network;
@@ -200,12 +203,13 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     const struct bert_state *s = pass->state;
     const struct pass_tokens own = pass_tokens(pass, member);
     const size_t size = network->config.hidden_size;
-    const float *x = s->x + own.first * size;
+    /* The rows of the member's own tokens: */
+    const float *x = s->x + own.first * size, *context = s->context + own.first * size;
     float *y = s->y + own.first * size;
     wisp_status status;
 
     switch (at.block) {
-    case BLOCK_EMBED:
+    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(embed_tokens(pass, s, error));
@@ -214,19 +218,19 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
 
     case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
         status = apply_in_parts(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
-                                s->scratch[member], error);
+                                s->scratch[member], error); /* q, k and v */
         if (network->config.rope_theta != 0)
             rotate(pass, s, own);
         pass_mark(pass, member, at, STAGE_QKV);
-        pass_barrier(pass, member, at); /* all members have written their keys and values */
+        pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
         if (status == WISP_OK)
             status = attend(pass, s, at, own, s->scratch[member], error);
         pass_mark(pass, member, at, STAGE_ATTENTION);
         if (status == WISP_OK)
-            status = apply_in_parts(pass, at, &layer->output, s->context + own.first * size, own.n,
-                                    y, s->scratch[member], error);
+            status = apply_in_parts(pass, at, &layer->output, context, own.n, y, s->scratch[member],
+                                    error);
         pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
-        TRY(pass_agree(pass, member, at, status, error));
+        TRY(pass_join_status(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->attention_norm);
         break;
 
@@ -234,11 +238,11 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         status =
             feed_forward_run(pass, member, at, &s->feed_forward,
                              s->inner + own.first * s->inner_size, y, s->scratch[member], error);
-        TRY(pass_agree(pass, member, at, status, error));
+        TRY(pass_join_status(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->output_norm);
         break;
 
-    case BLOCK_POOL:
+    case BLOCK_POOL: /* rows = pooled hidden states, by member 0 */
         if (member > 0)
             break;
         pool(pass);
@@ -251,6 +255,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     return WISP_OK;
 }
 
+/* Reads the hyper-parameters that both architectures have. */
 static wisp_status read_encoder(const struct config_reader *r) {
     TRY(config_read_sizes(r));
     TRY(config_read_layer_norm_epsilon(r));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The BERT encoder with pooling: MiniLM, BGE, GTE, E5 and their like, and nomic-bert, whose
- * positions are rotary and whose feed-forward layers are gated.
+ * The BERT encoder with pooling, which MiniLM, BGE, GTE, E5 and similar models are, and its variant
+ * nomic-bert, which has rotary positions and gated feed-forward layers.
  * Sources: Devlin et al., BERT (2018); Nussbaum et al., Nomic Embed (2024); pooling as in
  * sentence-transformers. */
 #ifndef WISP_MODELS_BERT_H
@@ -11,21 +11,23 @@
 #include "models/architecture.h"
 
 struct bert_layer {
-    struct linear qkv;    /* hidden_size to 3 hidden_size */
-    struct linear output; /* hidden_size to hidden_size */
-    struct norm attention_norm;
-    struct norm output_norm;
+    struct linear qkv;          /* W_qkv [3 hidden_size, hidden_size]: queries, keys, values */
+    struct linear output;       /* W_o [hidden_size, hidden_size] */
+    struct norm attention_norm; /* follows the attention block */
+    struct norm output_norm;    /* follows the feed-forward block */
 };
 
-/* All weights but the token embedding and the feed-forward layers. */
+/* The weights that network->weights points to: all but the token embedding and the feed-forward
+ * layers, which struct network holds. */
 struct bert_weights {
-    float *position_embedding; /* [max_positions, hidden_size], to which that of token type 0 is
-                                  added; with rotary positions token type 0's alone [hidden_size] */
+    /* [max_positions, hidden_size]: position embeddings, each with the embedding of token type 0
+     * added. With rotary positions it holds token type embeddings [token_types, hidden_size]. */
+    float *position_embedding;
     struct norm embedding_norm;
     struct bert_layer *layer; /* [layers] */
 };
 
-/* The load, load_layer and release of both architectures. */
+/* Functions of struct architecture (architecture.h), for both architectures. */
 wisp_status bert_load(struct network *network, wisp_error *error);
 wisp_status bert_load_layer(struct network *network, uint32_t layer, wisp_error *error);
 void bert_release(struct network *network);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of a BERT encoder. */
+ * Loads the weights of a BERT encoder. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -7,7 +7,7 @@
 #include "models/bert.h"
 #include "models/network.h"
 
-/* Every token is of type 0, so the embedding of that type is added to all positions here. */
+/* Every token has type 0, so this adds the embedding of type 0 to all position embeddings once. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
                                   wisp_error *error) {
     const struct model_config *c = &network->config;
@@ -36,7 +36,7 @@ static wisp_status load_layer_norm(struct network *network, size_t index, const 
     return WISP_OK;
 }
 
-/* Stacks the layers blk.INDEX.names[i], each of n outputs. */
+/* Loads the layers blk.INDEX.names[i], of n outputs each, as one layer with parts * n outputs. */
 static wisp_status load_linear(struct network *network, size_t index, const char *const names[],
                                size_t parts, size_t n, struct linear *layer, wisp_error *error) {
     char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];

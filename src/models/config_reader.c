@@ -80,7 +80,7 @@ wisp_status config_read_pooling(const struct config_reader *r) {
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "pooling type %u is not supported, only 1 (mean) and 2 (cls)", type);
     r->config->pooling = (enum pooling)type;
-    /* llama.cpp's files have no key for it, and llama.cpp normalises. */
+    /* Files of llama.cpp have no key for this, and llama.cpp normalises every embedding. */
     r->config->normalize = true;
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hyper-parameters from a GGUF file's metadata. Each function reads and checks one of them; an
- * architecture's page writes its defaults to *config (activation, has_bias, fused_qkv) and then
- * calls those that it has. Keys begin with the architecture's name.
+ * Reads hyper-parameters from the metadata of a GGUF file into reader->config. Each function reads
+ * and checks one of them; an architecture writes its defaults to *config (activation, has_bias,
+ * fused_qkv) and then calls the functions for those that it has. Keys begin with the name of the
+ * architecture. A function fails, and names the key, where a value is missing
+ * (WISP_ERROR_NOT_FOUND), has the wrong type or is out of range (WISP_ERROR_FORMAT), or is not
+ * supported (WISP_ERROR_UNSUPPORTED).
  * Source: the GGUF specification's standardised key-value pairs. */
 #ifndef WISP_MODELS_CONFIG_READER_H
 #define WISP_MODELS_CONFIG_READER_H
@@ -22,21 +25,23 @@ struct config_reader {
 const char *config_key(const struct config_reader *reader, const char *name,
                        char key[CONFIG_KEY_BYTES]);
 
-/* Sizes of the hidden states, the feed-forward layers, the layers, heads and positions, and from
- * the tensors those of the vocabulary and of the token types. */
+/* Reads hidden_size, intermediate_size, layers, heads and max_positions from keys, and
+ * vocabulary_size and token_types from the shapes of tensors. */
 wisp_status config_read_sizes(const struct config_reader *reader);
 
+/* Reads layer_norm_epsilon, which is 1e-12 where the key is absent. */
 wisp_status config_read_layer_norm_epsilon(const struct config_reader *reader);
 
-/* The key wisp.hidden_act; where it is absent, config->activation stays as it is. It may choose
- * between gelu and relu, but not between a gated and an ungated layer. */
+/* Reads the key wisp.hidden_act. Where it is absent, config->activation stays as it is. The key may
+ * choose between gelu and relu, but not between a gated and an ungated layer. */
 wisp_status config_read_activation(const struct config_reader *reader);
 
-/* How embeddings are pooled and whether they are normalised. */
+/* Reads how texts are pooled (mean where the key is absent) and whether embeddings are normalised
+ * (true where the key is absent). */
 wisp_status config_read_pooling(const struct config_reader *reader);
 
-/* rope_theta, which without this call stays 0. Heads have to be rotated whole, and positions not to
- * be scaled. */
+/* Reads rope_theta, which stays 0 without this call. Refuses models that rotate only a part of each
+ * head, or that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
 
 /* Refuses a model whose tokens see only the tokens before them. */

@@ -36,8 +36,8 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
                                                     network->predictor_rank, c->activation));
 }
 
-/* Tokens [first, first + n) of the batch: y = W_down activation(W_up x), or where that is gated,
- * W_down (silu(W_gate x) * W_up x). */
+/* Computes y = W_down activation(W_up x), or y = W_down (silu(W_gate x) * W_up x) where the layer
+ * is gated, for tokens [first, first + n) of the batch. */
 static void run_dense(struct pass *pass, uint32_t member, struct cursor at, size_t first, size_t n,
                       float *inner, float *y, struct workspace space) {
     const struct network *network = pass->network;
@@ -64,8 +64,9 @@ static void run_dense(struct pass *pass, uint32_t member, struct cursor at, size
     pass_mark(pass, member, at, STAGE_FFN_DOWN);
 }
 
-/* Chooses the neurons of the texts that begin among the member's tokens. A text's mean needs the
- * hidden states of all its tokens, which other members may hold and must not change meanwhile. */
+/* Chooses the neurons for each text whose first token the member computes. The predictor takes the
+ * mean hidden state of a text, some of whose tokens other members compute. The barrier keeps those
+ * members from changing hidden states, and from using the masks, before all masks are written. */
 static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
                            const struct feed_forward_work *work, const float *thresholds,
                            struct workspace space) {
@@ -84,42 +85,36 @@ static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
     pass_barrier(pass, member, at);
 }
 
-/* Tokens [first, first + n) of the batch, with the neurons that a predictor has chosen for each. */
-static void run_sparse(struct pass *pass, uint32_t member, struct cursor at, size_t first, size_t n,
-                       struct sparse_choice choice, struct sparse_counts *counts, float *y,
-                       struct workspace space) {
-    const struct network *network = pass->network;
-    if (choice.masks)
-        choice.masks += first;
-    sparse_ffn_apply(&network->feed_forward[at.layer].sparse, choice,
-                     pass->x + first * network->config.hidden_size, n, y, space, counts);
-    pass_mark(pass, member, at, STAGE_FFN_SPARSE);
-}
-
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error) {
     const struct network *network = pass->network;
-    const struct pass_tokens tokens = pass_tokens(pass, member);
-    struct sparse_counts *all = pass->member[member].counts, none = {0};
-    struct sparse_counts *counts = all ? all + at.layer : &none;
+    const struct sparse_ffn *sparse = &network->feed_forward[at.layer].sparse;
+    const size_t hidden_size = network->config.hidden_size;
+    const struct pass_tokens own = pass_tokens(pass, member);
+    struct sparse_counts *all = pass->member[member].counts, unused = {0};
+    struct sparse_counts *counts = all ? all + at.layer : &unused;
     struct sparse_choice choice = {0};
     const double start = clock_seconds();
     wisp_status status = WISP_OK;
     if (pass->thresholds)
         choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
-    if (network->sparse_by_text) {
+    if (network->sparse_by_text)
         choose_by_text(pass, member, at, work, choice.thresholds, space);
-        choice.masks = work->chosen;
-    }
-    for (size_t done = 0; done < tokens.n && status == WISP_OK; done += PASS_PART_TOKENS) {
-        const size_t first = tokens.first + done, n = smaller(tokens.n - done, PASS_PART_TOKENS);
-        float *to = y + done * network->config.hidden_size;
-        status = pass_ask(pass, at, done, error);
-        if (status == WISP_OK && network->sparse)
-            run_sparse(pass, member, at, first, n, choice, counts, to, space);
-        else if (status == WISP_OK)
-            run_dense(pass, member, at, first, n, inner, to, space);
+    for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
+        const size_t first = own.first + done, n = smaller(own.n - done, PASS_PART_TOKENS);
+        float *part = y + done * hidden_size;
+        status = pass_ask_hook(pass, at, done, error);
+        if (status != WISP_OK)
+            break;
+        if (!network->sparse) {
+            run_dense(pass, member, at, first, n, inner, part, space);
+            continue;
+        }
+        if (network->sparse_by_text)
+            choice.masks = work->chosen + first;
+        sparse_ffn_apply(sparse, choice, pass->x + first * hidden_size, n, part, space, counts);
+        pass_mark(pass, member, at, STAGE_FFN_SPARSE);
     }
     counts->seconds += clock_seconds() - start;
     return status;

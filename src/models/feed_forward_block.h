@@ -5,30 +5,32 @@
 
 #include "models/pass.h"
 
-/* Working memory that the members share. */
+/* Working memory that all members of a pass use, where a predictor chooses neurons once for each
+ * text; otherwise both are NULL. */
 struct feed_forward_work {
-    uint64_t *masks;         /* [texts, words]: the neurons chosen for each text; NULL unless a
-                                predictor chooses once for a text */
-    const uint64_t **chosen; /* [tokens]: the mask of each token's text; likewise */
+    uint64_t *masks;         /* [texts, sparse_mask_words]: the neurons chosen for each text */
+    const uint64_t **chosen; /* [tokens]: points to the mask of each token's text */
 };
 
-/* Takes the parts from `space`, or measures them; with a batch, says which mask is each token's. */
+/* Takes this memory from `space`, or measures it (base/workspace.h). Where `batch` is not NULL, it
+ * also points each token to the mask of its text. */
 struct feed_forward_work feed_forward_take(const struct network *network,
                                            const struct pass_size *size, struct workspace *space,
                                            const struct batch *batch);
 
-/* Floats that a dense layer needs for each token between its two halves. */
+/* Returns the floats that a dense layer keeps for each token between its two halves:
+ * intermediate_size, or twice that where the layer is gated. */
 size_t feed_forward_inner_size(const struct model_config *config);
 
-/* Bytes of the workspace that a member needs for so many tokens. They are enough for the member's
- * dense layers of hidden_size inputs too. */
+/* Returns the bytes of workspace that one member needs for this many tokens. They are enough for
+ * the member's dense layers of hidden_size inputs too. */
 size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens);
 
-/* y [tokens, hidden_size] = feed-forward layer `at.layer` of the member's rows of pass->x, which a
- * norm before the layer has already gone through. y and pass->x are different arrays, and the
- * caller adds y to the hidden states.
- * `inner` [tokens, feed_forward_inner_size] is worked in; both begin at the member's first token.
- * The workspace has feed_forward_workspace_bytes left. */
+/* Computes y [n, hidden_size] = feed_forward(pass->x) for the n tokens of the member, with layer
+ * `at.layer`. A norm that stands before the layer has already been applied to pass->x. y and
+ * pass->x are different arrays, and the caller adds y to the hidden states. y and inner [n,
+ * feed_forward_inner_size], which is overwritten, begin at the member's first token. `space` has
+ * feed_forward_workspace_bytes left. Fails only where the hook does, and then y is incomplete. */
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error);

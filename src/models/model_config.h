@@ -8,7 +8,7 @@
 
 #include "kernels/activation.h"
 
-/* How a text's hidden states become one embedding. The numbers are llama.cpp's. */
+/* Pooling makes one embedding of a text's hidden states. The numbers are those of llama.cpp. */
 enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
 
 struct model_config {
@@ -16,11 +16,11 @@ struct model_config {
     uint32_t max_positions, token_types;
     float layer_norm_epsilon;
     enum activation activation;
-    float rope_theta; /* of rotary positions; 0: each position has an embedding instead */
-    bool fused_qkv;   /* queries, keys and values are one tensor rather than three */
-    bool has_bias;    /* dense layers add one */
+    float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
+    bool fused_qkv;   /* the file stacks W_q, W_k and W_v in one tensor */
+    bool has_bias;    /* dense layers add a bias */
     enum pooling pooling;
-    bool normalize; /* embeddings have length 1 */
+    bool normalize; /* embeddings are scaled to length 1 */
 };
 
 static inline bool config_is_gated(const struct model_config *config) {

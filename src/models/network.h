@@ -15,13 +15,13 @@ struct network {
     const struct kernels *kernels;
     struct token_embedding tokens;
     struct feed_forward *feed_forward; /* [layers] */
-    struct neuron_store neurons;       /* of sparse feed-forward layers; else empty */
-    void *weights;                     /* all others, which the architecture knows */
-    bool int8;                         /* dense layers compute in int8 */
+    struct neuron_store neurons;       /* owns the neurons of sparse layers; empty otherwise */
+    void *weights;                     /* all other weights, in a type of the architecture's own */
+    bool int8;                         /* dense layers multiply in int8 */
     bool sparse;                       /* feed-forward layers skip neurons */
-    bool sparse_by_text;               /* they choose their neurons once for a text */
-    size_t predictor_rank;             /* the largest of theirs; 0 where they have no predictors */
-    size_t resident_bytes;
+    bool sparse_by_text;               /* a predictor chooses neurons once for each text */
+    size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
+    size_t resident_bytes;             /* memory that all weights hold */
 };
 
 #endif

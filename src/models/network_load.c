@@ -6,24 +6,14 @@
 
 #include "models/architectures.h"
 
-/* Each layer has tensors, so a file can only ask for as many layers as it has tensors. */
-static wisp_status make_layers(struct network *n, wisp_error *error) {
-    const uint32_t layers = n->config.layers;
-    char key[64];
-    snprintf(key, sizeof key, "%s.block_count", n->architecture->name);
-    if (layers > n->dir->n_tensors)
-        return fail(error, WISP_ERROR_FORMAT, n->dir->file, key,
-                    "%u layers in a file of %zu tensors", layers, n->dir->n_tensors);
-    n->feed_forward = calloc(layers, sizeof *n->feed_forward);
-    return n->feed_forward ? WISP_OK : fail_memory(error, layers * sizeof *n->feed_forward);
-}
-
 wisp_status network_open(struct network *n, const struct directory *dir, wisp_error *error) {
     *n = (struct network){.dir = dir};
     TRY(architecture_find(dir, &n->architecture, error));
     return n->architecture->read_config(dir, &n->config, error);
 }
 
+/* Loads the layers one after the other. `cache` keeps the bytes of one layer's tensors at a time.
+ */
 static wisp_status load_layers(struct network *n, const struct sparse_plan *plan,
                                struct tensor_cache *cache, wisp_error *error) {
     const struct model_config *c = &n->config;
@@ -55,6 +45,7 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
 
 wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
                          const struct sparse_plan *plan, wisp_error *error) {
+    const uint32_t layers = n->config.layers;
     struct tensor_cache cache = {0};
     n->kernels = kernels;
     n->int8 = int8;
@@ -63,7 +54,17 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, bool 
     TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size, n->config.hidden_size,
                              error));
     n->resident_bytes += n->tokens.bytes;
-    TRY(make_layers(n, error));
+    /* Each layer has tensors, so a file with fewer tensors than layers is malformed. This bounds
+     * the memory that a file can ask for. */
+    if (layers > n->dir->n_tensors) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.block_count", n->architecture->name);
+        return fail(error, WISP_ERROR_FORMAT, n->dir->file, key,
+                    "%u layers in a file of %zu tensors", layers, n->dir->n_tensors);
+    }
+    n->feed_forward = calloc(layers, sizeof *n->feed_forward);
+    if (!n->feed_forward)
+        return fail_memory(error, layers * sizeof *n->feed_forward);
     TRY(n->architecture->load(n, error));
     const wisp_status status = load_layers(n, plan, &cache, error);
     tensor_cache_release(&cache);

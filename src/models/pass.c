@@ -3,10 +3,12 @@
 
 #include "base/checked.h"
 
-/* A panel of fewer rows takes longer to multiply per row. */
+/* Members compute multiples of this many tokens, because dense layers take longer per row where
+ * they multiply fewer rows at a time. */
 enum { TOKENS_STEP = 4 };
 
-static const uint32_t NOWHERE = UINT32_MAX;
+/* No block has this position. */
+static const uint32_t NO_POSITION = UINT32_MAX;
 
 static struct cursor cursor_at(uint32_t position, uint32_t layers) {
     const uint32_t pool = 1 + 2 * layers;
@@ -28,7 +30,7 @@ static uint32_t position_of(struct cursor at) {
     case BLOCK_END:
         break;
     }
-    return 2 + 2 * at.layer;
+    return 2 + 2 * at.layer; /* BLOCK_END has the number of layers, as BLOCK_POOL has */
 }
 
 struct cursor pass_cursor(const struct pass *pass) {
@@ -76,19 +78,21 @@ void pass_mark(const struct pass *pass, uint32_t member, struct cursor at, enum 
     trace_mark(pass->member[member].trace, stage, in_layer ? (int)at.layer : NO_LAYER);
 }
 
+/* Keeps the first error of a run. */
 static void keep_error(struct pass *pass, const wisp_error *error) {
     if (!atomic_exchange(&pass->has_error, true))
         pass->error = *error;
 }
 
-wisp_status pass_ask(const struct pass *pass, struct cursor at, size_t done, wisp_error *error) {
+wisp_status pass_ask_hook(const struct pass *pass, struct cursor at, size_t done,
+                          wisp_error *error) {
     if (done == 0 || !pass->hook || pass->tokens <= PASS_PART_TOKENS)
         return WISP_OK;
     return pass->hook(pass->hook_context, at, NULL, error);
 }
 
-wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wisp_status status,
-                       wisp_error *error) {
+wisp_status pass_join_status(struct pass *pass, uint32_t member, struct cursor at,
+                             wisp_status status, wisp_error *error) {
     if (pass->tokens <= PASS_PART_TOKENS)
         return status;
     if (status != WISP_OK) {
@@ -103,21 +107,7 @@ wisp_status pass_agree(struct pass *pass, uint32_t member, struct cursor at, wis
     return status;
 }
 
-/* The members agree whether they run the block at `position`. Only member 0 asks the hook, and it
- * answers by a position, so that a member which reads the answer late takes it for the same block.
- */
-static bool agree(struct pass *pass, uint32_t member, uint32_t position) {
-    const struct cursor at = cursor_at(position, pass->network->config.layers);
-    wisp_error error;
-    if (member == 0 && pass->hook &&
-        pass->hook(pass->hook_context, at, pass->x, &error) != WISP_OK) {
-        keep_error(pass, &error);
-        atomic_store(&pass->stop_before, position);
-    }
-    pass_barrier(pass, member, at);
-    return position < atomic_load(&pass->stop_before) && atomic_load(&pass->failed_at) >= position;
-}
-
+/* Runs blocks as one member of the team until the pass ends or stops. */
 static void run_member(void *context, uint32_t member) {
     struct pass *pass = context;
     const struct network *network = pass->network;
@@ -126,22 +116,32 @@ static void run_member(void *context, uint32_t member) {
     struct trace *trace = pass->member[member].trace;
     if (member > 0 && trace)
         trace_start(trace);
-    while (position < end && agree(pass, member, position)) {
+    for (; position < end; position++) {
         const struct cursor at = cursor_at(position, network->config.layers);
         wisp_error error;
+        /* Member 0 writes the hook's answer as a position, not as a flag: a slow member may read it
+         * when member 0 has already been stopped before the next block, and must still run this
+         * one. Failures carry their position for the same reason. */
+        if (member == 0 && pass->hook &&
+            pass->hook(pass->hook_context, at, pass->x, &error) != WISP_OK) {
+            keep_error(pass, &error);
+            atomic_store(&pass->stop_before, position);
+        }
+        pass_barrier(pass, member, at);
+        if (position >= atomic_load(&pass->stop_before) || position > atomic_load(&pass->failed_at))
+            break;
         if (network->architecture->step(pass, member, at, &error) != WISP_OK) {
             keep_error(pass, &error);
             atomic_store(&pass->failed_at, position);
         }
-        position++;
     }
     if (member == 0)
         pass->position = position;
 }
 
 wisp_status pass_run(struct pass *pass, wisp_error *error) {
-    atomic_store(&pass->stop_before, NOWHERE);
-    atomic_store(&pass->failed_at, NOWHERE);
+    atomic_store(&pass->stop_before, NO_POSITION);
+    atomic_store(&pass->failed_at, NO_POSITION);
     atomic_store(&pass->has_error, false);
     if (pass->team)
         pool_run(pass->team, pass->members, run_member, pass);

@@ -5,20 +5,20 @@
 
 #include "wisp.h"
 
-/* In the order of wisp_stats.stage_seconds; wisp_stage_name has their names. */
+/* Stages in the order of wisp_stats.stage_seconds; wisp_stage_name returns their names. */
 enum stage {
     STAGE_TOKENIZE,
-    STAGE_LOOK_UP, /* embeddings of tokens, positions and token types */
+    STAGE_LOOK_UP, /* looks up embeddings of tokens, positions and token types */
     STAGE_QKV,
     STAGE_ATTENTION,
     STAGE_ATTENTION_OUTPUT,
     STAGE_FFN_UP,
     STAGE_ACTIVATION,
     STAGE_FFN_DOWN,
-    STAGE_FFN_SPARSE, /* a sparse feed-forward layer, which takes the place of the three before */
+    STAGE_FFN_SPARSE, /* a sparse layer spends its time here, not in the three stages above */
     STAGE_NORM,
     STAGE_POOL,
-    STAGE_WAIT, /* at barriers, for the other threads that share a batch */
+    STAGE_WAIT, /* waits at a barrier for the other members of the team */
     STAGES
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A model's file as wisp_file_* of wisp.h shows it. Native only. */
+ * Implements wisp_file_* of wisp.h, which shows the contents of a model's file. Native only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +7,13 @@
 #include "formats/neurons_read.h"
 #include "native/open_path.h"
 
-enum { SCALAR_BYTES = 48 }; /* room for the longest number and for the longest "type[length]" */
+/* The longest number and the longest "type[length]" fit in this many bytes. */
+enum { SCALAR_BYTES = 48 };
 
 struct wisp_file {
     struct directory dir;
-    char (*scalars)[SCALAR_BYTES]; /* [dir.n_metadata]: values as text, unused where strings */
-    const struct tensor *tensors;  /* [n_tensors]: as they are stored */
+    char (*scalars)[SCALAR_BYTES]; /* [dir.n_metadata]: values as text; unused for strings */
+    const struct tensor *tensors;  /* [n_tensors]: the tensors that the file stores */
     size_t n_tensors;
 };
 
@@ -108,8 +109,8 @@ wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *va
 
 /* ---- neurons -------------------------------------------------------------------------------- */
 
-/* Reads the order of the neurons [*layers, *neurons]. How many neurons a layer has is the length of
- * the first layer's frequencies; how many layers there are follows from the length of the order. */
+/* Reads the order of the neurons [*layers, *neurons]. The frequencies of the first layer tell the
+ * number of neurons, and the length of the order then tells the number of layers. */
 static wisp_status read_order(const struct directory *dir, size_t *layers, size_t *neurons,
                               const int32_t **order, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
@@ -124,7 +125,7 @@ static wisp_status read_order(const struct directory *dir, size_t *layers, size_
     if (!places)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
     *neurons = (size_t)first->dims[0];
-    *layers = (size_t)(places->count / first->dims[0]); /* a value that is no array counts 0 */
+    *layers = (size_t)(places->count / first->dims[0]); /* `count` is 0 unless it is an array */
     return neurons_read_order(dir, *layers, *neurons, order, error);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Models from the file system. Native only. */
+ * Opens models from the file system. Native only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
         free(file);
         return status;
     }
-    /* An empty file has no mapping, but is still "in memory". */
+    /* An empty file has no mapping. It still counts as in memory: `data` must not be NULL. */
     const wisp_source source = {.size = file->size,
                                 .data = file->data ? file->data : "",
                                 .close = unmap,

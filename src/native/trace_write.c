@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A session's spans as a file for chrome://tracing or Perfetto. Format: "Trace Event Format",
- * complete events (ph X) in microseconds. */
+ * Writes a session's spans to a file for chrome://tracing or Perfetto. The format is Google's
+ * "Trace Event Format": complete events (ph X) in microseconds. */
 #include <inttypes.h>
 
 #include "engine/session.h"
 #include "host/file.h"
 
-/* A process name is enough for the viewers; all threads of a session are in one. */
+/* Viewers need the id of a process, any number will do: all threads of a session are in one. */
 enum { PROCESS = 1 };
 
 static void write_span(FILE *to, const struct span *span, double origin, uint32_t thread) {
@@ -28,7 +28,7 @@ static void write_thread(FILE *to, const struct trace *trace, double origin, uin
         write_span(to, &trace->spans[i], origin, thread);
 }
 
-/* Times count from when the model began to open. */
+/* Writes all events. Time 0 is the moment at which the model began to open. */
 static void write_events(FILE *to, const wisp_session *session) {
     const wisp_model *model = session->model;
     uint64_t dropped = 0;

@@ -9,43 +9,43 @@
 #include "layers/mean.h"
 
 enum {
-    /* Tokens whose first halves are computed before the second halves: W_up and W_down do not both
-     * fit the second-level cache, and so each is read from beyond it once for so many tokens. */
+    /* The first half runs for this many tokens before the second half does. W_up and W_down do not
+     * both fit the second-level cache, so each is read from slower memory once for these tokens. */
     TOKENS_AT_A_TIME = 4 * SPARSE_TOKENS,
-    /* Tokens for which a neuron's row is read once. Their bytes fit the first-level cache, and one
-     * word says which of them want the neuron. */
+    /* A neuron's row is read once for this many tokens. Their quantised values fit the first-level
+     * cache, and the bits of one word say which of them need the neuron. */
     TILE = SPARSE_TOKENS,
-    /* Tokens, or texts, whose logits are held at a time. */
+    /* The logits of this many tokens, or texts, are in memory at a time. */
     PREDICTED = 16
 };
 
 /* The input of the second half for one token. */
 struct active {
-    size_t n;      /* neurons */
-    int32_t total; /* the sum of their bytes */
-    float scale;   /* of their bytes */
+    size_t n;      /* active neurons: those whose quantised contribution is not 0 */
+    int32_t total; /* sum of their quantised contributions */
+    float scale;   /* contribution = scale * quantised contribution */
 };
 
-/* Working memory. */
+/* Working memory of one call. */
 struct scratch {
     float *values;         /* [intermediate_size]: one token's contributions */
-    size_t length;         /* of a token's part of the next two */
-    uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: active neurons */
-    int8_t *bytes;         /* [TOKENS_AT_A_TIME, length]: their values */
+    size_t length;         /* items for each token in the next two arrays */
+    uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: numbers of the active neurons */
+    int8_t *bytes;         /* [TOKENS_AT_A_TIME, length]: their quantised contributions */
     struct active *active; /* [TOKENS_AT_A_TIME] */
     int32_t *down_sums;    /* [hidden_size], padded to a whole chunk */
-    /* Where all neurons are computed: */
-    float *first_half; /* [TILE, intermediate_size], or twice as wide with gates */
-    /* Where a predictor chooses: */
+    /* Only layers without predictor use this: */
+    float *first_half; /* [TILE, intermediate_size], or [TILE, 2 intermediate_size] with gates */
+    /* Only layers with a predictor use these: */
     struct neuron_tile tile;
-    struct quantised_row rows[TILE]; /* x, with their bytes in the tile */
+    struct quantised_row rows[TILE]; /* quantised x, whose bytes lie in the tile */
     float *inner;                    /* [TILE, rank]: P x + p */
     float *logits;                   /* [PREDICTED, intermediate_size] */
     float *compensation;             /* [TILE, hidden_size] */
-    uint64_t *masks;                 /* [TILE, words]: chosen token by token */
-    const uint64_t *chosen[TILE];    /* each token's mask */
-    float *means;                    /* [PREDICTED, hidden_size], of texts */
-    struct workspace linear;         /* what is left, for the dense products of a tile */
+    uint64_t *masks;                 /* [TILE, words]: masks chosen token by token */
+    const uint64_t *chosen[TILE];    /* points to the mask of each token */
+    float *means;                    /* [PREDICTED, hidden_size]: means of texts */
+    struct workspace linear;         /* serves the dense products of a tile */
 };
 
 static void take_scratch(struct scratch *s, struct workspace *space, size_t hidden_size,
@@ -53,8 +53,9 @@ static void take_scratch(struct scratch *s, struct workspace *space, size_t hidd
     enum { LINE = 64 / sizeof(int32_t) };
     const size_t parts = gated ? 2 : 1, row_bytes = sparse_row_bytes(hidden_size);
     *s = (struct scratch){0};
-    /* An odd number of cache lines, so that the ends of all tokens' parts, to which each neuron
-     * adds, do not compete for the same few sets of the first-level cache. */
+    /* Each token's part takes an odd number of cache lines. Each neuron appends to the parts of
+     * several tokens; parts an even number of lines apart would compete for the same few sets of
+     * the first-level cache. */
     s->length = LINE * (round_up(intermediate_size + SPARSE_SLACK, LINE) / LINE | 1);
     s->values = workspace_take(space, 1, intermediate_size, sizeof *s->values);
     s->lists = workspace_take(space, TOKENS_AT_A_TIME, s->length, sizeof *s->lists);
@@ -101,7 +102,8 @@ static void open_scratch(const struct sparse_ffn *ffn, struct scratch *s, struct
 
 /* ---- the predictor -------------------------------------------------------------------------- */
 
-/* Which neurons the predictor chooses for each of n tokens x [n, hidden_size]: masks [n, words]. */
+/* Writes masks [n, words]: the neurons that the predictor chooses for each row of x [n,
+ * hidden_size], at most TILE tokens. */
 static void predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x, size_t n,
                     const struct scratch *s, uint64_t *masks) {
     const size_t neurons = ffn->intermediate_size, words = sparse_mask_words(neurons);
@@ -134,8 +136,8 @@ void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, co
 
 /* ---- the first half ------------------------------------------------------------------------- */
 
-/* One token's contributions to s->values from the tile's sums, those of a list of n neurons (NULL:
- * of all); returns the largest magnitude. */
+/* Computes the contributions of a list of n neurons to one token, or of all n where `list` is NULL,
+ * from the sums in the tile. Writes them to s->values and returns the largest magnitude. */
 static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                       const struct scratch *s) {
     const struct neuron_sums sums = {.up = s->tile.sums + token * s->length,
@@ -146,8 +148,8 @@ static float activate(const struct sparse_ffn *ffn, size_t token, const uint16_t
                                           &s->rows[token], s->values);
 }
 
-/* Quantises the token's contributions s->values, those of a list of n neurons (NULL: of all), for
- * the second half. */
+/* Quantises the contributions s->values of a list of n neurons, or of all n where `list` is NULL,
+ * and keeps those that are not 0 as the token's input of the second half. */
 static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16_t *list, size_t n,
                         float largest, const struct scratch *s, struct sparse_counts *counts) {
     struct active *active = &s->active[token];
@@ -159,7 +161,7 @@ static void keep_active(const struct sparse_ffn *ffn, size_t token, const uint16
     counts->contributing += active->n;
 }
 
-/* Compares all activations of n tokens with what their masks choose. */
+/* Computes all activations of n tokens and counts how many needed neurons their masks choose. */
 static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch *s,
                          struct recall *recall) {
     const size_t neurons = ffn->intermediate_size;
@@ -174,8 +176,9 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
     }
 }
 
-/* The first half for n tokens x whose masks are s->chosen, as tokens `token` and following; where
- * there is a compensation, y [n, hidden_size] becomes base and compensation. */
+/* Computes the first half for n tokens x with the masks s->chosen, and keeps it as that of tokens
+ * [token, token + n). Where the layer has a compensation, writes base + compensation to
+ * y [n, hidden_size]. */
 static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t token, size_t n,
                          struct scratch *s, float *y, struct sparse_counts *counts) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
@@ -185,13 +188,14 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t to
     if (counts->recall)
         count_recall(ffn, n, s, counts->recall);
 
-    /* A neuron's row is loaded once for all tokens that want it: the masks are turned. Calls may
-     * change memory, for all the compiler knows: what is used in each is kept in variables. */
+    /* Transposing the masks tells which tokens need a neuron, so that its row is loaded once for
+     * all of them. The loop keeps base pointers in variables: the compiler must assume that a call
+     * changes memory, and would load them again for each neuron. */
     const int8_t *up = neuron_up(ffn->neurons, 0), *gate = neuron_gate(ffn->neurons, 0);
     const size_t row_bytes = ffn->neurons->row_bytes;
     memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t w = 0; w < words; w++) {
-        uint64_t wanted[64] = {0}; /* by tokens, then by neurons */
+        uint64_t wanted[64] = {0}; /* a word for each token; once transposed, for each neuron */
         for (size_t t = 0; t < n; t++)
             wanted[t] = s->chosen[t][w];
         transpose_bits(wanted);
@@ -217,14 +221,15 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t to
     }
 }
 
-/* The first half of all neurons for n tokens x, by the dense product. */
+/* Computes the first half of all neurons for n tokens x with a dense product, and keeps it as that
+ * of tokens [token, token + n). */
 static void apply_all(const struct sparse_ffn *ffn, const float *x, size_t token, size_t n,
                       const struct scratch *s, struct sparse_counts *counts) {
     const struct linear *dense = &ffn->neurons->dense;
     const size_t neurons = ffn->intermediate_size;
     linear_apply(dense, x, n, s->first_half, s->linear);
     for (size_t t = 0; t < n; t++) {
-        const float *up = s->first_half + t * dense->n; /* gates are its second half */
+        const float *up = s->first_half + t * dense->n; /* then W_gate x */
         const float largest = ffn->kernels->sparse->contribute(
             ffn->activation, up, up + neurons, ffn->neurons->column_scale, neurons, s->values);
         if (counts->recall)
@@ -283,8 +288,8 @@ void sparse_ffn_thresholds(const struct sparse_ffn *ffn, const struct sparse_pla
     part = part < 0 ? 0 : part > 1 ? 1 : part;
     const float *from = ffn->thresholds + below * neurons, *to = ffn->thresholds + above * neurons;
     for (size_t i = 0; i < neurons; i++)
-        /* A neuron that is computed at one of the two levels only has nothing to go along between
-         * them: it is as at the nearer one. */
+        /* A neuron that one of the two levels never computes has no threshold to interpolate from:
+         * the nearer level decides. */
         if (from[i] >= SPARSE_NEVER || to[i] >= SPARSE_NEVER)
             thresholds[i] = part < 0.5f ? from[i] : to[i];
         else

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The predictors of sparse layers from a model's tensors. */
+ * Loads the predictors of sparse layers from a model's tensors. */
 #include <stdio.h>
 
 #include "base/memory.h"
 #include "formats/schema.h"
 #include "sparse/ffn.h"
 
-enum { MOST_RANK = 4096 };
+enum { MAX_RANK = 4096 };
 
 struct loader {
     struct sparse_ffn *ffn;
@@ -15,7 +15,8 @@ struct loader {
     wisp_error *error;
 };
 
-/* A matrix and its bias; its weights are floats or int8 as its tensor is. */
+/* Loads NAME.weight [n, k] and NAME.bias [n]. The layer computes in int8 where the file stores its
+ * weights quantised, otherwise in floats. */
 static wisp_status load_linear(const struct loader *l, const char *name, size_t n, size_t k,
                                struct linear *layer) {
     char weight[TENSOR_NAME_BYTES];
@@ -35,8 +36,8 @@ static wisp_status load_part(const struct loader *l, const char *part, size_t n,
     return load_linear(l, name, n, k, layer);
 }
 
-/* The layer's own P or, where neurons are chosen token by token, the one that all layers share in
- * files of earlier versions. */
+/* Loads P and sets the rank. A file has one P for each layer; files of earlier versions have one
+ * for all layers, which serves the predictor that chooses token by token. */
 static wisp_status load_p(const struct loader *l, bool by_text) {
     struct sparse_ffn *f = l->ffn;
     char name[TENSOR_NAME_BYTES], weight[TENSOR_NAME_BYTES];
@@ -44,17 +45,17 @@ static wisp_status load_p(const struct loader *l, bool by_text) {
     layer_tensor_name(name, l->index, part, "");
     layer_tensor_name(weight, l->index, part, TENSOR_WEIGHT);
     const struct tensor *tensor = directory_find_tensor(l->dir, weight);
-    const bool shared = !tensor && !by_text;
-    if (shared)
+    const bool common = !tensor && !by_text;
+    if (common)
         tensor = directory_find_tensor(l->dir, TENSOR_PREDICTOR_P TENSOR_WEIGHT);
     if (!tensor)
         return fail(l->error, WISP_ERROR_NOT_FOUND, l->dir->file, weight, "the tensor is missing");
-    if (tensor->rows > MOST_RANK)
+    if (tensor->rows > MAX_RANK)
         return fail(l->error, WISP_ERROR_UNSUPPORTED, l->dir->file, tensor->name,
                     "a rank of %llu, where at most %d is supported",
-                    (unsigned long long)tensor->rows, MOST_RANK);
+                    (unsigned long long)tensor->rows, MAX_RANK);
     f->rank = (size_t)tensor->rows;
-    return load_linear(l, shared ? TENSOR_PREDICTOR_P : name, f->rank, f->hidden_size, &f->p);
+    return load_linear(l, common ? TENSOR_PREDICTOR_P : name, f->rank, f->hidden_size, &f->p);
 }
 
 static wisp_status load_predictor(const struct loader *l, const struct sparse_plan *plan) {

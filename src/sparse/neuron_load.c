@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A model's neurons from its file into the store. */
+ * Loads the neurons of a model from its file into the store. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -10,7 +10,7 @@
 
 enum { ROWS_AT_A_TIME = 32, COLUMNS_AT_A_TIME = 64 };
 
-/* ---- what a layer has besides its neurons --------------------------------------------------- */
+/* ---- opening a layer ------------------------------------------------------------------------ */
 
 static void take_arrays(struct neuron_layer *l, const struct neuron_store *store, bool centered) {
     struct workspace *space = &l->memory;
@@ -34,7 +34,7 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
         l->center = workspace_take(space, 1, neurons, sizeof *l->center);
 }
 
-/* The first half for tokens that take all neurons. */
+/* Loads W_up and W_gate as one dense layer, for layers that compute all neurons. */
 static wisp_status load_dense(struct neuron_store *store, size_t index, struct tensor_cache *cache,
                               wisp_error *error) {
     char up[TENSOR_NAME_BYTES], gate[TENSOR_NAME_BYTES];
@@ -62,7 +62,8 @@ static wisp_status load_bias(const struct neuron_store *store, size_t index, con
     return linear_bias(&source, layer_tensor_name(name, index, matrix, TENSOR_BIAS), bias, error);
 }
 
-/* Biases of W_up and W_gate, by place; `bias` [intermediate_size] is worked in. */
+/* Loads the biases of W_up and W_gate into the scalars at each place. Overwrites `bias`
+ * [intermediate_size]. */
 static wisp_status load_row_biases(const struct neuron_store *store, size_t index,
                                    const int32_t *order, float *bias, wisp_error *error) {
     const struct neuron_layer *l = &store->layer[index];
@@ -76,8 +77,8 @@ static wisp_status load_row_biases(const struct neuron_store *store, size_t inde
     return WISP_OK;
 }
 
-/* The scales of the inputs, by which x is multiplied and W_up and W_gate are divided; 1 where the
- * file has none. */
+/* Loads the scales of the inputs, by which x is multiplied and W_up and W_gate are divided. They
+ * are 1 where the file has none. */
 static wisp_status load_input_scale(const struct neuron_store *store, size_t index,
                                     struct neuron_layer *l, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
@@ -100,7 +101,8 @@ static wisp_status load_input_scale(const struct neuron_store *store, size_t ind
     return WISP_OK;
 }
 
-/* Row scales and base from all of W_down; base holds b_down, and `center` may be NULL. */
+/* Computes the row scales and the base from all of W_down, for files that lack them. l->base holds
+ * b_down before the call; `center` [intermediate_size], in the file's order, may be NULL. */
 static wisp_status derive_down(const struct directory *dir, const struct tensor *down,
                                const float *center, struct tensor_cache *cache,
                                struct neuron_layer *l, wisp_error *error) {
@@ -125,10 +127,10 @@ static wisp_status derive_down(const struct directory *dir, const struct tensor 
     return status;
 }
 
-/* Row scales and base as the file has them; base only where there are centers. */
+/* Reads the row scales from the file, and the base where there are centers. */
 static wisp_status read_down(const struct directory *dir, const struct neuron_rows *rows,
                              struct neuron_layer *l, wisp_error *error) {
-    void *stored = l->inverse_row_scale; /* is filled later */
+    void *stored = l->inverse_row_scale; /* serves as a buffer until load_down_scales fills it */
     TRY(directory_floats(dir, &rows->stored[DOWN_ROW_SCALES], 0, 1, NULL, stored, l->row_scale,
                          error));
     if (!l->center)
@@ -136,6 +138,7 @@ static wisp_status read_down(const struct directory *dir, const struct neuron_ro
     return directory_floats(dir, &rows->stored[DOWN_BASE], 0, 1, NULL, stored, l->base, error);
 }
 
+/* Loads the row scales of W_down, their inverses, and the base. */
 static wisp_status load_down_scales(const struct neuron_store *store, size_t index,
                                     const float *center, struct tensor_cache *cache,
                                     wisp_error *error) {
@@ -153,7 +156,8 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
         TRY(derive_down(store->dir, down, center, cache, l, error));
     for (size_t c = 0; c < l->hidden_size; c++) {
         const float scale = l->row_scale[c];
-        if (!(scale >= 0x1p-75f && scale <= 0x1p64f)) /* roots of all floats are in between */
+        if (!(scale >= 0x1p-75f &&
+              scale <= 0x1p64f)) /* holds the square root of every normal or subnormal float */
             return fail(error, WISP_ERROR_FORMAT, store->dir->file,
                         layer_tensor_name(name, index, TENSOR_DOWN_ROW_SCALES, ""),
                         "value %zu is %g, not a number between 2^-75 and 2^64", c, (double)scale);
@@ -174,13 +178,13 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
     *l = (struct neuron_layer){.hidden_size = store->shape.hidden_size,
                                .intermediate_size = neurons,
                                .row_bytes = sparse_row_bytes(store->shape.hidden_size)};
-    take_arrays(l, store, centered); /* measures */
+    take_arrays(l, store, centered); /* measures, because l->memory is zeroed */
     TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
     store->bytes += l->memory.capacity;
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
 
-    float *by_neuron = NULL; /* centers, then biases */
+    float *by_neuron = NULL; /* holds centers first, then biases, in the file's order */
     wisp_status status = WISP_OK;
     if (centered)
         status = directory_load_floats(store->dir, name, 1, neurons, &by_neuron, error);
@@ -200,9 +204,10 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
     return status;
 }
 
-/* ---- neurons -------------------------------------------------------------------------------- */
+/* ---- loading neurons ------------------------------------------------------------------------ */
 
-/* A layer that is stored as rows. */
+/* Puts the neurons of a layer that the file stores as rows (formats/neurons.h). place[j] is the
+ * place of neuron j; NULL where that is j. */
 static wisp_status put_rows(struct neuron_store *store, size_t layer,
                             const struct neuron_rows *rows, const uint32_t *place,
                             struct tensor_cache *cache, wisp_error *error) {
@@ -228,13 +233,13 @@ static wisp_status put_rows(struct neuron_store *store, size_t layer,
     return status;
 }
 
-/* Working memory for a layer that is stored plain. */
+/* Working memory for a layer that the file stores as plain matrices. */
 struct plain_space {
-    void *down_bytes; /* W_down as it is stored, where that is not in memory already */
-    void *row_bytes;  /* a row of W_up or W_gate, likewise */
-    float *rows[2];   /* [hidden_size]: a neuron's row of W_up and of W_gate */
-    float *part;      /* [columns]: of a row of W_down */
-    float *columns;   /* [columns, stride] */
+    void *down_bytes; /* the stored bytes of W_down; empty where the source is in memory */
+    void *row_bytes;  /* the stored bytes of a row of W_up or W_gate */
+    float *rows[2];   /* [hidden_size] each: a neuron's row of W_up and of W_gate */
+    float *part;      /* [columns]: a part of a row of W_down */
+    float *columns;   /* [columns, stride]: columns of W_down */
 };
 
 static void take_plain(struct plain_space *p, struct workspace *space, size_t n, size_t columns,
@@ -250,9 +255,9 @@ static void take_plain(struct plain_space *p, struct workspace *space, size_t n,
     p->columns = workspace_take(space, columns, stride, sizeof(float));
 }
 
-/* A layer that is stored plain. Some columns at a time are picked from the bytes of W_down: all of
- * it as floats would be four times what is kept. matrices are W_up, W_gate and W_down; the first
- * two may be NULL. */
+/* Puts the neurons of a layer that the file stores as plain matrices: W_up, W_gate and W_down, of
+ * which the first two may be NULL. Expands some columns of W_down at a time, because all of W_down
+ * as floats would take four times the memory of the packed layer. `place` is that of put_rows. */
 static wisp_status put_matrices(struct neuron_store *store, size_t layer,
                                 const struct tensor *const matrices[3], const uint32_t *place,
                                 wisp_error *error) {
@@ -261,8 +266,8 @@ static wisp_status put_matrices(struct neuron_store *store, size_t layer,
     const struct block_format *format = down->format;
     const size_t neurons = store->shape.intermediate_size, n = store->shape.hidden_size;
     const size_t step = larger(COLUMNS_AT_A_TIME, format->elements);
-    /* Columns an odd number of cache lines apart do not compete for the same few sets of the
-     * first-level cache while a row is spread over them. */
+    /* Columns lie an odd number of cache lines apart, so that writing one value to each of them
+     * does not compete for the same few sets of the first-level cache. */
     const size_t stride = 16 * ((n / 16 + 1) | 1);
     const bool in_memory = dir->sources[down->source].data;
     struct workspace space = {0};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one owner of the feed-forward weights of a sparse model.
+ * The neuron store owns all feed-forward weights of a sparse model.
  *
  * A neuron is a row of W_up, a row of W_gate where layers are gated, a column of W_down, and a few
  * numbers that belong to it. It stands at a place of its layer: in the order of the plan where a
  * predictor chooses neurons, else in the order of the file. The store packs a neuron from its
- * weights alone, so that one can be put while others are absent, and knows which are present.
+ * weights alone, so that one can be put while others are absent, and records which are present.
  *
- *   y = base + row_scale times the sum over neurons of contribution times column
+ *   y = base + row_scale * (sum over neurons of contribution * column_scale * column)
  *
- * where all but the contributions comes from here. */
+ * The store holds everything in this formula except the contributions. */
 #ifndef WISP_SPARSE_NEURON_STORE_H
 #define WISP_SPARSE_NEURON_STORE_H
 
@@ -18,31 +18,31 @@
 #include "layers/linear.h"
 #include "sparse/plan.h"
 
-/* What all sparse layers of a model have in common besides the plan. */
+/* The sizes and properties that all sparse layers of a model have in common. */
 struct sparse_shape {
     size_t layers, hidden_size, intermediate_size;
     enum activation activation;
-    bool unbiased;
+    bool unbiased; /* layers have no biases */
 };
 
 struct neuron_layer {
     size_t hidden_size, intermediate_size;
-    size_t row_bytes;  /* of a neuron's row or column, with the padding behind it */
-    uint64_t *present; /* bit i % 64 of word i / 64: the neuron at place i is here */
+    size_t row_bytes;  /* a packed row or column of a neuron, with its padding */
+    uint64_t *present; /* bit i % 64 of word i / 64 is set where the neuron at place i is present */
     size_t n_present;
-    uint8_t *down;       /* [intermediate_size, row_bytes], as pack_neuron_column lays them out */
-    float *column_scale; /* [intermediate_size], of these int8 values */
-    float *row_scale;    /* [hidden_size], of rows of W_down: see neurons_row_scale */
+    uint8_t *down;            /* [intermediate_size, row_bytes]: columns from pack_neuron_column */
+    float *column_scale;      /* [intermediate_size]: scale of each packed column */
+    float *row_scale;         /* [hidden_size]: scale of each row of W_down (neurons_row_scale) */
     float *inverse_row_scale; /* [hidden_size]: 1 / row_scale */
     float *base;              /* [hidden_size]: b_down + W_down center */
-    /* Where all neurons are computed, their first half is one dense layer: */
-    struct linear dense; /* W_up, then W_gate */
-    /* Where a predictor chooses, it is row by row, and dense is empty: */
+    /* A layer without predictor has its first half as one dense layer: */
+    struct linear dense; /* W_up, then W_gate; empty where a predictor chooses */
+    /* A layer with a predictor has it row by row; these are NULL otherwise: */
     int8_t *up, *gate;                        /* [intermediate_size, row_bytes]; gate may be NULL */
-    struct neuron *up_scalars, *gate_scalars; /* [intermediate_size]; likewise */
-    float *input_scale;      /* [hidden_size]: x is multiplied by it before it is quantised */
-    float *center;           /* [intermediate_size]; NULL: 0 */
-    struct workspace memory; /* holds the arrays above */
+    struct neuron *up_scalars, *gate_scalars; /* [intermediate_size]; gate_scalars may be NULL */
+    float *input_scale;      /* [hidden_size]: multiplies x before x is quantised */
+    float *center;           /* [intermediate_size]; NULL where all centers are 0 */
+    struct workspace memory; /* holds all arrays above but `dense` */
 };
 
 struct neuron_store {
@@ -50,45 +50,49 @@ struct neuron_store {
     const struct kernels *kernels;
     struct sparse_shape shape;
     bool by_rows;         /* a predictor chooses among the neurons of each layer */
-    const int32_t *order; /* [layers, intermediate_size]: the neuron at each place; NULL: its own */
+    const int32_t *order; /* [layers, intermediate_size]: the plan's order; NULL: the file's */
     struct neuron_layer *layer; /* [layers] */
-    size_t bytes;               /* held by all of it */
+    size_t bytes;               /* memory of all layers */
 };
 
-/* The weights of one neuron, [hidden_size] each; putting overwrites them. up and gate are not
- * looked at where the first half is a dense layer, and gate where there is none. */
+/* The weights of one neuron, [hidden_size] each; neuron_store_put overwrites them. It ignores `up`
+ * and `gate` where the first half is a dense layer, and `gate` where the layer is not gated. */
 struct neuron_weights {
     float *up, *gate, *down;
 };
 
-/* Whether layers of these sizes can be sparse: their sums have to fit in 32 bits. */
+/* Returns whether layers of these sizes can be sparse: their sums must fit in 32 bits. */
 bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size);
 
-/* A store without neurons. The directory and the plan's order must outlive it. Released with
+/* Opens a store without neurons. The directory and the plan's order must outlive it. Fails where
+ * the layers are too large (sparse_sizes_fit) or memory is short. The caller releases it with
  * neuron_store_release, also after an error. */
 wisp_status neuron_store_open(struct neuron_store *store, const struct directory *dir,
                               const struct sparse_plan *plan, const struct sparse_shape *shape,
                               const struct kernels *kernels, wisp_error *error);
 
-/* Reads what a layer has besides its neurons: biases, centers, scales, the dense first half. All
- * neurons are absent then. */
+/* Opens a layer whose neurons are all absent: reads its biases, centers, scales and dense first
+ * half. Fails where a tensor is missing, has another shape, cannot be read, or holds a scale that
+ * is out of range. */
 wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
-/* Packs the neuron at `place` of a layer that is open, which is present then. Weights that are not
- * finite, or do not fit the layer's row scales, are a format error. */
+/* Packs a neuron into `place` of an open layer and marks it present. Fails with WISP_ERROR_FORMAT
+ * where a weight is not finite, or too large for the scale of its row. */
 wisp_status neuron_store_put(struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error);
 
-/* Opens a layer and puts all of its neurons. The cache serves one layer after the other. */
+/* Opens a layer and puts all of its neurons; fails as those two functions do. The cache serves one
+ * layer after the other. */
 wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
 void neuron_store_release(struct neuron_store *store);
 
-/* ---- what a layer hands out ----------------------------------------------------------------- */
+/* ---- access to a layer ---------------------------------------------------------------------- */
 
-/* 64-bit words of a mask of neurons, of which bit i % 64 of word i / 64 is neuron i's. */
+/* Returns the number of 64-bit words in a mask of neurons. Bit i % 64 of word i / 64 belongs to the
+ * neuron at place i. */
 static inline size_t sparse_mask_words(size_t intermediate_size) {
     return (intermediate_size + 63) / 64;
 }
@@ -97,7 +101,7 @@ static inline bool neuron_is_present(const struct neuron_layer *layer, size_t pl
     return layer->present[place / 64] >> place % 64 & 1;
 }
 
-/* Rows and columns of neurons that are present, by place. */
+/* Return the packed row or column of the neuron at `place`, which is present. */
 static inline const int8_t *neuron_up(const struct neuron_layer *layer, size_t place) {
     return layer->up + place * layer->row_bytes;
 }

@@ -7,15 +7,6 @@
 
 static const char shares_key[] = KEY_SPARSE_SHARES;
 
-/* Neurons are computed in the order in which rows of them lie in a file. */
-static wisp_status read_order(const struct directory *dir, size_t layers, size_t intermediate_size,
-                              struct sparse_plan *plan, wisp_error *error) {
-    TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
-    if (!plan->order)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
-    return WISP_OK;
-}
-
 wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error) {
     const size_t most = sizeof plan->shares / sizeof *plan->shares;
@@ -42,5 +33,8 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
     if (!(plan->share > 0 && plan->share <= 1))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARE,
                     "%g is not above 0 and at most 1", (double)plan->share);
-    return read_order(dir, layers, intermediate_size, plan, error);
+    TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
+    if (!plan->order)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
+    return WISP_OK;
 }

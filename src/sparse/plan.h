@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How a calibrated model chooses neurons: what all of its layers have in common. */
+ * The plan of a calibrated model tells how its layers choose neurons, as far as that is common to
+ * all layers. */
 #ifndef WISP_SPARSE_PLAN_H
 #define WISP_SPARSE_PLAN_H
 
 #include "formats/directory.h"
 
-/* The threshold of a neuron that is not computed at all. */
+/* A neuron with this threshold is never computed. */
 #define SPARSE_NEVER 1e30f
 
 struct sparse_plan {
-    const int32_t
-        *order; /* [layers, intermediate_size]: the neuron at each place; NULL: its number */
+    /* [layers, intermediate_size]: the neuron at each place. NULL where each place has the number
+     * of its neuron. */
+    const int32_t *order;
     size_t levels;
-    float shares[32]; /* [levels]: of neurons computed, rising */
-    float share;      /* unless told otherwise */
-    bool exact;       /* all neurons are computed: no predictor is wanted */
-    bool by_text;     /* the predictor for whole texts is wanted */
+    float shares[32]; /* [levels]: the share of neurons computed at each level, rising */
+    float share;      /* the share that is computed unless the caller sets another */
+    bool exact;       /* layers load no predictor and compute all neurons */
+    bool by_text;     /* layers load the predictor for whole texts */
 };
 
-/* Reads the plan of a calibrated model; *plan is zeroed where the model is not calibrated. The
- * order is checked to be one and lives as long as the directory. */
+/* Reads the plan of a calibrated model; zeroes *plan where the model is not calibrated. The order
+ * lives as long as the directory. Fails where a key is missing or has the wrong type, shares do not
+ * rise from above 0 to 1, or the order of a layer is no permutation of its neurons. */
 wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t intermediate_size,
                              struct sparse_plan *plan, wisp_error *error);
 

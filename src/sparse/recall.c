@@ -6,16 +6,18 @@
 #include <string.h>
 
 enum {
-    /* Bins are a float's exponent and the first bits of its fraction. */
+    /* A bin number consists of a float's exponent and the first bits of its fraction. */
     FRACTION_BITS = 7,
-    FIRST_EXPONENT = 127 - 40, /* sizes below 2^-40, but for 0, count as 2^-40 */
+    FIRST_EXPONENT = 127 - 40, /* smaller sizes above 0 count as 2^-40 */
     EXPONENTS = 64,
     RECALL_BINS = 1 + (EXPONENTS << FRACTION_BITS)
 };
 
-static const double unneeded_share = 0.8; /* of neurons, with any activation but ReLU */
+/* With any activation but ReLU, this part of the neurons is not needed. */
+static const double unneeded_part = 0.8;
 
-/* Lengths of W_down's columns in units of their scales, which values are multiplied by already. */
+/* Computes the lengths of W_down's columns without their column scales, because the values that
+ * recall_count takes are multiplied by those already. */
 static void measure_columns(const struct neuron_layer *neurons,
                             const struct sparse_kernels *kernels, float *lengths) {
     const uint8_t offset = kernels->signed_columns ? 0 : 0x80;
@@ -78,7 +80,7 @@ static uint64_t sum_bin(const struct recall *recalls, size_t n, size_t i) {
     return sum;
 }
 
-/* The last bin that holds neurons that are not needed. */
+/* Returns the last bin with neurons that are not needed. */
 static size_t unneeded_bin(const struct recall *recalls, size_t n) {
     uint64_t total = 0, below = 0;
     if (recalls->relu)
@@ -87,7 +89,7 @@ static size_t unneeded_bin(const struct recall *recalls, size_t n) {
         total += sum_bin(recalls, n, 2 * i);
     for (size_t i = 0; i < RECALL_BINS; i++) {
         below += sum_bin(recalls, n, 2 * i);
-        if ((double)below >= unneeded_share * (double)total)
+        if ((double)below >= unneeded_part * (double)total)
             return i;
     }
     return RECALL_BINS;

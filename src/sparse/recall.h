@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many of the neurons that a token needs are chosen for it.
+ * Recall: the part of the neurons a token needs that are chosen for it.
  *
- * A token needs a neuron whose contribution is not 0 (ReLU), or else is among the largest fifth of
- * the layer's, as in calibration's report; its size is |activation - center| times the length of
- * W_down's column, as int8 has them. Which are the largest fifth is known at the end only, so sizes
- * are counted in bins less than 1 % wide. */
+ * With ReLU, a token needs a neuron whose contribution is not 0. With other activations it needs
+ * the fifth of a layer's neurons with the largest contributions, as the report of calibration has
+ * it. The size of a contribution is |activation - center| times the length of the neuron's column
+ * of W_down as int8. The largest fifth is known only at the end, so sizes are counted in bins that
+ * are each less than 1 % wide. */
 #ifndef WISP_SPARSE_RECALL_H
 #define WISP_SPARSE_RECALL_H
 
 #include "sparse/neuron_store.h"
 
-/* Counts of one layer by one thread. */
+/* The counts of one layer and one thread. */
 struct recall {
     size_t intermediate_size;
     bool relu;
-    float *lengths; /* [intermediate_size], of W_down's columns as int8 */
-    uint64_t *bins; /* [RECALL_BINS, 2]: neurons of each size, and those chosen; bin 0: size 0 */
+    float *lengths; /* [intermediate_size]: lengths of W_down's columns as int8 */
+    uint64_t *bins; /* [RECALL_BINS, 2]: neurons of a size, chosen neurons of it; bin 0: size 0 */
 };
 
-/* In neurons. */
+/* Sums over tokens and texts, in neurons. */
 struct recall_totals {
     uint64_t needed;
-    uint64_t found; /* needed and chosen */
+    uint64_t found; /* neurons both needed and chosen */
 };
 
-/* Released with recall_release, also after an error. */
+/* Opens the counts of one layer, all of whose neurons are present. Fails where memory is short. The
+ * caller releases them with recall_release, also after an error. */
 wisp_status recall_open(struct recall *recall, const struct neuron_layer *neurons,
                         enum activation activation, const struct sparse_kernels *kernels,
                         wisp_error *error);
 
 void recall_release(struct recall *recall);
 
-/* One token's values [intermediate_size], as `activate` or `contribute` gives them for all neurons,
- * and which of these are chosen for it: bits of `mask`; NULL: all are. */
+/* Counts one token. `values` [intermediate_size] are the results of the kernels `activate` or
+ * `contribute` for all neurons; `mask` tells which were chosen, NULL that all were. */
 void recall_count(struct recall *recall, const float *values, const uint64_t *mask);
 
-/* Sums the n threads' counts of one layer. */
+/* Sums the counts of one layer over n threads. */
 struct recall_totals recall_sum(const struct recall *recalls, size_t n);
 
 #endif
