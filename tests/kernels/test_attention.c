@@ -103,8 +103,8 @@ static size_t keys_seen(const struct attention_case *c, size_t query) {
     return c->shape.mask == ATTENTION_CAUSAL ? position + 1 : c->sequence.keys;
 }
 
-/* Returns the error by which one step of the 16-bit numbers of a head changes the product with
- * numbers whose sum is `sum`; 0 where floats are used. Numbers that are too small count as 0. */
+/* Returns the distance between neighbouring 16-bit numbers of a head, as floats, where `sum` of
+ * their products are added; 0 where floats are used. Values that are too small all become 0. */
 static double step_of(const struct attention_case *c, const struct attention_rows *rows,
                       size_t count, size_t head, size_t sum) {
     float largest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calibration of one layer, against what its weights say in double precision. */
+ * Compares the calibration of one layer with results from its weights in double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
