@@ -189,9 +189,6 @@ WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% sr
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
-# Code that runs once when a model opens, and has no loop over weights of its own, is compiled to be
-# small.
-WASM_SMALL := $(wildcard src/*/*_load.c src/formats/*_read.c) src/formats/directory.c src/formats/metadata.c
 
 # Beside the JavaScript that loads them, as in the package.
 wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm

@@ -35,8 +35,7 @@ import { checkSparse, wantedPredictor } from './sparse.js';
 
 /** @typedef {OpenOptions & import('./sparse.js').SparseOptions} EngineOptions */
 
-/**
- * What was loaded, and how it runs.
+/** The loaded model, and how it runs.
  * @typedef {object} EngineInfo
  * @property {string} name
  * @property {string} architecture

@@ -27,7 +27,7 @@ export class Member {
   ended;
   /** @type {import('./protocol.js').Usage | undefined} */
   usage;
-  /** What its engine says of itself, once ready. */
+  /** The info of its engine, once ready. */
   info;
   /** @type {import('./sparse.js').SparseOptions} what its layers run by */
   sparse;

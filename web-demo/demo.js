@@ -3,10 +3,10 @@
 import { Embedder } from '../js/browser.js';
 import { Lines } from './lines.js';
 
-/** Results shown at first, and with each "Show more" so many more. */
+/** The number of results shown at first, and added by each "Show more". */
 const SHOWN = 10;
 
-/** How long the lines must rest before they are embedded. */
+/** Lines are embedded after this time without a change. */
 const REST_MS = 250;
 
 /**

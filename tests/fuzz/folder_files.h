@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of a folder that fuzz_folder.c replaces, by the input's first byte. */
+ * The files of a folder that fuzz_folder.c replaces; the input's first byte is an index. */
 #ifndef TESTS_FUZZ_FOLDER_FILES_H
 #define TESTS_FUZZ_FOLDER_FILES_H
 

@@ -11,7 +11,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Aborts unless a malformed file gave success, or an error of the right type with a message. */
+/* Aborts unless the outcome for a malformed file is success or an error with a fitting status and a
+ * message. */
 static inline void fuzz_check(wisp_status status, const wisp_error *error) {
     if (status == WISP_OK)
         return;
@@ -22,7 +23,7 @@ static inline void fuzz_check(wisp_status status, const wisp_error *error) {
         abort();
 }
 
-/* Uses a model that opened as a program would; NULL does nothing. */
+/* Uses an open model as a program would. NULL does nothing. */
 static inline void fuzz_use(const wisp_model *model) {
     const wisp_text texts[] = {wisp_text_of("The man is eating [MASK], \xC3\xA9t\xCC\x81!"),
                                wisp_text_of("")};

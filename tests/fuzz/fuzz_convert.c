@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Any bytes as a GGUF file that is converted: where that succeeds, the result can be read and
- * converted again to the same bytes, and neurons that became rows come apart as if they never had.
- */
+ * Converts any bytes as a GGUF file. Where that succeeds, the result can be read and converts again
+ * to the same bytes, and neurons that became rows convert back to the plain file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,7 +9,7 @@
 #include "fuzz.h"
 #include "support/folder.h"
 
-/* Paths of this process's own, made on the first call. */
+/* The paths of this process, which are made by the first call. */
 struct paths {
     char folder[64], input[80], output[80], again[80], undone[80];
 };
@@ -59,7 +58,8 @@ static void convert(const char *input, const char *output, const wisp_convert_op
         abort();
 }
 
-/* The output, whose neurons became rows, against what would be without that. */
+/* Compares the output, after its neurons became rows and plain again, with the output of a
+ * conversion without rows. */
 static void expect_undoing(const wisp_convert_options *options) {
     const wisp_convert_options plain = {.plain = true};
     wisp_convert_options never = *options;

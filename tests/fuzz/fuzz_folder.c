@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A Hugging Face folder of which one file, chosen by the first byte, is the rest of the input. */
+ * Opens a Hugging Face folder in which one file, chosen by the first byte, is replaced by the rest
+ * of the input. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "support/folder.h"
 
-/* Also in seeds.c, which must know their order. */
+/* seeds.c uses these names too, in the same order. */
 #include "folder_files.h"
 
-/* The folder as it is without an input, with shards for an index to name. */
+/* The folder without an input, with shards for an index to name. */
 static const struct folder *original(void) {
     static const char *const shard_names[] = {"a.safetensors", "b.safetensors"};
     static struct folder folder;
@@ -51,7 +52,7 @@ static void put(const char *name, const void *data, size_t size) {
     fclose(file);
 }
 
-/* The file as it was; those that the folder has not by itself are gone again. */
+/* Restores the file. Files that the folder does not have by default are removed. */
 static void put_back(const char *name) {
     const struct folder *folder = original();
     char path[256];
@@ -78,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unlink(path);
     }
     const wisp_status status = wisp_model_open(base(), NULL, &model, &error);
-    /* A shard may be named that is a folder. */
+    /* The name of a shard may be that of a folder. */
     if (status != WISP_ERROR_IO)
         fuzz_check(status, &error);
     fuzz_use(model);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Any bytes as a GGUF model: it opens and embeds, or there is a typed error. */
+ * Opens any bytes as a GGUF model: it opens and embeds, or gives a typed error. */
 #include <stdlib.h>
 #include <string.h>
 

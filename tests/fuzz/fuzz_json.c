@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Any bytes as JSON: a tree whose every part can be asked for, or an error. */
+ * Reads any bytes as JSON: the result is a tree whose every part can be read, or an error. */
 #include "base/json.h"
 #include "fuzz.h"
 

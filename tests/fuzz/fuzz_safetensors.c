@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Any bytes as a safetensors file: every tensor's bytes can be read, or there is an error. */
+ * Reads any bytes as a safetensors file: every tensor's bytes can be read, or there is an error. */
 #include "fuzz.h"
 #include "huggingface/encoders.h"
 #include "huggingface/safetensors.h"

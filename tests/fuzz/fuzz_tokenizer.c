@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A vocabulary and a text. The input: a byte of settings, a byte that says how many of the first
- * tokens are added ones, with their flags; tokens, one a line, up to an empty line; the text. */
+ * Encodes a text with a vocabulary. The input is a byte of settings; a byte that gives how many of
+ * the first tokens are added ones, and their flags; tokens, one on each line, up to an empty line;
+ * and the text. */
 #include "fuzz.h"
 #include "text/tokenizer.h"
 
@@ -54,7 +55,7 @@ static wisp_status fill(struct directory *dir, struct input *in, uint8_t setting
     return directory_finish(dir, error);
 }
 
-/* Ids are of the vocabulary; a shorter limit gives the same ids but the last. */
+/* Ids are in the vocabulary. A smaller limit gives the same ids except for the last. */
 static void encode(const struct tokenizer *tokenizer, const struct input *in) {
     const wisp_text text = {(const char *)in->data, in->size};
     int32_t ids[MAX_IDS], few[MAX_IDS];

@@ -27,7 +27,7 @@ static void put(const char *target, const char *name, const void *data, size_t s
     fclose(file);
 }
 
-/* A model with as few weights as can be. */
+/* A model with as few weights as possible. */
 static void put_one_gguf(uint32_t type, uint32_t size, bool nomic, bool rows) {
     const struct tiny_shape shape = {.hidden = size,
                                      .wide = size,

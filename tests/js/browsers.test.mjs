@@ -19,7 +19,7 @@ const PAGE = '/tests/js/page/blank.html';
 
 smallCalibratedModel();
 
-/** Golden rows by kernel set: what two browsers compute by the same one is the same. */
+/** Golden rows by kernel set: two browsers with the same set compute the same rows. */
 const byKernels = /** @type {Map<string, Float32Array>} */ (new Map());
 
 /** @param {string} text */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wisp calibrate as a user meets it: from text to a model that skips, and back.
+// wisp calibrate as a user runs it: from texts to a sparse model, and back.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program wisp as a user meets it.
+// The program wisp as a user runs it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

@@ -7,7 +7,7 @@ import { serve } from '../../tools/serve.mjs';
 import { CHROMIUM } from './browsers.mjs';
 import { noTool, onlyInAll } from './support.mjs';
 
-/** Contrast of text that is not large, as WCAG 2 wants it. */
+/** The contrast that WCAG 2 demands of text that is not large. */
 const LEAST_CONTRAST = 4.5;
 
 describe('the page', { skip: noTool('chromium') }, () => {
@@ -25,7 +25,7 @@ describe('the page', { skip: noTool('chromium') }, () => {
   });
 
   /**
-   * Runs `body` with the page; what it complains about in the console is an error.
+   * Runs `body` with the page. A complaint in the page's console is an error.
    * @param {import('playwright-core').BrowserContextOptions} options
    * @param {(page: import('playwright-core').Page) => Promise<void>} body
    * @param {(page: import('playwright-core').Page) => Promise<unknown>} [prepare]
@@ -163,7 +163,7 @@ describe('the page', { skip: noTool('chromium') }, () => {
 });
 
 /**
- * Runs in the page: texts whose contrast with what is behind them is too low.
+ * Runs in the page. Returns texts whose contrast with their background is too low.
  * @param {number} least
  */
 function findFaint(least) {
@@ -192,7 +192,7 @@ function findFaint(least) {
   });
 }
 
-/** Runs in the page: buttons that a finger would miss. */
+/** Runs in the page. Returns buttons that are too small for a finger. */
 function findSmallTargets() {
   return [...document.querySelectorAll('button')]
     .filter((button) => button.checkVisibility())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The package in Node as a user meets it: sources, results, progress, ends.
+// The package in Node as a user calls it: sources, results, progress, close and destroy.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory over many texts and many embedders, and what is left of them.
+// Memory over many texts and many embedders, and after they are closed.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { extent, smallModel } from './support.mjs';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc');
 
-/** Megabytes resident, and of JavaScript and what belongs to it, once garbage is gone. */
+/** Resident megabytes, and those that JavaScript owns, after garbage collection. */
 async function memoryInUse() {
   for (let i = 0; i < 3; i++) {
     collectGarbage();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model whose neurons are rows in its file: the same to everyone who embeds with it.
+// A model whose neurons are rows in its file gives the embeddings of the plain one everywhere.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

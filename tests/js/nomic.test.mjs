@@ -12,7 +12,7 @@ import { cosine, floatsOf, smallCalibratedModel, wisp } from './support.mjs';
 const MODEL = smallCalibratedModel('nomic');
 const TEXTS = shortTexts(100, 0);
 
-/** Errors that an int8 result may have, as each kernel set rounds in its own way, and an f32 one. */
+/** The errors that int8 and f32 results may have. Each kernel set rounds int8 in its own way. */
 const SETTINGS = /** @type {const} */ ([
   { compute: 'f32', predictor: 'dense', least: 0.9999999 },
   { compute: 'int8', predictor: 'dense', least: 0.9995 },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published package: its size, and that it works where it is installed.
+// The published package: its size, and its use after installation.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

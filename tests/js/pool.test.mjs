@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool in Node: faults, and that nothing stays behind.
+// The pool in Node: faults, and resources that must be released.
 import assert from 'node:assert/strict';
 import { openAsBlob } from 'node:fs';
 import { after, before, describe, test } from 'node:test';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How work is dealt, without any worker.
+// The order in which the queue gives out work, tested without workers.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EmbedJob } from '../../js/job.js';

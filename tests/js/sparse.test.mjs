@@ -16,7 +16,7 @@ const LAYERS = 12;
 const NEURONS = 52;
 const TEXTS = shortTexts(300, 0);
 
-/** Sparse layers compute in int8; so does what they are compared with. */
+/** Sparse layers compute in int8, so they are compared with int8 results. */
 const SETTINGS = /** @type {const} */ ([
   { predictor: 'dense', compute: 'int8' },
   { predictor: 'exact', compute: 'int8' },
@@ -26,7 +26,7 @@ const SETTINGS = /** @type {const} */ ([
   { predictor: 'sentence', compute: 'int8', sparsity: 0.8 },
 ]);
 
-/** Whether it has thresholds. @param {{ predictor: string }} setting */
+/** Returns whether the predictor has thresholds. @param {{ predictor: string }} setting */
 const chooses = ({ predictor }) => predictor === 'lowrank' || predictor === 'sentence';
 
 /** @param {Float32Array} rows */

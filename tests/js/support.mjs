@@ -11,13 +11,12 @@ export const PROGRAM = process.env.WISP_PROGRAM ?? `${ROOT}build/wisp`;
 export const DEFAULT_MODEL_PATH = `${ROOT}models/wisp-default.gguf`;
 const SHARED = process.env.WISP_SHARED ?? `${ROOT}../shared`;
 
-/** Why tests that need ../shared are skipped, or false where it is there. CI skips nothing. */
+/** The reason to skip tests that need ../shared, or false where it exists. CI skips nothing. */
 export const noShared =
   existsSync(SHARED) || process.env.CI ? false : `${SHARED} is not there (set WISP_SHARED)`;
 
 /**
- * Why tests that only `make test-all` runs are skipped, or false where it does. It sets
- * WISP_TEST_ALL, as CI does.
+ * The reason to skip tests that only `make test-all` runs, or false in it. It sets WISP_TEST_ALL, as CI does.
  */
 export const onlyInAll = process.env.WISP_TEST_ALL ? false : 'skipped: in make test-all';
 
@@ -62,7 +61,7 @@ export function floatsOf(buffer) {
 }
 
 /**
- * Cosine of two rows.
+ * Returns the cosine of two rows.
  * @param {Float32Array} a
  * @param {Float32Array} b
  */
@@ -109,7 +108,7 @@ export function start(args) {
 }
 
 /**
- * A model of 147 kB that is opened in milliseconds, or another of tests/data/models.
+ * Returns a model of 147 kB that opens in milliseconds, or another of tests/data/models.
  * @param {string} [name]
  */
 export function smallModel(name = 'cls12') {
@@ -123,7 +122,7 @@ export function smallModel(name = 'cls12') {
 }
 
 /**
- * Such a model, calibrated.
+ * Returns such a model after calibration.
  * @param {string} [name]
  */
 export function smallCalibratedModel(name = 'cls12') {
@@ -141,8 +140,7 @@ export function smallCalibratedModel(name = 'cls12') {
 }
 
 /**
- * Why a test that needs a program of .tools/bin is skipped, or false where it is there. CI skips
- * nothing.
+ * Returns the reason to skip a test that needs a program of .tools/bin, or false where it exists. CI skips nothing.
  * @param {string} name
  */
 export const noTool = (name) =>

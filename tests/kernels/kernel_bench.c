@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How fast each set is at the shapes of all-MiniLM-L6-v2, and of BERT-base in int8, through the
- * calls that are checked. */
+ * Measures the speed of each set at the shapes of all-MiniLM-L6-v2 and, in int8, of BERT-base,
+ * through the same calls that the checks use. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +21,7 @@ static double seconds(void) {
 
 struct sparse_bench;
 
-/* One call to be timed, and how much it does. */
+/* A call to be timed, and the amount of its work. */
 struct timed {
     const struct kernels *set;
     enum kernel kernel;
@@ -89,7 +89,7 @@ static void call_once(const struct timed *t) {
     }
 }
 
-/* Aligned as the engine's memory is. */
+/* Allocates memory with the alignment of the engine's memory. */
 static void *random_bytes(size_t n) {
     uint8_t *bytes = aligned_alloc(64, (n + 63) / 64 * 64);
     for (size_t i = 0; i < n; i++)
@@ -98,7 +98,8 @@ static void *random_bytes(size_t n) {
 }
 
 static double time_of_calls(const struct timed *t, int calls) {
-    /* A kernel that works in place would be timed on ever smaller numbers: give it new ones. */
+    /* Restores the inputs of a kernel that works in place, which else would be timed on ever
+     * smaller numbers. */
     if (t->source)
         memcpy(t->x, t->source, t->m * t->n * sizeof *t->x);
     const double start = seconds();
@@ -107,8 +108,8 @@ static double time_of_calls(const struct timed *t, int calls) {
     return seconds() - start;
 }
 
-/* The least time of a call, of as many as fit; short ones are timed several at once, or the clock
- * would count as well. */
+/* Returns the least time of a call, over as many calls as fit. Short calls are timed several at
+ * once, so that the clock does not count. */
 static double time_of(const struct timed *t) {
     int calls = 1;
     while (time_of_calls(t, calls) < 20e-6)
@@ -159,7 +160,7 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-/* Both halves of a sparse layer for a tile of tokens, neurons chosen by chance. */
+/* Both halves of a sparse layer for a tile of tokens, with neurons chosen by chance. */
 struct sparse_bench {
     const struct kernels *set;
     size_t neurons, chosen;   /* of each token */
@@ -170,7 +171,7 @@ struct sparse_bench {
     int32_t *sums;
 };
 
-/* Each token's list, and which tokens want a neuron. */
+/* Fills the list of each token, and for each neuron the mask of tokens that want it. */
 static void choose_neurons(struct sparse_bench *b) {
     memset(b->wanted, 0, b->neurons * sizeof *b->wanted);
     for (size_t t = 0; t < SPARSE_TOKENS; t++) {
@@ -183,7 +184,7 @@ static void choose_neurons(struct sparse_bench *b) {
     }
 }
 
-/* The lists come out as they were. */
+/* Times the first half. It fills the lists with what they held before. */
 static void sparse_up(const struct sparse_bench *b) {
     memset(b->tile->n, 0, sizeof b->tile->n);
     for (size_t i = 0; i < b->neurons; i++)
@@ -234,7 +235,7 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     free(b.sums);
 }
 
-/* The dense product of as many tokens at the same shape first, then shares of it. */
+/* Prints the dense product of the same number of tokens and shape first, then shares of it. */
 static void time_sparse_layers(size_t hidden, size_t wide) {
     static const size_t percents[] = {7, 16, 30, 50};
     time_gemm(GEMM_INT8, SPARSE_TOKENS, wide, hidden);
@@ -245,7 +246,7 @@ static void time_sparse_layers(size_t hidden, size_t wide) {
         time_sparse("sparse down", sparse_down, wide, hidden, percents[i]);
 }
 
-/* Bytes that a call reads and writes for each value it is given. */
+/* Returns the bytes that a call reads and writes for each of its values. */
 static double bytes_per_value(enum kernel kernel) {
     switch (kernel) {
     case QUANTISE:
@@ -279,7 +280,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
 
 /* ---- 16-bit numbers ------------------------------------------------------------------------- */
 
-/* A product, or with k = 0 the softmax, in the sets that have them. */
+/* Times a product or, with k = 0, the softmax, in the sets that have it. */
 static void time_i16(size_t m, size_t n, size_t k) {
     int32_t *pairs = k ? random_bytes(m * k * 2) : NULL;
     int32_t *weights = random_bytes((n + 63) / 64 * 64 * (k + 1) * 2);

@@ -94,7 +94,8 @@ void *place_anywhere(enum slot slot, size_t bytes) {
     return guarded_place(&slots[slot], bytes, side);
 }
 
-/* Floats from the first row's first to the last row's last. */
+/* Returns the number of floats from the first value of the first row to the last of the last row.
+ */
 static size_t span(size_t m, size_t n, size_t ld) {
     return m > 0 ? (m - 1) * ld + n : 0;
 }
@@ -108,7 +109,7 @@ float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t 
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* n, or a little more: the distance between rows. */
+/* Returns the distance between rows: n, or a little more. */
 static size_t some_distance(size_t n) {
     return rng_coin(&kernel_rng) ? n : n + rng_range(&kernel_rng, 1, 9);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the tests of kernels: inputs of many kinds, guarded buffers that hold them, the
- * calls themselves, and a record of how near the results come. */
+ * Code that the tests of kernels share: inputs of many kinds, the guarded buffers that hold them,
+ * the calls themselves, and a record of how large the errors are. */
 #ifndef WISP_TESTS_KERNEL_CASE_H
 #define WISP_TESTS_KERNEL_CASE_H
 
@@ -13,7 +13,7 @@
 /* Half the distance from 1 to the next float: the relative error of one rounding. */
 #define ROUNDING 0x1p-24
 
-/* The numbers of all kernel tests. */
+/* The random numbers of all kernel tests. */
 extern struct rng kernel_rng;
 
 /* ---- inputs --------------------------------------------------------------------------------- */
@@ -21,35 +21,36 @@ extern struct rng kernel_rng;
 enum fill {
     FILL_UNIFORM,     /* -1 .. 1 */
     FILL_WIDE,        /* magnitudes 2^-20 .. 2^20 */
-    FILL_ZERO,        /* of both signs */
+    FILL_ZERO,        /* either sign */
     FILL_EQUAL,       /* one value */
-    FILL_ONE_HUGE,    /* uniform, but for one value of 1e30 */
+    FILL_ONE_HUGE,    /* uniform, except for one value of 1e30 */
     FILL_LARGEST,     /* magnitudes of a quarter to half of FLT_MAX, either sign */
     FILL_DENORMAL,    /* either sign */
     FILL_TINY,        /* around the least normal number */
     FILL_ALTERNATING, /* v, -v, v, ... */
-    FILL_FINITE,      /* how many of the above */
+    FILL_FINITE,      /* the number of the kinds above */
     FILL_SPECIAL      /* uniform with NaN and infinities among it */
 };
 
 void fill_floats(float *x, size_t n, enum fill kind);
 
-/* Memory of n floats that holds such values; free() it. */
+/* Allocates n floats with such values. The caller frees them. */
 float *new_floats(size_t n, enum fill kind);
 
-/* malloc that ends the program rather than fail. */
+/* Calls malloc and ends the program where it fails. */
 void *allocate(size_t bytes);
 
 /* ---- guarded buffers ------------------------------------------------------------------------ */
 
 enum slot { SLOT_X, SLOT_W, SLOT_BIAS, SLOT_Y, SLOT_Q, SLOT_SCALE, SLOT_ZERO, SLOTS };
 
-/* The buffer of a slot, `bytes` long, guarded at one end or the other by chance and for floats
- * aligned to no more than a float needs. */
+/* Places a buffer of `bytes` bytes in a slot. A guard page is at one of its ends, by chance. Floats
+ * are aligned to no more than a float needs. */
 void *place(enum slot slot, size_t bytes);
-void *place_anywhere(enum slot slot, size_t bytes); /* odd addresses too: for bytes */
+void *place_anywhere(enum slot slot, size_t bytes); /* the address may also be odd; for bytes */
 
-/* Rows of n floats, each `ld` from the one before; the floats between them stay canaries. */
+/* Places rows of n floats at a distance of `ld` floats. The floats between the rows stay canaries.
+ */
 float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t ld);
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -69,51 +70,51 @@ enum kernel {
     ADD,
     DOT,
     PACK,      /* pack_f32 */
-    ATTENTION, /* several of them together */
-    I16,       /* those of i16.h */
-    SPARSE,    /* those of sparse.h */
+    ATTENTION, /* several of these together */
+    I16,       /* the kernels of i16.h */
+    SPARSE,    /* the kernels of sparse.h */
     KERNELS
 };
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* A matrix product whose inputs lie dense: w [n, k], bias [n] or for f32 NULL, and either x [m, k]
- * or what it is once quantised, q over 0..255. */
+/* A matrix product with dense inputs: w [n, k], bias [n] (for f32 it may be NULL), and either x [m,
+ * k] or q, x quantised to 0..255. */
 struct product {
     size_t m, n, k;
     const float *x, *w, *bias;
     struct quantised_rows rows; /* for int8 and q4; q is NULL for floats */
-    const void *stored;         /* w as Q4_0 blocks, or as 16-bit floats; else NULL */
-    bool bfloats;               /* which are these */
+    const void *stored;         /* w as Q4_0 blocks or as 16-bit floats; else NULL */
+    bool bfloats;               /* the 16-bit floats are bfloat16, not halves */
 };
 
-/* By what it has. */
+/* Returns the product's kind, by the inputs that it has. */
 enum kernel product_kernel(const struct product *product);
 
-/* The same in guarded buffers, packed for a set. */
+/* A product whose inputs are in guarded buffers and packed for a set. */
 struct gemm_call {
     enum kernel kernel;
     size_t m, n, k, ldx, ldy;
     const float *x, *bias;
     const void *w;
     struct quantised_rows rows;
-    float *y; /* [m, ldy], of which the last row ends after n */
+    float *y; /* [m, ldy]; the last row ends after n values */
 };
 
 struct gemm_call place_gemm(const struct kernels *set, const struct product *product);
 
-/* Whether the set has the product, and the call of it. */
+/* Return whether the set has the product, and call it. */
 bool has_gemm(const struct kernels *set, enum kernel kernel);
 void call_gemm(const struct kernels *set, const struct gemm_call *call);
 
-/* Room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
+/* Makes room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
 struct quantised_rows place_quantised(size_t m, size_t k);
 
 /* ---- results -------------------------------------------------------------------------------- */
 
 const char *kernel_name(enum kernel kernel);
 
-/* Which result is being looked at, for the message where it is wrong. */
+/* The result that is compared, for the message where it is wrong. */
 struct where {
     enum kernel kernel;
     const struct kernels *set;
@@ -121,7 +122,7 @@ struct where {
     enum fill fill;
 };
 
-/* Fails the test unless got is within the tolerance of want. */
+/* Fails the test unless `got` is within the tolerance of `want`. */
 void expect_near(const struct where *where, size_t i, size_t j, float got, double want,
                  double tolerance);
 
@@ -129,20 +130,20 @@ void expect_near(const struct where *where, size_t i, size_t j, float got, doubl
 void expect_same_bits(const struct where *where, const char *what, const void *got,
                       const void *want, size_t n);
 
-/* Fails the test where anything was written outside the buffers, or in y between its rows. */
+/* Fails the test where anything was written outside the buffers, or between the rows of y. */
 void expect_intact(const struct where *where);
 void expect_padding(const struct where *where, const float *y, size_t m, size_t n, size_t ldy);
 
-/* The worst error of each kernel and set so far, as a share of the tolerance. */
+/* The largest error of each kernel and set so far, as a share of the tolerance. */
 void print_worst_errors(void);
 
-/* `large`: there is room for weights that do not fit the caches. */
+/* With `large` there is room for weights that do not fit the caches. */
 void kernel_cases_open(uint64_t seed, bool large);
 void kernel_cases_close(void);
 
 /* ---- checks of products --------------------------------------------------------------------- */
 
-/* The exact y, and the error that a kernel may have: both [m, n]. */
+/* Computes the exact y and the error that a kernel may have, both [m, n]. */
 struct exact {
     double *y, *tolerance;
 };
@@ -150,11 +151,11 @@ struct exact {
 struct exact new_exact(size_t m, size_t n);
 void free_exact(struct exact exact);
 
-/* Every set: near enough, nothing written elsewhere, the same bits in any other batch, and those of
- * a set that differs in speed alone. */
+/* Checks every set: results near enough, nothing written elsewhere, the same bits in any other
+ * batch, and the same bits as a set that differs only in speed. */
 void check_product(const struct product *product, const struct exact *exact, enum fill kind);
 
-/* m rows of k: of values that are not set. */
+/* Allocates m rows of k, whose values are not set. */
 struct quantised_rows new_quantised(size_t m, size_t k);
 void free_quantised(struct quantised_rows rows);
 
@@ -212,7 +213,7 @@ void test_sparse_extremes(void **state);
 void test_sparse_special_values(void **state);
 void test_sparse_never_saturates(void **state);
 
-/* The times of every set and kernel, as a table. */
+/* Prints the times of every set and kernel as a table. */
 void kernel_bench(void);
 
 #endif

@@ -40,7 +40,8 @@ static void copy_int8_row(const struct product *from, size_t row, struct quantis
     memcpy(to.zero + i * blocks, from->rows.zero + row * blocks, blocks * sizeof(float));
 }
 
-/* m of the rows again, in any order and number: each must have the bits it had in y. */
+/* Computes m of the rows again, in any order and number. Each must have the bits that it had in y.
+ */
 static void check_other_batch(const struct where *where, const struct product *p, const float *y,
                               size_t m) {
     float *x = allocate(m * p->k * sizeof *x);
@@ -69,7 +70,7 @@ static void check_other_batch(const struct where *where, const struct product *p
 
 /* ---- one set -------------------------------------------------------------------------------- */
 
-/* The result, dense: [m, n]; free() it. */
+/* Returns the result, dense: [m, n]. The caller frees it. */
 static float *check_set(const struct where *where, const struct product *p,
                         const struct exact *exact) {
     const struct gemm_call call = place_gemm(where->set, p);
@@ -90,7 +91,8 @@ static float *check_set(const struct where *where, const struct product *p,
 
 /* ---- sets that differ in speed alone -------------------------------------------------------- */
 
-/* Whether two neighbouring sets compute each output by the same operations in the same order. */
+/* Returns whether two neighbouring sets compute each output by the same operations in the same
+ * order. */
 static bool same_operations(const struct kernels *first, const struct kernels *second) {
     static const char *const twins[][2] = {{"amx", "avx512"}, {"neon-i8mm", "neon"}};
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_f16 and gemm_bf16: they have the bits of gemm_f32 with the same weights. */
+ * Checks that gemm_f16 and gemm_bf16 give the bits of gemm_f32 with the same weights. */
 #include <string.h>
 
 #include "base/half.h"
 #include "kernel_case.h"
 
-/* Weights that 16 bits hold: any finite number of them, the smallest too. */
+/* Fills weights with any finite numbers that 16 bits hold, subnormal ones included. */
 static void fill_halves(uint16_t *stored, float *w, size_t n, bool bfloats) {
     for (size_t i = 0; i < n; i++) {
         do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_f32 and of the packing it wants. */
+ * Checks of gemm_f32 and of the packing that it needs. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -76,7 +76,8 @@ void test_pack_f32(void **state) {
 
 /* ---- the product ---------------------------------------------------------------------------- */
 
-/* A sum in the order of c: each product and each partial sum is rounded once. */
+/* Bounds the error of a sum in the order of c, in which each product and each partial sum is
+ * rounded once. */
 static void exact_element(const struct product *p, size_t i, size_t j, double *y,
                           double *tolerance) {
     double sum = p->bias ? (double)p->bias[j] : 0, magnitudes = 0;
@@ -101,8 +102,8 @@ static void check_f32(const struct product *p, enum fill kind) {
     free_exact(exact);
 }
 
-/* Values of one kind against uniform ones, which are small where the others are so large that the
- * sum would overflow. `swapped`: the weights are of the kind. */
+/* Multiplies values of one kind by uniform ones, which are small where the others are so large that
+ * the sum would overflow. With `swapped` the weights are of that kind. */
 static void check_shape(size_t m, size_t n, size_t k, enum fill kind, bool swapped) {
     float *x = new_floats(m * k, swapped ? FILL_UNIFORM : kind);
     float *w = new_floats(n * k, swapped ? kind : FILL_UNIFORM);
@@ -117,7 +118,8 @@ static void check_shape(size_t m, size_t n, size_t k, enum fill kind, bool swapp
     free(bias);
 }
 
-/* Every n up to more than two panels of the widest set by every remainder of a tile's rows. */
+/* Checks every n up to more than two panels of the widest set, with every remainder of a tile's
+ * rows. */
 void test_gemm_f32_small_shapes(void **state) {
     (void)state;
     for (size_t n = 1; n <= 70; n++)
@@ -150,8 +152,8 @@ void test_gemm_f32_extremes(void **state) {
         }
 }
 
-/* NaN and infinities: nothing is asked of the values, but that they stay where they belong, and
- * that rows without any keep their bits. */
+/* With NaN and infinities, no values are checked. They must stay in their rows, and rows without
+ * them must keep their bits. */
 static void check_special(const struct where *where, const struct product *p) {
     const struct gemm_call call = place_gemm(where->set, p);
     call_gemm(where->set, &call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_int8 and of the packing it wants. */
+ * Checks of gemm_int8 and of the packing that it needs. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* Where row j's block b starts in packed weights, and how long it is: for panels of one row. */
+/* The start and length of block b of row j in weights that were packed in panels of one row. */
 struct weight_block {
     float scale, sum;
     const int8_t *values;
@@ -29,14 +29,15 @@ static struct weight_block weight_block(const unsigned char *packed, size_t k, s
                                  .length = left < INT8_BLOCK ? left : INT8_BLOCK};
 }
 
-/* The largest magnitude is 127 steps, every value is the nearest step, and the sum is right. */
+/* The largest magnitude is 127 steps, every value is the nearest step, and the sum is correct. */
 static void check_block_rule(const struct weight_block *block, const float *w, size_t count) {
     float largest = 0;
     int32_t sum = 0;
     for (size_t c = 0; c < count; c++)
         largest = fmaxf(largest, fabsf(w[c]));
     assert_true(block->scale == largest / 127);
-    /* Two roundings on the way of up to 127 steps; below 127 / FLT_MAX no inverse exists. */
+    /* Two values of up to 127 steps are rounded on the way. Below 127 / FLT_MAX no inverse exists.
+     */
     const double slack = 0.5 + 127 * 4 * ROUNDING;
     const bool vanishes = largest < 127 / FLT_MAX;
     for (size_t c = 0; c < block->length; c++) {
@@ -49,8 +50,8 @@ static void check_block_rule(const struct weight_block *block, const float *w, s
     assert_true(block->sum == (float)sum);
 }
 
-/* A panel of many rows holds what panels of one hold, interleaved by fours, and zeros for rows
- * that are missing. */
+/* A panel of many rows contains panels of one row, interleaved by fours, and zeros for missing
+ * rows. */
 static void check_panel(const unsigned char *packed, const unsigned char *single, size_t n,
                         size_t k, size_t panel) {
     const size_t panels = (n + panel - 1) / panel;
@@ -105,7 +106,7 @@ void test_pack_int8(void **state) {
 
 /* ---- the product ---------------------------------------------------------------------------- */
 
-/* sum of (q - zero) w over one block, which is a whole number. */
+/* Returns the sum of (q - zero) w over one block, which is a whole number. */
 static double block_dot(const struct quantised_rows *rows, size_t k, size_t i, size_t b,
                         const struct weight_block *w) {
     const uint8_t *q = rows->q + i * int8_row_bytes(k) + b * INT8_BLOCK;
@@ -117,8 +118,8 @@ static double block_dot(const struct quantised_rows *rows, size_t k, size_t i, s
     return (double)sum - (double)rows->zero[i * int8_blocks(k) + b] * (double)weights;
 }
 
-/* Each block adds three roundings: of the scales' product, of the whole, and of the sum. A scale
- * below FLT_MIN is off by a fixed step, times the dot product. */
+/* Each block adds three roundings: of the product of the scales, of the block's term, and of the
+ * sum. The error of a scale below FLT_MIN is a fixed step times the dot product. */
 static void exact_element(const struct product *p, const unsigned char *single, size_t i, size_t j,
                           double *y, double *tolerance) {
     const size_t blocks = int8_blocks(p->k);
@@ -231,8 +232,8 @@ static float extreme_weight(int kind, size_t i) {
     }
 }
 
-/* With whole weights of up to 127, scales of 1 and no more than 4 blocks everything is a whole
- * number below 2^24, so that the result must be exact. */
+/* With whole weights of up to 127, scales of 1 and no more than 4 blocks, all numbers are whole and
+ * below 2^24, so that the result must be exact. */
 static void check_exact(size_t m, size_t n, size_t k, int q_kind, int w_kind) {
     static const float zeros[] = {0, 255, 128, 1};
     float *w = allocate(n * k * sizeof *w), *bias = new_floats(n, FILL_ZERO);

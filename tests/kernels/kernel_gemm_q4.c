@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4 and of the packing it wants. */
+ * Checks of gemm_q4 and of the packing that it needs. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 enum { STORED_BYTES = 18 }; /* of a Q4_0 block */
 
-/* Weight c of the row of blocks, as a whole number, and the scale of its block. */
+/* Return weight c of a row of blocks as a whole number, and the scale of its block. */
 static int stored_weight(const unsigned char *row, size_t c) {
     const unsigned char *nibbles = row + c / Q4_BLOCK * STORED_BYTES + 2;
     const size_t in = c % Q4_BLOCK;
@@ -26,7 +26,7 @@ static float stored_scale(const unsigned char *row, size_t part) {
     return float_of_half(load_u16(row + part * STORED_BYTES));
 }
 
-/* n rows of k weights of a kind, as Q4_0 blocks; free() it. */
+/* Returns n rows of k weights of a kind, as Q4_0 blocks. The caller frees them. */
 static unsigned char *new_blocks(size_t n, size_t k, enum fill kind) {
     float *w = new_floats(n * k, kind);
     unsigned char *blocks = allocate(n * k / Q4_BLOCK * STORED_BYTES);
@@ -91,9 +91,9 @@ void test_pack_q4(void **state) {
 
 /* ---- the product ---------------------------------------------------------------------------- */
 
-/* A part adds the rounding of its product and of the sum to a block's total, a block those of zero
- * times the sum of weights (which is rounded itself, four times), of the difference, of the product
- * with the scale and of the whole. A scale below FLT_MIN is off by a fixed step. */
+/* Each part of a block adds the rounding of its product and of the sum. Each block adds those of
+ * zero times the sum of weights (itself rounded four times), of the difference, of the product with
+ * the scale and of the total. A scale below FLT_MIN is off by a fixed step. */
 static void exact_element(const struct product *p, size_t i, size_t j, double *y,
                           double *tolerance) {
     const size_t blocks = int8_blocks(p->k), row_bytes = p->k / Q4_BLOCK * STORED_BYTES;
@@ -110,7 +110,7 @@ static void exact_element(const struct product *p, size_t i, size_t j, double *y
                 dot += p->rows.q[i * p->k + d] * stored_weight(row, d);
                 weights += stored_weight(row, d);
             }
-            /* Sets with signed activations add 128 to neither or to both. */
+            /* Sets with signed activations add 128 to both or to neither. */
             block += scale * ((double)dot - zero * (double)weights);
             most +=
                 fabs(scale) * (fabs((double)dot) + (fabs(zero) + 128) * (fabs((double)weights)));
@@ -174,8 +174,8 @@ void test_gemm_q4_extremes(void **state) {
 
 /* ---- saturation ----------------------------------------------------------------------------- */
 
-/* Activations at their ends by weights of -8 and 7 with scales of 1: all is a whole number below
- * 2^24, so that the result must be exact. */
+/* Multiplies the least and largest activations by weights of -8 and 7 with scales of 1. All numbers
+ * are whole and below 2^24, so that the result must be exact. */
 static void check_exact(size_t m, size_t n, size_t k, int kind) {
     static const float zeros[] = {0, 255, 128, 1};
     float *bias = new_floats(n, FILL_ZERO);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of the 16-bit kernels of attention (i16.h), of the sets that have them. */
+ * Checks of the 16-bit kernels of attention (i16.h), for the sets that have them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,14 +10,14 @@
 #include "base/checked.h"
 #include "kernel_case.h"
 
-/* Number c of a row of pairs. */
+/* Returns number c of a row of pairs. */
 static int number_at(const int32_t *pairs, size_t c) {
     int16_t number;
     memcpy(&number, (const unsigned char *)pairs + c * sizeof number, sizeof number);
     return number;
 }
 
-/* Number c of row j in weights that were packed for a set. */
+/* Returns number c of row j of weights that were packed for a set. */
 static int packed_at(const struct kernels *set, const int32_t *packed, size_t k, size_t j,
                      size_t c) {
     const size_t panel = set->f32_panel;
@@ -37,7 +37,7 @@ static float largest_of(const float *x, size_t n) {
     return largest;
 }
 
-/* The packed numbers are those of w [n, k], whether it was given by rows or by columns. */
+/* Packed numbers equal those of w [n, k], whether w was given by rows or by columns. */
 static void expect_packed(const struct where *where, const int32_t *packed, const float *w,
                           float by) {
     const size_t n = where->n, k = where->k;
@@ -103,8 +103,8 @@ void test_i16_numbers(void **state) {
 
 /* ---- the product ---------------------------------------------------------------------------- */
 
-/* Numbers up to the most that k products allow; `extreme`: of that magnitude, all of one sign or of
- * either. As floats, which the kernels then turn into numbers with a factor of 1. */
+/* Fills numbers up to the largest that k products allow; with `extreme` all have that magnitude,
+ * and one sign or either. They are floats, which the kernels convert with a factor of 1. */
 static float *new_numbers(size_t n, size_t k, int extreme) {
     const float most = i16_most(k);
     float *x = new_floats(n * k, FILL_UNIFORM);
@@ -221,7 +221,7 @@ void test_i16_softmax(void **state) {
 
 /* ---- values that are none ------------------------------------------------------------------- */
 
-/* Nothing is asked of the results, but that nothing is written elsewhere. */
+/* No results are checked here, only that nothing is written elsewhere. */
 void test_i16_special_values(void **state) {
     (void)state;
     for (size_t s = 0; kernels_at(s); s++)

@@ -24,7 +24,8 @@ static void call_elementwise(const struct where *where, float *x, const float *o
         where->set->add(x, other, where->n);
 }
 
-/* An element's bits may not depend on where it lies: y again, without its first `skip` elements. */
+/* The bits of an element must not depend on its address: computes y again without its first `skip`
+ * elements. */
 static void check_elsewhere(const struct where *where, const float *x, const float *other,
                             const float *y, size_t skip) {
     struct where shorter = *where;
@@ -37,7 +38,7 @@ static void check_elsewhere(const struct where *where, const float *x, const flo
                      shorter.n * sizeof *y);
 }
 
-/* Results in y, which the caller frees. */
+/* Computes y, which the caller frees. */
 static float *run_elementwise(const struct where *where, const float *x, const float *other) {
     const size_t n = where->n;
     float *here = place_rows(SLOT_X, x, 1, n, n);
@@ -50,7 +51,7 @@ static float *run_elementwise(const struct where *where, const float *x, const f
     return y;
 }
 
-/* One rounding, or none: every set gives what the scalar one gives. */
+/* Results with one rounding or none: every set gives the bits of the scalar set. */
 static void check_add_or_relu(enum kernel kernel, size_t n, enum fill kind) {
     float *x = new_floats(n, kind), *other = new_floats(n, kind);
     for (size_t s = 0; kernels_at(s); s++) {
@@ -81,7 +82,7 @@ static double exact_gelu(float x) {
     return 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
 }
 
-/* The error that kernels.h allows, and the rounding of the result, which grows with x. */
+/* Returns the error that kernels.h allows, plus the rounding of the result, which grows with x. */
 static double gelu_tolerance(float x) {
     return 1e-6 + ROUNDING * fabs((double)x);
 }
@@ -96,7 +97,7 @@ static void check_gelu(const float *x, size_t n, enum fill kind) {
     }
 }
 
-/* Every `step`-th float from low to high, and as many below zero. */
+/* Visits every `step`-th float from low to high, and as many below zero. */
 static void sweep_gelu(float low, float high, uint32_t step) {
     enum { BATCH = 4096 };
     static float x[BATCH];
@@ -166,7 +167,8 @@ void test_dot(void **state) {
 
 /* ---- rows in other batches ------------------------------------------------------------------ */
 
-/* The rows kernels share a form: m rows in place, each with its own second input or none. */
+/* The shared form of the kernels that work on rows: m rows in place, each with its own second input
+ * or none. */
 struct rows_case {
     struct where where;
     const float *x, *residual;  /* [m, n]; residual for layer_norm only */
@@ -187,7 +189,7 @@ static void call_rows(const struct rows_case *c, float *x, size_t ld, const floa
     set->layer_norm(x, residual, weight, bias, c->parameter, m, n);
 }
 
-/* m rows that are x's rows `from`, into dense y [m, n]. */
+/* Computes m rows, the rows `from` of x, into dense y [m, n]. */
 static void run_rows(const struct rows_case *c, const size_t *from, size_t m, float *y) {
     const size_t n = c->where.n;
     const bool may_pad = c->where.kernel == SOFTMAX && rng_coin(&kernel_rng);
@@ -206,7 +208,7 @@ static void run_rows(const struct rows_case *c, const size_t *from, size_t m, fl
         memcpy(y + i * n, rows + i * ld, n * sizeof *y);
 }
 
-/* Results in y, which the caller frees, after checking that other batches give the same. */
+/* Computes y, which the caller frees, after checking that other batches give the same bits. */
 static float *run_all_rows(const struct rows_case *c) {
     const size_t m = c->where.m, n = c->where.n, others = rng_range(&kernel_rng, 1, 5);
     size_t *from = allocate((m + others) * sizeof *from);
@@ -227,8 +229,9 @@ static float *run_all_rows(const struct rows_case *c) {
 
 /* ---- layer_norm ----------------------------------------------------------------------------- */
 
-/* Mean and variance of a row, and how far off they may be in floats: the mean by n roundings of a
- * sum of magnitudes, the squares by n + 2 roundings and by the square of the mean's error. */
+/* Computes mean and variance of a row, and their possible errors in floats: of the mean by n
+ * roundings of a sum of magnitudes, of the squares by n + 2 roundings and by the square of the
+ * mean's error. */
 struct moments {
     double mean, mean_error, inverse, inverse_error;
 };
@@ -279,7 +282,7 @@ static void check_norm_row(const struct rows_case *c, size_t i, const float *y) 
 static void check_layer_norm(size_t m, size_t n, enum fill kind, float epsilon) {
     float *x = new_floats(m * n, kind), *residual = new_floats(m * n, kind);
     float *weight = new_floats(n, FILL_UNIFORM), *bias = new_floats(n, FILL_UNIFORM);
-    /* Squares have to be finite. */
+    /* Squares must be finite. */
     const float shrink = kind == FILL_LARGEST ? 0x1p-68f : kind == FILL_ONE_HUGE ? 0x1p-48f : 1;
     for (size_t i = 0; i < m * n; i++) {
         x[i] *= shrink;
@@ -312,8 +315,8 @@ void test_layer_norm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* kernels.h leaves open how exact e^x is. This is what exp2_of in rows_template.h says of itself,
- * and that it takes 2^-126 for anything less. */
+/* kernels.h does not say how exact e^x is. These are the error that exp2_of in rows_template.h
+ * states for itself, and the least power: it uses 2^-126 for anything less. */
 #define EXP_ERROR 2e-7
 
 /* The relative error of e^x where x was rounded four times on the way to being a power of 2, which
@@ -332,7 +335,7 @@ static void check_softmax_row(const struct rows_case *c, size_t i, const float *
     for (size_t j = 0; j < n; j++) {
         const double exponent = ((double)x[j] - largest) * (double)c->parameter;
         sum += exp(exponent);
-        /* x e^x is bounded, so that an exponent that is far off counts for little. */
+        /* x e^x is bounded, so that an exponent with a large error counts for little. */
         sum_error += exp(exponent) * (exponent_error(exponent) + EXP_ERROR);
     }
     const double common = sum_error / sum + (double)(n + 3) * ROUNDING + EXP_ERROR;
@@ -376,8 +379,8 @@ void test_softmax(void **state) {
                       factors[i % 4] * 10, 0.17677669f);
 }
 
-/* Rows of 0 and a score so low that their sum is 1: what is left of the softmax is e^x alone, for
- * scores over the whole range. Others nearby have the same fractions of powers of 2. */
+/* Rows of 0 and one score so low that the sum is 1. The softmax is then e^x alone, for scores over
+ * the whole range. Scores nearby have the same fractions of powers of 2. */
 void test_softmax_exponential(void **state) {
     (void)state;
     enum { ROWS = 2000 };
@@ -400,8 +403,8 @@ void test_softmax_exponential(void **state) {
 
 /* ---- silu_mul ------------------------------------------------------------------------------- */
 
-/* Four roundings, and the error of e^-|gate| in as far as it counts. Where that is taken for
- * 2^-126, what is left is as good as 0. */
+/* Four roundings, and the error of e^-|gate| as far as it counts. Where e^-|gate| is replaced by
+ * 2^-126, the result is as good as 0. */
 static void check_silu_mul(const float *gate, const float *up, size_t n, enum fill kind) {
     for (size_t s = 0; kernels_at(s); s++) {
         const struct where where = {SILU_MUL, kernels_at(s), 1, n, 0, kind};
@@ -440,7 +443,7 @@ void test_silu_mul(void **state) {
 
 /* ---- quantise ------------------------------------------------------------------------------- */
 
-/* The rule of kernels.h, of one block: `length` values, their q, and what is behind them. */
+/* The rule of kernels.h for one block: `length` values, their q, and the bytes after them. */
 static void check_quantised_block(const struct where *where, size_t i, const float *x,
                                   size_t length, const uint8_t *q, float scale, float zero) {
     double low = 0, high = 0;
@@ -448,7 +451,7 @@ static void check_quantised_block(const struct where *where, size_t i, const flo
         low = fmin(low, (double)x[c]);
         high = fmax(high, (double)x[c]);
     }
-    const float span = (float)high - (float)low; /* rounded as it is there */
+    const float span = (float)high - (float)low; /* rounded as in kernels.h */
     const double range = span < 0x1p-120f ? 0 : (double)span;
     expect_near(where, i, 0, scale, range / 255, 2 * ROUNDING * range / 255 + (double)FLT_TRUE_MIN);
     assert_true(zero >= 0 && zero <= 255 && rintf(zero) == zero);
@@ -458,7 +461,7 @@ static void check_quantised_block(const struct where *where, size_t i, const flo
         assert_true(q[c] == 0);
     if (range == 0)
         return;
-    /* Half a step for each of the two that are rounded, and four roundings of up to 255 steps. */
+    /* Half a step for each of the two rounded numbers, and four roundings of up to 255 steps. */
     const double slack = 255 * 4 * ROUNDING, step = range / 255;
     assert_true(fabs(-low / step - (double)zero) <= 0.5 + slack);
     for (size_t c = 0; c < length; c++) {
@@ -480,7 +483,7 @@ static void check_quantised(const struct where *where, const float *x, struct qu
         }
 }
 
-/* The rows from `first` on, in whichever buffers, with the offset of signed values taken off. */
+/* Returns the rows from `first` on, in any buffers, without the offset of signed values. */
 static struct quantised_rows run_quantise(const struct where *where, const float *x, size_t first) {
     const size_t m = where->m - first, k = where->k;
     const float *here = place_rows(SLOT_X, x + first * k, m, k, k);
@@ -494,7 +497,7 @@ static struct quantised_rows run_quantise(const struct where *where, const float
     return rows;
 }
 
-/* Identical to the scalar set's, in any batch; a zero of -0 counts as 0. */
+/* Results equal the scalar set's, in any batch. A zero of -0 counts as 0. */
 static void expect_same_rows(const struct where *where, struct quantised_rows got,
                              struct quantised_rows want, size_t first) {
     const size_t m = where->m - first, bytes = int8_row_bytes(where->k);
@@ -529,7 +532,7 @@ void test_quantise(void **state) {
     for (int kind = 0; kind < FILL_FINITE; kind++)
         for (size_t k = 1; k <= 270; k++)
             check_quantise(rng_range(&kernel_rng, 1, 3), k, (enum fill)kind, 1);
-    /* All of one sign, and spans around the least that has an inverse. */
+    /* Values of one sign, and spans near the least that has an inverse. */
     for (int i = 0; i < 200; i++)
         check_quantise(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 1, 500), FILL_EQUAL,
                        i % 2 ? 1 : exp2f(rng_between(&kernel_rng, -126, -110)));

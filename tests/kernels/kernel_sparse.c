@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The sparse kernels of every set against the scalar ones: what is counted in integers, chosen or
- * left out must be equal, what is computed in floats near. */
+ * Compares the sparse kernels of every set with the scalar ones. Integers, choices and lists must
+ * be equal, floats near. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 
 enum { CASES = 250 };
 
-/* Rows of W_up or W_gate, and their sums with the layer's token over 0..255. */
+/* Rows of W_up or W_gate, and their sums with the layer's token in 0..255. */
 struct projection {
     int8_t *rows;           /* packed */
     struct neuron *neurons; /* [neurons] */
@@ -37,7 +37,7 @@ struct layer {
     uint16_t *list;
 };
 
-/* Some of the neurons, in order. */
+/* Chooses some of the neurons, in order. */
 static size_t fill_list(uint16_t *list, size_t neurons) {
     const size_t percent = rng_below(&kernel_rng, 101);
     size_t n = 0;
@@ -153,7 +153,7 @@ static void check_quantise(const struct where *w, const struct layer *l) {
 
 /* ---- up ------------------------------------------------------------------------------------- */
 
-/* Any of the tokens, sometimes none or all. */
+/* Chooses any of the tokens, sometimes none or all. */
 static uint64_t some_tokens(void) {
     const uint64_t all = (UINT64_C(1) << SPARSE_TOKENS) - 1;
     switch (rng_below(&kernel_rng, 5)) {
@@ -168,7 +168,7 @@ static uint64_t some_tokens(void) {
     }
 }
 
-/* Tokens that no neuron was computed for yet, their bytes random. */
+/* Makes tokens for which no neuron was computed yet. Their bytes are random. */
 static struct neuron_tile placed_tile(const struct layer *l, size_t neurons) {
     const size_t bytes = (SPARSE_TOKENS + 1) * sparse_row_bytes(l->k);
     const size_t length = neurons + rng_range(&kernel_rng, 4, 8);
@@ -184,7 +184,7 @@ static struct neuron_tile placed_tile(const struct layer *l, size_t neurons) {
                                 .lists = place(SLOT_SCALE, places * sizeof(uint16_t))};
 }
 
-/* A token's sum with a row, its bytes as the set has them. */
+/* Returns a token's sum with a row, from bytes as the set stores them. */
 static int32_t wanted_sum(const struct where *w, const struct neuron_tile *tile, size_t token,
                           const int8_t *row) {
     const uint8_t *q = tile->q + token * sparse_row_bytes(tile->k);
@@ -194,8 +194,8 @@ static int32_t wanted_sum(const struct where *w, const struct neuron_tile *tile,
     return sum;
 }
 
-/* Some neurons one after the other, each for some of the tokens: what these have got then is exact,
- * and so the same whoever else wanted the neurons. */
+/* Computes some neurons one after the other, each for some of the tokens. Sums are exact, so a
+ * token's sum does not depend on the other tokens that want the neuron. */
 static void check_up(const struct where *w, const struct layer *l) {
     enum { MOST = 24 };
     const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
@@ -230,7 +230,7 @@ static void check_up(const struct where *w, const struct layer *l) {
 
 /* ---- from sums to contributions ------------------------------------------------------------- */
 
-/* Sums of a list of neurons (NULL: of the first), as the set has them. */
+/* Computes the sums of a list of neurons (NULL: of the first ones) as the set stores them. */
 static const int32_t *placed_sums(const struct where *w, enum slot slot, const struct projection *p,
                                   const uint16_t *list, size_t n) {
     const int32_t offset = w->set->signed_activations ? 128 : 0;
@@ -242,7 +242,7 @@ static const int32_t *placed_sums(const struct where *w, enum slot slot, const s
     return sums;
 }
 
-/* The values that the scalar set computes for these neurons; the caller frees them. */
+/* Returns the values that the scalar set computes for these neurons. The caller frees them. */
 static float *wanted_values(const struct layer *l, const uint16_t *list, size_t n) {
     float *values = allocate(n * sizeof *values);
     int32_t *up = allocate(n * sizeof *up), *gate = allocate(n * sizeof *gate);
@@ -257,8 +257,8 @@ static float *wanted_values(const struct layer *l, const uint16_t *list, size_t 
     return values;
 }
 
-/* Values computed in floats have errors as large as their inputs' rounding, and where there is a
- * gate as the product's. */
+/* The errors of values computed in floats are the rounding of their inputs and, with a gate, of the
+ * product. */
 static void check_activate(const struct where *w, const struct layer *l) {
     const bool listed = rng_coin(&kernel_rng), gated = l->kind == ACTIVATION_GATED_SILU;
     const size_t n = listed ? l->n : rng_below(&kernel_rng, l->neurons + 1);
@@ -306,8 +306,8 @@ static void check_contribute(const struct where *w, enum activation kind) {
 
 /* ---- compact -------------------------------------------------------------------------------- */
 
-/* n values of which a random share is 0. Halves of whole numbers, which are ties, or of the fill.
- */
+/* Fills n values, of which a random share is 0. The others are halves of whole numbers, which are
+ * ties, or of the fill. */
 static float *new_contributions(size_t n, enum fill fill, float *largest) {
     const size_t zeros = rng_below(&kernel_rng, 5);
     const bool halves = rng_below(&kernel_rng, 3) == 0;
@@ -364,7 +364,7 @@ static void check_compact(const struct where *w, enum fill fill) {
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
-/* Weight c of column i as it is packed. */
+/* Returns weight c of column i as it is packed. */
 static int32_t column_weight(const struct layer *l, size_t c, size_t i) {
     const float *column = l->down + i * l->size;
     return (int32_t)lrintf(column[c] * inverse_scale(largest_of(column, l->size)));
@@ -394,7 +394,8 @@ static void check_packed(const struct where *w, const struct layer *l, const uin
         }
 }
 
-/* Any neurons in any order; the sums past `size`, whose weights are padding, count too. */
+/* Adds any neurons in any order. The sums past `size`, whose weights are padding, are checked too.
+ */
 static void check_down(const struct where *w, const struct layer *l) {
     const size_t columns = sparse_row_bytes(l->size);
     const size_t n = rng_below(&kernel_rng, l->neurons / DOWN_NEURONS + 2) * DOWN_NEURONS;
@@ -472,8 +473,8 @@ void test_sparse_extremes(void **state) {
         check_case(fills[(size_t)i % (sizeof fills / sizeof *fills)]);
 }
 
-/* NaN is above no threshold. Of NaN and infinities among the values nothing is asked but that lists
- * stay lists of these neurons, as long as they have room for. */
+/* NaN is above no threshold. With NaN and infinities among the values, lists must still be lists of
+ * these neurons, no longer than their room. */
 void test_sparse_special_values(void **state) {
     enum { N = 150 };
     (void)state;
@@ -524,7 +525,7 @@ static void expect_down(const struct kernels *set, size_t size, uint8_t weight, 
     free(sums);
 }
 
-/* Sums of the largest bytes, which 16 bits would not hold. */
+/* Adds the largest bytes, whose sums 16 bits would not hold. */
 void test_sparse_never_saturates(void **state) {
     static const int8_t most[] = {-127, 127};
     (void)state;
@@ -539,7 +540,7 @@ void test_sparse_never_saturates(void **state) {
             }
 }
 
-/* Weights as they are packed, read back. */
+/* Reads packed weights back. */
 void test_pack_neurons(void **state) {
     static const float rows[][3] = {{1, -2, 0.5f}, {0, 0, 0}, {127, 1, -127}, {-1, 0, 0}};
     static const int8_t wanted[][3] = {{64, -127, 32}, {0, 0, 0}, {127, 1, -127}, {-127, 0, 0}};
@@ -553,7 +554,7 @@ void test_pack_neurons(void **state) {
             assert_int_equal(packed[c], c < 3 ? wanted[j][c] : 0);
         assert_true(neuron.scale == scales[j] && neuron.sum == sums[j]);
     }
-    /* Where columns' bytes stand is a permutation within each chunk. */
+    /* The order of the bytes of columns is a permutation within each chunk. */
     for (size_t lanes = 4; lanes <= 16; lanes *= 2) {
         enum { BYTES = 3 * SPARSE_CHUNK };
         bool taken[BYTES] = {false};

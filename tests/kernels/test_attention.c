@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every attention policy against plain loops in double precision: all masks, grouped key-value
- * heads, both layouts of keys and values, f32 and 16-bit products, all kernel sets, queries divided
- * among calls. Inputs, working memory and results end at pages that may not be touched. */
+ * Compares every attention policy with plain loops in double precision: all masks, grouped
+ * key-value heads, both layouts of keys and values, f32 and 16-bit products, all kernel sets,
+ * queries divided among calls. Inputs, working memory and results end at guard pages. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static struct guarded q_rows, k_rows, v_rows, working, context;
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-/* The size of a case; what is 0 in other fields of the shape is filled in. */
+/* The size of a case. Fields of the shape that are 0 are filled in. */
 struct size {
     size_t heads, kv_heads, head_size, queries, keys;
 };
@@ -35,8 +35,8 @@ struct attention_case {
 };
 
 /* Vectors [rows, heads, head_size], either token after token, as a layer's product leaves them, or
- * head after head, as a cache with room for more tokens would keep them. What lies between them
- * stays NaN. */
+ * head after head, as a cache with room for more tokens would keep them. The values between them
+ * stay NaN. */
 static struct attention_rows place_vectors(struct guarded *place, size_t rows, size_t heads,
                                            size_t head_size, enum fill kind, float factor) {
     struct attention_rows v = {.head_stride = head_size,
@@ -62,7 +62,7 @@ static const float *vector_at(const struct attention_rows *rows, size_t row, siz
     return rows->data + row * rows->row_stride + head * rows->head_stride;
 }
 
-/* Queries are larger than the kind says by `factor`, and so are scores; values are uniform. */
+/* Queries, and so scores, are multiplied by `factor`. Values are uniform. */
 static struct attention_case new_case(struct size n, enum fill kind, float factor) {
     struct attention_case c = {
         .policy = &attention_full,
@@ -103,8 +103,8 @@ static size_t keys_seen(const struct attention_case *c, size_t query) {
     return c->shape.mask == ATTENTION_CAUSAL ? position + 1 : c->sequence.keys;
 }
 
-/* The distance between neighbouring 16-bit numbers when they stand for a head's floats and `sum` of
- * their products are added; 0 where floats are used. Too small numbers count as 0. */
+/* Returns the distance between neighbouring 16-bit numbers of a head, as floats, where `sum` of
+ * their products are added; 0 where floats are used. Values that are too small all become 0. */
 static double step_of(const struct attention_case *c, const struct attention_rows *rows,
                       size_t count, size_t head, size_t sum) {
     float largest = 0;
@@ -129,8 +129,8 @@ static struct steps steps_of(const struct attention_case *c, size_t head) {
                           step_of(c, &s->v, s->keys, kv_head, s->keys)};
 }
 
-/* The score of a query and a key, and a bound of its error: roundings of gemm_f32, which adds in
- * order of c, the two roundings that scale it, and half a step in q and k. */
+/* Returns the score of a query and a key, and bounds its error: the roundings of gemm_f32, which
+ * adds in order of c, the two roundings of scaling, and half a step in q and in k. */
 static double exact_score(const struct attention_case *c, const struct steps *steps, size_t head,
                           size_t query, size_t key, double *error) {
     const float *q = vector_at(&c->sequence.q, query, head);
@@ -148,9 +148,9 @@ static double exact_score(const struct attention_case *c, const struct steps *st
     return sum * scale;
 }
 
-/* Turns scores into their softmax, and the bounds of their errors into those of the shares: a share
- * is largest where its own score is as high and all others are as low as they may be, and least the
- * other way round. */
+/* Turns scores into their softmax, and the bounds of their errors into bounds of the weights. A
+ * weight is largest where its own score has its highest value and all others their lowest, and
+ * least the other way round. */
 static void exact_softmax(double *scores, double *errors, size_t n) {
     double largest = -INFINITY, top_low = -INFINITY, top_high = -INFINITY;
     double sum = 0, sum_low = 0, sum_high = 0;
@@ -181,13 +181,13 @@ static void exact_softmax(double *scores, double *errors, size_t n) {
     }
 }
 
-/* Adds the errors of shares that are rounded to whole numbers, of which the largest is `most`. */
+/* Adds the errors of weights that are rounded to whole numbers up to `most`. */
 static void round_shares(const double *shares, double *errors, size_t n, double most) {
     for (size_t j = 0; j < n; j++)
         errors[j] += (0.5 + shares[j] * (double)n / 2) / most * 1.01;
 }
 
-/* Compares one head of one query; shares and errors have room for a number for each key. */
+/* Compares one head of one query. The arrays have room for a number for each key. */
 static void check_head(const struct where *where, const struct attention_case *c, size_t head,
                        size_t query, const struct steps *steps, double *shares, double *errors,
                        const float *got) {
@@ -211,7 +211,7 @@ static void check_head(const struct where *where, const struct attention_case *c
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Computes all queries, at most so many in a call and their number by chance. */
+/* Computes all queries, in calls of random size up to a limit. */
 static float *run(const struct kernels *set, const struct attention_case *c, size_t most_queries) {
     const struct attention_shape *shape = &c->shape;
     const size_t bytes = c->policy->workspace_bytes(set, shape, c->sequence.keys);
@@ -235,7 +235,7 @@ static float *run(const struct kernels *set, const struct attention_case *c, siz
     return to;
 }
 
-/* Every set: near the reference, nothing between the rows is written, and the same bits however
+/* Checks every set: near the reference, nothing written between the rows, and the same bits however
  * the queries are divided among calls. */
 static void check_sets(const struct attention_case *c) {
     const size_t queries = c->sequence.queries, size = c->shape.heads * c->shape.head_size;
@@ -265,7 +265,7 @@ static void check_sets(const struct attention_case *c) {
     free(errors);
 }
 
-/* Every policy and mask, f32 and 16-bit. */
+/* Checks every policy and mask, f32 and 16-bit. */
 static void check_size(struct size n, enum fill kind, float factor) {
     struct attention_case c = new_case(n, kind, factor);
     for (size_t i = 0; attention_policy_at(i); i++)
@@ -295,7 +295,8 @@ static void test_small_shapes(void **state) {
                    1);
 }
 
-/* All numbers of query and of key-value heads that fit, with more keys than queries. */
+/* Checks all numbers of query heads and of key-value heads that fit, with more keys than queries.
+ */
 static void test_groups(void **state) {
     (void)state;
     for (size_t heads = 1; heads <= 8; heads++)
@@ -311,7 +312,7 @@ static void test_random_shapes(void **state) {
         check_size(random_size(6, 80, 300), FILL_UNIFORM, 1);
 }
 
-/* Scores near to each other, equal, and so far apart that one token takes all. */
+/* Checks scores that are near to each other, equal, and so far apart that one token takes all. */
 static void test_extremes(void **state) {
     (void)state;
     static const enum fill kinds[] = {FILL_ZERO,     FILL_EQUAL, FILL_ALTERNATING,
@@ -322,7 +323,7 @@ static void test_extremes(void **state) {
             check_size(random_size(4, 70, 90), kinds[kind], factors[f]);
 }
 
-/* Nothing is written elsewhere, whatever the values. */
+/* Nothing is written elsewhere, whatever the values are. */
 static void test_special_values(void **state) {
     (void)state;
     for (int i = 0; i < 60; i++) {
@@ -335,8 +336,8 @@ static void test_special_values(void **state) {
     }
 }
 
-/* A decoder's view: with a causal mask and floats, one token at a time, each with no more keys than
- * there are by then, gives the bits of all tokens at once. */
+/* A decoder computes one token at a time. With a causal mask and floats, each token gets the keys
+ * up to its own, and must have the bits that it has when all tokens are computed at once. */
 static void test_token_by_token(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Block formats against what the gguf package and numpy make of the same bytes
- * (tests/data/blocks.bin, which tests/oracle/make_block_goldens.py writes), and halves against
- * their definition. Run from the repository's root. */
+ * Compares block formats with the results of the gguf package and numpy for the same bytes
+ * (tests/data/blocks.bin, which tests/oracle/make_block_goldens.py writes), and halves with their
+ * definition. Run it from the repository's root. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static const struct golden *find_golden(const char *what, const char *type) {
 
 /* ---- expanding ------------------------------------------------------------------------------ */
 
-/* Whether the bits are equal, or both are NaN: no format says which NaN it must be. */
+/* Returns whether the bits are equal, or both are NaN: no format says which NaN it must be. */
 static bool same_float(float a, float b) {
     return bits_of_float(a) == bits_of_float(b) || (isnan(a) && isnan(b));
 }
@@ -92,7 +92,7 @@ static bool same_float(float a, float b) {
 static void check_dequantise(const struct golden *g, const struct block_format *format) {
     const size_t n = g->result_bytes / sizeof(float);
     assert_true(g->given_bytes == n / format->elements * format->bytes);
-    /* GGUF aligns tensors, but rows in them start anywhere. */
+    /* GGUF aligns tensors, but their rows may start at any address. */
     for (int side = 0; side < GUARDED_SIDES; side++) {
         unsigned char *blocks =
             guarded_place(&input, g->given_bytes, (enum guarded_side)((side + 2) % GUARDED_SIDES));
@@ -142,7 +142,7 @@ static void test_formats(void **state) {
 
 /* ---- halves --------------------------------------------------------------------------------- */
 
-/* By the definition of binary16: sign, 5 bits of exponent, 10 of mantissa. */
+/* Converts by the definition of binary16: sign, 5 bits of exponent, 10 of mantissa. */
 static double half_by_definition(unsigned half) {
     const int exponent = (int)(half >> 10 & 31), mantissa = (int)(half & 1023);
     const double sign = half & 0x8000 ? -1 : 1;
@@ -165,14 +165,14 @@ static void test_float_of_every_half(void **state) {
     }
 }
 
-/* Rounding keeps order, so that it is right everywhere if it is where it goes from one half to the
- * next: at the middle of each two, which goes to the even one, and right beside it. */
+/* Rounding is monotonic, so it is correct everywhere if it is correct where it goes from one half
+ * to the next: at the middle between two, which goes to the even one, and right beside it. */
 static void test_half_of_every_boundary(void **state) {
     (void)state;
     for (unsigned half = 0; half < 0x7c00; half++)
         for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
             const float low = float_of_half((uint16_t)half);
-            /* Above the largest, infinity stands where the next half would. */
+            /* Above the largest half, infinity takes the place of the next one. */
             const float high = half == 0x7bff ? 65536 : float_of_half((uint16_t)(half + 1));
             const float middle = low + (high - low) / 2, flip = sign ? -1 : 1;
             const unsigned even = half + (half & 1);
@@ -196,7 +196,7 @@ static void test_bfloat(void **state) {
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* n values in guarded buffers into blocks that stay valid until the next call. */
+/* Packs n values in guarded buffers into blocks, which are valid until the next call. */
 static const unsigned char *pack(const struct block_format *format, const float *values, size_t n) {
     float *from = guarded_place(&input, n * sizeof *from, GUARDED_END);
     memcpy(from, values, n * sizeof *from);
@@ -232,7 +232,8 @@ static void test_quantise_f32(void **state) {
     assert_memory_equal(pack(block_format_by_name("F32"), values, n), values, g->given_bytes);
 }
 
-/* Every value is within half a step of what is read back, and what the step loses as a half. */
+/* A value differs from what is read back by at most half a step and the rounding of the step to a
+ * half. */
 static void check_q8_0_block(const float *values, const unsigned char *block) {
     float back[32], largest = 0;
     block_format_by_id(BLOCK_Q8_0)->dequantise(block, 32, back);
@@ -247,7 +248,8 @@ static void check_q8_0_block(const float *values, const unsigned char *block) {
     }
 }
 
-/* Whether two codes of a value may both be right: it lies midway, and gguf rounds away from 0. */
+/* Returns whether two codes of a value may both be correct: the value lies midway, and gguf rounds
+ * away from 0. */
 static bool is_tie(float value, const float *block) {
     float largest = 0;
     for (int j = 0; j < 32; j++)
@@ -274,7 +276,7 @@ static void test_quantise_q8_0(void **state) {
 
 /* ---- Q4_0 ----------------------------------------------------------------------------------- */
 
-/* The rule of the gguf package: the value of the largest magnitude becomes -8. */
+/* Follows the rule of the gguf package: the value of the largest magnitude becomes -8. */
 static void plain_q4_0(const float *values, unsigned char *block) {
     float extreme = 0;
     for (int j = 0; j < 32; j++)
@@ -300,8 +302,8 @@ static double q4_0_error(const float *values, const unsigned char *block) {
     return error;
 }
 
-/* Never worse than plain rounding, but for the rounding of the errors themselves. Returns the share
- * that is left of plain rounding's error. */
+/* The error is never larger than that of plain rounding, except for the rounding of the errors
+ * themselves. Returns the share that remains of plain rounding's error. */
 static double check_q4_0_block(const float *values) {
     unsigned char plain[18], block[18];
     memcpy(block, pack(block_format_by_id(BLOCK_Q4_0), values, 32), sizeof block);
@@ -362,7 +364,7 @@ static void fill(float *values, int n, float common) {
         values[j] = common;
 }
 
-/* Finite values read back as finite ones, however large. */
+/* Finite values are read back as finite ones, however large. */
 static void check_finite(const struct block_format *format, const float *values) {
     float back[32];
     format->dequantise(pack(format, values, 32), 32, back);

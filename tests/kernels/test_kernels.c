@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every kernel of every set that runs here against plain double-precision sums (quantise: against
- * the scalar set and the rule), at many shapes and at extremes, in guarded buffers; and that a row
- * has the same bits in any batch. The scalar set passes the same checks, so that no two sets differ
- * by more than twice a tolerance.
- *
- * test_kernels --bench prints times instead. */
+ * Compares every kernel of every set that runs here with plain double-precision sums (quantise:
+ * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
+ * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
+ * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

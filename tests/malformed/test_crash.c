@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The program killed, interrupted, or refused by the system at every system call of a conversion in
- * turn. What stood at the output before must be there still, or the new model whole: nothing in
- * between. The program is build/wisp, or what WISP_PROGRAM names. */
+ * Kills the program, interrupts it, or lets the system refuse it, at every system call of a
+ * conversion in turn. Afterwards the output must be either the earlier file or the whole new model.
+ * The program is build/wisp, or the one that WISP_PROGRAM names. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "support/opening.h"
 
 static char input[128], output[128], folder[128];
-static struct bytes old, new; /* what may stand at `output` */
+static struct bytes old, new; /* the two files that `output` may be */
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static bool same(const struct bytes *a, const struct bytes *b) {
     return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
 }
 
-/* Removes temporary files, and says how many there were. */
+/* Removes temporary files and returns how many there were. */
 static size_t clear_leftovers(void) {
     size_t found = 0;
     DIR *listing = opendir(folder);
@@ -82,7 +82,7 @@ static const char *program(void) {
     return given ? given : "build/wisp";
 }
 
-/* The child's part. Its messages about what is done to it are of no interest. */
+/* Runs in the child process, whose messages are discarded. */
 static _Noreturn void become_program(bool traced) {
     const int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, STDOUT_FILENO);
@@ -94,8 +94,8 @@ static _Noreturn void become_program(bool traced) {
     _exit(127);
 }
 
-/* Starts the program, stopped before its first instruction; 0 where the system allows no tracing.
- */
+/* Starts the program, stopped before its first instruction. Returns 0 where the system allows no
+ * tracing. */
 static pid_t start(void) {
     int status;
     const pid_t child = fork();
@@ -112,8 +112,8 @@ static pid_t start(void) {
     return child;
 }
 
-/* Lets the program go on to where it enters a system call, or leaves it, passing on signals. True
- * when it is there, false when it has ended. */
+/* Lets the program run until it enters or leaves a system call, and passes on signals. Returns
+ * false when it has ended. */
 static bool next_stop(pid_t child, int *status) {
     uintptr_t number = 0;
     for (;;) {
@@ -134,7 +134,7 @@ static void put_old_output(void) {
 
 /* ---- killed --------------------------------------------------------------------------------- */
 
-/* Killed at stop `n`; false when the program ends before. */
+/* Kills the program at stop `n`. Returns false when the program ends before. */
 static bool kill_at(pid_t child, unsigned n) {
     int status;
     for (unsigned i = 0; i <= n; i++)
@@ -162,7 +162,7 @@ static void killed_at_every_call(void **state) {
         if (!killed)
             break;
     }
-    /* Else nothing was tried. */
+    /* Some kills must have come before the new model was in place, and some after. */
     assert_true(found[STILL_OLD] > 0 && found[ALREADY_NEW] > 0 && leftovers > 0);
 }
 
@@ -181,8 +181,8 @@ static struct user_regs_struct registers_of(pid_t child) {
     return registers;
 }
 
-/* Lets the program run to where it has set up its signal handlers, the last for SIGPIPE, and so is
- * in its own code. */
+/* Lets the program run until it has set up its signal handlers, the last for SIGPIPE, and so is in
+ * its own code. */
 static bool go_to_main(pid_t child) {
     int status;
     for (unsigned seen = 0; seen < 2;) { /* entered and left */
@@ -194,7 +194,7 @@ static bool go_to_main(pid_t child) {
     return true;
 }
 
-/* Goes to where the program enters its call number `n` since main; false when it ends before. */
+/* Runs to the program's call number `n` since main. Returns false when it ends before. */
 static bool go_to_call(pid_t child, unsigned n, int *status) {
     assert_true(go_to_main(child));
     for (unsigned i = 0; i <= 2 * n; i++)
@@ -225,7 +225,7 @@ static void interrupted_at_every_call(void **state) {
     assert_true(interrupted > 0);
 }
 
-/* AddressSanitizer does not take it when the system refuses what it needs for itself. */
+/* AddressSanitizer fails where the system refuses memory that it needs for itself. */
 #if !defined(__SANITIZE_ADDRESS__)
 
 static void set_registers(pid_t child, unsigned long long call, unsigned long long result) {
@@ -235,7 +235,7 @@ static void set_registers(pid_t child, unsigned long long call, unsigned long lo
     assert_int_equal(ptrace(PTRACE_SETREGS, child, NULL, &registers), 0);
 }
 
-/* Instead of the call that the program is about to make, an error. */
+/* Replaces the call that the program is about to make by an error. */
 static bool refuse(pid_t child, int error, int *status) {
     set_registers(child, (unsigned long long)-1, 0);
     if (!next_stop(child, status))
@@ -244,12 +244,12 @@ static bool refuse(pid_t child, int error, int *status) {
     return true;
 }
 
-/* brk returns where the break is, and no error. */
+/* brk returns the current break instead of an error. */
 static bool cannot_fail(long call) {
     return call == SYS_exit_group || call == SYS_brk;
 }
 
-/* The program's call `n` gets an error; false when it has no such call. */
+/* Gives the program's call `n` an error. Returns false when it has no such call. */
 static bool refuse_call(unsigned n, size_t found[2]) {
     int status;
     put_old_output();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory that runs out at every allocation in turn, of every operation: each time the operation
- * says so, leaks nothing, and works again with what was open once there is memory. */
+ * Makes memory run out at every allocation in turn, of every operation. Each time the operation
+ * must report it, leak nothing, and succeed with the same open objects once there is memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,16 +16,16 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-/* So many texts that three threads all have some. */
+/* So many texts that each of three threads gets some. */
 enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 
-/* The files and models that operations use; made once. */
+/* The files and models that operations use, which are made once. */
 static struct {
     struct bytes file, rows;
     char file_path[128], rows_path[128], folder_path[128], nomic_path[128], output_path[128];
     char predicting_paths[2][128];
     wisp_model *model;
-    wisp_session *session; /* of one test, which works on in it after a failure */
+    wisp_session *session; /* of one test, which uses it again after a failure */
 } world;
 
 static const wisp_text *texts(void) {
@@ -156,7 +156,7 @@ static wisp_status tokenize(wisp_error *error) {
     return wisp_tokenize(world.model, texts()[0], ids, MAX_IDS, &count, error);
 }
 
-/* Rows must be those of a session that never wanted for memory. */
+/* Rows must equal those of a session that never ran out of memory. */
 static wisp_status embed(wisp_error *error) {
     static float expected[BATCH * SIZE];
     static bool known;
@@ -174,7 +174,7 @@ static wisp_status embed(wisp_error *error) {
 static wisp_status convert_by(const char *input, const wisp_convert_options *options,
                               wisp_error *error) {
     const wisp_status status = wisp_convert(input, world.output_path, options, error);
-    /* The output's folder holds it alone, or nothing. */
+    /* The output's folder must contain the output alone, or nothing. */
     assert_int_equal(remove(world.output_path), status == WISP_OK ? 0 : -1);
     char folder[128];
     snprintf(folder, sizeof folder, "%s", world.output_path);
@@ -214,8 +214,8 @@ static wisp_status convert_folder(wisp_error *error) {
 struct operation {
     const char *name;
     wisp_status (*run)(wisp_error *error);
-    uint32_t threads; /* of a session that is open before, if above 0 */
-    bool onwards;     /* all allocations fail from one on, not it alone */
+    uint32_t threads; /* threads of a session that was opened before, if above 0 */
+    bool onwards;     /* all allocations fail from one on, not only that one */
 };
 
 static const struct operation operations[] = {
@@ -267,7 +267,7 @@ static void close_world_session(void) {
     world.session = NULL;
 }
 
-/* The operation with its allocation `n` failing; false when it has none such. */
+/* Runs the operation with its allocation `n` failing. Returns false when it makes fewer. */
 static bool fail_at(const struct operation *operation, uint64_t n) {
     wisp_error error = {0};
     allocations_watch();
@@ -289,8 +289,8 @@ static bool fail_at(const struct operation *operation, uint64_t n) {
     return failed;
 }
 
-/* Runs once before allocations are counted: memory that libc keeps for later, such as stacks of
- * threads, would look like a leak. */
+/* Runs the operation once before allocations are counted: memory that libc keeps for later, such as
+ * the stacks of threads, would look like a leak. */
 static void warm_up(const struct operation *operation) {
     open_world_session(operation->threads);
     assert_int_equal(operation->run(NULL), WISP_OK);
@@ -307,7 +307,7 @@ static void run_operation(void **state) {
     print_message("             %llu allocations\n", (unsigned long long)n);
 }
 
-/* An error that nobody wants to read is no reason to fail otherwise. */
+/* An error that the caller does not want must not cause another one. */
 static void no_error_wanted(void **state) {
     (void)state;
     for (uint64_t n = 0;; n++) {
@@ -324,7 +324,8 @@ static void no_error_wanted(void **state) {
 
 /* ---- the world ------------------------------------------------------------------------------ */
 
-/* Together these two have everything a sparse layer may have: centers or gates, shared or not. */
+/* Together these two models have everything that a sparse layer may have: centers or gates, a
+ * shared P or not. */
 static void make_predicting_models(void) {
     for (int gated = 0; gated < 2; gated++) {
         const char *activation = gated ? "silu" : "gelu";

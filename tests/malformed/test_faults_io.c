@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading and writing that fails at every place in turn: the error says so, and where a model was
- * to be written, what stood there before is whole and nothing is left beside it. */
+ * Makes reading and writing fail at every place in turn. The error must report it. Where a model
+ * was to be written, the earlier file must be whole, with nothing left beside it. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +25,7 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A source whose read number `fails_at` fails, after it has written half of what was asked for. */
+/* A source whose read number `fails_at` fails after it has written half of the bytes. */
 struct source {
     struct bytes file;
     uint64_t reads, fails_at;
@@ -51,7 +51,7 @@ static void make_file(struct bytes *out, const struct tiny_shape *shape) {
     gguf_release(&file);
 }
 
-/* Returns how many reads opening and embedding take. */
+/* Returns the number of reads that opening and embedding make. */
 static uint64_t fail_every_read(const struct tiny_shape *shape, bool lasting) {
     struct source source = {0};
     struct opening opening;
@@ -80,7 +80,7 @@ static uint64_t fail_every_read(const struct tiny_shape *shape, bool lasting) {
 
 static void every_read_fails(void **state) {
     const uint64_t reads = fail_every_read(*state, false);
-    /* One read of the token embedding becomes one for each token of the text. */
+    /* The one read of the token embedding becomes a read for each token of the text. */
     assert_true(fail_every_read(*state, true) > reads);
 }
 
@@ -96,7 +96,7 @@ static void no_way_to_read(void **state) {
 /* ---- a folder to write to ------------------------------------------------------------------- */
 
 static char input[128], output[128], folder[128];
-static struct bytes old; /* what stands at `output` before */
+static struct bytes old; /* the contents of `output` before */
 
 static void read_whole(const char *path, struct bytes *bytes) {
     char chunk[4096];
@@ -107,7 +107,7 @@ static void read_whole(const char *path, struct bytes *bytes) {
     fclose(file);
 }
 
-/* The folder holds the old output and nothing else. */
+/* The folder must contain the old output and nothing else. */
 static void expect_untouched(void) {
     struct bytes now = {0};
     DIR *listing = opendir(folder);
@@ -207,7 +207,7 @@ static void output_that_is_no_file(void **state) {
     assert_true(S_ISCHR(device.st_mode));
 }
 
-/* Becomes a folder while the model is written, so that the rename fails. */
+/* Becomes a folder while the model is written, so that renaming fails. */
 static bool make_output_a_folder(void *context, size_t done, size_t total) {
     if (done == total)
         make_folder(context);
@@ -262,7 +262,8 @@ static void bad_requests(void **state) {
     expect_untouched();
 }
 
-/* A value that is not finite would be written as one that is, or make a file that does not open. */
+/* A value that is not finite would be written as a finite one, or make a file that does not open.
+ */
 static void value_that_is_not_finite(void **state) {
     const wisp_convert_options options = {.type = "f16"};
     struct gguf file;
@@ -333,7 +334,7 @@ static void long_row(void **state) {
 
 /* ---- a full disk ---------------------------------------------------------------------------- */
 
-/* The exit code by which the child says what it found. */
+/* The exit codes by which the child reports its result. */
 enum { DISK_GOOD, DISK_NOT_POSSIBLE, DISK_WRONG_STATUS, DISK_WRONG_MESSAGE, DISK_LEFT_OVER };
 
 static bool put_line(const char *path, const char *line) {
@@ -342,7 +343,7 @@ static bool put_line(const char *path, const char *line) {
     return file && fclose(file) == 0 && put;
 }
 
-/* Name spaces of its own, where the process may mount what it likes. */
+/* Gives the process its own name spaces, in which it may mount file systems. */
 static bool leave_the_system(void) {
     char users[32], groups[32];
     snprintf(users, sizeof users, "0 %u 1", (unsigned)geteuid());
@@ -359,7 +360,7 @@ static bool is_empty(const char *path) {
     return listing && closedir(listing) == 0 && entries == 0;
 }
 
-/* On a file system of 8 KB. */
+/* Writes to a file system of 8 KB. */
 static int fill_disk(const char *at) {
     char path[160];
     wisp_error error;

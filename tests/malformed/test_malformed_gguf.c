@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF files with one thing wrong each, numbered as opening.h says. What is swept over rather than
- * picked (truncation, flipped bits) is in test_malformed_sweeps.c. */
+ * GGUF files with one fault each, numbered as in opening.h. test_malformed_sweeps.c has the faults
+ * that occur at every place (truncation, flipped bits). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void set_tensor_count(struct gguf *file, uint64_t value) {
     file->written_tensors = value;
 }
 
-/* As many as could stand in the rest of the file at `value` bytes each, or one more. */
+/* The largest count whose values of `value` bytes fit in the rest of the file, or one more. */
 static void fill_key_count(struct gguf *file, uint64_t more) {
     file->written_keys = (file_size(file) - HEADER_BYTES) / (8 + 1 + 4 + 1) + more;
 }
@@ -99,7 +99,8 @@ static void spoil_tensor_name(struct gguf *file, uint64_t value) {
     gguf_tensor(file, UP)->name.data[3] = (unsigned char)value;
 }
 
-/* A key of `value` bytes that ends inside a character where it is cut, with a control sequence. */
+/* A key of `value` bytes with a control sequence, whose end in error messages would fall inside a
+ * character. */
 static void set_long_key(struct gguf *file, uint64_t value) {
     struct gguf_key *key = gguf_key(file, NAME);
     key->name.size = 0;
@@ -331,7 +332,7 @@ static void empty_tokens(struct gguf *file, uint64_t value) {
     gguf_set_texts(file, TOKENS, NULL, 0);
 }
 
-/* Token 7 becomes these bytes, up to the first zero byte that is not the first. */
+/* Token 7 becomes these bytes, up to the first zero byte after the first byte. */
 static void set_token(struct gguf *file, const char *text, size_t length) {
     struct bytes raw = {0};
     bytes_put_u32(&raw, VALUE_STRING);

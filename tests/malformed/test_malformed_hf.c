@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hugging Face folders with one thing wrong each: a text in one of their files is replaced by
- * another, or the whole file is. Numbers: opening.h. What is swept over rather than
- * picked is in test_malformed_hf_sweeps.c. */
+ * Hugging Face folders with one fault each: a text in one of their files, or the whole file, is
+ * replaced. opening.h has the numbers. test_malformed_hf_sweeps.c has the faults that occur at
+ * every place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct malformed {
     const char *name;
     const char *file;
     const char *old;  /* NULL: the whole file */
-    const char *with; /* NULL: without the file */
+    const char *with; /* NULL: the file is removed */
     wisp_status status;
     const char *field; /* NULL: any */
     const char *says;  /* NULL: anything */
@@ -268,7 +268,8 @@ static const struct malformed cases[] = {
      "default_prompt_name", NULL},
 };
 
-/* The path that errors begin with: the file's, or the folder's where it is only known there. */
+/* Returns the path that errors begin with: the file's, or the folder's where only the folder is
+ * known. */
 static void expect_file(const struct opening *opening, const char *path, const char *file) {
     char full[256];
     snprintf(full, sizeof full, "%s/%s", path, file);

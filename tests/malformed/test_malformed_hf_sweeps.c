@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hugging Face folders that are wrong at every place in turn: every file cut at every byte and with
- * every bit flipped, files of ten megabytes, and files that are none. Numbers: opening.h.
- */
+ * Hugging Face folders with faults at every place in turn: every file cut at every byte and with
+ * every bit flipped, files of ten megabytes, and folders or devices in place of files. opening.h
+ * has the numbers. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 static const char WEIGHTS[] = "model.safetensors", TOKENIZER[] = "tokenizer.json",
                   VOCAB[] = "vocab.txt", INDEX[] = "model.safetensors.index.json";
 
-/* A folder on disk, and in memory what is in it. */
+/* A folder on disk, and its contents in memory. */
 struct trial {
     struct folder folder;
     const char *path;
@@ -50,7 +50,7 @@ static const char *path_in(const struct trial *trial, const char *name) {
     return path;
 }
 
-/* How a folder is made to have the file that is spoilt: by default it has it. */
+/* Makes a folder that has the file to be damaged. By default it has it already. */
 static void prepare(struct trial *trial, const char *name) {
     start(trial);
     if (strcmp(name, VOCAB) == 0)
@@ -85,7 +85,7 @@ static void cut_at_every_byte(void **state) {
 
 /* ---- flipped bits --------------------------------------------------------------------------- */
 
-/* Only the header of weights: what their values may be, test_malformed_sweeps.c looks at. */
+/* Only the header of the weights: test_malformed_sweeps.c checks their values. */
 static void flip_every_bit(void **state) {
     const char *name = *state;
     struct trial trial;
@@ -137,7 +137,8 @@ static void trailing_byte(void **state) {
     finish(&trial);
 }
 
-/* Longer than the cap, in a file that is longer still. Sparse, so that it costs nothing. */
+/* Longer than the limit, in a file that is longer still. The file is sparse, so it takes no disk
+ * space. */
 static void header_over_the_cap(void **state) {
     struct trial trial;
     (void)state;
@@ -256,8 +257,8 @@ static const struct flood floods[] = {
      ",\"%u\":\"b.safetensors\"", "}}", WISP_OK, NULL},
 };
 
-/* Half of a weight map names one shard and half the other, which a search among the entries before
- * would take a square of time for. */
+/* Half of a weight map names one shard and half the other. A search among all earlier entries would
+ * take quadratic time. */
 static void two_shards(void **state) {
     struct trial trial;
     struct bytes map = {0};

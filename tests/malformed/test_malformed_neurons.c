@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF files whose neurons are rows, with one thing wrong each. */
+ * GGUF files whose neurons are rows, with one fault each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static const char KINDS[] = "wisp.neurons.types", PLACES[] = "wisp.neurons.place
                   DOWN_1[] = "blk.1.ffn_down.weight", ROW_SCALES_1[] = "blk.1.ffn_down_row_scales",
                   BASE_1[] = "blk.1.ffn_down_base", CENTER_1[] = "blk.1.ffn_center";
 
-/* One alteration of a file; `alter` gives `name` its meaning. */
+/* A change to a file. The meaning of `name` depends on `alter`. */
 struct malformed {
     const char *title;
     void (*alter)(struct gguf *file, const char *name, int64_t place, int64_t value);
@@ -53,7 +53,7 @@ static void set_element(struct gguf *file, const char *name, int64_t place, int6
     bytes_set_u32(&gguf_key(file, name)->value, 0, (uint32_t)value);
 }
 
-/* `place` entries of `value`. */
+/* Writes `place` entries of `value`. */
 static void set_length(struct gguf *file, const char *name, int64_t place, int64_t value) {
     int32_t *numbers = calloc((size_t)place, sizeof *numbers);
     assert_non_null(numbers);
@@ -68,12 +68,12 @@ static void set_number(struct gguf *file, const char *name, int64_t place, int64
     gguf_set_u32(file, name, (uint32_t)value);
 }
 
-/* The place of a matrix, counted from one past the plain model's last tensor. */
+/* Sets the place of a matrix, counted from one past the plain model's last tensor. */
 static void set_late_place(struct gguf *file, const char *name, int64_t place, int64_t value) {
     set_entry(file, name, place, (int64_t)file->n_tensors + value);
 }
 
-/* A place that another matrix has. */
+/* Sets a place that another matrix has. */
 static void repeat_place(struct gguf *file, const char *name, int64_t place, int64_t value) {
     struct bytes *numbers = &gguf_key(file, name)->value;
     memcpy(numbers->data + 12 + 4 * place, numbers->data + 12 + 4 * value, 4);
@@ -98,7 +98,7 @@ static void drop_layer(struct gguf *file, const char *name, int64_t place, int64
     drop_tensor(file, name, place, value);
 }
 
-/* Another shape of as many bytes, or fewer. */
+/* Sets another shape with the same number of bytes, or fewer. */
 static void set_shape(struct gguf *file, const char *name, int64_t place, int64_t value) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     const struct block_format *format = block_format_by_id(tensor->type);
@@ -115,7 +115,7 @@ static void set_rows_of_rows(struct gguf *file, const char *name, int64_t place,
     tensor->dims[2] = (uint64_t)value;
 }
 
-/* As many bytes of another type. */
+/* Sets another type with the same number of bytes. */
 static void set_type(struct gguf *file, const char *name, int64_t place, int64_t value) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     tensor->dims[0] = tensor->dims[0] * block_format_by_id(tensor->type)->bytes /
@@ -124,7 +124,7 @@ static void set_type(struct gguf *file, const char *name, int64_t place, int64_t
     (void)place;
 }
 
-/* A tensor that rows make is there as well. */
+/* Adds a tensor that also results from the rows. */
 static void add_tensor(struct gguf *file, const char *name, int64_t place, int64_t value) {
     (void)place;
     (void)value;
@@ -135,7 +135,7 @@ static void add_tensor(struct gguf *file, const char *name, int64_t place, int64
     twin->name_length = twin->name.size;
 }
 
-/* A vector of `place` floats. */
+/* Adds a vector of `place` floats. */
 static void add_floats(struct gguf *file, const char *name, int64_t place, int64_t value) {
     (void)value;
     tiny_add_tensor(file, name, (uint64_t)place, 1, BLOCK_F32);
@@ -159,7 +159,7 @@ static void drop_both_row_scales(struct gguf *file, const char *name, int64_t pl
     drop_tensor(file, name, place, value);
 }
 
-/* The bits of a float. */
+/* Returns the bits of a float. */
 static void set_weight(struct gguf *file, const char *name, int64_t place, int64_t value) {
     bytes_set_u32(&gguf_tensor(file, name)->data, 4 * (size_t)place, (uint32_t)value);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF files that are wrong at every place in turn: cut at every byte, every bit of the header
- * flipped, every key of every wrong type, every tensor missing or different, and counts so large
- * that anything but one pass over them would be noticed. Numbers: opening.h. */
+ * GGUF files with faults at every place in turn: cut at every byte, every bit of the header
+ * flipped, every key with every wrong type, every tensor missing or different, and counts so large
+ * that anything but one pass over them would be noticed. opening.h has the numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,7 +24,7 @@ static void make_bytes(struct bytes *out, const struct tiny_shape *shape) {
     gguf_release(&file);
 }
 
-/* Where tensor data starts: nothing before it but the header. */
+/* Returns the start of the tensor data, which follows the header. */
 static size_t header_size(const struct tiny_shape *shape) {
     struct gguf file;
     struct bytes out = {0};
@@ -82,7 +82,7 @@ static void flip_every_header_bit(void **state) {
     bytes_release(&file);
 }
 
-/* Several bytes at once, anywhere: weights become NaN, infinite and enormous. */
+/* Changes several bytes at once, anywhere: weights become NaN, infinite and enormous. */
 static void spoil_random_bytes(void **state) {
     enum { ROUNDS = 3000, AT_ONCE = 4 };
     const struct tiny_shape *shape = *state;
@@ -110,7 +110,7 @@ static bool is_integer(uint32_t type) {
            type != VALUE_ARRAY;
 }
 
-/* Whether a reader of the key accepts a value of this type. */
+/* Returns whether a reader of the key accepts a value of this type. */
 static bool is_same_kind(const struct gguf_key *key, uint32_t type) {
     if (key->type == VALUE_F32)
         return type == VALUE_F32 || type == VALUE_F64;
@@ -172,7 +172,7 @@ static void lengthen_row(struct gguf *file, const char *name) {
     gguf_settle(file);
 }
 
-/* The token embedding may have more rows than there are tokens. */
+/* The token embedding may have more rows than the vocabulary has tokens. */
 static void drop_row(struct gguf *file, const char *name) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     if (tensor->dims[1] == 1) {
@@ -194,7 +194,7 @@ static void add_dimension(struct gguf *file, const char *name) {
         lengthen_row(file, name);
 }
 
-/* Gives the tensor a type that is known, but that wisp does not read. */
+/* Gives the tensor a known type that wisp does not read. */
 static void set_unread_type(struct gguf *file, const char *name) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     const struct block_format *format = block_format_by_name("I32");
@@ -202,7 +202,7 @@ static void set_unread_type(struct gguf *file, const char *name) {
     tensor->type = format->id;
 }
 
-/* The last value, where a vector's tail might be looked at less closely. */
+/* Changes the last value, because the end of a vector might be checked less. */
 static void set_last(struct gguf *file, const char *name, uint32_t bits) {
     struct gguf_tensor *tensor = gguf_tensor(file, name);
     bytes_set_u32(&tensor->data, tensor->data.size - 4, bits);
@@ -253,7 +253,7 @@ static const struct change changes[] = {
     {set_infinite, WISP_ERROR_FORMAT},
 };
 
-/* Token embeddings are read as they are needed, so the error comes with the text. */
+/* Token embeddings are read when a text needs them, so the error comes with the text. */
 static void spoil_a_token(void **state) {
     const uint32_t *bits = *state;
     struct gguf file;
@@ -337,7 +337,7 @@ static void many_keys(void **state) {
     bytes_release(&out);
 }
 
-/* Tensors of one byte, each in an alignment of 32. */
+/* Tensors of one byte each, aligned to 32. */
 static void many_tensors(void **state) {
     const bool same = *state != NULL;
     const uint32_t count = MANY_BYTES / 38, i8 = block_format_by_name("I8")->id;
@@ -360,7 +360,7 @@ static void many_tensors(void **state) {
     bytes_release(&out);
 }
 
-/* A vocabulary of `count` tokens; where they are all the same, of added tokens too. */
+/* Makes a vocabulary of `count` tokens and, where they are all the same, of added tokens too. */
 static void many_tokens(void **state) {
     const bool same = *state != NULL;
     const uint32_t count = MANY_BYTES / 14;
@@ -391,7 +391,7 @@ static void many_tokens(void **state) {
 
 /* ---- sources larger than memory ------------------------------------------------------------- */
 
-/* A header with nothing but zeros after it. */
+/* A header that is followed by zeros. */
 struct giant {
     struct bytes header;
     uint64_t size;
@@ -436,7 +436,8 @@ static struct giant make_giant(const struct tiny_shape *shape, uint64_t size) {
     return giant;
 }
 
-/* Sizes that wrap in 32 bits. With 64, no test machine is asked for that much: allocations.c. */
+/* Sizes that overflow in 32 bits. In 64 bits they are so large that no test machine is asked for
+ * the memory: allocations.c refuses it. */
 static void open_giant(void **state) {
     const struct tiny_shape *shape = *state;
     struct giant giant = make_giant(shape, UINT64_C(1) << 40);
@@ -475,7 +476,7 @@ static void embed_giant(void **state) {
     bytes_release(&giant.header);
 }
 
-/* Offsets near 2^64: the last tensor ends one byte before, or does not. */
+/* Offsets near 2^64: the last tensor ends one byte before it, or beyond it. */
 static void sum_past_64_bits(void **state) {
     const uint64_t size = UINT64_MAX;
     struct giant giant = {.size = size};

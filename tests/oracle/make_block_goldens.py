@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/blocks.bin: what the gguf package and numpy make of blocks and of floats.
+"""Writes tests/data/blocks.bin: blocks and floats, and their conversions by the gguf package and numpy.
 
 The file opens with text that says what is where, padded with spaces to the length in its first line. After the words
 `dequantise NAME` stand the bytes of the blocks and the floats they expand to; after `quantise NAME` the floats and the
@@ -17,7 +17,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 HEADER_BYTES = 2048
 OUT = Path(__file__).resolve().parents[1] / "data" / "blocks.bin"
 
-# Where the halves that scale a block lie in it.
+# The offsets of the half floats that scale a block.
 SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,),
           "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
 
@@ -68,7 +68,7 @@ def random_blocks(rng, name):
 
 
 def edge_floats(rng):
-    """Floats that try the rounding to half: ties and what is beside them, overflow, subnormals, random bits."""
+    """Floats that test rounding to half: ties and their neighbours, overflow, subnormals, random bits."""
     halves = np.arange(0, 0x7c00, 61, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves + np.nextafter(halves.astype(np.float16), np.float16(np.inf)).astype(np.float32)) / 2
     beside = np.concatenate([np.nextafter(middles, np.float32(0)), np.nextafter(middles, np.float32(1e30))])
@@ -81,7 +81,7 @@ def edge_floats(rng):
 
 
 def block_values(rng):
-    """Blocks of 32 values as weights are, and as they are not."""
+    """Blocks of 32 values, like weights and unlike them."""
     def normal(n, scale=1.0):
         return rng.normal(size=(n, 32)) * scale
 

@@ -39,7 +39,7 @@ TEXTS = [
     "😀 😃 😄", "family: 👩‍👩‍👧‍👦, flag: 🏳️‍🌈, hand: 👋🏽", "€ 100 ± 5 % ≠ £ 80 – “quoted” … ½",
     "tabs\tand\nnew lines\r\nand\u00a0hard\u3000spaces", "control \x01\x02 characters \x7f\x1b[31m, \u200b zero width, \ufeff",
     "a NUL\x00inside", "special pieces: [CLS] [SEP] [MASK] [UNK] ##ing",
-    # Things that are no prose.
+    # Text that is not prose.
     "https://example.org/path?query=1&other=two#part", "for (int i = 0; i < n; i++) { sum += x[i]; }",
     "3.14159 1,000,000 1e-9 0xDEADBEEF 2026-11-22", "Donaudampfschifffahrtsgesellschaftskapitän " * 2, "x" * 101,
     # Long: about 100 tokens, and more than the model's 256.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models/: tiny random BERT models as sentence-transformers saves them, with what it makes of texts.
+"""Writes tests/data/models/: tiny random BERT models as sentence-transformers saves them, with its embeddings of texts.
 
 Each differs from all-MiniLM-L6-v2 in the ways that bge-small, gte-tiny, e5-small and nomic-embed do, and in sizes that
 fit no vector. Needs torch, transformers, sentence-transformers; the result is committed, so tests need none of them.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files whose neurons are rows, as the gguf package sees them.
+"""Checks files whose neurons are rows with the gguf package.
 
     tests/oracle/neurons.py WISP
 
@@ -42,7 +42,7 @@ def layers_of(reader):
 
 
 def write_ordered(path, source, chosen):
-    """What gguf makes of the file, with an order and a number of hot neurons for each layer."""
+    """Writes the file with gguf, adding an order and a number of hot neurons for each layer."""
     reader = GGUFReader(source)
     layers = layers_of(reader)
     wide = int(field(reader, field(reader, "general.architecture") + ".feed_forward_length"))

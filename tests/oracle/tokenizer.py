@@ -63,7 +63,7 @@ class Driver:
 
 
 def peer_ids(peer, texts):
-    """What Hugging Face says, in the same shape."""
+    """The ids of Hugging Face's tokenizer, in the same shape."""
     ids, counts = [], []
     for start in range(0, len(texts), 4096):
         for encoding in peer.encode_batch_fast(texts[start:start + 4096]):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a ReLU twin of a tiny random model with tools/train_relu.py, and looks at all that it promises.
+"""Trains a ReLU twin of a tiny random model with tools/train_relu.py, and checks its promises.
 
     tests/oracle/train_relu.py WISP
 
@@ -130,7 +130,7 @@ class TrainRelu(unittest.TestCase):
         return Progress(said)
 
     def refuse(self, code, pattern, *arguments):
-        """It ends with this code and says this; nothing has appeared."""
+        """Checks that the tool ends with this code and message, and has written nothing."""
         before = sorted(self.folder.rglob("*"))
         ended, _, complaint = call(*arguments)
         self.assertEqual(ended, code, complaint)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The linker's names for what it wraps (WATCH_ALLOCATIONS in the Makefile). */
+/* The linker's names for the functions that it wraps (WATCH_ALLOCATIONS in the Makefile). */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
@@ -21,7 +21,7 @@ void __wrap_free(void *block);
 
 static const uint64_t MOST = UINT64_C(1) << 30;
 
-/* Sessions have threads of their own. */
+/* Atomic, because sessions have threads of their own. */
 static atomic_uint_least64_t calls, largest, bytes;
 static atomic_int_least64_t live;
 static atomic_uint_least64_t until_failure;
@@ -63,7 +63,7 @@ static bool refuse(void) {
     return false;
 }
 
-/* Counts a call, and says whether it gets memory. */
+/* Counts a call, and returns whether it gets memory. */
 static bool grant(uint64_t size) {
     calls++;
     bytes += size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The allocator as the code under test sees it: watched, and made to fail. The linker sends malloc,
- * calloc, realloc, aligned_alloc and free here (--wrap, see the Makefile); what libc asks for
- * itself, in qsort or fdopen, is seen only where it is linked statically. */
+ * Watches the allocations of the code under test and makes them fail. The linker sends calls of
+ * malloc, calloc, realloc, aligned_alloc and free here (--wrap, see the Makefile). Allocations
+ * inside libc, in qsort or fdopen, are seen only where libc is linked statically. */
 #ifndef TESTS_ALLOCATIONS_H
 #define TESTS_ALLOCATIONS_H
 
@@ -9,22 +9,22 @@
 #include <stdint.h>
 
 struct allocations {
-    uint64_t calls;   /* that asked for memory */
-    uint64_t largest; /* bytes asked for at once */
-    uint64_t bytes;   /* asked for in all */
-    int64_t live;     /* blocks that were not freed again */
+    uint64_t calls;   /* calls that asked for memory */
+    uint64_t largest; /* the most bytes that one call asked for */
+    uint64_t bytes;   /* the bytes that all calls asked for */
+    int64_t live;     /* blocks that are not freed yet */
     bool failed;      /* a call was made to fail */
 };
 
-/* Whether the linker was told to. */
+/* Returns whether the program was linked with the wrappers. */
 bool allocations_are_watched(void);
 
-/* Counts from here on. Calls for more than 1 GB get no memory. */
+/* Begins to count. From now on calls for more than 1 GB get no memory. */
 void allocations_watch(void);
 struct allocations allocations_seen(void);
 
-/* The call after `n` more gets no memory, and with `onwards` neither do all that follow, until
- * allocations_succeed. */
+/* Lets `n` more calls get memory and makes the next one fail. With `onwards` all later calls fail
+ * too, until allocations_succeed. */
 void allocations_fail_after(uint64_t n, bool onwards);
 void allocations_succeed(void);
 

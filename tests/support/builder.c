@@ -81,7 +81,7 @@ void bytes_put_u64(struct bytes *bytes, uint64_t value) {
     bytes_put_u32(bytes, (uint32_t)(value >> 32));
 }
 
-/* Overwrites with what was just put at the end. */
+/* Overwrites the bytes at `offset` with those that were appended last. */
 static void move_end(struct bytes *bytes, size_t at, size_t size) {
     bytes->size -= size;
     if (at + size > bytes->size)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GGUF files in memory for tests: a tiny valid BERT model, of which a test alters any one thing.
- * Contents and the counts that announce them are held apart, so that a file can lie about either.
+ * Builds GGUF files in memory for tests: a tiny valid BERT model, in which a test changes one
+ * thing. Contents are held apart from the counts in the header, so that a file can have counts that
+ * are wrong.
  *
  * A file of another architecture is made of this one: gguf_set_text(file, "general.architecture",
  * NAME), the same keys again under "NAME.", tensors dropped and added. Keys of "bert." do no harm
@@ -30,22 +31,22 @@ void bytes_release(struct bytes *bytes);
 
 enum { GGUF_MAX_DIMS = 8, GGUF_MAX_KEYS = 64, GGUF_MAX_TENSORS = 80 };
 
-/* A test's helpers abort where they run out of room or memory. */
+/* Helpers abort the test where they run out of room or memory. */
 
 struct gguf_key {
     struct bytes name;
-    uint64_t name_length; /* as written */
+    uint64_t name_length; /* as the header states it */
     uint32_t type;
-    struct bytes value; /* as it stands in the file: strings after their length, and so on */
+    struct bytes value; /* as it is in the file: a string follows its length, and so on */
 };
 
 struct gguf_tensor {
     struct bytes name;
-    uint64_t name_length; /* as written */
-    uint32_t n_dims;      /* as written, and how many are written up to GGUF_MAX_DIMS */
+    uint64_t name_length; /* as the header states it */
+    uint32_t n_dims;      /* as the header states them; up to GGUF_MAX_DIMS of them are written */
     uint64_t dims[GGUF_MAX_DIMS];
     uint32_t type;
-    uint64_t offset; /* as written */
+    uint64_t offset; /* as the header states it */
     struct bytes data;
 };
 
@@ -53,48 +54,49 @@ struct gguf {
     unsigned char magic[4];
     uint32_t version;
     uint64_t written_keys, written_tensors; /* the header's counts */
-    size_t alignment;                       /* where data really lies */
+    size_t alignment;                       /* where the data really is */
     struct gguf_key keys[GGUF_MAX_KEYS];
     struct gguf_tensor tensors[GGUF_MAX_TENSORS];
     size_t n_keys, n_tensors;
 };
 
-/* Sizes of a tiny model; matrices are stored as block type `type`, everything else as f32. */
+/* Sizes of a tiny model. Matrices are stored as block type `type`, all else as f32. */
 struct tiny_shape {
     uint32_t hidden, wide, layers, heads, positions;
     uint32_t type;
     bool nomic; /* rotary positions, gated layers and no biases: nomic-bert */
-    bool rows;  /* neurons as rows, some of them cold, in the order of tiny_neuron */
+    bool rows;  /* neurons are rows, some of them cold, in the order of tiny_neuron */
 };
 
-/* 8 wide, 2 layers, f32: about 12 KB. */
+/* hidden_size 8, 2 layers, f32: about 12 KB. */
 extern const struct tiny_shape tiny_shape;
 
-/* 32 wide, so that blocks of 32 fit. */
+/* hidden_size 32, so that rows hold whole blocks of 32. */
 extern const struct tiny_shape tiny_shape_q8_0;
 
-/* Their counterparts with nomic-bert. */
+/* nomic-bert models of these two sizes. */
 extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 
-/* The first and the last of these with neurons as rows. */
+/* The first and the last of these, with neurons as rows. */
 extern const struct tiny_shape tiny_rows, tiny_nomic_rows_q8_0;
 
-/* Releases nothing: a file is made once and released once. */
+/* Makes the file. It is released once, with gguf_release. */
 void gguf_make(struct gguf *file, const struct tiny_shape *shape);
 void gguf_release(struct gguf *file);
 
-/* Makes rows of a plain file's neurons: what gguf_make does last where the shape says so. */
+/* Turns the neurons of a plain file into rows. gguf_make does this last where the shape asks for
+ * it. */
 void gguf_make_rows(struct gguf *file, const struct tiny_shape *shape);
 
-/* The neuron at a place, and how many of a layer's are hot. */
+/* Return the neuron at a place, and the number of hot neurons of a layer. */
 int32_t tiny_neuron(const struct tiny_shape *shape, size_t layer, size_t place);
 size_t tiny_hot(const struct tiny_shape *shape);
 
-/* By name; abort where there is none. */
+/* Find an entry by name. Abort where there is none. */
 struct gguf_key *gguf_key(struct gguf *file, const char *name);
 struct gguf_tensor *gguf_tensor(struct gguf *file, const char *name);
 
-/* The value becomes this; the key is added where there is none. */
+/* Set the value of a key, which is added where it is absent. */
 void gguf_set(struct gguf *file, const char *name, uint32_t type, const void *value, size_t size);
 void gguf_set_u32(struct gguf *file, const char *name, uint32_t value);
 void gguf_set_f32(struct gguf *file, const char *name, float value);
@@ -108,21 +110,22 @@ void gguf_repeat_key(struct gguf *file, const char *name);
 void gguf_drop_tensor(struct gguf *file, const char *name);
 void gguf_repeat_tensor(struct gguf *file, const char *name);
 
-/* Makes the header's counts and the tensors' offsets true again. The functions above have done so
- * already; needed after other changes. */
+/* Makes the header's counts and the tensors' offsets correct again. The functions above call it; a
+ * test calls it after other changes. */
 void gguf_settle(struct gguf *file);
 
-/* Appends the file. Nothing follows the last tensor's data. */
+/* Appends the file to `out`. No padding follows the last tensor's data. */
 void gguf_write_bytes(const struct gguf *file, struct bytes *out);
 
 /* ---- the tiny model's contents, for other formats ------------------------------------------- */
 
 enum { TINY_TOKENS = 32, TINY_SPECIAL = 5 };
 
-/* As vocab.txt spells them; the first TINY_SPECIAL are [PAD] [UNK] [CLS] [SEP] [MASK]. */
+/* The spellings of vocab.txt. The first TINY_SPECIAL are [PAD] [UNK] [CLS] [SEP] [MASK]. */
 extern const char *const tiny_tokens[TINY_TOKENS];
 
-/* Called for each tensor with its GGUF name and dims (dims[1] = 1 for a vector) in file order. */
+/* Calls the function for each tensor with its GGUF name and dims (dims[1] = 1 for a vector), in
+ * file order. */
 void tiny_each_tensor(const struct tiny_shape *shape,
                       void (*visit)(void *context, const char *name, uint64_t dim0, uint64_t dim1),
                       void *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A plain file becomes one whose neurons are rows, a byte at a time and apart from how wisp does
- * it, so that each can be held against the other. */
+ * Turns a plain file into one whose neurons are rows. It goes byte by byte and shares no code with
+ * wisp, so that each checks the other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "support/builder.h"
 
 int32_t tiny_neuron(const struct tiny_shape *shape, size_t layer, size_t place) {
-    return (int32_t)((5 * place + layer + 1) % shape->wide); /* 5 divides no width that is used */
+    return (int32_t)((5 * place + layer + 1) %
+                     shape->wide); /* 5 divides no intermediate_size in use */
 }
 
 size_t tiny_hot(const struct tiny_shape *shape) {
@@ -21,7 +22,7 @@ static size_t bytes_of(const struct block_format *format, size_t n) {
     return n / format->elements * format->bytes;
 }
 
-/* The nibble of element i of blocks of Q4_0. */
+/* Returns the nibble of element i of a row of Q4_0 blocks. */
 static unsigned char nibble_at(const unsigned char *blocks, size_t i) {
     const unsigned char byte = blocks[i / 32 * 18 + 2 + i % 16];
     return i % 32 < 16 ? byte & 15 : byte >> 4;
@@ -55,9 +56,9 @@ static struct gguf_tensor new_tensor(size_t layer, const char *suffix, uint32_t 
     return tensor;
 }
 
-/* The matrices of a layer, and which tensors they are. */
+/* The matrices of a layer and their indices among the tensors. */
 struct matrices {
-    const struct gguf_tensor *of[3]; /* up, gate, down; up, down */
+    const struct gguf_tensor *of[3]; /* up, gate, down; or up, down */
     size_t n;
 };
 
@@ -105,7 +106,7 @@ static struct gguf_tensor make_scales(const struct tiny_shape *shape, const stru
     return scales;
 }
 
-/* The root of the largest weight of each row of W_down. */
+/* Computes the square root of the largest weight of each row of W_down. */
 static struct gguf_tensor make_row_scales(const struct tiny_shape *shape, const struct matrices *m,
                                           size_t layer) {
     const struct block_format *format = block_format_by_id(shape->type);

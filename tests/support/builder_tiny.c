@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tiny BERT model: what it holds, and how that goes into GGUF. */
+ * The contents of the tiny BERT model, and how they are stored in GGUF. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* Knuth's 64-bit linear congruential generator; the upper bits are good. */
+/* Knuth's 64-bit linear congruential generator. Only its upper bits are used, because they are
+ * good. */
 static uint32_t next_random(uint64_t *state) {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(*state >> 33);
@@ -98,8 +99,8 @@ struct making {
     const struct tiny_shape *shape;
 };
 
-/* Where there is no quantiser any bytes are good weights, so long as no half float in them is
- * large or not finite: below 0x3C00 they are less than 1. */
+/* Types that wisp cannot write get random bytes. Any bytes are valid weights as long as each half
+ * float in them is finite and small: below 0x3C00 it is less than 1. */
 static void put_arbitrary(struct bytes *data, size_t size, const char *name) {
     uint64_t state = seed_of(name);
     for (size_t i = 0; i < size; i++) {
@@ -153,7 +154,7 @@ static void make_tensor(void *context, const char *name, uint64_t dim0, uint64_t
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* llama.cpp's spelling: control tokens as they are, U+2581 before what starts a word. */
+/* Spells a token as llama.cpp does: control tokens unchanged, U+2581 before the start of a word. */
 static void put_token(struct bytes *out, const char *token, bool special) {
     static const char word_start[] = "\xE2\x96\x81";
     const bool goes_on = strncmp(token, "##", 2) == 0;
@@ -204,7 +205,7 @@ static void make_settings(struct gguf *file, const struct tiny_shape *shape) {
     gguf_set_text(file, "wisp.hidden_act", shape->nomic ? "silu" : "gelu");
 }
 
-/* A key of the architecture. The string is good until the next call. */
+/* Returns a key of the architecture. The string is valid until the next call. */
 static const char *key_of(const struct tiny_shape *shape, const char *name) {
     static char key[64];
     snprintf(key, sizeof key, "%s.%s", shape->nomic ? "nomic-bert" : "bert", name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hugging Face folders in memory for tests: the tiny BERT model of builder.h as
- * sentence-transformers would save it, of which a test alters any one thing. */
+ * Builds Hugging Face folders in memory for tests: the tiny BERT model of builder.h as
+ * sentence-transformers would save it, in which a test changes one thing. */
 #ifndef TESTS_FOLDER_H
 #define TESTS_FOLDER_H
 
@@ -25,32 +25,32 @@ struct folder {
 void folder_make(struct folder *folder, const struct tiny_shape *shape);
 void folder_release(struct folder *folder);
 
-/* The file's bytes; aborts where there is none. */
+/* Returns the file's bytes. Aborts where there is none. */
 struct bytes *folder_file(struct folder *folder, const char *name);
 
-/* The file becomes these bytes, and is added where there is none. */
+/* Sets the bytes of a file, which is added where it is absent. */
 void folder_put(struct folder *folder, const char *name, const void *data, size_t size);
 void folder_put_text(struct folder *folder, const char *name, const char *text);
 void folder_drop(struct folder *folder, const char *name);
 
-/* Replaces the first `old`, which must be there. In a safetensors file it is the header that is
- * searched, and its length is made to fit. */
+/* Replaces the first `old`, which must exist. In a safetensors file it searches the header and
+ * corrects its length. */
 void folder_replace(struct folder *folder, const char *name, const char *old, const char *with);
 
-/* model.safetensors becomes a.safetensors, b.safetensors and their index. */
+/* Divides model.safetensors into a.safetensors, b.safetensors and their index. */
 void folder_shard(struct folder *folder, const struct tiny_shape *shape);
 
-/* Appends a safetensors file of this header and data. */
+/* Appends a safetensors file with this header and data. */
 void safetensors_put(struct bytes *out, const char *header, size_t length, const void *data,
                      size_t size);
 
-/* Writes all files into the folder at `path`, which is made, or emptied first. */
+/* Writes all files into the folder at `path`, which is created, or emptied first. */
 void folder_write(const struct folder *folder, const char *path);
 
-/* Removes a folder with all that is in it, if it is there. */
+/* Removes a folder with its contents, where it exists. */
 void folder_remove(const char *path);
 
-/* Bytes of all files. */
+/* Returns the bytes of all files together. */
 size_t folder_size(const struct folder *folder);
 
 #endif

@@ -193,7 +193,7 @@ static void make_config(struct folder *folder, const struct tiny_shape *shape) {
     bytes_release(&out);
 }
 
-/* As Nomic spells it. */
+/* Writes config.json as Nomic spells it. */
 static void make_nomic_config(struct folder *folder, const struct tiny_shape *shape) {
     struct bytes out = {0};
     put_format(&out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reference results: those in ../shared, and small ones in tests/data. */
+ * Reads reference results: those in ../shared, and small ones in tests/data. */
 #ifndef WISP_TESTS_GOLDEN_H
 #define WISP_TESTS_GOLDEN_H
 
@@ -11,22 +11,24 @@
 
 enum { GOLDEN_PATH_BYTES = 1024 };
 
-/* The shared folder (environment variable WISP_SHARED, else ../shared) joined with `name`. */
+/* Joins the shared folder (environment variable WISP_SHARED, else ../shared) with `name`. */
 const char *shared_path(const char *name, char path[GOLDEN_PATH_BYTES]);
 
-/* False, after printing why, where there is no shared folder. In CI that is a failure. */
+/* Returns false, after printing why, where there is no shared folder. In CI that is a failure. */
 bool shared_is_there(void);
 
-/* A path in tests/data (environment variable WISP_TEST_DATA, else tests/data). */
+/* Joins tests/data (environment variable WISP_TEST_DATA, else tests/data) with `name`. */
 const char *data_path(const char *name, char path[GOLDEN_PATH_BYTES]);
 
-/* A whole file, terminated, to be freed; fails the test where it cannot be read. */
+/* Reads a whole file and terminates it. The caller frees it. Fails the test where it cannot be
+ * read. */
 void *read_file(const char *path, size_t *length);
 
-/* A JSON file's root, in `arena`; its text is the caller's to free after the tree is done with. */
+/* Returns the root of a JSON file, in `arena`. The caller frees `raw`, its text, after the tree is
+ * done with. */
 const struct json *read_json_file(const char *path, struct arena *arena, char **text);
 
-/* The texts of a JSON array of strings. */
+/* Returns the texts of a JSON array of strings. */
 wisp_text *texts_of_json(const struct json *array, size_t *n);
 
 /* Opens a model or fails the test with the error's message. */
@@ -34,7 +36,7 @@ wisp_model *open_model_or_fail(const char *path, wisp_compute compute, const cha
 
 wisp_session *open_session_or_fail(const wisp_model *model, uint32_t threads);
 
-/* Cosine of two rows. */
+/* Returns the cosine of two rows. */
 double cosine(const float *a, const float *b, size_t n);
 
 #endif

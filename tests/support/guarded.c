@@ -11,10 +11,10 @@
 #include <unistd.h>
 #endif
 
-/* Canaries that are looked after on each side. */
+/* The number of canary bytes that are checked on each side. */
 enum { MARGIN = 512 };
 
-/* Four bytes from an aligned address read as a NaN that no instruction makes. */
+/* Four of these bytes at an aligned address are a NaN that no instruction produces. */
 static unsigned char canary_at(const unsigned char *p) {
     static const unsigned char nan[4] = {0xed, 0xfe, 0xf1, 0x7f};
     return nan[(uintptr_t)p & 3];
@@ -80,7 +80,7 @@ void guarded_close(struct guarded *g) {
 
 #endif
 
-/* The bytes around data that are looked after. */
+/* Returns the canary bytes that are checked around the data. */
 static unsigned char *first_canary(const struct guarded *g) {
     return g->data - g->low > MARGIN ? g->data - MARGIN : g->low;
 }

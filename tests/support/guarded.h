@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Buffers that end, or start, exactly at a page that may not be touched, so that reading or
- * writing one byte too many is a fault. On the side that is open, and on both sides in
- * WebAssembly, which has no pages to protect, lie canaries: bytes that read as NaN and whose
- * change is noticed. */
+ * Buffers that end, or start, exactly at a page that must not be accessed, so that reading or
+ * writing one byte too many is a fault. On the other side, and in WebAssembly, which has no pages
+ * to protect, on both sides, lie canaries: bytes that read as NaN and whose change is detected. */
 #ifndef WISP_TESTS_GUARDED_H
 #define WISP_TESTS_GUARDED_H
 
@@ -10,31 +9,31 @@
 #include <stddef.h>
 
 enum guarded_side {
-    GUARDED_END,   /* the last byte is the last that may be touched */
-    GUARDED_START, /* the first byte is the first one */
-    GUARDED_LOOSE, /* near the end, at an odd address */
+    GUARDED_END,   /* data ends at the guard page */
+    GUARDED_START, /* data starts at the guard page */
+    GUARDED_LOOSE, /* data ends near the guard page, at an odd address */
     GUARDED_SIDES
 };
 
 struct guarded {
-    unsigned char *low, *high; /* what may be touched, canaries included */
-    unsigned char *data;       /* what was placed last */
+    unsigned char *low, *high; /* the accessible bytes, canaries included */
+    unsigned char *data;       /* the buffer that was placed last */
     size_t bytes;
     size_t margin; /* room for canaries outside of data, where no page guards */
 };
 
-/* Room for buffers of up to `capacity` bytes, one at a time. Ends the program where there is none.
- */
+/* Makes room for buffers of up to `capacity` bytes, one at a time. Ends the program where there is
+ * no memory. */
 void guarded_open(struct guarded *g, size_t capacity);
 
-/* Makes the buffer `bytes` long, full of canaries inside and outside. For GUARDED_END it is as
- * aligned as `bytes` is. */
+/* Makes the buffer `bytes` long, with canaries inside and outside. With GUARDED_END its alignment
+ * is the largest that divides `bytes`. */
 void *guarded_place(struct guarded *g, size_t bytes, enum guarded_side side);
 
-/* Whether the canaries around the buffer are still there. */
+/* Returns whether the canaries around the buffer are unchanged. */
 bool guarded_intact(const struct guarded *g);
 
-/* Whether these bytes inside the buffer have not been written since it was placed. */
+/* Returns whether these bytes inside the buffer have not been written since it was placed. */
 bool guarded_untouched(const void *bytes, size_t n);
 
 void guarded_close(struct guarded *g);

@@ -62,13 +62,14 @@ void make_folder(const char *path) {
 
 /* ---- what holds for every opening ----------------------------------------------------------- */
 
-/* A model of `size` bytes may need them unpacked (4 bits a weight to 32), tables of fixed size, and
- * the working memory of an embed. */
+/* The most memory that opening a file of `size` bytes and embedding with it may need: the file's
+ * weights unpacked (4 bits a weight to 32), tables of fixed size, and the working memory of a call.
+ */
 static uint64_t allowed_at_once(uint64_t size) {
     return 8 * size + 512 * 1024;
 }
 
-/* Whatever the file says: UTF-8 that leaves a terminal alone. */
+/* Checks that a message is UTF-8 without control characters, whatever the file holds. */
 static void check_printable(const char *text) {
     for (size_t length = strlen(text); length > 0;) {
         uint32_t c;
@@ -118,7 +119,7 @@ static wisp_status embed(const wisp_model *model, wisp_error *error) {
     return status;
 }
 
-/* Everything a program may ask of a model. */
+/* Makes every request that a program may make of a model. */
 static void read_all(const wisp_model *model) {
     wisp_model_info info;
     const char *key;

@@ -16,47 +16,49 @@
 #include "support/builder.h"
 #include "wisp.h"
 
-/* The outcome of opening a model, or if that succeeded of embedding with it. */
+/* The outcome of opening a model or, if that succeeds, of embedding with it. */
 struct opening {
     wisp_status status;
     wisp_error error;
 };
 
-/* A model in memory; the bytes are copied to where nothing follows them. */
+/* Opens a model in memory. The bytes are copied to the end of an allocation, so that sanitizers see
+ * reads beyond them. */
 struct opening open_data(const void *data, size_t size);
 
-/* Likewise, but the bytes are read through a `read` callback. */
+/* Opens such a model through a `read` callback. */
 struct opening open_read(const void *data, size_t size);
 
-/* A source of any kind, `size` being what allocations are measured by. */
+/* Opens a source of any kind. Allocations are compared with `size`. */
 struct opening open_source(const wisp_source *source, uint64_t size);
 
-/* A file or folder; `size` is that of the whole. */
+/* Opens a file or folder; `size` is the size of all its files. */
 struct opening open_path(const char *path, uint64_t size);
 
-/* Writes a file, in the test's temporary folder where the path is relative. */
+/* Writes a file. A relative path is inside the test's temporary folder. */
 void write_file(const char *path, const void *data, size_t size);
 
-/* Makes a folder. */
+/* Creates a folder. */
 void make_folder(const char *path);
 
-/* The path of `name` in the test's temporary folder, which is made on the first call. The string is
- * good until the next call but three. */
+/* Returns the path of `name` in the test's temporary folder, which is created by the first call.
+ * The string is valid for the next three calls. */
 const char *temporary_path(const char *name);
 
-/* Removes the temporary folder with all that is in it. */
+/* Removes the temporary folder with its contents. */
 void remove_temporary_folder(void);
 
-/* Opens the file in all three ways, which must agree, and checks status and field (NULL: any), and
- * that the message holds `says` (NULL: anything). */
+/* Opens the file in all three ways, which must agree. Checks status and field (NULL: any), and that
+ * the message contains `says` (NULL: anything). */
 void expect_opening(const struct bytes *file, wisp_status status, const char *field,
                     const char *says);
 
-/* Fails the test unless the opening is as wanted. */
+/* Fails the test unless the outcome is the expected one. */
 void expect_outcome(const struct opening *opening, wisp_status status, const char *field,
                     const char *says);
 
-/* Whether a malformed file may give this: it opens, or the error has a type that fits. */
+/* Returns whether a malformed file may have this outcome: the model opens, or the error has a
+ * fitting status. */
 void expect_typed(const struct opening *opening);
 
 #endif

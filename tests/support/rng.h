@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random numbers for tests: for one seed the same on every machine. */
+ * Random numbers for tests. A seed gives the same numbers on every machine. */
 #ifndef WISP_TESTS_RNG_H
 #define WISP_TESTS_RNG_H
 
@@ -14,7 +14,7 @@ struct rng {
     uint64_t state;
 };
 
-/* Splitmix64: a counter, well mixed. */
+/* Splitmix64: a counter whose bits are mixed well. */
 static inline uint64_t rng_bits(struct rng *rng) {
     uint64_t z = rng->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -22,12 +22,12 @@ static inline uint64_t rng_bits(struct rng *rng) {
     return z ^ z >> 31;
 }
 
-/* 0 .. n - 1 */
+/* Returns a number from 0 to n - 1. */
 static inline size_t rng_below(struct rng *rng, size_t n) {
     return (size_t)((rng_bits(rng) >> 32) * n >> 32);
 }
 
-/* low .. high, both ends included */
+/* Returns a number from low to high, both included. */
 static inline size_t rng_range(struct rng *rng, size_t low, size_t high) {
     return low + rng_below(rng, high - low + 1);
 }
@@ -41,8 +41,8 @@ static inline float rng_between(struct rng *rng, float low, float high) {
     return (float)((double)low + share * ((double)high - (double)low));
 }
 
-/* WISP_SEED where it is set, else another one each time; printed, so that a failure can be had
- * again. */
+/* Returns WISP_SEED where it is set, else another seed each time. Prints the seed, so that a
+ * failure can be repeated. */
 static inline uint64_t rng_seed(void) {
     const char *given = getenv("WISP_SEED");
     const uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);

@@ -68,7 +68,7 @@ static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, ui
     tiny_add_tensor(file, name, length, rows, type);
 }
 
-/* By a fifth below or above 1. */
+/* Returns a number from four fifths to six fifths. */
 static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
     add_tensor(file, layer, "ffn_factors", hidden, 1, BLOCK_F32);
     unsigned char *data = file->tensors[file->n_tensors - 1].data.data;
@@ -80,7 +80,7 @@ static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
     }
 }
 
-/* Q, q and thresholds. */
+/* Adds Q, q and thresholds. */
 static void add_q(struct gguf *file, const struct predicting *p, uint32_t layer,
                   const char *const *suffixes) {
     const uint64_t wide = p->shape->wide;
@@ -114,8 +114,8 @@ static void add_predictor(struct gguf *file, const struct predicting *p, uint32_
     }
 }
 
-/* The neurons of each layer in another order; the step has no divisor in common with their number.
- */
+/* Puts the neurons of each layer in another order. The step has no common divisor with their
+ * number. */
 static void set_order(struct gguf *file, const struct tiny_shape *shape) {
     const size_t n = shape->layers * shape->wide, step = shape->wide % 13 ? 13 : 11;
     int32_t *order = malloc(n * sizeof *order);

@@ -8,7 +8,7 @@
 #undef fail /* cmocka has one of its own */
 #include <cmocka.h>
 
-/* As llama.cpp stores them; the constants above are their ids. */
+/* The spellings of llama.cpp. The constants above are their ids. */
 static const char *const PIECES[N_PIECES] = {"[PAD]",
                                              "[UNK]",
                                              "[CLS]",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A directory with a small vocabulary, and a tokenizer opened from it. */
+ * A directory with a small vocabulary, and a tokenizer that was opened from it. */
 #ifndef WISP_TESTS_TOKENIZER_FIXTURE_H
 #define WISP_TESTS_TOKENIZER_FIXTURE_H
 
@@ -29,22 +29,22 @@ void put_bool(struct fixture *f, const char *key, bool value);
 void put_numbers(struct fixture *f, const char *key, enum value_type type, const void *numbers,
                  uint64_t count);
 
-/* The pieces and their types, not yet in the directory. */
+/* Makes the pieces and their types, which are not in the directory yet. */
 void setup(struct fixture *f);
 void put_tokens(struct fixture *f);
 void put_ids(struct fixture *f);
 
-/* All of it, ready to open. */
+/* Makes the whole fixture, ready to open. */
 void setup_complete(struct fixture *f);
 
-/* Likewise, with these added tokens. */
+/* Makes the whole fixture with these added tokens. */
 void setup_added(struct fixture *f, const int32_t *ids, const uint8_t *flags, size_t count);
 
 wisp_status open_tokenizer(struct fixture *f);
 void must_open(struct fixture *f);
 void teardown(struct fixture *f);
 
-/* Checks that a text of `length` bytes has exactly `count` ids between [CLS] and [SEP]. */
+/* Checks that a text of `length` bytes has exactly the `count` ids between [CLS] and [SEP]. */
 void check_bytes(const struct fixture *f, const char *text, size_t length, const int32_t *ids,
                  size_t count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The default model against PyTorch, with nothing but what the repository holds: token ids and
+ * Compares the default model with PyTorch, using only files of the repository: token ids and
  * embeddings of tests/data/golden-default.*, which tests/oracle/make_default_golden.py writes. */
 #include <math.h>
 #include <setjmp.h>
@@ -79,7 +79,7 @@ static void token_ids_are_those_of_hugging_face(void **state) {
     wisp_model_close(model);
 }
 
-/* The cosines of all texts to PyTorch's rows, with one set of kernels. */
+/* Computes the cosines of all texts to PyTorch's rows, with one set of kernels. */
 static void check_rows(const struct fixture *f, wisp_compute compute, const char *kernels,
                        double least_mean, double least) {
     wisp_model *model = open_model_or_fail(default_model, compute, kernels);

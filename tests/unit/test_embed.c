@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The promises of wisp_embed, on the default model: the same bits however it is called, prompts,
- * dimensions, truncation, statistics, cancelling, and errors that leave the session usable. */
+ * The promises of wisp_embed, on the default model: the same bits in any batch and on any number of
+ * threads, prompts, dimensions, truncation, statistics, cancelling, and errors that leave the
+ * session usable. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -25,7 +26,8 @@ struct fixture {
     char bytes[TEXTS][MAX_BYTES];
 };
 
-/* Texts from empty to past the token limit, made of words in an order that depends on the text. */
+/* Makes texts from empty to longer than the token limit, of words in an order that depends on the
+ * text. */
 static void make_texts(struct fixture *f) {
     static const char *const words[] = {"river", "of",   "stones", "quietly", "Seven",
                                         "ünder", "the ", "crow-s", "日本",    "x1!"};
@@ -59,7 +61,7 @@ static void embed_or_fail(wisp_session *session, const wisp_text *texts, size_t 
         fail_msg("%s", error.message);
 }
 
-/* The rows of all texts, one call a text. */
+/* Embeds all texts, one text in each call. */
 static float *embed_alone(const wisp_model *model, const struct fixture *f) {
     float *rows = calloc(TEXTS * SIZE, sizeof *rows);
     wisp_session *session = open_session_or_fail(model, 1);
@@ -83,7 +85,7 @@ static void check_same_bits(const wisp_model *model, const struct fixture *f) {
         for (size_t i = 0; i < TEXTS; i++)
             assert_memory_equal(rows + i * SIZE, alone + (TEXTS - 1 - i) * SIZE,
                                 SIZE * sizeof *rows);
-        /* One or two at a time, whose tokens the threads share. */
+        /* Embeds one or two texts in each call, whose tokens the threads share. */
         for (size_t i = 0; i + 1 < TEXTS; i += 3) {
             embed_or_fail(session, f->texts + i, 1 + i % 2, NULL, rows);
             assert_memory_equal(rows, alone + i * SIZE, (1 + i % 2) * SIZE * sizeof *rows);
@@ -98,7 +100,7 @@ static void bits_depend_on_the_text_alone(void **state) {
     const char *kernels;
     for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
         if (strcmp(kernels, "scalar") == 0)
-            continue; /* slow, and the same above the kernels */
+            continue; /* the scalar set is slow, and runs the same code above the kernels */
         if (i > 0 && !everything_runs("the same bits with further kernel sets"))
             break;
         for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
@@ -170,7 +172,7 @@ static void a_prompt_stands_before_the_text(void **state) {
     wisp_model_close(model);
 }
 
-/* Whether feed-forward layers with that predictor, dense or not, have the stage. */
+/* Returns whether feed-forward layers with this predictor have the stage. */
 static bool is_stage_of(const char *stage, const char *predictor) {
     static const char *const dense_stages[] = {"ffn_up", "activation", "ffn_down"};
     const bool is_dense = strcmp(predictor, "dense") == 0;
@@ -211,7 +213,7 @@ static void statistics_count(void **state) {
     wisp_model_close(model);
 }
 
-/* The working memory stops growing once it has met the largest batch. */
+/* The working memory stops growing after the largest batch. */
 static void memory_stays_flat(void **state) {
     const struct fixture *f = *state;
     wisp_model *model = open_model_or_fail(default_model, WISP_COMPUTE_AUTO, NULL);

@@ -79,7 +79,7 @@ static void mode_and_owner_are_kept(void **state) {
     expect_text(file, "new");
 }
 
-/* The stream's own functions are used by those who write text, and may fail unseen. */
+/* Code that writes text calls the stream's functions directly, and may miss their errors. */
 static void a_write_that_failed_fails_the_commit(void **state) {
     (void)state;
     const char *file = temporary_path("limited");

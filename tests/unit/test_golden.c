@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The real models in ../shared against PyTorch: hidden states and embeddings. */
+ * Compares the real models in ../shared with PyTorch: hidden states and embeddings. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,8 +45,8 @@ static float *golden_rows(const char *name) {
     return rows;
 }
 
-/* The golden texts through the model at `path`. The scalar kernels are slow, and a sample of the
- * texts shows what all would; `make test` takes a sample for the others too. */
+/* Embeds the golden texts with the model at `path`. The scalar kernels are slow, so they get a
+ * sample of the texts; in `make test` the other sets get a sample too. */
 static struct agreement measure(const char *path, const char *reference, wisp_compute compute,
                                 const char *kernels) {
     struct arena arena = {0};
@@ -141,11 +141,11 @@ static void q8_0_is_close_to_pytorch(void **state) {
 
 struct expected_states {
     const float *values;   /* [layers + 1, tokens, SIZE] */
-    size_t tokens, layers; /* layers: compared so far */
-    double worst;          /* difference */
+    size_t tokens, layers; /* the number of layers compared so far */
+    double worst;          /* the largest difference */
 };
 
-/* The hook of a pass: hidden states stand before each attention block and before pooling. */
+/* The hook of a pass. It gets the hidden states before each attention block and before pooling. */
 static wisp_status compare_states(void *context, struct cursor at, const float *states,
                                   wisp_error *error) {
     struct expected_states *expected = context;
@@ -160,7 +160,7 @@ static wisp_status compare_states(void *context, struct cursor at, const float *
     return WISP_OK;
 }
 
-/* NumPy's header is 128 bytes in these files; the data follows. */
+/* NumPy's header takes 128 bytes in these files, and the data follows it. */
 static void check_states(const struct network *network, const char *file, const int32_t *ids,
                          size_t n) {
     char path[GOLDEN_PATH_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tokenizer.json, vocab.txt and their companions, sound and with faults. */
+ * Reads tokenizer.json, vocab.txt and their companions, with and without faults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ static void test_vocab_txt(void **state) {
     }
 }
 
-/* transformers follows tokenizer_config.json where both say something. */
+/* Where both files have a setting, transformers follows tokenizer_config.json. */
 static void test_config_overrides(void **state) {
     static const char *const texts[5] = {
         WITH_ADDED("[]"), NULL, "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wisp_file_*: it lists and reads what the builder wrote, and malformed files are typed errors. */
+ * wisp_file_* must list and read the contents that the builder wrote, and give typed errors for
+ * malformed files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -207,7 +208,7 @@ static void expect_neurons(struct gguf *made, wisp_status status, const char *fi
     wisp_file_close(file);
 }
 
-/* A model that says it is calibrated, with frequencies for each layer. */
+/* Makes a model that has the keys of a calibrated one, with frequencies for each layer. */
 static void make_frequencies(struct gguf *made) {
     static const float shares[] = {0.5f, 1};
     const struct tiny_shape *shape = &tiny_rows;

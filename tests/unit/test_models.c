@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Small random models as sentence-transformers saves them (tests/oracle/make_models.py), in shapes
- * and with settings that all-MiniLM-L6-v2 does not have, against what it computed. */
+ * Compares small random models, as sentence-transformers saves them (tests/oracle/make_models.py),
+ * with its results. They have shapes and settings that all-MiniLM-L6-v2 does not have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@
 static const char *const models[] = {"models/cls12", "models/mean-shards", "models/prompted",
                                      "models/nomic", "models/nomic-respelt"};
 
-/* The largest difference of a case's rows from the golden ones, relative to their length. */
+/* Returns the largest difference of a case's rows from the golden ones, relative to their length.
+ */
 static double worst_difference(wisp_session *session, const wisp_model *model,
                                const struct json *example) {
     const size_t size = wisp_model_dimensions(model);
@@ -80,8 +81,8 @@ static void check_model(const char *folder, const char *file, double f32_limit, 
     arena_release(&arena);
 }
 
-/* f32 is held to rounding. int8's error is that of one in 255 steps, through up to 12 layers of
- * weights ten times as spread as a real model's. */
+/* f32 may differ by rounding. int8 may differ by the error of one in 255 steps, through up to 12
+ * layers whose weights spread ten times as far as a real model's. */
 static void folders_match_sentence_transformers(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)

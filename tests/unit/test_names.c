@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The names that the library exports: each value has one, finding it gives the value back, and
- * there are no others. */
+ * The names that the library exports: each value has one name, finding the name gives the value,
+ * and there are no other names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The store of neurons: each is packed alone, from its weights and what its layer has besides. */
+ * The neuron store packs each neuron alone, from its weights and the layer's row scales and base.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ static void open_layer_or_fail(struct neuron_store *store, const wisp_model *mod
     tensor_cache_release(&cache);
 }
 
-/* The weights of a neuron by its number in the file. */
+/* Returns the weights of a neuron by its number in the file. */
 static wisp_status put(struct neuron_store *store, const struct reference *r, size_t place,
                        size_t neuron, wisp_error *error) {
     float up[HIDDEN], gate[HIDDEN], down[HIDDEN];
@@ -95,7 +96,7 @@ static void put_shuffled(const wisp_model *model, uint64_t *random) {
         assert_true(neuron_is_present(layer, place));
     }
     assert_int_equal(put(&store, &r, 0, store.order ? reference_neuron(&r, 0) : 0, &error),
-                     WISP_OK); /* again: it is the same neuron */
+                     WISP_OK); /* packing a neuron again changes nothing */
     expect_same_layers(layer, &model->network.neurons.layer[LAYER]);
     neuron_store_release(&store);
     reference_close(&r);
@@ -142,7 +143,7 @@ static void bad_weights_are_refused(void **state) {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         float weights[3][HIDDEN] = {{0}};
         weights[i < 3 ? i : 2][HIDDEN - 1] = i % 2 ? INFINITY : NAN;
-        if (i == 3) { /* finite, but not once it is divided by the scale of its row */
+        if (i == 3) { /* finite, but no longer after division by the scale of its row */
             weights[2][HIDDEN - 1] = 0x1p127f;
             store.layer[LAYER].inverse_row_scale[HIDDEN - 1] = 4;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Neurons as rows: what wisp writes is what tests/support/builder_rows.c makes by the
- * documentation, what it reads from that is the plain model to the bit, and back. */
+ * Neurons as rows. wisp must write the files that tests/support/builder_rows.c makes by the
+ * documentation, must read the plain model from them bit by bit, and must convert them back. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 enum { PATH_BYTES = 256, KINDS = 10 };
 
-/* Every type that rows can have, in models with and without gates. */
+/* Every type that rows can have, with and without gates. */
 static struct tiny_shape kind_at(size_t i) {
     static const uint32_t types[] = {BLOCK_F32, BLOCK_F16, BLOCK_BF16, BLOCK_Q8_0, BLOCK_Q4_0};
     return (struct tiny_shape){.hidden = 32,
@@ -54,7 +54,7 @@ static void write_shape(const char *name, const struct tiny_shape *shape, char p
     gguf_release(&file);
 }
 
-/* A plain model that says in which order its neurons belong, of which `hot` are hot. */
+/* Makes a plain model with an order of its neurons, of which `hot` are hot. */
 static void write_ordered(const char *name, const struct tiny_shape *shape, size_t hot,
                           char path[PATH_BYTES]) {
     struct gguf file;
@@ -109,7 +109,7 @@ static void rows_are_as_documented_and_can_be_undone(void **state) {
     }
 }
 
-/* Whether rows are made before or after makes no difference. */
+/* Converting a type and then making rows gives the file of doing both at once. */
 static void types_are_converted(void **state) {
     (void)state;
     static const char *const types[] = {"f32", "f16", "q8_0", "q4_0"};
@@ -140,10 +140,11 @@ static bool is_cold(const struct tensor *tensor) {
     return strstr(tensor->name, ".ffn_neurons.cold") != NULL;
 }
 
-/* So that the first bytes of the file make a model usable. */
+/* Cold rows come last, so that the first bytes of the file make a model usable. */
 static void cold_rows_come_last(void **state) {
     static const struct {
-        size_t hot, tensors; /* for two layers: fewer by W_up and W_down, more by rows and scales */
+        size_t hot,
+            tensors; /* for two layers: W_up and W_down are gone, rows and scales are added */
         bool cold;
     } cases[] = {{0, 4, true}, {1, 6, true}, {63, 6, true}, {64, 4, false}};
     (void)state;
@@ -168,7 +169,7 @@ static void cold_rows_come_last(void **state) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A file that is read by calls. */
+/* A file that is read through calls. */
 struct counted {
     char *bytes;
     size_t size;
@@ -311,8 +312,8 @@ static void embeddings_have_the_same_bits(void **state) {
 
 /* ---- row scales and base -------------------------------------------------------------------- */
 
-/* A file of an earlier version has no row scales: they are derived, to the same bits. Those that
- * the file has are used: with another, embeddings are others. */
+/* A file of an earlier version has no row scales. They are derived, and give the same bits. If the
+ * file has them they are used: other row scales give other embeddings. */
 static void row_scales_may_be_in_the_file(void **state) {
     static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
     (void)state;
@@ -342,7 +343,8 @@ static void row_scales_may_be_in_the_file(void **state) {
         }
 }
 
-/* Predictors with centers want a base, exact does not; plain files have neither. */
+/* Predictors with centers need a base, exact does not. Plain files have neither row scales nor
+ * base. */
 static void base_is_in_the_file(void **state) {
     static const wisp_predictor predictors[] = {WISP_PREDICTOR_EXACT, WISP_PREDICTOR_LOWRANK};
     static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
@@ -377,7 +379,8 @@ static void base_is_in_the_file(void **state) {
     }
 }
 
-/* A scale is a root of a weight: what is none is refused where it would be used. */
+/* A row scale is the root of a weight. A number that cannot be one is refused where it would be
+ * used. */
 static void bad_row_scales_are_refused(void **state) {
     static const float bad[] = {0, -1, NAN, INFINITY, 1e-30f, 1e30f, 0x1p-75f};
     const wisp_model_options exact = {.compute = WISP_COMPUTE_INT8,
@@ -390,7 +393,7 @@ static void bad_row_scales_are_refused(void **state) {
         wisp_model *model;
         wisp_error error;
         const float huge =
-            0x1p100f; /* too large for the last of the scales, which is as small as can be */
+            0x1p100f; /* too large for the last of the scales, which is the smallest possible */
         shape.rows = true;
         gguf_make(&file, &shape);
         memcpy(gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data.data, &bad[i], sizeof *bad);
@@ -406,7 +409,7 @@ static void bad_row_scales_are_refused(void **state) {
 
 /* ---- calibrated models ---------------------------------------------------------------------- */
 
-/* Rows follow the order that calibration found; no weight is another for that. */
+/* Rows follow the order that calibration found, and no weight changes. */
 static void calibrated_models_have_rows(void **state) {
     static float expected[TEXTS * HIDDEN], found[TEXTS * HIDDEN];
     const wisp_model_options dense = {.predictor = WISP_PREDICTOR_DENSE};
@@ -438,7 +441,7 @@ static void calibrated_models_have_rows(void **state) {
     }
 }
 
-/* Replaces a tensor's type, and its bytes by others that are good. */
+/* Replaces a tensor's type, and its bytes by valid ones of that type. */
 static void retype(struct gguf *file, const char *name, uint32_t type) {
     const struct block_format *format = block_format_by_id(type);
     struct gguf_tensor *tensor = gguf_tensor(file, name);

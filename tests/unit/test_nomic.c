@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parts of nomic-bert that BERT does not have: rotary positions, gated layers, settings of its own
- * in GGUF files and in both spellings of config.json. Goldens are in test_models.c. */
+ * Parts of nomic-bert that BERT does not have: rotary positions, gated layers, and its own settings
+ * in GGUF files and in both spellings of config.json. test_models.c has goldens. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 
 enum { HEAD = 10, POSITIONS = 40, HEADS = 3, LD = HEAD * HEADS + 3 };
 
-/* Pairs as complex numbers, in doubles. */
+/* Rotates pairs as complex numbers, in doubles. */
 static void queries_are_turned(void **state) {
     (void)state;
     static float table[POSITIONS * HEAD], x[POSITIONS * LD], before[POSITIONS * LD];
@@ -48,7 +48,8 @@ static void queries_are_turned(void **state) {
     }
 }
 
-/* To float's precision, however far: what adds up a position at a time may not drift. */
+/* Positions have the precision of floats at any distance: adding up one position at a time must not
+ * drift. */
 static void far_positions_are_exact(void **state) {
     enum { FAR = 9000, SIZE = 8 };
     (void)state;
@@ -66,7 +67,7 @@ static void far_positions_are_exact(void **state) {
     free(table);
 }
 
-/* Two vectors have the same score at any two positions of the same distance. */
+/* Two vectors have the same score at any two positions with the same distance. */
 static void scores_depend_on_distance(void **state) {
     (void)state;
     static float table[POSITIONS * HEAD], q[POSITIONS * HEAD], k[POSITIONS * HEAD];
@@ -335,7 +336,7 @@ static void rows_do_not_depend_on_the_batch(void **state) {
         }
 }
 
-/* Words in another order are another text, which only positions can tell. */
+/* Words in another order must give another embedding: only positions tell the texts apart. */
 static void positions_matter(void **state) {
     (void)state;
     float rows[TEXTS * SIZE];
@@ -345,8 +346,7 @@ static void positions_matter(void **state) {
     wisp_model_close(model);
 }
 
-/* The folder, the GGUF file made of it, and the file that names the same tensors by GGUF's names.
- */
+/* The folder, the GGUF file made from it, and a GGUF file of the same tensors agree. */
 static void folders_and_files_agree(void **state) {
     (void)state;
     float rows[3][TEXTS * SIZE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A forward pass that stops, at every block and for every reason, and goes on: the result has the
- * same bits as that of a pass which never stopped. */
+ * A forward pass that stops at every block, for every reason, and continues. The result must have
+ * the bits of a pass that did not stop. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void make_ids(int32_t ids[TOKENS]) {
         ids[t] = 1000 + 37 * t;
 }
 
-/* A pass over those texts, with its working memory and its team. */
+/* A pass over these texts, with its working memory and its team. */
 struct run {
     struct pass pass;
     struct workspace space;
@@ -62,7 +62,7 @@ static void close_run(struct run *run) {
     free(run);
 }
 
-/* Counts the blocks of a pass, and stops before block `stop_at`, once. */
+/* Counts the blocks of a pass, and stops once, before block `stop_at`. */
 struct stopper {
     unsigned asked, stop_at;
     bool stopped;
@@ -129,7 +129,8 @@ enum { LONG_TEXTS = 3, LONG_TOKENS = 1300 };
 
 static const size_t long_starts[LONG_TEXTS + 1] = {0, 512, 800, LONG_TOKENS};
 
-/* Counts what is asked within blocks, on any thread, and stops at number `stop_at`, once. */
+/* Counts the calls of the hook within blocks, on any thread, and stops once, at number `stop_at`.
+ */
 struct inner_stopper {
     atomic_uint asked;
     unsigned stop_at;
@@ -144,7 +145,7 @@ static wisp_status stop_within(void *context, struct cursor at, const float *x, 
     return WISP_ERROR_CANCELLED;
 }
 
-/* Runs three long texts to the end; returns how often the pass stopped before. */
+/* Runs three long texts to the end. Returns how often the pass stopped on the way. */
 static unsigned run_long(const wisp_model *model, uint32_t members, unsigned stop_at, float *rows,
                          unsigned *asked) {
     static int32_t ids[LONG_TOKENS];
@@ -199,7 +200,7 @@ static void a_block_of_long_texts_stops_within(void **state) {
 
 /* ---- steps that fail ------------------------------------------------------------------------ */
 
-/* The default model through calls, of which the one after `good` fails, once. */
+/* The default model read through calls. The call after `good` calls fails, once. */
 struct faulty {
     const char *bytes;
     size_t good;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sparse models from calibration to embedding, on tiny models of both activations, and the parts
- * that calibration is made of. */
+ * Sparse models from calibration to embedding, on tiny models with both activations, and the parts
+ * of calibration. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,8 +77,8 @@ static void grams_are_sums_of_products(void **state) {
 
 enum { TOKENS = 5, NEURONS = 2 };
 
-/* The least that can be lost by computing `count` (token, neuron) pairs, where each neuron computes
- * the tokens with its largest logits: every way is tried. */
+/* Returns the least possible loss when `count` (token, neuron) pairs are computed and each neuron
+ * computes the tokens with its largest logits. It tries every choice. */
 static double least_loss(const float *sorted, size_t count) {
     double least = INFINITY;
     for (size_t a = 0; a <= TOKENS; a++) {
@@ -96,7 +96,7 @@ static double least_loss(const float *sorted, size_t count) {
 
 static void thresholds_lose_least(void **state) {
     (void)state;
-    /* Logits fall with the token, so that losses are sorted as they stand. */
+    /* Logits fall from token to token, so losses are already sorted. */
     static const float losses[] = {9, 1, 2, 8, 3, 0, 0.5f, 0.25f, 0, 2};
     float logits[TOKENS * NEURONS], thresholds[NEURONS];
     struct gains gains;
@@ -122,8 +122,8 @@ static void thresholds_lose_least(void **state) {
     arena_release(&arena);
 }
 
-/* Neurons that are added one by one have the gains of those that are added together; thresholds let
- * through as many as they say. */
+/* Neurons that are added one by one have the gains of neurons that are added together. Thresholds
+ * let through as many tokens as they state. */
 static void neurons_may_be_added_in_parts(void **state) {
     (void)state;
     enum { MANY = 40, WIDE = 6 };
@@ -158,8 +158,8 @@ static void neurons_may_be_added_in_parts(void **state) {
     arena_release(&arena);
 }
 
-/* Frequent neurons first, among equally frequent ones those that contribute most, then by number;
- * the hot ones hold nine tenths of all that is needed. */
+/* Frequent neurons come first, among equally frequent ones those that contribute most, then the
+ * lower numbers. The hot ones hold nine tenths of all that is needed. */
 static void frequent_neurons_come_first(void **state) {
     (void)state;
     enum { WIDE = 6 };
@@ -179,7 +179,8 @@ static void frequent_neurons_come_first(void **state) {
 
 /* ---- tiny models ---------------------------------------------------------------------------- */
 
-/* Alone, in one batch, with three threads: the same bits, on every kernel set. */
+/* Embeds texts alone, in one batch, and with three threads: the bits are the same, with every
+ * kernel set. */
 static void bits_do_not_depend_on_the_batch(void **state) {
     (void)state;
     struct texts texts;
@@ -223,8 +224,8 @@ static double mean_cosine(const float *a, const float *b) {
     return sum / (double)TEXTS;
 }
 
-/* Less sparsity comes nearer to the dense result, exact comes nearest, and the statistics say what
- * was computed. */
+/* Less sparsity comes nearer to the dense result, exact comes nearest, and the statistics count the
+ * computed neurons. */
 static void sparsity_trades_work_for_nearness(void **state) {
     (void)state;
     static const float sparsities[] = {0.9f, 0.6f, 0.2f};
@@ -309,8 +310,8 @@ static const char *const texts_tensors[] = {
     "blk.1.ffn_sentence_p.weight", "blk.1.ffn_sentence_q.weight", "blk.1.ffn_sentence_p.bias",
     "blk.1.ffn_sentence_q.bias", "blk.1.ffn_sentence_thresholds"};
 
-/* The predictor's tensors are of the type that was asked for, and those for texts as well; and
- * plain files have none of them. */
+/* The predictor's tensors, those for texts included, have the requested type. Plain files have none
+ * of them. */
 static void expect_form(const char *type, uint32_t id, bool by_text) {
     struct texts texts;
     char plain[256], path[256], undone[256];
@@ -359,7 +360,7 @@ static void predictors_have_the_form_that_is_asked_for(void **state) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* The stage at whose start calibration is to be cancelled, and whether it has started. */
+/* The stage in which calibration is to be cancelled, and whether that stage has started. */
 struct stopping {
     const char *stage;
     atomic_bool started;
@@ -408,7 +409,8 @@ static void expect_auto(const char *path, wisp_compute compute, const char *kern
     wisp_model_close(model);
 }
 
-/* lowrank needs a calibrated model, exact is of use with ReLU, both in int8 and where faster. */
+/* auto needs a calibrated model for lowrank and ReLU for exact, both in int8 and where they are
+ * faster. */
 static void auto_is_what_is_faster(void **state) {
     (void)state;
     for (size_t a = 0; a < ACTIVATIONS; a++) {
@@ -477,7 +479,7 @@ static void what_cannot_be_done_is_said(void **state) {
     assert_int_not_equal(access(output, F_OK), 0);
 }
 
-/* A file whose plan is wrong in one way. */
+/* A file whose plan has one fault. */
 static void expect_bad_plan(const int32_t *order, size_t n, const float *shares, uint64_t levels,
                             const char *field) {
     struct gguf file;

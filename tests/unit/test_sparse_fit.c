@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calibration of one layer, against what its weights say in double precision. */
+ * Compares the calibration of one layer with results from its weights in double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static double dot(const float *a, const float *b) {
     return sum;
 }
 
-/* Neuron j's activation for x. */
+/* Returns the activation of neuron j for x. */
 static double activation_of(const struct layer *s, size_t j, const float *x) {
     const double up = dot(s->up + j * HIDDEN, x) + (double)s->up_bias[j];
     switch (s->activation) {
@@ -85,7 +85,7 @@ static double activation_of(const struct layer *s, size_t j, const float *x) {
     }
 }
 
-/* What the layer's output for x would lose without neuron j, squared. */
+/* Returns the squared loss of the layer's output for x without neuron j. */
 static double loss_of(const struct layer *s, size_t j, double center, const float *x) {
     const double value = activation_of(s, j, x) - center;
     double squares = 0;
@@ -98,7 +98,7 @@ static bool is_near(double a, double b) {
     return fabs(a - b) < 1e-3 * (1 + fabs(b));
 }
 
-/* A layer as it was, the same after fitting, and the fit. */
+/* A layer before fitting, the same layer after fitting, and the fit. */
 struct fitted {
     struct layer before, after;
     struct layer_fit fit;
@@ -133,8 +133,8 @@ static void release(struct fitted *f) {
     free(f);
 }
 
-/* The hull of each place ends where all is gained that the neuron there has to give, and the
- * hundredth that is spread over all tokens: so they are all worth something. */
+/* The hull of each place ends with all that its neuron can gain, plus the hundredth that is spread
+ * over all tokens, so that every token is worth something. */
 static void gains_are_those_of_the_neuron(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
@@ -160,7 +160,7 @@ static void gains_are_those_of_the_neuron(void **state) {
     }
 }
 
-/* Frequencies are the neurons' own, and fall along the order; the weights are in it. */
+/* Frequencies belong to their neurons and fall along the order; the weights are in that order. */
 static void hot_neurons_come_first(void **state) {
     (void)state;
     struct fitted *f = fit_or_fail(ACTIVATION_RELU);
@@ -183,7 +183,7 @@ static void hot_neurons_come_first(void **state) {
     release(f);
 }
 
-/* Errors are what the neurons left out would have added: none without thresholds, all with the
+/* Errors equal the contributions of the skipped neurons: none without thresholds, all with the
  * highest. */
 static void errors_are_what_is_left_out(void **state) {
     (void)state;
@@ -226,7 +226,8 @@ static void errors_are_what_is_left_out(void **state) {
     }
 }
 
-/* At 30 % the predictor loses less than half of what would be lost with as many by chance. */
+/* At 30 % the predictor loses less than half as much as the same number of neurons chosen by
+ * chance. */
 static void predictors_are_better_than_chance(void **state) {
     (void)state;
     for (size_t a = 0; a < sizeof activations / sizeof *activations; a++) {
@@ -275,7 +276,7 @@ static void logits_or_fail(const struct predictor *p, const float *x, size_t n, 
     free(h);
 }
 
-/* Root mean square of a - b, relative to that of b. */
+/* Returns the root mean square of a - b, relative to that of b. */
 static double difference(const float *a, const float *b, size_t n) {
     double off = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -285,7 +286,7 @@ static double difference(const float *a, const float *b, size_t n) {
     return sqrt(off / squares);
 }
 
-/* What is rounded to F32 stays; 8 bits change little and 4 bits more. */
+/* P and Q stored as F32 are not rounded; 8 bits change them little and 4 bits more. */
 static void predictors_are_rounded_as_in_files(void **state) {
     (void)state;
     static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0, BLOCK_Q4_0};

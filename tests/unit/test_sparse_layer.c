@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One sparse layer: what it computes against double precision and against the dense layer. */
+ * Compares the results of one sparse layer with double precision and with the dense layer. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +19,11 @@
 
 enum {
     MOST_WIDE = 80,
-    MANY = 300, /* more than are worked on together */
+    MANY = 300, /* more tokens than are computed together */
     ROUNDS = 20
 };
 
-/* How far off int8 may be: what is gated has the errors of two products. */
+/* The error that int8 may have. Gated layers have the errors of two products. */
 static double tolerance(const struct sparse_ffn *f) {
     return f->activation == ACTIVATION_GATED_SILU ? 0.018 : 0.012;
 }
@@ -33,7 +33,7 @@ static void fill_tokens(float *x, size_t tokens) {
         x[i] = sinf((float)i * 1.7f);
 }
 
-/* A round's choice of neurons, none in the first and all in the second; returns how many. */
+/* Chooses neurons for a round: none in the first, all in the second. Returns how many. */
 static size_t choose(size_t round, size_t wide, bool *computed, float *thresholds) {
     size_t n = 0;
     for (size_t i = 0; i < wide; i++) {
@@ -44,8 +44,8 @@ static size_t choose(size_t round, size_t wide, bool *computed, float *threshold
     return n;
 }
 
-/* Thresholds that force a choice of neurons on the layer: what it gives is what double precision
- * gives for that choice, but for int8. */
+/* Forces a choice of neurons on the layer by its thresholds. The result equals that of double
+ * precision for the same choice, except for the error of int8. */
 static void expect_mask_applied(const char *path, const char *kernels, size_t layer) {
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, kernels);
     const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
@@ -89,8 +89,8 @@ static void a_layer_is_its_mask_applied(void **state) {
     }
 }
 
-/* A token's bits are the same alone and among others, whatever these want; what is counted adds up.
- */
+/* A token has the same bits alone and among other tokens, whichever neurons these want. The counts
+ * add up. */
 static void tokens_do_not_depend_on_each_other(void **state) {
     (void)state;
     static float x[MANY * HIDDEN], y[MANY * HIDDEN];
@@ -120,7 +120,7 @@ static void tokens_do_not_depend_on_each_other(void **state) {
 
 /* ---- exact ---------------------------------------------------------------------------------- */
 
-/* The first half is the dense layers', bit by bit: W_up's outputs, then W_gate's. */
+/* The first half has the bits of the dense layers: W_up's outputs, then W_gate's. */
 static void expect_dense_first_half(const wisp_model *exact, const char *path,
                                     const char *kernels) {
     wisp_model *dense = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_DENSE, kernels);
@@ -143,7 +143,7 @@ static void expect_dense_first_half(const wisp_model *exact, const char *path,
     wisp_model_close(dense);
 }
 
-/* y [MANY, HIDDEN]: what exact gives. */
+/* Computes y [MANY, HIDDEN] with exact. */
 static void expect_exact_layer(const char *path, const char *kernels, float *y) {
     static float x[MANY * HIDDEN];
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, kernels);
@@ -172,8 +172,8 @@ static void expect_exact_layer(const char *path, const char *kernels, float *y) 
     wisp_model_close(model);
 }
 
-/* All neurons computed: what double precision gives, but for int8; and what a file says of its
- * predictor, the order included, changes no bit. */
+/* Computes all neurons. The result equals that of double precision, except for the error of int8.
+ * The predictor and the order in the file change no bit. */
 static void exact_skips_nothing_that_counts(void **state) {
     (void)state;
     static float y[2][MANY * HIDDEN];
@@ -191,7 +191,7 @@ static void exact_skips_nothing_that_counts(void **state) {
     }
 }
 
-/* A predictor that chooses all neurons gives what exact gives, but for how x is quantised. */
+/* A predictor that chooses all neurons gives the result of exact, except for how x is quantised. */
 static void all_neurons_are_exact(void **state) {
     (void)state;
     static float x[MANY * HIDDEN], y[2][MANY * HIDDEN];
@@ -223,7 +223,7 @@ static void all_neurons_are_exact(void **state) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Neurons need not be a multiple of anything, gated or not. */
+/* The number of neurons need not be a multiple of anything, with or without a gate. */
 static void any_number_of_neurons_will_do(void **state) {
     (void)state;
     static const uint32_t numbers[] = {1, 30, 67};
@@ -246,7 +246,7 @@ static void any_number_of_neurons_will_do(void **state) {
     }
 }
 
-/* A gated layer's tensors, and none that it does not have, by whichever way they are read. */
+/* A gated layer must have its tensors and no others, with each predictor. */
 static void gated_layers_have_their_tensors(void **state) {
     (void)state;
     static const struct {

@@ -37,7 +37,7 @@ static void fill_tokens(float *x, size_t tokens) {
 
 /* ---- choice --------------------------------------------------------------------------------- */
 
-/* h [rank] = P x + p of a layer, whose P may be that of all layers. */
+/* Computes h [rank] = P x + p of a layer, which may share its P with all layers. */
 static void inner_values(const wisp_model *model, size_t layer, const float *x, double *h) {
     char weight[64] = "ffn_predictor_p.weight", bias[64] = "ffn_predictor_p.bias";
     if (!directory_find_tensor(&model->dir, weight)) {
@@ -52,7 +52,7 @@ static void inner_values(const wisp_model *model, size_t layer, const float *x, 
     memory_free(p_bias);
 }
 
-/* The logits by place; returns the root of their mean square. */
+/* Computes the logits by place. Returns the root of their mean square. */
 static double reference_logits(const wisp_model *model, size_t layer, const float *x,
                                double *logits) {
     double h[RANK], squares = 0;
@@ -70,8 +70,8 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
     return sqrt(squares / (double)WIDE);
 }
 
-/* Thresholds a little above or below a token's logits, by a share of their size, choose just the
- * neurons that are wanted. */
+/* Thresholds a little above or below a token's logits, by a share of their size, choose exactly the
+ * wanted neurons. */
 static void expect_choice(const wisp_model *model, size_t layer, double margin) {
     const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
     struct reference reference = reference_open(model, layer);
@@ -100,7 +100,7 @@ static void expect_choice(const wisp_model *model, size_t layer, double margin) 
     reference_close(&reference);
 }
 
-/* A predictor that the file has in floats is not rounded; one in blocks is multiplied in int8. */
+/* A predictor that is stored in floats is not rounded. One in blocks is multiplied in int8. */
 static void the_predictor_chooses(void **state) {
     (void)state;
     for (size_t i = 0; i < TYPES; i++) {
@@ -120,7 +120,8 @@ static void the_predictor_chooses(void **state) {
     }
 }
 
-/* Between levels by proportion, and beyond them as at the last. */
+/* Between two levels thresholds are interpolated. Beyond the first and last level they are those of
+ * that level. */
 static void thresholds_lie_between_levels(void **state) {
     (void)state;
     static const struct {
@@ -145,7 +146,7 @@ static void thresholds_lie_between_levels(void **state) {
     wisp_model_close(model);
 }
 
-/* A neuron that one of two levels never computes is as at the nearer. */
+/* If one of two levels never computes a neuron, the nearer level decides. */
 static void thresholds_may_be_none(void **state) {
     (void)state;
     float levels[] = {SPARSE_NEVER, 1, 2, 3}, thresholds[2];
@@ -161,7 +162,7 @@ static void thresholds_may_be_none(void **state) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The outputs of both layers with the model's own thresholds. */
+/* Computes the outputs of both layers with the model's own thresholds. */
 static void outputs_of(const char *path, float y[2][TOKENS * HIDDEN]) {
     float x[TOKENS * HIDDEN];
     wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
@@ -182,7 +183,8 @@ static void copy_data(struct gguf *to, const char *name, struct gguf *from, cons
     memcpy(tensor->data.data, original->data.data, original->data.size);
 }
 
-/* Layers without a P of their own take that of all: the same bits as where each has a copy. */
+/* Layers without a P of their own use the shared one, and give the bits that they give with a copy
+ * each. */
 static void layers_may_share_a_predictor(void **state) {
     (void)state;
     static float wanted[2][TOKENS * HIDDEN], got[2][TOKENS * HIDDEN];
@@ -204,7 +206,7 @@ static void layers_may_share_a_predictor(void **state) {
         }
 }
 
-/* A layer's own P comes before that of all. */
+/* A layer prefers its own P to the shared one. */
 static void layers_may_have_a_predictor_besides(void **state) {
     (void)state;
     static float own[2][TOKENS * HIDDEN], shared[2][TOKENS * HIDDEN], both[2][TOKENS * HIDDEN];
@@ -225,7 +227,7 @@ static void layers_may_have_a_predictor_besides(void **state) {
     assert_memory_equal(both[1], shared[1], sizeof own[1]);
 }
 
-/* The rank may be above the layer's own sizes. */
+/* The rank may be larger than the sizes of the layer. */
 static void predictors_may_be_large(void **state) {
     (void)state;
     static float y[2][TOKENS * HIDDEN];
@@ -237,7 +239,7 @@ static void predictors_may_be_large(void **state) {
     }
 }
 
-/* As many values as before. */
+/* Another shape with the same number of values. */
 static void set_dims(struct gguf_tensor *tensor, const uint64_t *dims) {
     tensor->n_dims = dims[1] > 1 ? 2 : 1;
     memcpy(tensor->dims, dims, 2 * sizeof *dims);
@@ -251,7 +253,7 @@ static void set_f32(struct gguf *file, const char *name, float value) {
 static void malformed_predictors_are_refused(void **state) {
     (void)state;
     static const struct {
-        const char *name; /* of the tensor that is dropped, or has a dimension or value like this */
+        const char *name; /* the tensor that is removed, or the dimension or value that it gets */
         uint64_t dims[2];
         float value;
         wisp_status status;
@@ -312,7 +314,7 @@ static void add_compensation(const wisp_model *model, const float *x, size_t com
     memory_free(b_bias);
 }
 
-/* With a compensation a layer gives what it gives without it and the compensation. */
+/* With a compensation, the output of a layer is the output without it plus the compensation. */
 static void expect_compensation(uint32_t type, const char *kernels) {
     struct predicting p = predicting_of(type);
     struct difference difference = {0};
@@ -381,8 +383,8 @@ static double held_out_error(const struct layer *layer, const struct layer_fit *
     return sum;
 }
 
-/* A layer whose activations are nearly linear in x loses by skipping what can be told from x. It
- * keeps its compensation where neurons are dear, and not where they are cheap. */
+/* Where activations are nearly linear in x, a linear function of x restores most of the loss. The
+ * layer keeps its compensation where neurons are expensive, and drops it where they are cheap. */
 static void compensation_is_kept_where_it_pays(void **state) {
     (void)state;
     struct rng rng = {7};

@@ -28,7 +28,7 @@ static struct predicting predicting_of(const char *activation, uint32_t type) {
                                .by_text = true};
 }
 
-/* SOME texts of 1, 2, 3, .. tokens: some in one tile of tokens, and some in two. */
+/* SOME texts of 1, 2, 3, ... tokens. Some lie in one tile of tokens, some in two. */
 static void make_batch(float *x, size_t *starts) {
     for (size_t i = 0; i < TOKENS * HIDDEN; i++)
         x[i] = sinf((float)i * 1.7f) + cosf((float)(i % HIDDEN));
@@ -48,7 +48,7 @@ static struct workspace open_scratch(const struct sparse_ffn *f) {
 
 /* ---- choice --------------------------------------------------------------------------------- */
 
-/* The logits of a text by place; returns the root of their mean square. */
+/* Computes the logits of a text by place. Returns the root of their mean square. */
 static double reference_logits(const wisp_model *model, size_t layer, const float *x, size_t tokens,
                                double *logits) {
     float *p = block_floats(model, layer, "ffn_sentence_p.weight", RANK, HIDDEN);
@@ -74,8 +74,8 @@ static double reference_logits(const wisp_model *model, size_t layer, const floa
     return sqrt(squares / (double)WIDE);
 }
 
-/* Thresholds a little above or below one text's logits, by a share of their size, choose just what
- * is wanted of it, whatever other texts there are. */
+/* Thresholds a little above or below one text's logits, by a share of their size, choose exactly
+ * the neurons wanted for it, whatever other texts there are. */
 static void expect_choice(const wisp_model *model, size_t layer, double margin, const float *x,
                           const size_t *starts) {
     const struct sparse_ffn *f = &model->network.feed_forward[layer].sparse;
@@ -98,7 +98,7 @@ static void expect_choice(const wisp_model *model, size_t layer, double margin, 
     workspace_release(&scratch);
 }
 
-/* By the predictor for texts, not by that for tokens. */
+/* Chooses by the predictor for texts, not by the one for tokens. */
 static void texts_are_looked_at_as_a_whole(void **state) {
     (void)state;
     static const uint32_t types[] = {BLOCK_F32, BLOCK_Q8_0};
@@ -126,7 +126,7 @@ static void texts_are_looked_at_as_a_whole(void **state) {
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-/* A mask of chosen neurons, another one for each text. */
+/* A mask of chosen neurons, which differs from text to text. */
 static uint64_t mask_of(size_t text) {
     uint64_t mask = 0;
     for (size_t n = 0; n < WIDE; n++)
@@ -200,7 +200,8 @@ static void layers_of(wisp_session *session, const wisp_text *text, wisp_layer_s
         assert_true(wisp_session_get_layer_stats(session, l, &stats[l]));
 }
 
-/* Each token of a text counts as many neurons computed; with fewer to leave out no fewer are. */
+/* Each token of a text counts the same number of computed neurons. A lower sparsity computes no
+ * fewer. */
 static void sparsity_is_that_of_texts(void **state) {
     (void)state;
     char path[256];
@@ -243,7 +244,7 @@ static void expect_refused(struct gguf *file, wisp_status status, const char *fi
     assert_string_equal(error.field, field);
 }
 
-/* The error names the tensor, and says what makes one; lowrank needs none of them. */
+/* The error names the tensor and how to make one. lowrank needs none of these tensors. */
 static void models_without_it_say_so(void **state) {
     (void)state;
     const wisp_model_options options = {.predictor = WISP_PREDICTOR_SENTENCE};
@@ -267,7 +268,7 @@ static void models_without_it_say_so(void **state) {
 static void malformed_predictors_are_refused(void **state) {
     (void)state;
     static const struct {
-        const char *name; /* of the tensor that is dropped, or has these dimensions */
+        const char *name; /* the tensor that is removed, or the dimensions that it gets */
         uint64_t dims[2];
     } cases[] = {
         {"blk.1.ffn_sentence_p.weight", {0}},

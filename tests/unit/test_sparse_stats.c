@@ -48,7 +48,8 @@ static double column_length(const struct reference *r, size_t neuron) {
     return sqrt(squares);
 }
 
-/* Sizes [ROWS, WIDE] of what layer 0's neurons contribute, by place, in double precision. */
+/* Computes the magnitudes [ROWS, WIDE] of the contributions of layer 0's neurons, by place, in
+ * double precision. */
 static void reference_sizes(const wisp_model *model, const float *x, double *sizes) {
     struct reference r = reference_open(model, 0);
     for (size_t place = 0; place < WIDE; place++) {
@@ -62,7 +63,7 @@ static void reference_sizes(const wisp_model *model, const float *x, double *siz
     reference_close(&r);
 }
 
-/* With ReLU the needed are those that contribute, else the largest fifth. */
+/* With ReLU a token needs the neurons that contribute, else the largest fifth. */
 static struct recall_totals reference_recall(const wisp_model *model, const float *x,
                                              const bool *chosen) {
     static double sizes[ROWS * WIDE], sorted[ROWS * WIDE];
@@ -79,7 +80,7 @@ static struct recall_totals reference_recall(const wisp_model *model, const floa
     return totals;
 }
 
-/* The recall counted over some rows in layer 0. Counting changes no bit of the layer's output. */
+/* Counts the recall over some rows in layer 0. Counting changes no bit of the layer's output. */
 static struct recall_totals recall_of(const struct sparse_ffn *f, const float *thresholds,
                                       const float *x) {
     static float y[2][ROWS * HIDDEN];
@@ -97,8 +98,8 @@ static struct recall_totals recall_of(const struct sparse_ffn *f, const float *t
     return totals;
 }
 
-/* A neuron counts by its value times the length of its column, whatever scales are in between; rows
- * of W_down are made of very different sizes here. */
+/* The size of a neuron's contribution is its value times the length of its column, whatever scales
+ * are in between. Here the rows of W_down have very different sizes. */
 static void columns_have_their_lengths(void **state) {
     (void)state;
     const struct tiny_shape shape = {.hidden = HIDDEN,
@@ -139,14 +140,14 @@ static void columns_have_their_lengths(void **state) {
     }
 }
 
-/* As near as int8 and bins allow. */
+/* within the errors of int8 and of the bins */
 static void expect_near(uint64_t got, uint64_t wanted) {
     print_message("%llu, in double precision %llu\n", (unsigned long long)got,
                   (unsigned long long)wanted);
     assert_true(fabs((double)got - (double)wanted) < 0.01 * (double)(ROWS * WIDE));
 }
 
-/* A needed neuron is found if it is chosen: here all are, none are, some are. */
+/* A needed neuron is found if it is chosen. All, none and some are chosen in turn. */
 static void recall_counts_what_is_needed(void **state) {
     (void)state;
     float x[ROWS * HIDDEN];
@@ -187,11 +188,12 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
     ((wisp_calibrated_layer *)context)[layer] = *found;
 }
 
-/* The calibrated model embeds the held-out texts by one of its predictors. */
+/* Embeds the held-out texts with the calibrated model and one of its predictors. */
 static void expect_reported(const char *path, wisp_predictor predictor, const wisp_text *held_out,
                             const wisp_calibrated_layer *reported) {
     const bool by_text = predictor == WISP_PREDICTOR_SENTENCE;
-    const wisp_embed_options as_they_are = {.prompt = ""}; /* as calibration takes them */
+    const wisp_embed_options as_they_are = {
+        .prompt = ""}; /* without a prompt, as calibration embeds them */
     float rows[HELD_OUT * HIDDEN];
     wisp_error error;
     wisp_model *model = open_with(path, WISP_COMPUTE_AUTO, predictor, NULL);
@@ -224,8 +226,9 @@ static void expect_reported(const char *path, wisp_predictor predictor, const wi
     wisp_model_close(model);
 }
 
-/* On the texts that calibration held out, the session counts what calibration reported, but for
- * int8 and for what sparse layers before changed; with any number of threads. */
+/* On the texts that calibration held out, the session counts the figures of calibration's report,
+ * except for the errors of int8 and for changes by sparse layers before; with any number of
+ * threads. */
 static void recall_is_what_calibration_reports(void **state) {
     (void)state;
     struct texts texts;
@@ -253,8 +256,8 @@ static void recall_is_what_calibration_reports(void **state) {
     }
 }
 
-/* Every token goes through every layer; a dense layer computes all; recall is counted on request
- * only, and not where all is dense. */
+/* Every token passes every layer. A dense layer computes all neurons. Recall is counted only on
+ * request, and not where all layers are dense. */
 static void layers_are_counted(void **state) {
     (void)state;
     struct texts texts;

@@ -64,7 +64,8 @@ static void test_canonical_order(void **state) {
     (void)state;
     setup_complete(&f);
     must_open(&f);
-    /* Class 9 comes before 224, with accents, controls and cleaned bytes in between. */
+    /* Marks of class 9 come before those of class 224, with accents, controls and removed bytes in
+     * between. */
     CHECK(&f, "a\u302e\u1b44", A, VIRAMA, TONE);
     CHECK(&f, "a\u302e\u0301\u200d\xff\u302e\u0f75\u1b44", A, VIRAMA, TONE, TONE);
     CHECK(&f, "a\u302e,\u1b44", A, TONE, COMMA, UNK);
@@ -107,7 +108,7 @@ static void test_truncation(void **state) {
     setup_complete(&f);
     must_open(&f);
     for (size_t max = 2; max <= COUNT + 1; max++) {
-        int32_t *ids = malloc(max * sizeof *ids); /* so that sanitizers see its end */
+        int32_t *ids = malloc(max * sizeof *ids); /* on the heap, so that sanitizers see its end */
         bool truncated;
         const size_t count =
             tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, &truncated);
@@ -135,7 +136,7 @@ static void test_truncation_leaves_nothing_out(void **state) {
     assert_true(truncated);
     tokenizer_encode(f.tokenizer, wisp_text_of("  "), 2, ids, &truncated);
     assert_false(truncated);
-    /* A word of two pieces that is none after all takes one place. */
+    /* A word that begins with pieces but is unknown as a whole takes one place. */
     tokenizer_encode(f.tokenizer, wisp_text_of("fooax"), 3, ids, &truncated);
     assert_false(truncated);
     assert_int_equal(ids[1], UNK);
@@ -304,7 +305,7 @@ static void test_colliding_pieces(void **state) {
 
 /* ---- large texts ---------------------------------------------------------------------------- */
 
-/* `pattern`, repeated to `bytes` at most. */
+/* Repeats `pattern` up to `bytes` bytes. */
 static wisp_text repeat(const char *pattern, size_t bytes) {
     const size_t length = strlen(pattern), times = bytes / length;
     char *text = malloc(times * length);
@@ -314,7 +315,7 @@ static wisp_text repeat(const char *pattern, size_t bytes) {
     return (wisp_text){text, times * length};
 }
 
-/* Time is linear, or else these would not end: counts what each piece of a text gives. */
+/* These texts end only if time is linear. Counts the tokens that each piece of a text gives. */
 static void check_repeated(const struct fixture *f, const char *pattern, size_t bytes,
                            size_t ids_each, size_t ids_more) {
     const wisp_text text = repeat(pattern, bytes);

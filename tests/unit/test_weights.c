@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kinds of weights in a whole model, the default one: Q4_0 stays 4 bits in memory and is as near to
- * f32 as int8 is; 16-bit floats stay 16 bits and have the bits of 32-bit ones. */
+ * Weight kinds in the default model: Q4_0 stays 4 bits in memory and is as near to f32 as int8 is.
+ * 16-bit floats stay 16 bits and give the bits of 32-bit ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

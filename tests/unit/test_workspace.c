@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Working memory that is measured and taken by the same code. */
+ * Working memory: one function measures and takes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -42,7 +42,8 @@ static void measured_is_what_is_taken(void **state) {
     memset(p.lent.base, 3, 100);
     assert_int_equal(p.text[6], 2);
     assert_int_equal(((unsigned char *)p.numbers)[119], 1);
-    /* A smaller need keeps the block; a workspace lent by value gives back what was taken. */
+    /* A smaller need keeps the block. Parts that are taken from a copy are free again in the
+     * original. */
     void *block = space.base;
     assert_int_equal(workspace_reserve(&space, 64, &error), WISP_OK);
     assert_ptr_equal(space.base, block);

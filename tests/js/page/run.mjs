@@ -24,7 +24,7 @@ function encode(rows) {
 }
 
 /**
- * Rows by the module alone, in this page's thread.
+ * Computes rows with the module alone, in this page's thread.
  * @param {string[]} texts
  */
 export async function embedAlone(texts) {
@@ -37,7 +37,7 @@ export async function embedAlone(texts) {
 }
 
 /**
- * Rows by the package, as a user gets them.
+ * Computes rows with the package, as a user does.
  * @param {string[]} texts
  * @param {number} workers
  */
@@ -71,7 +71,7 @@ export async function embedFromSources() {
 
 export const isSecure = () => globalThis.isSecureContext;
 
-/** Codes of what cannot be loaded. */
+/** Returns the error codes of sources that cannot be loaded. */
 export async function failToLoad() {
   const codes = [];
   for (const source of ['/no/such/model.gguf', '/tests/js/page/blank.html', '/']) {
@@ -105,7 +105,7 @@ export async function runCase(name) {
 let embedder;
 
 /**
- * Texts through two workers that stay from call to call.
+ * Embeds texts with two workers that stay from call to call.
  * @param {number} first
  * @param {number} end
  */
@@ -121,7 +121,7 @@ export async function closeMany() {
 }
 
 /**
- * Embedders that come and go.
+ * Opens and closes embedders.
  * @param {number} times
  */
 export async function cycle(times) {

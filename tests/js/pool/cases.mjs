@@ -8,7 +8,7 @@ import { sparseCases } from './sparse-cases.mjs';
 /** @typedef {import('./checks.mjs').Env} Env */
 
 /**
- * A fault in a call's worker: the call fails, others do not, the worker is replaced once.
+ * A worker that fails: its call fails, other calls succeed, and the worker is replaced once.
  * @param {string} text
  * @param {string} code
  * @param {RegExp} message
@@ -26,7 +26,7 @@ function lost(text, code, message) {
 }
 
 /**
- * A worker that does not start: load fails, and no further one is made.
+ * A worker that does not start: load fails, and starts no further worker.
  * @param {string} query
  * @param {any} [options]
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the cases of a pool in Node and in pages.
+// Helpers of the cases of a pool, in Node and in pages.
 
 /**
  * @typedef {object} Env

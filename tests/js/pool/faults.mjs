@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker of the package that goes wrong when it is told to: by the query of its script's address
+// A worker of the package that fails when it is told to: by the query of its script's address
 // while it starts ("?boot=throw"), later by a text ("FAULT exit").
 import { serve } from '../../../js/worker.js';
 
@@ -54,7 +54,7 @@ function failChange({ id }, host) {
   nextChange = undefined;
 }
 
-/** Lets engine_embed trap when it is to, and keeps the exports at hand. */
+/** Makes engine_embed trap on request, and keeps the exports. */
 function watchInstances() {
   const trap = /** @type {() => void} */ (
     new WebAssembly.Instance(new WebAssembly.Module(TRAP)).exports.f
@@ -99,7 +99,7 @@ const FAULTS = {
   exit({ host }) {
     host.exit();
   },
-  /** Answers as it should, then ends. */
+  /** Answers correctly, then ends. */
   async exitAfter({ request, receive, host }) {
     await receive(request);
     host.exit();
