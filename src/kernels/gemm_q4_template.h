@@ -11,6 +11,22 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
+/* Adds block b to output vector v of a row, as far as its columns exist:
+ * y += scale_x (total - zero * sum). `total` is the sum of the parts' dot products, each times its
+ * scale; `sums` holds the block's sums of weights for all vectors. */
+ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
+                              const float *sums) {
+    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+    const size_t i = row * t->blocks + b;
+    float *y = t->y + row * t->ldy + v * VF_LANES;
+    if (v * VF_LANES >= t->columns)
+        return;
+    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
+    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
+    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
+    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
+}
+
 /* The dot products of one part. */
 ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w, vi *dots,
                            const int rows) {

@@ -258,28 +258,11 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
-/* WebAssembly modules are to be small: there it is a function. */
-#ifdef __wasm__
-#define INLINE_NATIVELY static __attribute__((noinline))
+#ifdef VECTOR_Q4
+#define Q4_PRODUCT .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4,
 #else
-#define INLINE_NATIVELY ALWAYS_INLINE
+#define Q4_PRODUCT
 #endif
-
-/* The same for 4-bit weights: y += scale_x (total - zero * sum) for vector v of a row, as far as
- * its columns exist. `total` is the sum of the parts' dot products, each times its scale, and
- * `sums` are those of the weights of all vectors. */
-INLINE_NATIVELY void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
-                                const float *sums) {
-    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
-    const size_t i = row * t->blocks + b;
-    float *y = t->y + row * t->ldy + v * VF_LANES;
-    if (v * VF_LANES >= t->columns)
-        return;
-    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
-    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
-    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
-    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
-}
 
 /* What a set without 16-bit products has in their place. */
 #ifdef VECTOR_I16
@@ -295,14 +278,12 @@ INLINE_NATIVELY void q4_collect(const struct int8_tile *t, size_t b, size_t row,
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
      .int8_panel = INT8_PANEL,                                                                     \
-     .q4_panel = Q4_PANEL,                                                                         \
      .signed_activations = signed_values,                                                          \
      .pack_f32 = pack_rows,                                                                        \
      .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
-     HALF_PRODUCTS.quantise = quantiser,                                                           \
+     HALF_PRODUCTS Q4_PRODUCT.quantise = quantiser,                                                \
      .gemm_int8 = int8_product,                                                                    \
-     .gemm_q4 = gemm_q4,                                                                           \
      .layer_norm = rows_layer_norm,                                                                \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \

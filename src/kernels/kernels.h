@@ -49,7 +49,7 @@ struct kernels {
     const char *name;
     size_t f32_panel; /* outputs whose f32 weights are interleaved in one panel */
     size_t int8_panel;
-    size_t q4_panel;
+    size_t q4_panel;        /* 0 where gemm_q4 is NULL */
     int signed_activations; /* q runs over -128..127 rather than 0..255 */
 
     /* As the functions below, for panels of f32_panel. */
@@ -83,7 +83,7 @@ struct kernels {
     /* As gemm_int8, for w packed by pack_q4 with q4_panel; k is a multiple of Q4_BLOCK:
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] (sum over parts p of ws[j, p] (sum of q w)
      * - zero[i, b] (sum of ws w)), where a part is a block of w, and the innermost sums are exact.
-     */
+     * NULL in the sets of WebAssembly, where int8 is faster: docs/decisions.md, 19. */
     void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
                     size_t m, size_t n, size_t k);
 

@@ -15,9 +15,9 @@
  *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
  *                   four in each lane) and of w (weights), exact
  *
- * For 4-bit weights (gemm_q4_template.h) there are
+ * Sets with VECTOR_Q4 multiply 4-bit weights (gemm_q4_template.h) and have
  *
- *   vf_load_halves      VF_LANES 16-bit floats, which are neither infinite nor NaN
+ *   vf_load_halves      loads VF_LANES 16-bit floats, which are neither infinite nor NaN
  *   Q4_FACTOR           by which the weights below are larger than they should be
  *   vq_load_nibbles     weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the high
  *   vq_load_activations, vq_dot(s,x,w)   as vi_load_activations and vi_dot, for sums vq of one part
@@ -36,7 +36,6 @@
  *   vi_repeat4          4 numbers, repeated
  *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
  *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
- *   vi_widen_nibbles    in place of vq_*: the low and the high nibbles of 2 VF_LANES bytes
  *
  * Sets with VECTOR_I16 have vi_dot_wide in any case, and
  *

@@ -242,6 +242,8 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 #ifdef VECTOR_VNNI
 
 typedef vi vq;

@@ -153,6 +153,8 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;

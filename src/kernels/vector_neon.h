@@ -174,6 +174,8 @@ ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;

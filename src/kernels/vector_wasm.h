@@ -194,53 +194,6 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 
 #endif
 
-/* ---- 4-bit weights -------------------------------------------------------------------------- */
-
-/* As float_of_half. */
-ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
-    const v128_t wide = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13);
-    return wasm_f32x4_mul(wasm_v128_and(wide, wasm_i32x4_splat((int32_t)0x8fffe000)),
-                          wasm_f32x4_splat(0x1p112f));
-}
-
-#ifdef VECTOR_RELAXED_DOT
-
-typedef vi vq;
-typedef vi_weights vq_weights;
-typedef vi_activations vq_activations;
-
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
-
-ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
-    return vi_load_activations(p);
-}
-
-ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const v128_t bytes = wasm_v128_load(p), mask = wasm_i8x16_splat((int8_t)0xf0);
-    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
-    *high = wasm_v128_and(bytes, mask);
-}
-
-ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
-    return vi_dot(sum, x, w);
-}
-
-ALWAYS_INLINE vi vq_sum(vq sum) {
-    return sum;
-}
-
-#else
-
-enum { Q4_FACTOR = 1 };
-
-ALWAYS_INLINE void vi_widen_nibbles(const unsigned char *p, vi *low, vi *high) {
-    const v128_t bytes = wasm_i16x8_load8x8(p);
-    *low = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 12), 12);
-    *high = wasm_i16x8_shr(bytes, 4);
-}
-
-#endif
-
 /* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
 
 #ifndef VECTOR_RELAXED_DOT

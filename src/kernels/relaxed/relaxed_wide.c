@@ -20,6 +20,4 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 
 #include "kernels/gemm_wide_template.h"
 
-#include "kernels/gemm_q4_wide_template.h"
-
 const struct kernels kernels_relaxed_wide = KERNELS_WITH_UNSIGNED("relaxed-wide");
