@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NEON with the dot product extension (ARMv8.2-A), which takes signed by signed bytes. */
+ * Vector operations of NEON with the dot product extension (ARMv8.2-A), which multiplies signed by
+ * signed bytes. */
 #include <arm_neon.h>
 
 #include "kernels/vector.h"

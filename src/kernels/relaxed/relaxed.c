@@ -3,7 +3,7 @@
 #define VECTOR_RELAXED_DOT
 #include "kernels/vector_wasm.h"
 
-/* Engines map these to 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
+/* Engines have 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
 enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"

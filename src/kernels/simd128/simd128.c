@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_wasm.h"
 
-/* Engines map these to 16 registers on x86. */
+/* Engines have 16 registers on x86: 8 hold sums. */
 enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
