@@ -7,8 +7,8 @@
  * gemm_dot_template.h. */
 ALWAYS_INLINE void matrix_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w,
                                size_t group_pairs, vi *dots, const int rows, const int vectors) {
-    /* For pair of rows p and vector v, sum[i] has the vector's first two outputs and sum[i + 1] its
-     * last two, where i = 2 (v pairs + p). */
+    /* sum[i] has the first two outputs of vector v and sum[i + 1] its last two, for pair of rows p,
+     * where i = 2 (v pairs + p). */
     enum { MOST_PAIRS = (INT8_ROWS + 1) / 2 };
     const int pairs = (rows + 1) / 2;
     vi sum[2 * MOST_PAIRS * INT8_VECTORS];

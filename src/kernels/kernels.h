@@ -120,8 +120,8 @@ struct kernels {
     /* Returns the sum of a[i] b[i] over i < n. */
     float (*dot)(const float *a, const float *b, size_t n);
 
-    const struct i16_kernels *i16;       /* i16.h; NULL where f32 products are as fast */
-    const struct sparse_kernels *sparse; /* sparse.h */
+    const struct i16_kernels *i16;       /* see i16.h; NULL where f32 products are as fast */
+    const struct sparse_kernels *sparse; /* see sparse.h */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
      * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
      * all neurons, or with ReLU (_relu) uses the exact mode. exact_wins says whether the exact mode

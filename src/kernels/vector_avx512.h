@@ -159,7 +159,7 @@ typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;
 
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);

@@ -92,8 +92,9 @@ static void dequantise_q8_0(const void *blocks, size_t n, float *out) {
 
 /* Unpacks the scale and the minimum of sub-block j of 8, which have six bits each. The low six bits
  * of bytes 0..3 are the scales of sub-blocks 0..3, those of bytes 4..7 the minima. Sub-blocks 4..7
- * have the low four bits of their scales in the low nibbles of bytes 8..11 and those of their
- * minima in the high nibbles; the two high bits are those of bytes 0..3 and 4..7. */
+ * have the low four bits of their scales in the low nibbles of bytes 8..11, and those of their
+ * minima in the high nibbles. The high two bits of bytes 0..3 complete the scales, those of
+ * bytes 4..7 the minima. */
 static void scale_and_min(const unsigned char *packed, int j, float *scale, float *min) {
     if (j < 4) {
         *scale = (float)(packed[j] & 63);

@@ -18,15 +18,15 @@ enum block_type {
     BLOCK_Q4_K = 12,
     BLOCK_Q5_K = 13,
     BLOCK_Q6_K = 14,
-    BLOCK_I8 = 24, /* bytes of other data than weights */
+    BLOCK_I8 = 24, /* bytes that are not weights */
     BLOCK_BF16 = 30
 };
 
 struct block_format {
     uint32_t id; /* an enum block_type, or the number of a type that wisp cannot read */
     const char *name;
-    uint32_t elements; /* of a block */
-    uint32_t bytes;    /* of a block */
+    uint32_t elements; /* the number of elements in a block */
+    uint32_t bytes;    /* the size of a block */
     /* Expands n elements, which are whole blocks, to floats. NULL where wisp cannot read the type.
      */
     void (*dequantise)(const void *blocks, size_t n, float *out);
