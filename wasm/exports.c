@@ -21,11 +21,11 @@ struct engine {
     wisp_session *session;
     wisp_error error;
     uint32_t compute, predictor; /* a wisp_compute and a wisp_predictor */
-    bool recall, has_kernels;    /* without kernels: the fastest */
-    bool has_sparsity;           /* without: the model's own */
+    bool recall, has_kernels;    /* without has_kernels the fastest set is used */
+    bool has_sparsity;           /* without it the model's own sparsity is used */
     char kernels[32];
     double sparsity;
-    char *text; /* [capacity]: JSON for the caller, overwritten by the next */
+    char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */
     size_t length, capacity;
     bool out_of_memory; /* the text could not grow */
 };
@@ -78,7 +78,7 @@ static void put(struct engine *engine, const char *format, ...) {
     }
 }
 
-/* Starts a new text with `start`. */
+/* Replaces the engine's text by `start`. */
 static void begin(struct engine *engine, const char *start) {
     engine->length = 0;
     engine->out_of_memory = false;
@@ -87,7 +87,8 @@ static void begin(struct engine *engine, const char *start) {
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Sets *chosen to the index of the name `text`, or to 0, which is "auto", where it is NULL. */
+/* Sets *chosen to the index of the name `text`. Where `text` is NULL the index is 0, the name
+ * "auto". Fails where there is no such name. */
 static wisp_status choose(struct engine *engine, const char *option, const char *text,
                           const char *(*name_of)(size_t index), uint32_t *chosen) {
     *chosen = 0;
@@ -105,6 +106,7 @@ static wisp_status choose(struct engine *engine, const char *option, const char 
                 engine->out_of_memory ? "those there are" : engine->text);
 }
 
+/* Sets the sparsity, or returns to the model's own where it is not `given`. */
 static wisp_status set_sparsity(struct engine *engine, bool given, double sparsity) {
     wisp_model_info info;
     if (engine->session) {
@@ -163,7 +165,8 @@ wisp_status engine_open(struct engine *engine, double size, int lasting) {
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
 
-/* `texts` are n pairs of an address and a length. `prompt` may be NULL; dimensions 0 means all. */
+/* Embeds n texts, which are pairs of an address and a length, to the rows [n, dimensions]. `prompt`
+ * may be NULL. 0 dimensions stand for all of the model. */
 EXPORT("engine_embed")
 wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n,
                          const char *prompt, size_t dimensions, float *rows) {
@@ -171,7 +174,7 @@ wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n
     return wisp_embed(engine->session, texts, n, &options, rows, &engine->error);
 }
 
-/* Writes at most `capacity` ids, and to *count the number of ids that the text has. */
+/* Writes at most `capacity` token ids, and to *count the number of ids that the text has. */
 EXPORT("engine_tokenize")
 wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t length, int32_t *ids,
                             size_t capacity, size_t *count) {
@@ -185,7 +188,7 @@ EXPORT("engine_prompt") const char *engine_prompt(const struct engine *engine, c
     return wisp_model_prompt(engine->model, name);
 }
 
-/* The message and the field of the last error. */
+/* Return the message and the field of the last error. */
 EXPORT("engine_error_message") const char *engine_error_message(const struct engine *engine) {
     return engine->error.message;
 }
@@ -196,7 +199,8 @@ EXPORT("engine_error_field") const char *engine_error_field(const struct engine 
 
 /* ---- information and statistics ------------------------------------------------------------- */
 
-/* A time as whole nanoseconds: integers are formatted much faster than floating-point numbers. */
+/* Converts a time to whole nanoseconds: integers are formatted much faster than floating-point
+ * numbers. */
 static unsigned long long nanoseconds(double seconds) {
     return (unsigned long long)(seconds * 1e9);
 }
@@ -225,7 +229,8 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     return engine->out_of_memory ? NULL : engine->text;
 }
 
-/* Totals since the engine was opened. Returns JSON, or NULL where there is no memory. */
+/* Sums up the time and work since the engine was opened. Returns JSON, or NULL where there is no
+ * memory. */
 EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
     wisp_stats stats;
     wisp_layer_stats s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The team where there are no threads. */
+ * A team of one member, the caller, for WebAssembly, which has no threads here. */
 #include "base/pool.h"
 
 struct pool {

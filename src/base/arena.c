@@ -9,7 +9,8 @@
 
 enum { ARENA_ALIGNMENT = 16 };
 
-/* With blocks of 1 byte each allocation has a block of its own, whose end sanitizers watch. */
+/* A build that sets this to 1 gives each allocation a block of its own, so that sanitizers notice
+ * every access past its end. */
 #ifndef ARENA_BLOCK_BYTES
 #define ARENA_BLOCK_BYTES (64 * 1024)
 #endif

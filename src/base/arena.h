@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An arena: many allocations of one lifetime, released together. */
+ * An arena holds many allocations that are released together. */
 #ifndef WISP_BASE_ARENA_H
 #define WISP_BASE_ARENA_H
 
@@ -10,16 +10,16 @@
 struct arena_block;
 
 struct arena {
-    struct arena_block *block; /* the newest, where allocations are carved; NULL at first */
-    size_t used;               /* bytes carved from it */
-    size_t total;              /* bytes held in all blocks */
+    struct arena_block *block; /* the newest block, which serves allocations; NULL at first */
+    size_t used;               /* bytes of the newest block that are in use */
+    size_t total;              /* bytes in all blocks */
 };
 
-/* `bytes` zeroed bytes aligned to 16, or NULL when there is no memory. */
+/* Returns `bytes` zeroed bytes, aligned to 16, or NULL where there is no memory. */
 void *arena_allocate(struct arena *arena, size_t bytes);
 
 /* Points `pointer` to room for `count` zeroed items of the type it points to. Where there is no
- * memory the calling function returns WISP_ERROR_MEMORY. `count` has no side effects. */
+ * memory the calling function returns WISP_ERROR_MEMORY. `count` must not have side effects. */
 #define ARENA_TAKE(arena, pointer, count, error)                                                   \
     do {                                                                                           \
         (pointer) = arena_allocate(arena, (count) * sizeof *(pointer));                            \
@@ -27,10 +27,10 @@ void *arena_allocate(struct arena *arena, size_t bytes);
             return fail_memory(error, (count) * sizeof *(pointer));                                \
     } while (0)
 
-/* A terminated copy of `length` bytes, or NULL. */
+/* Copies `length` bytes and adds a terminating 0. Returns NULL where there is no memory. */
 char *arena_copy_text(struct arena *arena, const char *text, size_t length);
 
-/* Releases everything; the arena is empty and usable again. */
+/* Releases all allocations. The arena can be used again. */
 void arena_release(struct arena *arena);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on numbers that come from files. Each returns false where the result does not fit,
- * leaving *result unspecified. */
+ * Arithmetic on numbers that come from files. Each function returns false where the result does not
+ * fit, and leaves *result unspecified then. */
 #ifndef WISP_BASE_CHECKED_H
 #define WISP_BASE_CHECKED_H
 
@@ -16,7 +16,7 @@ static inline bool checked_multiply(uint64_t a, uint64_t b, uint64_t *result) {
     return !__builtin_mul_overflow(a, b, result);
 }
 
-/* Rounds up to a multiple of `alignment`, which is a power of two. */
+/* Rounds `value` up to a multiple of `alignment`, which is a power of two. */
 static inline bool checked_align(uint64_t value, uint64_t alignment, uint64_t *result) {
     if (!checked_add(value, alignment - 1, result))
         return false;
@@ -24,20 +24,20 @@ static inline bool checked_align(uint64_t value, uint64_t alignment, uint64_t *r
     return true;
 }
 
-/* size_t is 32 bits wide in WebAssembly, where a 64-bit length need not fit. */
+/* Converts a 64-bit length to size_t, which has 32 bits in WebAssembly. */
 static inline bool checked_size(uint64_t value, size_t *result) {
     *result = (size_t)value;
     return *result == value;
 }
 
-/* The bytes of rows x row_length floats. */
+/* Computes the bytes that a matrix of rows x row_length floats occupies. */
 static inline bool checked_floats(uint64_t rows, uint64_t row_length, size_t *bytes) {
     uint64_t total;
     return checked_multiply(rows, row_length, &total) &&
            checked_multiply(total, sizeof(float), &total) && checked_size(total, bytes);
 }
 
-/* For sizes whose factors are already bounded by the program itself. */
+/* Rounds `value` up to a multiple of `multiple`. The caller has bounded both: the sum must fit. */
 static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }

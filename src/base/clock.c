@@ -3,7 +3,7 @@
 
 #ifdef __wasm__
 
-/* The host's performance.now() / 1000. */
+/* The host provides this function. It returns performance.now() / 1000. */
 __attribute__((import_module("wisp"), import_name("seconds"))) double host_seconds(void);
 
 double clock_seconds(void) {

@@ -2,7 +2,7 @@
 #ifndef WISP_BASE_CLOCK_H
 #define WISP_BASE_CLOCK_H
 
-/* Seconds on a clock that never goes backwards, from an arbitrary start. */
+/* Returns the seconds since an arbitrary start, on a clock that never goes backwards. */
 double clock_seconds(void);
 
 #endif

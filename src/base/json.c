@@ -18,7 +18,8 @@ struct parser {
 
 static wisp_status parse_value(struct parser *p, struct json *value);
 
-static wisp_status malformed(struct parser *p, const char *what) {
+/* Fails with the line and column of p->at. `problem` says what is wrong with the text. */
+static wisp_status malformed(struct parser *p, const char *problem) {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < p->at && i < p->length; i++) {
         column++;
@@ -28,7 +29,7 @@ static wisp_status malformed(struct parser *p, const char *what) {
         }
     }
     return fail(p->error, WISP_ERROR_FORMAT, p->file, NULL, "line %zu, column %zu: %s", line,
-                column, what);
+                column, problem);
 }
 
 static int peek(const struct parser *p) {
@@ -104,7 +105,7 @@ static bool parse_hex4(struct parser *p, uint32_t *unit) {
     return true;
 }
 
-/* \uXXXX, after the u; a surrogate pair is one code point. */
+/* Parses the four digits of \uXXXX, and the second escape of a surrogate pair. */
 static wisp_status parse_unicode_escape(struct parser *p, uint32_t *code_point) {
     uint32_t unit, low;
     if (!parse_hex4(p, &unit))
@@ -119,6 +120,7 @@ static wisp_status parse_unicode_escape(struct parser *p, uint32_t *code_point) 
     return WISP_OK;
 }
 
+/* Parses the escape whose backslash has been read, and appends its character to `out`. */
 static wisp_status parse_escape(struct parser *p, char *out, size_t *used) {
     static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     const int c = peek(p);
@@ -136,7 +138,7 @@ static wisp_status parse_escape(struct parser *p, char *out, size_t *used) {
     return WISP_OK;
 }
 
-/* The position of the quote that closes the string which starts at p->at. */
+/* Finds the quote that closes the string whose first character is at p->at. */
 static wisp_status find_closing_quote(struct parser *p, size_t *end) {
     size_t at = p->at;
     while (at < p->length && p->text[at] != '"')
@@ -149,7 +151,8 @@ static wisp_status find_closing_quote(struct parser *p, size_t *end) {
     return WISP_OK;
 }
 
-/* A string after its opening quote. What an escape stands for is never longer than the escape. */
+/* Parses a string whose opening quote has been read. The decoded string is never longer than the
+ * text in the file, because every escape is longer than the character that it stands for. */
 static wisp_status parse_string(struct parser *p, const char **text, size_t *length) {
     size_t end = 0, used = 0;
     TRY(find_closing_quote(p, &end));
@@ -218,7 +221,7 @@ static wisp_status parse_key(struct parser *p, struct json *member) {
     return accept(p, ':') ? WISP_OK : malformed(p, "a key needs a colon after it");
 }
 
-/* Members of an array or object up to its closing bracket. */
+/* Parses the members of an array or object up to its closing bracket. */
 static wisp_status parse_members(struct parser *p, struct json *value, char closing) {
     const struct json **link = &value->first;
     skip_space(p);
@@ -353,7 +356,7 @@ static double power_of_ten(int exponent) {
     return exponent < 0 ? 1 / result : result;
 }
 
-/* strtod follows the host program's locale, which may write decimals with a comma. */
+/* Replaces strtod, which follows the host program's locale and may expect a decimal comma. */
 bool json_to_double(const struct json *value, double *result) {
     if (!json_is(value, JSON_NUMBER))
         return false;
@@ -378,7 +381,7 @@ bool json_to_double(const struct json *value, double *result) {
             exponent = exponent < 10000 ? exponent * 10 + (*c - '0') : exponent;
         scale += down ? -exponent : exponent;
     }
-    if (mantissa > 0) /* 0 times infinity is not 0 */
+    if (mantissa > 0) /* the power may be infinite, and 0 times infinity is NaN */
         mantissa = scale < 0 ? mantissa / power_of_ten(-scale) : mantissa * power_of_ten(scale);
     *result = negative ? -mantissa : mantissa;
     return true;

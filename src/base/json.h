@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON (RFC 8259) into a tree. Stricter than the standard where leniency would hide a fault: a
- * repeated key, a lone surrogate and nesting deeper than JSON_MAX_DEPTH are errors. */
+ * Parses JSON (RFC 8259) into a tree. The parser is stricter than the standard where leniency would
+ * hide a fault: a repeated key, a lone surrogate and nesting deeper than JSON_MAX_DEPTH are errors.
+ */
 #ifndef WISP_BASE_JSON_H
 #define WISP_BASE_JSON_H
 
@@ -20,39 +21,43 @@ enum json_type {
 
 struct json {
     enum json_type type;
-    uint32_t count;  /* members of an array or object */
-    const char *key; /* in an object; terminated UTF-8 */
+    uint32_t count;  /* the number of members of an array or object */
+    const char *key; /* the key of an object's member, as terminated UTF-8 */
     size_t key_length;
-    const char *text; /* of a string, terminated UTF-8, or the digits of a number */
+    const char *text; /* a string as terminated UTF-8, or the characters of a number */
     size_t text_length;
-    const char *raw_key; /* in an object: the key's opening quote in the parsed text */
-    const char *raw;     /* the value as it stands in the parsed text, which the caller keeps */
+    const char *raw_key; /* the opening quote of a member's key in the parsed text */
+    const char *raw;     /* the value in the parsed text, which has to outlive the tree */
     size_t raw_length;
-    const struct json *first; /* member */
-    const struct json *next;  /* sibling */
+    const struct json *first; /* the first member of an array or object */
+    const struct json *next;  /* the next member of the array or object that holds this one */
 };
 
-/* Parses `length` bytes. The tree lives in `arena`. `file` names the text in errors. */
+/* Parses `length` bytes. The tree lives in `arena`. `file` names the text in errors, which are
+ * WISP_ERROR_FORMAT with the line and column, and WISP_ERROR_MEMORY. */
 wisp_status json_parse(struct arena *arena, const char *text, size_t length, const char *file,
                        const struct json **root, wisp_error *error);
 
-/* Member `key` of an object, or NULL (also for NULL and for what is no object). */
+/* Returns the member `key` of an object. Returns NULL where there is none, and where `object` is
+ * NULL or no object. */
 const struct json *json_get(const struct json *object, const char *key);
 
 static inline bool json_is(const struct json *value, enum json_type type) {
     return value && value->type == type;
 }
 
-/* A string equal to `text`. */
+/* Tells whether `value` is a string that equals `text`. `value` may be NULL, here and below. */
 bool json_equals(const struct json *value, const char *text);
 
-/* A number without fraction or exponent that fits. */
+/* Return false unless `value` is a number without fraction and exponent that fits. */
 bool json_to_i64(const struct json *value, int64_t *result);
 bool json_to_u64(const struct json *value, uint64_t *result);
 
-/* Any number, correct to the last bit or the one before it. */
+/* Returns false unless `value` is a number. The result is correct except for its last bit or two.
+ */
 bool json_to_double(const struct json *value, double *result);
 
+/* Returns false unless `value` is true or false. */
 bool json_to_bool(const struct json *value, bool *result);
 
 #endif

@@ -9,7 +9,7 @@ void *memory_allocate(size_t bytes) {
         return NULL;
     if (bytes == 0)
         bytes = 1;
-    /* aligned_alloc wants a multiple of the alignment. */
+    /* aligned_alloc requires a multiple of the alignment. */
     bytes = (bytes + MEMORY_ALIGNMENT - 1) & ~(size_t)(MEMORY_ALIGNMENT - 1);
     return aligned_alloc(MEMORY_ALIGNMENT, bytes);
 }

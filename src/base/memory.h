@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Aligned blocks, for packed weights and workspaces. */
+ * Allocates aligned blocks, for packed weights and workspaces. */
 #ifndef WISP_BASE_MEMORY_H
 #define WISP_BASE_MEMORY_H
 
 #include <stddef.h>
 
-/* A cache line, and the widest vector of any kernel set. */
+/* The bytes of a cache line, and of the longest vector of any kernel set. */
 #define MEMORY_ALIGNMENT 64
 
-/* At least one byte, aligned to MEMORY_ALIGNMENT; NULL when there is no memory. */
+/* Returns uninitialised memory, aligned to MEMORY_ALIGNMENT, or NULL where there is none. For 0
+ * bytes it returns a block of one. */
 void *memory_allocate(size_t bytes);
 
+/* Frees a block that memory_allocate returned; NULL is allowed. */
 void memory_free(void *block);
 
 #endif

@@ -11,12 +11,14 @@
 
 struct pool;
 
-/* A team of `threads`, the caller included; fewer where the system grants fewer (pool_size says
- * how many). */
+/* Starts a team of `threads` threads, which include the caller. The team is smaller where the
+ * system grants fewer threads: pool_size tells its size. Fails only where there is no memory. */
 wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error);
 
+/* Ends the team's threads and frees it. `team` may be NULL. */
 void pool_close(struct pool *team);
 
+/* Returns the number of threads, which include the caller. */
 uint32_t pool_size(const struct pool *team);
 
 /* Calls function(context, member) once for each of members 0 .. n-1 at the same time, member 0 on
@@ -24,23 +26,24 @@ uint32_t pool_size(const struct pool *team);
 void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uint32_t member),
               void *context);
 
-/* A barrier for the n members that pool_run has called: returns when all of them have called it.
- * What a member wrote before the barrier, all members read after it. Waits awake, because members
- * arrive within microseconds of one another. */
+/* A barrier for the n members that pool_run has called: it returns when all of them have called it.
+ * After the barrier all members see what any member wrote before it. Waiting members spin, because
+ * members arrive within microseconds of one another. */
 void pool_barrier(struct pool *team, uint32_t n);
 
-/* Work that is cut into groups of items. */
+/* Describes work that is cut into groups of consecutive items. */
 struct pool_work {
     size_t items;
-    /* Where the group ends that begins at item `first`; NULL: each item is a group. */
+    /* Returns the end of the group that begins at item `first`. Where this is NULL, each item is a
+     * group. */
     size_t (*group_end)(const void *context, size_t first);
-    /* Does items [first, end) on the thread of `member`. */
+    /* Processes items [first, end) on the thread of `member`. */
     wisp_status (*run)(void *context, uint32_t member, size_t first, size_t end, wisp_error *error);
     void *context;
 };
 
-/* Lets `members` members of the team take group after group until none is left or one fails.
- * Returns the first failure. */
+/* Lets `members` members of the team process group after group until none is left or one fails.
+ * Returns WISP_OK, or the first failure and its error. */
 wisp_status pool_each(struct pool *team, uint32_t members, const struct pool_work *work,
                       wisp_error *error);
 

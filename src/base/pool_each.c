@@ -5,12 +5,12 @@
 
 struct shared_work {
     const struct pool_work *work;
-    atomic_size_t next; /* the first item that nobody has taken */
+    atomic_size_t next; /* the first item that no member has taken */
     atomic_bool failed;
     wisp_error error; /* the first failure */
 };
 
-/* Takes the next group, items [*first, *end); false where none is left. */
+/* Takes the next group, items [*first, *end). Returns false where none is left. */
 static bool take_group(struct shared_work *s, size_t *first, size_t *end) {
     const struct pool_work *work = s->work;
     *first = atomic_load(&s->next);

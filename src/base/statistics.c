@@ -29,7 +29,7 @@ static int compare_entries(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Ranks from 1; runs of equal values share their mean. */
+/* Computes the ranks of n values, from 1. Equal values have the mean of their ranks. */
 static void rank_values(const double *values, size_t n, struct entry *entries, double *ranks) {
     for (size_t i = 0; i < n; i++)
         entries[i] = (struct entry){values[i], i};
@@ -62,9 +62,9 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double quantile(double *values, size_t n, double share) {
+double quantile(double *values, size_t n, double fraction) {
     qsort(values, n, sizeof *values, compare_doubles);
-    const double place = share * (double)(n - 1);
+    const double place = fraction * (double)(n - 1);
     const size_t below = (size_t)place, above = below + 1 < n ? below + 1 : below;
     return values[below] + (values[above] - values[below]) * (place - (double)below);
 }
@@ -74,7 +74,7 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-float quantile_below(float *values, size_t n, double share) {
+float quantile_below(float *values, size_t n, double fraction) {
     qsort(values, n, sizeof *values, compare_floats);
-    return values[(size_t)(share * (double)(n - 1))];
+    return values[(size_t)(fraction * (double)(n - 1))];
 }

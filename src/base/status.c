@@ -29,7 +29,7 @@ const char *wisp_status_name(wisp_status status) {
     return "unknown";
 }
 
-/* Appends formatted text at *used, cutting it to what fits. */
+/* Appends formatted text at *used, cut to the capacity. */
 static void append(char *text, size_t capacity, size_t *used, const char *format, va_list args)
     __attribute__((format(printf, 4, 0)));
 
@@ -51,8 +51,9 @@ static void append_prefix(char *text, size_t capacity, size_t *used, const char 
     va_end(args);
 }
 
-/* Names come from files that may mean ill to the terminal they are shown on, and may have been cut
- * inside a character. */
+/* Replaces control characters and invalid UTF-8 by '?'. Names come from files, whose control
+ * characters could change the terminal that shows the message, and cutting may have split a
+ * character. */
 static void make_printable(char *text) {
     const char *end = text + strlen(text);
     while (text < end) {
@@ -69,7 +70,7 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
     if (!error)
         return;
     *error = (wisp_error){.status = status};
-    /* Names are cut where they would leave no room for what is wrong. */
+    /* Names are cut, so that the message keeps room for the formatted text. */
     size_t used = 0;
     if (file && *file) {
         snprintf(error->file, sizeof error->file, "%s", file);

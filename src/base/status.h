@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How internal functions report failure: a wisp_status back, the details in the caller's error. */
+ * Reports of failure: a function that can fail returns a wisp_status, and puts the details into the
+ * caller's wisp_error. */
 #ifndef WISP_BASE_STATUS_H
 #define WISP_BASE_STATUS_H
 
@@ -18,7 +19,7 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
     fail(error, WISP_ERROR_MEMORY, NULL, NULL, "out of memory: %llu bytes were needed",            \
          (unsigned long long)(bytes))
 
-/* Passes a failure on to the caller. */
+/* Returns from the calling function with the status of `call` where it failed. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         const wisp_status try_status = (call);                                                     \

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* A million spans are 40 MB, and about 15,000 batches of a model of 6 layers. */
+/* MOST_SPANS spans take 25 MB, and cover about 15,000 batches of a model with 6 layers. */
 enum { FIRST_SPANS = 1024, MOST_SPANS = 1 << 20 };
 
 bool trace_open(struct trace *trace, size_t stages, bool keeps_spans) {

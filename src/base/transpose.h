@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Squares of bits and of bytes, turned over their diagonal: squares of half the side, then of a
- * quarter and so on, have their upper right and lower left quarters exchanged. */
+ * Transposes square matrices of bits and of bytes. The upper right and the lower left quarter of
+ * the matrix are exchanged, then those of each of its quarters, and so on. Source: H. S. Warren,
+ * "Hacker's Delight", section 7-3. */
 #ifndef WISP_BASE_TRANSPOSE_H
 #define WISP_BASE_TRANSPOSE_H
 
 #include <stdint.h>
 
-/* Bit j of word i becomes bit i of word j. */
+/* Transposes 64 x 64 bits: bit j of word i becomes bit i of word j. */
 static inline void transpose_bits(uint64_t words[64]) {
     uint64_t low = UINT64_C(0xffffffff);
     for (unsigned side = 32; side != 0; side /= 2, low ^= low << side)
@@ -17,7 +18,7 @@ static inline void transpose_bits(uint64_t words[64]) {
         }
 }
 
-/* Byte j of word i, counted from the low end, becomes byte i of word j. */
+/* Transposes 8 x 8 bytes: byte j of word i, counted from the low end, becomes byte i of word j. */
 static inline void transpose_bytes(uint64_t words[8]) {
     uint64_t low = UINT64_C(0xffffffff);
     for (unsigned side = 4; side != 0; side /= 2, low ^= low << 8 * side)

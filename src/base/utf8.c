@@ -12,7 +12,8 @@ size_t utf8_decode(const char *bytes, size_t length, uint32_t *code_point) {
     if (lead < 0xC2 || lead > 0xF4)
         return 1;
     const size_t needed = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    /* The second byte's range excludes overlong forms, surrogates and what lies past 0x10FFFF. */
+    /* The range of the second byte excludes overlong forms, surrogates and numbers above 0x10FFFF.
+     */
     unsigned char low = 0x80, high = 0xBF;
     if (lead == 0xE0)
         low = 0xA0;

@@ -11,7 +11,8 @@ wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error 
     space->used = 0;
     if (bytes <= space->capacity)
         return WISP_OK;
-    /* First, so that the two are never held at once: WebAssembly's memory does not shrink. */
+    /* The old block is freed first, so that memory never holds both: that of WebAssembly does not
+     * shrink. */
     workspace_release(space);
     space->base = memory_allocate(bytes);
     if (!space->base)
@@ -20,7 +21,8 @@ wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error 
     return WISP_OK;
 }
 
-/* The bytes that rows x row_length items occupy; false where they cannot be addressed. */
+/* Computes the bytes that rows x row_length items occupy, rounded up to MEMORY_ALIGNMENT. Returns
+ * false where they do not fit a size_t. */
 static bool part_bytes(size_t rows, size_t row_length, size_t item_bytes, size_t *bytes) {
     uint64_t total;
     return checked_multiply(rows, row_length, &total) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Working memory: one block that only grows, of which parts are taken one after the other.
+ * Working memory: one block that only grows, from which a function takes one part after the other.
  *
- * A function that takes parts also measures them: called with a workspace of zeros, it takes parts
- * that are NULL, and `used` then says how many bytes it needs. So one list of parts gives both the
- * size of the block and the places in it:
+ * The function that takes the parts also measures them: where it is called with a workspace of
+ * zeros, its parts are NULL, and `used` becomes the number of bytes that it needs. So one list of
+ * parts defines both the size of the block and the places in it:
  *
  *     static void take_parts(struct parts *p, struct workspace *space, size_t n) {
  *         p->x = workspace_take(space, n, 8, sizeof *p->x);
@@ -14,8 +14,8 @@
  *     TRY(workspace_reserve(&space, measured.used, error));
  *     take_parts(&parts, &space, n);
  *
- * A workspace that is passed by value lends what is left of it: what the callee takes is free again
- * when it returns. */
+ * A caller passes a workspace by value to lend its free part: when the callee returns, the parts
+ * that it took are free again. */
 #ifndef WISP_BASE_WORKSPACE_H
 #define WISP_BASE_WORKSPACE_H
 
@@ -24,19 +24,21 @@
 #include "base/status.h"
 
 struct workspace {
-    void *base; /* NULL: measuring */
-    size_t capacity;
-    size_t used; /* in bytes; SIZE_MAX when measured parts are more than can be addressed */
+    void *base;      /* the block; NULL while parts are measured */
+    size_t capacity; /* the block's bytes */
+    size_t used;     /* bytes that were taken; SIZE_MAX where measured parts exceed a size_t */
 };
 
-/* Makes room for `bytes` and forgets what was taken before. SIZE_MAX always fails. */
+/* Makes room for `bytes` bytes and frees the parts that were taken before. Fails where there is no
+ * memory, and always for SIZE_MAX. */
 wisp_status workspace_reserve(struct workspace *space, size_t bytes, wisp_error *error);
 
-/* rows x row_length items of item_bytes each, uninitialised and aligned to MEMORY_ALIGNMENT. To
- * take more than was reserved is a fault of the caller. While measuring: NULL. */
+/* Takes rows x row_length items of item_bytes each, uninitialised and aligned to MEMORY_ALIGNMENT.
+ * The caller must not take more than it has reserved. Returns NULL while parts are measured. */
 void *workspace_take(struct workspace *space, size_t rows, size_t row_length, size_t item_bytes);
 
-/* `bytes` of the workspace as one of its own; while measuring, one that measures. */
+/* Takes `bytes` bytes and returns them as a workspace of their own. While parts are measured, the
+ * result measures too. */
 struct workspace workspace_part(struct workspace *space, size_t bytes);
 
 /* Frees the block of a workspace that workspace_reserve has made. */

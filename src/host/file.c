@@ -12,13 +12,14 @@
 
 #include "base/checked.h"
 
-static wisp_status fail_errno(wisp_error *error, const char *path, const char *what) {
+/* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
+static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
     const int code = errno;
     const wisp_status status = code == ENOENT   ? WISP_ERROR_NOT_FOUND
                                : code == ENOMEM ? WISP_ERROR_MEMORY
                                                 : WISP_ERROR_IO;
-    /* glibc and musl give each thread its own text. */
-    return fail(error, status, path, NULL, "cannot %s: %s", what, strerror(code));
+    /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
+    return fail(error, status, path, NULL, "cannot %s: %s", action, strerror(code));
 }
 
 static wisp_status map_descriptor(int descriptor, const char *path, struct mapped_file *file,
@@ -42,7 +43,7 @@ static wisp_status map_descriptor(int descriptor, const char *path, struct mappe
 }
 
 wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *error) {
-    /* Opening a FIFO for reading waits for a writer unless told not to. */
+    /* O_NONBLOCK: opening a FIFO for reading would wait for a writer otherwise. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return fail_errno(error, path, "open");
@@ -74,12 +75,8 @@ wisp_status file_join(const char *folder, const char *name, char *path, size_t c
     return WISP_OK;
 }
 
-static bool checked_copy(char *to, size_t capacity, const char *text) {
-    const int length = snprintf(to, capacity, "%s", text);
-    return length >= 0 && (size_t)length < capacity;
-}
-
-/* Opens a new file whose name nobody else has; -1 and errno where that fails. */
+/* Creates a new file beside the target, under a name that does not exist yet. Returns its
+ * descriptor, or -1 and errno. */
 static int create_temporary(struct file_writer *writer) {
     for (unsigned attempt = 0;; attempt++) {
         const int length = snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.%u.tmp",
@@ -95,18 +92,20 @@ static int create_temporary(struct file_writer *writer) {
     }
 }
 
-/* Sets writer->target to the file that `path` leads to: a rename would replace a symbolic link by
- * the file, and put it in the place of a device such as /dev/null. *replaced is the file that is
- * there now; its st_mode is 0 where there is none. */
+/* Sets writer->target to the path with its symbolic links resolved, since a rename would replace a
+ * link itself. Fails where the path is no regular file, since a rename would replace a device such
+ * as /dev/null. *replaced describes the file that exists now; its st_mode is 0 where there is none.
+ */
 static wisp_status find_target(struct file_writer *writer, struct stat *replaced,
                                wisp_error *error) {
     const char *path = writer->path;
     *replaced = (struct stat){0};
     if (lstat(path, replaced) != 0) {
         *replaced = (struct stat){0};
-        return checked_copy(writer->target, sizeof writer->target, path)
-                   ? WISP_OK
-                   : fail(error, WISP_ERROR_ARGUMENT, path, NULL, "the path is too long");
+        const int length = snprintf(writer->target, sizeof writer->target, "%s", path);
+        if (length < 0 || (size_t)length >= sizeof writer->target)
+            return fail(error, WISP_ERROR_ARGUMENT, path, NULL, "the path is too long");
+        return WISP_OK;
     }
     if (stat(path, replaced) != 0)
         return fail_errno(error, path, "follow the symbolic link");
@@ -122,8 +121,8 @@ wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_
     const int descriptor = create_temporary(writer);
     if (descriptor < 0)
         return fail_errno(error, path, "create a temporary file beside it");
-    /* The new file is as private as the old one. Only root may give files away: others keep theirs.
-     */
+    /* The new file is as private as the old one. EPERM is no failure: only root may give files to
+     * another user. */
     if (replaced.st_mode != 0 &&
         (fchmod(descriptor, replaced.st_mode & 07777) != 0 ||
          (fchown(descriptor, replaced.st_uid, replaced.st_gid) != 0 && errno != EPERM))) {
@@ -150,7 +149,7 @@ wisp_status file_write(struct file_writer *writer, const void *bytes, size_t len
     return WISP_OK;
 }
 
-/* A rename is only durable once its folder is on disk too. */
+/* Syncs the folder that holds the file at `path`: a rename is durable only then. */
 static void sync_folder_of(const char *path) {
     char copy[4096];
     snprintf(copy, sizeof copy, "%s", path);
@@ -164,7 +163,7 @@ static void sync_folder_of(const char *path) {
 wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error) {
     FILE *stream = writer->stream;
     writer->stream = NULL;
-    /* A write that failed earlier may have been one whose result nobody looked at. */
+    /* fclose does not report an earlier failure of a write, whose caller may have ignored it. */
     const bool failed_before = ferror(stream) != 0;
     bool good = fflush(stream) == 0 && fsync(fileno(stream)) == 0;
     int code = errno;

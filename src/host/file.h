@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files: whole ones mapped for reading, and writing that is all or nothing. Native only. */
+ * Maps whole files for reading, and writes files that appear under their names only when they are
+ * complete. Native only. */
 #ifndef WISP_HOST_FILE_H
 #define WISP_HOST_FILE_H
 
@@ -11,43 +12,51 @@
 #include "base/status.h"
 
 struct mapped_file {
-    const void *data; /* NULL when the file is empty */
+    const void *data; /* NULL where the file is empty */
     uint64_t size;
 };
 
-/* Maps a regular file for reading. */
+/* Maps a regular file for reading. Fails with WISP_ERROR_NOT_FOUND where it does not exist, and
+ * else with WISP_ERROR_IO or WISP_ERROR_MEMORY. */
 wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *error);
 
+/* Ends the mapping; `file` may be all zeros. */
 void file_unmap(struct mapped_file *file);
 
 bool file_exists(const char *path);
 
 bool file_is_folder(const char *path);
 
-/* folder/name, in `path` of `capacity` bytes; fails where it does not fit. */
+/* Writes "folder/name" to `path`. Fails with WISP_ERROR_ARGUMENT where it takes more than
+ * `capacity` bytes. */
 wisp_status file_join(const char *folder, const char *name, char *path, size_t capacity,
                       wisp_error *error);
 
-/* A file that is written under a temporary name beside its own. A symbolic link is followed: the
- * file it leads to is replaced. The new file has the mode of the one it replaces, and its owner
- * where this process may give files away. */
+/* Writes a file under a temporary name beside its own. Where the path is a symbolic link, the file
+ * that it leads to is replaced. The new file has the mode of the one that it replaces, and its
+ * owner where this process may give files to another user. */
 struct file_writer {
     FILE *stream;
-    const char *path;      /* as it was given, for errors; borrowed */
-    char target[PATH_MAX]; /* the file that is replaced */
-    char temporary[PATH_MAX + 32];
-    uint64_t written;
+    const char *path;              /* the path as the caller gave it, for errors; borrowed */
+    char target[PATH_MAX];         /* the file that is replaced */
+    char temporary[PATH_MAX + 32]; /* the file that is written until the commit */
+    uint64_t written;              /* the number of bytes written so far */
 };
 
+/* Starts to write the file at `path`, which has to outlive the writer. Fails with
+ * WISP_ERROR_ARGUMENT where the path is too long, and with WISP_ERROR_IO or _NOT_FOUND where the
+ * file cannot be created or replaced. */
 wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_error *error);
 
+/* Appends `length` bytes. */
 wisp_status file_write(struct file_writer *writer, const void *bytes, size_t length,
                        wisp_error *error);
 
-/* Syncs the file and its folder and gives it its name. On failure the temporary file is gone. */
+/* Syncs the file, gives it its name, and syncs its folder. Where that fails it deletes the
+ * temporary file. */
 wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error);
 
-/* Drops what was written. Does nothing after a commit or another discard. */
+/* Deletes the temporary file. Does nothing after a commit or another discard. */
 void file_writer_discard(struct file_writer *writer);
 
 #endif

@@ -15,21 +15,23 @@ struct member {
 
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* a job was posted, or the team closes */
-    pthread_cond_t done; /* the last helper finished its part */
+    pthread_cond_t wake; /* signals that a job was posted or the team closes */
+    pthread_cond_t done; /* signals that the last helper has finished the job */
     void (*function)(void *context, uint32_t member);
     void *context;
-    uint64_t job;     /* counts posted jobs, so that a member takes each once */
-    uint32_t wanted;  /* members that take part in it */
-    uint32_t running; /* helpers that have not finished it */
+    uint64_t job;          /* counts the posted jobs, so that a helper takes each once */
+    uint32_t participants; /* the members that take part in the job */
+    uint32_t running;      /* the helpers that have not finished the job */
     bool closing;
-    atomic_uint arrived;     /* members that wait in pool_barrier */
-    atomic_uint barriers;    /* counts barriers that all have passed */
+    atomic_uint arrived;     /* the members that wait in pool_barrier */
+    atomic_uint barriers;    /* counts the barriers at which all members have arrived */
     uint32_t size;           /* the caller and the helpers that started */
-    struct member members[]; /* helpers, from index 1 */
+    struct member members[]; /* the helpers, from index 1 */
 };
 
-static void *help(void *argument) {
+/* The loop of a helper thread: it waits for a job, takes part in it where it is wanted, and so on
+ * until the team closes. */
+static void *run_helper(void *argument) {
     const struct member *self = argument;
     struct pool *team = self->team;
     uint64_t seen = 0;
@@ -40,7 +42,7 @@ static void *help(void *argument) {
         if (team->closing)
             break;
         seen = team->job;
-        if (self->index >= team->wanted)
+        if (self->index >= team->participants)
             continue;
         void (*function)(void *, uint32_t) = team->function;
         void *context = team->context;
@@ -54,12 +56,13 @@ static void *help(void *argument) {
     return NULL;
 }
 
-/* Helpers leave signals to the threads of the program that uses the library. */
+/* Starts a helper thread. It blocks all signals, which go to the threads of the program that uses
+ * the library. */
 static bool start_member(struct member *self) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&self->thread, NULL, help, self);
+    const int failed = pthread_create(&self->thread, NULL, run_helper, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed == 0;
 }
@@ -109,7 +112,7 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
         pthread_mutex_lock(&team->lock);
         team->function = function;
         team->context = context;
-        team->wanted = n;
+        team->participants = n;
         team->running = n - 1;
         team->job++;
         pthread_cond_broadcast(&team->wake);
@@ -124,11 +127,12 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
     }
 }
 
-/* About 50 microseconds. Who waits for longer waits for a thread that does not run. */
-enum { LOOKS = 5000 };
+/* A member spins for about 50 microseconds. If it waits for longer, the system has not scheduled
+ * the thread that it waits for, and it yields its CPU. */
+enum { MOST_SPINS = 5000 };
 
-static void look_again(unsigned looks) {
-    if (looks > LOOKS) {
+static void spin(unsigned spins) {
+    if (spins > MOST_SPINS) {
         sched_yield();
         return;
     }
@@ -146,6 +150,6 @@ void pool_barrier(struct pool *team, uint32_t n) {
         atomic_fetch_add(&team->barriers, 1);
         return;
     }
-    for (unsigned looks = 0; atomic_load(&team->barriers) == barrier; looks++)
-        look_again(looks);
+    for (unsigned spins = 0; atomic_load(&team->barriers) == barrier; spins++)
+        spin(spins);
 }

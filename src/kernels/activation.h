@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What stands between the halves of a feed-forward layer. */
+ * The activation function between the two matrices of a feed-forward layer. */
 #ifndef WISP_KERNELS_ACTIVATION_H
 #define WISP_KERNELS_ACTIVATION_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The int8 product for instruction sets that multiply bytes and sum four products in each lane. */
+ * The int8 product for instruction sets that multiply bytes and add up four products in each lane.
+ */
 
-/* The integer dot products of one block of `groups` groups of 4: `vectors` vectors for each of
- * `rows` rows, row after row. */
+/* Computes the integer dot products of one block of `groups` groups of 4 values. The result has
+ * `vectors` vectors of outputs for each of `rows` rows, row after row. */
 ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w,
                              size_t groups, vi *dots, const int rows, const int vectors) {
     vi sum[INT8_ROWS * INT8_VECTORS];

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product with 4-bit weights in tiles of Q4_ROWS x Q4_VECTORS, over the vector operations vq_*;
- * Q4_FEW rows, which may be 1, are what a set multiplies where fewer are left.
- * Whole numbers are summed within a part of Q4_BLOCK weights; the sums of a block's parts, each
- * times its scale, are added up as floats before the activations' scale and zero point, which hold
- * for all of them, are applied. Where Q4_UNROLL is not defined, a loop is shorter and no slower. */
+ * The product with 4-bit weights, in tiles of Q4_ROWS x Q4_VECTORS, over the vector operations
+ * vq_*. Where fewer rows are left, tiles have Q4_FEW rows or one.
+ *
+ * A part is a Q4_0 block of Q4_BLOCK weights. Its products are added up as integers. The sums of
+ * the parts of an INT8_BLOCK, each times its scale, are added up as floats, and the sum is then
+ * corrected by the activations' zero point and multiplied by their scale.
+ *
+ * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster. */
 
 enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
@@ -11,7 +14,23 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
-/* The dot products of one part. */
+/* Adds block b to output vector v of a row, as far as its columns exist:
+ * y += scale_x (total - zero * sum). `total` is the sum of the parts' dot products, each times its
+ * scale; `sums` holds the block's sums of weights for all vectors. */
+ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
+                              const float *sums) {
+    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+    const size_t i = row * t->blocks + b;
+    float *y = t->y + row * t->ldy + v * VF_LANES;
+    if (v * VF_LANES >= t->columns)
+        return;
+    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
+    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
+    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
+    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
+}
+
+/* Computes the integer dot products of one part. */
 ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned char *w, vi *dots,
                            const int rows) {
     vq sum[Q4_ROWS * Q4_VECTORS];
@@ -21,7 +40,7 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
     Q4_UNROLL
     for (int g = 0; g < Q4_BLOCK / 8; g++, q += 4, w += Q4_PANEL * 4) {
         vq_weights low[Q4_VECTORS], high[Q4_VECTORS];
-        vq_activations x = vq_load_activations(q), later = x;
+        vq_activations x = vq_load_activations(q), x_high = x;
         UNROLL
         for (int v = 0; v < Q4_VECTORS; v++)
             vq_load_nibbles(w + v * VF_LANES * 4, &low[v], &high[v]);
@@ -30,9 +49,9 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
             if (i % Q4_VECTORS == 0) {
                 const uint8_t *row = q + (size_t)(i / Q4_VECTORS) * row_bytes;
                 x = vq_load_activations(row);
-                later = vq_load_activations(row + Q4_BLOCK / 2);
+                x_high = vq_load_activations(row + Q4_BLOCK / 2);
             }
-            sum[i] = vq_dot(vq_dot(sum[i], x, low[i % Q4_VECTORS]), later, high[i % Q4_VECTORS]);
+            sum[i] = vq_dot(vq_dot(sum[i], x, low[i % Q4_VECTORS]), x_high, high[i % Q4_VECTORS]);
         }
     }
     UNROLL
@@ -40,7 +59,7 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
         dots[i] = vq_sum(sum[i]);
 }
 
-/* One block, `length` values long. */
+/* Adds the products of one block, of `length` values, to a tile of y. */
 ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned char *block,
                             size_t length, const int rows) {
     const float *sums = (const float *)(const void *)block;
@@ -65,6 +84,7 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
         q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums);
 }
 
+/* Computes a tile of y, block after block. */
 ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {

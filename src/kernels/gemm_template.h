@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products over the vector operations of an instruction set (vector_*.h). The including
- * file has defined, for f32 and for int8, how many rows and vectors of outputs a tile holds in
- * registers: F32_ROWS x F32_VECTORS and INT8_ROWS x INT8_VECTORS. It then includes one of the three
- * ways to an int8 product: gemm_dot_template.h, gemm_matrix_template.h or gemm_wide_template.h.
+ * Matrix products over the vector operations of an instruction set (vector_*.h). The including file
+ * defines how many rows and vectors of outputs a tile holds in registers: F32_ROWS x F32_VECTORS
+ * and INT8_ROWS x INT8_VECTORS. Afterwards it includes one of three int8 products:
+ * gemm_dot_template.h, gemm_matrix_template.h or gemm_wide_template.h.
  *
- * A tile's sums are one array, and each loop over it is a single one with constant bounds: nested
- * loops, or two indices, are more than gcc turns into registers. Tiles with fewer rows, for what is
- * left over, do the same operations for each output. */
+ * A tile's sums are one array, and each loop over it is a single loop with constant bounds: gcc
+ * does not keep the array in registers when loops are nested or the array has two indices. Tiles
+ * with fewer rows, for the last rows of a product, do the same operations for each output. */
 
 enum {
     F32_PANEL = F32_VECTORS * VF_LANES,
     INT8_PANEL = INT8_VECTORS * VF_LANES,
 };
 
-/* ---- f32, and pairs of 16-bit numbers ------------------------------------------------------- */
+/* ---- f32, 16-bit floats, and pairs of 16-bit numbers
+ * ------------------------------------------------------- */
 
-/* What weights are: floats, pairs of 16-bit numbers, or 16-bit floats of either kind. */
+/* The types of weights: floats, pairs of 16-bit integers, 16-bit floats and bfloats. */
 enum word { WORD_F32, WORD_PAIR, WORD_F16, WORD_BF16 };
 
 ALWAYS_INLINE size_t word_bytes(const enum word word) {
@@ -23,23 +24,23 @@ ALWAYS_INLINE size_t word_bytes(const enum word word) {
 }
 
 struct word_tile {
-    const float *x; /* first row; or pairs in the place of floats */
+    const float *x; /* the tile's first row; WORD_PAIR has pairs in the place of floats */
     size_t ldx;
-    const unsigned char *w; /* the panel, from its first wanted vector */
-    const float *bias;      /* of floats, or NULL */
-    const float *row_scale; /* of sums of pairs */
+    const unsigned char *w; /* the panel, from the tile's first vector of outputs */
+    const float *bias;      /* may be NULL; not used by WORD_PAIR */
+    const float *row_scale; /* the factor of each row's sums; only used by WORD_PAIR */
     float *y;
     size_t ldy;
-    size_t k;
-    size_t columns; /* of the last vector that exist */
+    size_t k;       /* the number of words of a row */
+    size_t columns; /* the number of outputs in the tile's last vector */
 };
 
-/* Lanes of vector v that exist. */
+/* Returns the number of outputs in vector v of `vectors`. */
 ALWAYS_INLINE size_t lanes_of(int v, int vectors, size_t columns) {
     return v == vectors - 1 ? columns : VF_LANES;
 }
 
-/* As floats, exactly. */
+/* Loads a vector of weights and expands it to floats, exactly. */
 ALWAYS_INLINE vf load_words(const unsigned char *w, const enum word word) {
 #ifdef VECTOR_HALVES
     if (word != WORD_F32)
@@ -49,6 +50,7 @@ ALWAYS_INLINE vf load_words(const unsigned char *w, const enum word word) {
     return vf_load((const float *)(const void *)w);
 }
 
+/* Computes a tile of `rows` rows and `vectors` vectors of y. */
 ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int vectors,
                             const enum word word) {
     vf sum[F32_ROWS * F32_VECTORS], bias[F32_VECTORS];
@@ -80,6 +82,7 @@ ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int
 
 #ifdef VECTOR_I16
 
+/* Computes a tile as f32_tile does, for WORD_PAIR. */
 ALWAYS_INLINE void i16_tile(const struct word_tile *t, const int rows, const int vectors) {
     const int32_t *x = (const int32_t *)(const void *)t->x;
     const int32_t *w = (const int32_t *)(const void *)t->w;
@@ -96,7 +99,7 @@ ALWAYS_INLINE void i16_tile(const struct word_tile *t, const int rows, const int
         for (int i = 0; i < rows * vectors; i++) {
             if (i % vectors == 0)
                 pair = vi_set1(x[(size_t)(i / vectors) * t->ldx + c]);
-            sum[i] = vi_dot_wide(sum[i], pair, weights[i % vectors]);
+            sum[i] = vi_dot_i16(sum[i], pair, weights[i % vectors]);
         }
     }
     UNROLL
@@ -119,7 +122,7 @@ ALWAYS_INLINE void word_tile(const struct word_tile *t, const int rows, const in
     f32_tile(t, rows, vectors, word);
 }
 
-/* All m rows against `vectors` vectors of a panel. */
+/* Multiplies all m rows by `vectors` vectors of a panel. */
 ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors,
                               const enum word word) {
     while (m > 0) {
@@ -140,7 +143,7 @@ ALWAYS_INLINE void word_strip(struct word_tile t, size_t m, const int vectors,
     }
 }
 
-/* All m rows against the n outputs of t.w, into t.y. */
+/* Multiplies all m rows by the n outputs of t.w, to t.y. */
 ALWAYS_INLINE void word_product(struct word_tile t, size_t m, size_t n, const enum word word) {
     const unsigned char *const w = t.w;
     const float *const bias = t.bias;
@@ -154,7 +157,7 @@ ALWAYS_INLINE void word_product(struct word_tile t, size_t m, size_t n, const en
         t.y = y + j;
         word_strip(t, m, F32_VECTORS, word);
     }
-    /* The last panel, where it is not full, vector by vector. */
+    /* A last panel that is not full is computed vector by vector. */
     for (size_t panel = j * t.k; j < n; j += VF_LANES, panel += VF_LANES) {
         t.w = w + panel * bytes;
         t.bias = bias ? bias + j : NULL;
@@ -200,27 +203,27 @@ static void gemm_bf16(const float *x, size_t ldx, const void *w, const float *bi
 /* ---- int8 ----------------------------------------------------------------------------------- */
 
 struct int8_tile {
-    const uint8_t *q; /* first row */
+    const uint8_t *q; /* the tile's first row */
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
-    const unsigned char *next; /* the next one, to be fetched meanwhile */
-    size_t fetched;            /* bytes of it for each tile; 0 after the last */
-    size_t vector;             /* the first wanted one in the panel */
+    const unsigned char *next; /* the next panel, which is prefetched meanwhile */
+    size_t fetched;            /* the bytes of it that each tile prefetches; 0 for none */
+    size_t vector;             /* the index in the panel of the tile's first vector */
     const float *bias;
     float *y;
     size_t ldy;
-    size_t columns; /* of the last vector that exist */
+    size_t columns; /* the number of outputs in the tile's last vector */
 };
 
-/* What turns a row's dot products of one block into numbers: loaded once for all vectors, as the
- * compiler must assume that storing to y changes it. */
+/* The scale and zero point of one row in one block. They are loaded once for all vectors, since the
+ * compiler has to assume that a store to y changes them. */
 struct int8_row {
     vf scale, minus_zero;
     float *y;
-    const float *before; /* what is added to */
+    const float *before; /* the bias for the first block, y for later ones */
 };
 
 ALWAYS_INLINE struct int8_row int8_row_of(const struct int8_tile *t, size_t b, const int row) {
@@ -232,7 +235,7 @@ ALWAYS_INLINE struct int8_row int8_row_of(const struct int8_tile *t, size_t b, c
                              .before = b == 0 ? t->bias : y};
 }
 
-/* A block's scales and sums of weights for a tile's outputs: loaded once for all rows, likewise. */
+/* The scales and the sums of weights of a tile's outputs in one block, loaded once for all rows. */
 struct int8_weights {
     vf scale[INT8_VECTORS], sum[INT8_VECTORS];
 };
@@ -247,9 +250,10 @@ ALWAYS_INLINE struct int8_weights int8_weights_of(const float *scales, const int
     return w;
 }
 
-/* y += scale_x scale_w (dot - zero * sum_w) for output vector v of a row. The dot and the product
- * are whole numbers below 2^24, so the difference is exact in f32. y starts as the bias and
- * collects the blocks in memory. */
+/* Adds a block's products to output vector v of a row: y += scale_x scale_w (dot - zero * sum_w).
+ * The dot product and zero * sum_w are whole numbers below 2^24, so their difference is exact in
+ * f32.
+ */
 ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weights *w, vi dot,
                                 const int v, const size_t lanes) {
     const vf centred = vf_fma(r->minus_zero, w->sum[v], vf_of_vi(dot));
@@ -258,51 +262,32 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
 }
 
-/* WebAssembly modules are to be small: there it is a function. */
-#ifdef __wasm__
-#define INLINE_NATIVELY static __attribute__((noinline))
+#ifdef VECTOR_Q4
+#define Q4_PRODUCT .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4,
 #else
-#define INLINE_NATIVELY ALWAYS_INLINE
+#define Q4_PRODUCT
 #endif
 
-/* The same for 4-bit weights: y += scale_x (total - zero * sum) for vector v of a row, as far as
- * its columns exist. `total` is the sum of the parts' dot products, each times its scale, and
- * `sums` are those of the weights of all vectors. */
-INLINE_NATIVELY void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
-                                const float *sums) {
-    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
-    const size_t i = row * t->blocks + b;
-    float *y = t->y + row * t->ldy + v * VF_LANES;
-    if (v * VF_LANES >= t->columns)
-        return;
-    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
-    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
-    const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
-    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
-}
-
-/* What a set without 16-bit products has in their place. */
 #ifdef VECTOR_I16
 #define I16_KERNELS &i16
 #else
 #define I16_KERNELS NULL
 #endif
 
-/* The table's initialiser for a set whose dot instruction takes activations of the given kind. */
+/* The initialiser of a set's table, for a dot product instruction that takes unsigned or signed
+ * activations. */
 #define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned, gemm_int8)
 #define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed, gemm_int8)
 #define KERNELS_OF(set, signed_values, quantiser, int8_product)                                    \
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
      .int8_panel = INT8_PANEL,                                                                     \
-     .q4_panel = Q4_PANEL,                                                                         \
      .signed_activations = signed_values,                                                          \
      .pack_f32 = pack_rows,                                                                        \
      .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
-     HALF_PRODUCTS.quantise = quantiser,                                                           \
+     HALF_PRODUCTS Q4_PRODUCT.quantise = quantiser,                                                \
      .gemm_int8 = int8_product,                                                                    \
-     .gemm_q4 = gemm_q4,                                                                           \
      .layer_norm = rows_layer_norm,                                                                \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The int8 product in tiles of INT8_ROWS x INT8_VECTORS, over the including file's int8_dots. */
+ * The int8 product in tiles of INT8_ROWS x INT8_VECTORS. The including file defines int8_dots. */
 
-/* One block, `groups` groups of 4 long: the integer dot products, then what they add to y. */
+/* Adds the products of one block, of `groups` groups of 4 values, to a tile of y. */
 ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigned char *block,
                               size_t groups, const int rows, const int vectors) {
-    /* Memory: gcc keeps an array in registers only if small loops are all that touch it. */
+    /* The dot products go through memory: gcc keeps an array in registers only if nothing but small
+     * loops uses it, as in int8_dots. */
     vi dots[INT8_ROWS * INT8_VECTORS];
     const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
@@ -20,6 +21,7 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
+/* Computes a tile of y, block after block. */
 ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {
@@ -30,14 +32,15 @@ ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const in
     }
 }
 
-/* A layer's weights come from beyond the second-level cache once for each batch. For few rows there
- * is no time to fetch them ahead in. */
+/* Prefetches a part of the next panel, because a layer's weights come from beyond the second-level
+ * cache once for each batch. For few rows `fetched` is 0: there is no time to prefetch in. */
 ALWAYS_INLINE void fetch_ahead(struct int8_tile *t) {
     for (size_t i = 0; i < t->fetched; i += CACHE_LINE)
         prefetch(t->next + i);
     t->next += t->fetched;
 }
 
+/* Multiplies all m rows by `vectors` vectors of a panel. */
 ALWAYS_INLINE void int8_strip(struct int8_tile t, size_t m, const int vectors) {
     while (m > 0) {
         const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;

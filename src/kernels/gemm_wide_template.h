@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The int8 product for instruction sets that multiply 16-bit numbers and sum two products in each
- * lane. Activations are widened once for all outputs, weights as they are loaded. A vector of
- * weights, 4 for each output, fills two vectors when widened, so each vector of outputs has two
- * sums, which are joined when a block is done. */
+ * The int8 product for instruction sets that multiply 16-bit numbers and add up two products in
+ * each lane. Activations are widened once for all outputs, weights when they are loaded. A vector
+ * of weights, 4 for each output, fills two vectors when it is widened. So each vector of outputs
+ * has two vectors of sums, which vi_join adds up at the end of a block. */
 
-_Static_assert(INT8_VECTORS == 1, "a panel is as wide as what two sums are joined to");
+_Static_assert(INT8_VECTORS == 1,
+               "a panel is one vector of outputs, to which vi_join adds up two sums");
 
-/* The dot products of one block of a vector of outputs, `groups` groups of 4 long.
- * x: [rows, INT8_BLOCK]. */
+/* Adds the products of one block, of `groups` groups of 4 values, to a vector of outputs of each of
+ * `rows` rows. x [rows, INT8_BLOCK] are the widened activations. */
 ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigned char *block,
                               size_t groups, const int16_t *x, const int rows) {
     vi sum[2 * INT8_ROWS];
@@ -23,7 +24,7 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
         for (int i = 0; i < 2 * rows; i++) {
             if (i % 2 == 0)
                 four = vi_repeat4(x + i / 2 * INT8_BLOCK);
-            sum[i] = vi_dot_wide(sum[i], four, weights[i % 2]);
+            sum[i] = vi_dot_i16(sum[i], four, weights[i % 2]);
         }
     }
     vi dots[2 * INT8_ROWS];
@@ -38,22 +39,16 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
-/* A block of `rows` rows to x [rows, INT8_BLOCK]; its length. */
-ALWAYS_INLINE size_t widen_rows(const struct int8_tile *t, size_t b, int16_t *x, size_t rows) {
-    const size_t left = t->row_bytes - b * INT8_BLOCK;
-    const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
-    for (size_t i = 0; i < rows; i++)
-        vi_widen_row(t->q + i * t->row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK, length);
-    return length;
-}
-
-/* `rows` rows against all n outputs, block after block. */
+/* Multiplies `rows` rows by all n outputs, block after block. */
 ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
                               float *y, size_t n, const int rows) {
     int16_t x[INT8_ROWS * INT8_BLOCK];
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     for (size_t b = 0; b < t.blocks; b++) {
-        const size_t length = widen_rows(&t, b, x, (size_t)rows);
+        const size_t left = t.row_bytes - b * INT8_BLOCK;
+        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        for (size_t i = 0; i < (size_t)rows; i++)
+            vi_widen_row(t.q + i * t.row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK, length);
         const unsigned char *block = w + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
         for (size_t j = 0; j < n; j += INT8_PANEL, block += panel_bytes) {
             t.bias = bias + j;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reference for the kernels of i16.h. */
+ * The scalar reference for the kernels of i16.h. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static float largest(const float *x, size_t ldx, size_t m, size_t k) {
     return most;
 }
 
-/* The c-th number of a row of pairs. */
+/* Stores a number as the c-th of a row of pairs. */
 static void put(int32_t *pairs, size_t c, float value) {
     const int16_t number = (int16_t)value;
     memcpy((unsigned char *)pairs + c * sizeof number, &number, sizeof number);
@@ -27,30 +27,30 @@ static int32_t get(const int32_t *pairs, size_t c) {
     return number;
 }
 
-static void quantise(const float *x, size_t ldx, size_t m, size_t k, float by, int32_t *pairs,
+static void quantise(const float *x, size_t ldx, size_t m, size_t k, float factor, int32_t *pairs,
                      size_t ldp) {
     for (size_t i = 0; i < m; i++)
         for (size_t c = 0; c < 2 * i16_pairs(k); c++)
-            put(pairs + i * ldp, c, c < k ? rintf(x[i * ldx + c] * by) : 0);
+            put(pairs + i * ldp, c, c < k ? rintf(x[i * ldx + c] * factor) : 0);
 }
 
-/* w[j, c] stands at w[j * row + c * column]. */
-static void pack_from(const float *w, size_t row, size_t column, size_t n, size_t k, float by,
+/* Packs a matrix whose element [j, c] is w[j * row + c * column]. */
+static void pack_from(const float *w, size_t row, size_t column, size_t n, size_t k, float factor,
                       int32_t *packed) {
     const size_t panels = (n + PANEL - 1) / PANEL, pairs = i16_pairs(k);
     for (size_t j = 0; j < panels * PANEL; j++)
         for (size_t c = 0; c < 2 * pairs; c++)
             put(packed + (j / PANEL * pairs + c / 2) * PANEL + j % PANEL, c % 2,
-                j < n && c < k ? rintf(w[j * row + c * column] * by) : 0);
+                j < n && c < k ? rintf(w[j * row + c * column] * factor) : 0);
 }
 
-static void pack(const float *w, size_t ldw, size_t n, size_t k, float by, int32_t *packed) {
-    pack_from(w, ldw, 1, n, k, by, packed);
+static void pack(const float *w, size_t ldw, size_t n, size_t k, float factor, int32_t *packed) {
+    pack_from(w, ldw, 1, n, k, factor, packed);
 }
 
-static void pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float by,
+static void pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float factor,
                             int32_t *packed) {
-    pack_from(wt, 1, ldw, n, k, by, packed);
+    pack_from(wt, 1, ldw, n, k, factor, packed);
 }
 
 static void gemm(const int32_t *x, size_t ldx, const int32_t *w, const float *scale, float *y,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels of i16.h over the vector operations of an instruction set; included after the
- * templates of rows, products and packing. */
+ * The kernels of i16.h over the vector operations of an instruction set. The including file
+ * includes rows_template.h, gemm_template.h and pack_template.h before. */
 
 static float i16_largest(const float *x, size_t ldx, size_t m, size_t k) {
     vf most[RANGE_VECTORS];
@@ -20,26 +20,26 @@ static float i16_largest(const float *x, size_t ldx, size_t m, size_t k) {
     return largest_of(most);
 }
 
-static void i16_quantise(const float *x, size_t ldx, size_t m, size_t k, float by, int32_t *pairs,
-                         size_t ldp) {
-    const vf factor = vf_set1(by);
+static void i16_quantise(const float *x, size_t ldx, size_t m, size_t k, float factor,
+                         int32_t *pairs, size_t ldp) {
+    const vf factors = vf_set1(factor);
     for (size_t row = 0; row < m; row++, x += ldx, pairs += ldp) {
         int16_t *to = (int16_t *)(void *)pairs;
         size_t i = 0;
         for (; i + 2 * VF_LANES <= k; i += 2 * VF_LANES)
-            vi_store_i16_2(to + i, vi_round(vf_mul(vf_load(x + i), factor)),
-                           vi_round(vf_mul(vf_load(x + i + VF_LANES), factor)));
+            vi_store_i16_2(to + i, vi_round(vf_mul(vf_load(x + i), factors)),
+                           vi_round(vf_mul(vf_load(x + i + VF_LANES), factors)));
         for (; i < k; i += VF_LANES)
-            vi_store_i16(to + i, vi_round(vf_mul(vf_load_n(x + i, lanes_left(k - i)), factor)));
+            vi_store_i16(to + i, vi_round(vf_mul(vf_load_n(x + i, lanes_left(k - i)), factors)));
     }
 }
 
-/* Row i of a and of b: numbers that are neighbours along k. */
+/* Quantises a and b, whose lanes are neighbours along k, to pairs. */
 ALWAYS_INLINE vi i16_pair(vf a, vf b, vf factor) {
     return vi_pair(vi_round(vf_mul(a, factor)), vi_round(vf_mul(b, factor)));
 }
 
-/* As pack_square, in pairs. */
+/* Packs a square as pack_square does, in pairs. */
 ALWAYS_INLINE void i16_pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
                                    vf factor, int32_t *packed) {
     vf square[VF_LANES];
@@ -51,26 +51,27 @@ ALWAYS_INLINE void i16_pack_square(const float *w, size_t ldw, size_t rows, cons
                      i16_pair(square[i], square[i + 1], factor));
 }
 
-static void i16_pack(const float *w, size_t ldw, size_t n, size_t k, float by, int32_t *packed) {
-    const vf factor = vf_set1(by);
+static void i16_pack(const float *w, size_t ldw, size_t n, size_t k, float factor,
+                     int32_t *packed) {
+    const vf factors = vf_set1(factor);
     for (size_t first = 0; first < n; first += F32_PANEL, packed += F32_PANEL * i16_pairs(k))
         for (size_t v = 0; v < F32_PANEL; v += VF_LANES) {
             const size_t row = first + v, rows = row < n ? n - row : 0;
             const float *from = rows ? w + row * ldw : w;
             size_t c = 0;
             for (; c + VF_LANES <= k && rows >= VF_LANES; c += VF_LANES)
-                i16_pack_square(from + c, ldw, VF_LANES, VF_LANES, factor,
+                i16_pack_square(from + c, ldw, VF_LANES, VF_LANES, factors,
                                 packed + c / 2 * F32_PANEL + v);
             for (; c < k; c += VF_LANES)
-                i16_pack_square(from + c, ldw, rows, lanes_left(k - c), factor,
+                i16_pack_square(from + c, ldw, rows, lanes_left(k - c), factors,
                                 packed + c / 2 * F32_PANEL + v);
         }
 }
 
-/* As pack_columns, two rows at a time. */
-static void i16_pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float by,
+/* Packs as pack_columns does, two rows of wt at a time. */
+static void i16_pack_transposed(const float *wt, size_t ldw, size_t n, size_t k, float factor,
                                 int32_t *packed) {
-    const vf factor = vf_set1(by), nothing = vf_set1(0);
+    const vf factors = vf_set1(factor), nothing = vf_set1(0);
     for (size_t first = 0; first < n; first += F32_PANEL)
         for (size_t c = 0; c < k; c += 2, packed += F32_PANEL) {
             const float *from = wt + c * ldw + first;
@@ -79,7 +80,7 @@ static void i16_pack_transposed(const float *wt, size_t ldw, size_t n, size_t k,
                 const size_t lanes = n - first > v ? lanes_left(n - first - v) : 0;
                 const vf a = lanes ? vf_load_n(from + v, lanes) : nothing;
                 const vf b = lanes && c + 1 < k ? vf_load_n(from + ldw + v, lanes) : nothing;
-                vi_store(packed + v, i16_pair(a, b, factor));
+                vi_store(packed + v, i16_pair(a, b, factors));
             }
         }
 }
@@ -96,26 +97,26 @@ static void i16_gemm(const int32_t *x, size_t ldx, const int32_t *w, const float
                  m, n, WORD_PAIR);
 }
 
-/* 2^((x - top) by + shift), for a shift of up to 15. */
-ALWAYS_INLINE vf i16_power(vf x, vf top, vf by, vf shift, const float *terms) {
-    return exp2_of(vf_fma(vf_sub(x, top), by, shift), terms);
+/* Computes 2^((x - top) factor + shift), for a shift of up to 15. */
+ALWAYS_INLINE vf i16_power(vf x, vf top, vf factor, vf shift, const float *terms) {
+    return exp2_of(vf_fma(vf_sub(x, top), factor, shift), terms);
 }
 
 static float i16_softmax_row(float *x, size_t n, float scale, vf shift) {
     const float *terms = vf_table(exp2_terms);
-    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(row_max(x, n));
-    int16_t *to = (int16_t *)(void *)x; /* what is written has been read before */
+    const vf factor = vf_set1(scale * LOG2_E), top = vf_set1(row_max(x, n));
+    int16_t *to = (int16_t *)(void *)x; /* writing stays behind reading, as numbers are smaller */
     vi sum = vi_set1(0);
     size_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
-        const vi a = vi_round(i16_power(vf_load(x + i), top, by, shift, terms));
-        const vi b = vi_round(i16_power(vf_load(x + i + VF_LANES), top, by, shift, terms));
+        const vi a = vi_round(i16_power(vf_load(x + i), top, factor, shift, terms));
+        const vi b = vi_round(i16_power(vf_load(x + i + VF_LANES), top, factor, shift, terms));
         vi_store_i16_2(to + i, a, b);
         sum = vi_add(sum, vi_add(a, b));
     }
     for (; i < n; i += VF_LANES) {
         const size_t lanes = lanes_left(n - i);
-        const vf power = i16_power(vf_load_n(x + i, lanes), top, by, shift, terms);
+        const vf power = i16_power(vf_load_n(x + i, lanes), top, factor, shift, terms);
         const vi rounded = vi_round(vf_first(power, lanes, vf_set1(0)));
         vi_store_i16(to + i, rounded);
         sum = vi_add(sum, rounded);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One table of function pointers per instruction set. Nothing above this folder knows which set it
- * runs on.
+ * One table of function pointers for each instruction set. Code outside this folder does not know
+ * which set it uses.
  *
- * Every output element is computed by a fixed sequence of operations that depends on its own
- * inputs and the lengths k and n alone, never on which other rows are in the call: so results have
- * the same bits however texts are batched or shared among threads. */
+ * A fixed sequence of operations computes each output element. It depends only on the element's own
+ * inputs and on the lengths k and n, never on the other rows of the call. So results have the same
+ * bits however texts are batched or distributed among threads.
+ *
+ * Shapes are those of row-major matrices; [m, ldx] is one of m rows that lie ldx elements apart. */
 #ifndef WISP_KERNELS_KERNELS_H
 #define WISP_KERNELS_KERNELS_H
 
@@ -14,111 +16,121 @@
 
 #include "kernels/i16.h"
 
-/* int8 weights and activations share one scale among this many values along k (the last block of
- * a row may be shorter). Shorter blocks are more exact, longer ones cost less: docs/decisions.md.
- */
+/* int8 weights and activations have one scale for each block of this many values along k. The last
+ * block of a row may be shorter. Shorter blocks are more exact, longer ones cost less:
+ * docs/decisions.md. */
 enum { INT8_BLOCK = 128 };
 
 static inline size_t int8_blocks(size_t k) {
     return (k + INT8_BLOCK - 1) / INT8_BLOCK;
 }
 
-/* A row of quantised values holds a multiple of 4, the group of one dot instruction. */
+/* Returns the bytes of a row of k quantised values: a multiple of 4, since a dot product
+ * instruction takes groups of 4. */
 static inline size_t int8_row_bytes(size_t k) {
     return (k + 3) & ~(size_t)3;
 }
 
-/* Weights of 4 bits share one scale among this many values along k, as Q4_0 has them, which take
- * so many bytes: the scale as a 16-bit float, and the nibbles. */
+/* 4-bit weights have one scale for each block of Q4_BLOCK values along k, as in Q4_0. A block takes
+ * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. */
 enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18 };
 
-/* What 255 steps have to span. 255 divided by anything less is no float: it counts as nothing. */
+/* Returns the range of values that 255 quantisation steps have to cover. A range below 2^-120 is
+ * replaced by 0, for which callers use a scale of 0: 255 divided by it could overflow. */
 static inline float quantised_range(float low, float high) {
     const float range = high - low;
     return range < 0x1p-120f ? 0 : range;
 }
 
-/* m rows of k values: x = scale * (q - zero) with scale and zero per row and block. */
+/* m rows of k quantised values. x = scale * (q - zero), where each block of each row has its own
+ * scale and zero point. */
 struct quantised_rows {
     uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t where the set has signed_activations */
     float *scale; /* [m, int8_blocks(k)] */
-    float *zero;  /* [m, int8_blocks(k)], whole numbers */
+    float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
 };
 
 struct kernels {
     const char *name;
-    size_t f32_panel; /* outputs whose f32 weights are interleaved in one panel */
-    size_t int8_panel;
-    size_t q4_panel;
-    int signed_activations; /* q runs over -128..127 rather than 0..255 */
+    /* The number of outputs whose weights are interleaved in one panel. */
+    size_t f32_panel, int8_panel;
+    size_t q4_panel;        /* 0 where gemm_q4 is NULL */
+    int signed_activations; /* whether q is -128..127 rather than 0..255 */
 
-    /* As the functions below, for panels of f32_panel. */
+    /* Do what the functions of the same names below do, with panels of f32_panel. */
     void (*pack_f32)(const float *w, size_t ldw, size_t n, size_t k, float *packed);
     void (*pack_f32_transposed)(const float *wt, size_t ldw, size_t n, size_t k, float *packed);
 
-    /* y[i, j] = bias[j] + sum over c of x[i, c] w[j, c], for i < m, j < n, c < k, in order of c.
-     * x [m, ldx]; w packed by pack_f32 with f32_panel; bias [n] or NULL; y [m, ldy], of which n
-     * columns are written. No alignment is asked for; y may not overlap the inputs. */
+    /* Computes y[i, j] = bias[j] + sum over c of x[i, c] w[j, c], for i < m, j < n, c < k, in the
+     * order of c. x [m, ldx]; w packed by pack_f32 with f32_panel; bias [n] or NULL; y [m, ldy], of
+     * which n columns are written. Pointers need no alignment; y must not overlap the inputs. */
     void (*gemm_f32)(const float *x, size_t ldx, const float *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k);
 
-    /* As gemm_f32, to the bit, for w of 16-bit floats or bfloats packed by pack_halves with
-     * f32_panel. NULL where expanding weights costs more than they save. */
+    /* Compute what gemm_f32 does, with the same bits, for weights that are 16-bit floats or
+     * bfloats, packed by pack_halves with f32_panel. NULL where 16-bit weights would be slower than
+     * floats. */
     void (*gemm_f16)(const float *x, size_t ldx, const void *w, const float *bias, float *y,
                      size_t ldy, size_t m, size_t n, size_t k);
     void (*gemm_bf16)(const float *x, size_t ldx, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* x [m, k] into q: per row and block, zero and scale span the least and the largest value and
-     * 0; q = round(x / scale) + zero, ties to even. Bytes past k are `zero`. Where the span is
-     * below 2^-120 scale, zero and q are 0. */
+    /* Quantises x [m, k]. The range of each block of each row reaches from its least to its largest
+     * value and includes 0. q = round(x / scale) + zero, ties to even. Bytes past k are `zero`.
+     * Where the range is below 2^-120, the scale, the zero point and q are 0. */
     void (*quantise)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
-    /* As gemm_f32, for quantised x and w packed by pack_int8 with int8_panel:
-     * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), the inner
-     * sums exact in 32-bit integers. bias [n]; y [m, ldy]. */
+    /* Computes the product of gemm_f32 for quantised x and w packed by pack_int8 with int8_panel:
+     * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), where xs
+     * and ws are the scales of x and w. The inner sums are exact, in 32-bit integers. bias [n];
+     * y [m, ldy]. */
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* As gemm_int8, for w packed by pack_q4 with q4_panel; k is a multiple of Q4_BLOCK:
+    /* Computes the product of gemm_int8 for w packed by pack_q4 with q4_panel. k is a multiple of
+     * Q4_BLOCK:
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] (sum over parts p of ws[j, p] (sum of q w)
-     * - zero[i, b] (sum of ws w)), where a part is a block of w, and the innermost sums are exact.
-     */
+     * - zero[i, b] (sum of ws w)), where the parts p are the blocks of w within b. The innermost
+     * sums are exact.
+     * NULL in the sets of WebAssembly, where int8 is faster: docs/decisions.md, 19. */
     void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
                     size_t m, size_t n, size_t k);
 
-    /* x[i] = layer_norm(x[i] + residual[i]) * weight + bias over n values, in place.
-     * x and residual [m, n], never NULL; residual does not change and the sum is not kept. */
+    /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
+     * never NULL; weight and bias [n]. The residual does not change, and the sum is not kept. */
     void (*layer_norm)(float *x, const float *residual, const float *weight, const float *bias,
                        float epsilon, size_t m, size_t n);
 
-    /* x (1 + erf(x / sqrt 2)) / 2, within 1e-6 of the exact value; in place on n values. */
+    /* Replaces n values x by x (1 + erf(x / sqrt 2)) / 2, within 1e-6 of the exact value. */
     void (*gelu)(float *x, size_t n);
 
+    /* Replaces n values x by max(x, 0). */
     void (*relu)(float *x, size_t n);
 
-    /* gate = gate / (1 + e^-gate) * up over n values, within 1e-6 |gate up| of the exact value. */
+    /* Replaces n values of `gate` by gate / (1 + e^-gate) * up, within 1e-6 |gate up| of the exact
+     * value. */
     void (*silu_mul)(float *gate, const float *up, size_t n);
 
-    /* Each of m rows of x [m, ld]: softmax(scale * x) over its first n values, in place. */
+    /* Replaces the first n values of each row of x [m, ld] by softmax(scale * x). */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale);
 
-    /* y += x over n values. */
+    /* Adds n values of x to those of y. */
     void (*add)(float *y, const float *x, size_t n);
 
-    /* The sum of a[i] b[i]. */
+    /* Returns the sum of a[i] b[i] over i < n. */
     float (*dot)(const float *a, const float *b, size_t n);
 
-    const struct i16_kernels *i16;       /* i16.h; NULL where f32 products are as fast */
-    const struct sparse_kernels *sparse; /* sparse.h */
-    /* Of neurons computed, up to which choosing them is faster than what is done without a
-     * predictor: all of them or, with ReLU, exact; and whether exact is faster than all of them.
-     * Measured: docs/sparse.md. */
+    const struct i16_kernels *i16;       /* see i16.h; NULL where f32 products are as fast */
+    const struct sparse_kernels *sparse; /* see sparse.h */
+    /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
+     * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
+     * all neurons, or with ReLU (_relu) uses the exact mode. exact_wins says whether the exact mode
+     * is faster than computing all neurons. */
     float lowrank_most_share, lowrank_most_share_relu;
     bool exact_wins;
 };
 
-enum { SCALAR_PANEL = 4 }; /* both of its panels */
+enum { SCALAR_PANEL = 4 }; /* all panels of kernels_scalar */
 extern const struct kernels kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;
@@ -126,8 +138,8 @@ extern const struct kernels kernels_avx_vnni;
 extern const struct kernels kernels_avx512;
 #if defined(__linux__)
 extern const struct kernels kernels_amx;
-/* Asks the system to let this process use the tiles, which it grants for good; false where it does
- * not. */
+/* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
+ * where the system refuses. */
 bool amx_permitted(void);
 #endif
 #elif defined(__aarch64__)
@@ -142,42 +154,49 @@ extern const struct kernels kernels_simd128;
 extern const struct kernels kernels_simd128;
 #endif
 
-/* The sets that run on this CPU, fastest first; NULL past the last. */
+/* Returns the set at `index` among those that run on this CPU, fastest first, or NULL past the
+ * last. */
 const struct kernels *kernels_at(size_t index);
 
-/* By name, or the fastest for NULL; NULL where the name is unknown or does not run here. */
+/* Returns the set with this name, or the fastest one where `name` is NULL. Returns NULL where the
+ * name is unknown or the set does not run on this CPU. */
 const struct kernels *kernels_find(const char *name);
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* Panels of `panel` rows: w[j, c] goes to packed[(j / panel * k + c) * panel + j % panel]; rows
- * that are missing from the last panel are 0. packed holds packed_f32_floats(n, k, panel). */
+/* Packs w [n, ldw], of which k columns are read, into panels of `panel` rows: w[j, c] goes to
+ * packed[(j / panel * k + c) * panel + j % panel]. Rows that are missing from the last panel are 0.
+ * packed holds packed_f32_floats(n, k, panel) floats. */
 void pack_f32(const float *w, size_t ldw, size_t n, size_t k, size_t panel, float *packed);
 
-/* The same from the transpose: wt [k, ldw], w[j, c] = wt[c, j]. */
+/* Packs like pack_f32, from the transpose wt [k, ldw], where w[j, c] = wt[c, j]. */
 void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t panel,
                          float *packed);
 
+/* Returns the number of floats that n packed rows of k weights take. */
 size_t packed_f32_floats(size_t n, size_t k, size_t panel);
 
-/* As pack_f32, for rows of 16-bit numbers, n of k one after the other. packed holds
+/* Packs like pack_f32, from n rows of k 16-bit numbers stored one after the other. packed holds
  * packed_f32_floats(n, k, panel) of them. */
 void pack_halves(const void *rows, size_t n, size_t k, size_t panel, void *packed);
 
-/* Panels of `panel` rows quantised symmetrically per row and block of INT8_BLOCK. Each panel holds
- * for each block: panel floats (scales), panel floats (sums of the block's int8 values), then the
- * values, groups of 4 along k interleaved by row: [block / 4][panel][4]. */
+/* Quantises w [n, ldw], of which k columns are read, symmetrically, with one scale for each row and
+ * block of INT8_BLOCK, and packs it into panels of `panel` rows. Each panel holds for each block:
+ * panel floats (scales), panel floats (sums of the block's int8 values), then the values, groups of
+ * 4 along k interleaved by row: [block / 4][panel][4]. */
 void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed);
 
+/* Returns the bytes that n rows of k weights take when pack_int8 packs them. */
 size_t packed_int8_bytes(size_t n, size_t k, size_t panel);
 
-/* Panels of `panel` rows of Q4_0 blocks, n rows of k values one after the other, whose bits are
- * kept. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the weights), then
- * for each part of Q4_BLOCK values: panel 16-bit floats (scales) and [4][panel][4] bytes, of which
- * byte [g, j, i] holds weight 4 g + i of row j in its low nibble and weight 16 + 4 g + i in its
- * high one, as signed numbers of 4 bits. */
+/* Packs n rows of k weights in Q4_0 blocks, stored one after the other, into panels of `panel`
+ * rows. Scales and weights keep their values. Each panel holds for each INT8_BLOCK values: panel
+ * floats (the sum of the weights), then for each part of Q4_BLOCK values: panel 16-bit floats
+ * (scales) and [4][panel][4] bytes. Byte [g, j, i] holds weight 4 g + i of row j in its low nibble
+ * and weight 16 + 4 g + i in its high one, as signed numbers of 4 bits. */
 void pack_q4(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 
+/* Returns the bytes that n rows of k weights take when pack_q4 packs them. */
 size_t packed_q4_bytes(size_t n, size_t k, size_t panel);
 
 #endif

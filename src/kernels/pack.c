@@ -18,10 +18,10 @@ void pack_f32(const float *w, size_t ldw, size_t n, size_t k, size_t panel, floa
 void pack_f32_transposed(const float *wt, size_t ldw, size_t n, size_t k, size_t panel,
                          float *packed) {
     for (size_t first = 0; first < n; first += panel) {
-        const size_t here = n - first < panel ? n - first : panel;
+        const size_t rows = n - first < panel ? n - first : panel;
         for (size_t c = 0; c < k; c++, packed += panel) {
-            memcpy(packed, wt + c * ldw + first, here * sizeof *packed);
-            memset(packed + here, 0, (panel - here) * sizeof *packed);
+            memcpy(packed, wt + c * ldw + first, rows * sizeof *packed);
+            memset(packed + rows, 0, (panel - rows) * sizeof *packed);
         }
     }
 }
@@ -36,7 +36,7 @@ void pack_halves(const void *rows, size_t n, size_t k, size_t panel, void *packe
                 memcpy(to + (c * panel + j) * 2, from + c * 2, 2);
 }
 
-/* Bytes of one block of `length` values (a multiple of 4) in a panel. */
+/* Returns the bytes of one block of a panel, with `length` values (a multiple of 4) in each row. */
 static size_t block_bytes(size_t panel, size_t length) {
     return panel * (2 * sizeof(float) + length);
 }
@@ -46,8 +46,8 @@ size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
     return panels * panel * (int8_blocks(k) * 2 * sizeof(float) + int8_row_bytes(k));
 }
 
-/* One row's share of a block: `length` values from w, padded with zeros to a multiple of 4, in
- * steps of the largest of them / 127. */
+/* Quantises `length` values of row j of a panel, with the scale largest magnitude / 127, and stores
+ * them in the block, padded with zeros to a multiple of 4. */
 static void pack_block_row(const float *w, size_t length, size_t panel, size_t j,
                            unsigned char *block) {
     const float largest = largest_magnitude(w, length), scale = largest / 127;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of Q4_0 blocks into panels. */
+ * Packs rows of Q4_0 blocks into panels. */
 #include <string.h>
 
 #include "base/half.h"
 #include "kernels/kernels.h"
 
-enum {
-    STORED_BYTES = 18
-}; /* of a Q4_0 block: its scale, then nibbles of 8 and more for 0 and up */
+/* A block in the file: its scale, then nibbles that are the weights + 8. */
+enum { STORED_BYTES = 18 };
 
 size_t packed_q4_bytes(size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
     return rows * (int8_blocks(k) * sizeof(float) + k / Q4_BLOCK * Q4_BLOCK_BYTES);
 }
 
-/* Row j of a panel's block of 32; returns the sum of its weights. */
+/* Packs the block of 32 weights of row j of a panel, with nibbles as signed numbers. Returns the
+ * sum of the weights. */
 static float pack_part_row(const unsigned char *stored, size_t panel, size_t j,
                            unsigned char *part) {
     unsigned char *nibbles = part + panel * 2 + j * 4;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packing of f32 weights over the vector operations of an instruction set: what attention does to
- * each text's keys and values. */
+ * Packs f32 matrices over the vector operations of an instruction set. Attention packs the keys and
+ * values of each text this way. */
 
-/* Rows into columns by perfect shuffles: after each, what lay half the rows apart lies side by
- * side. */
+/* Transposes VF_LANES vectors by perfect shuffles: each interleaves the first half of the vectors
+ * with the second half. */
 ALWAYS_INLINE void transpose(vf *rows) {
     UNROLL
     for (int lanes = VF_LANES; lanes > 1; lanes /= 2) {
@@ -17,7 +17,7 @@ ALWAYS_INLINE void transpose(vf *rows) {
     }
 }
 
-/* `columns` columns of up to VF_LANES rows; the rows that are missing count as 0. */
+/* Loads a square of `columns` columns of up to VF_LANES rows, transposed. Missing rows are 0. */
 ALWAYS_INLINE void load_columns(const float *w, size_t ldw, size_t rows, const size_t columns,
                                 vf *square) {
     UNROLL
@@ -26,6 +26,7 @@ ALWAYS_INLINE void load_columns(const float *w, size_t ldw, size_t rows, const s
     transpose(square);
 }
 
+/* Packs a square of `columns` columns of up to VF_LANES rows. */
 ALWAYS_INLINE void pack_square(const float *w, size_t ldw, size_t rows, const size_t columns,
                                float *packed) {
     vf square[VF_LANES];

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that work along rows of floats, written once over the vector operations of an
- * instruction set (vector_*.h), which the including file has chosen.
+ * The kernels that process rows of floats, written once over the vector operations of an
+ * instruction set (vector_*.h), which the including file includes before.
  *
- * A row's tail shorter than a vector is loaded with zeros in the missing lanes. */
+ * The tail of a row, where it is shorter than a vector, is loaded with zeros in the missing lanes.
+ */
 
-/* Of the next vector of a row that has n values left. */
+#define LOG2_E 1.44269504f
+
+/* Returns the number of values in the next vector of a row that has n values left. */
 ALWAYS_INLINE size_t lanes_left(size_t n) {
     return n < VF_LANES ? n : VF_LANES;
 }
 
-/* erf-exact GELU as max(x, 0) - h(|x|) with h(u) = u erfc(u / sqrt 2) / 2, which has left 1e-7 at
- * u = 5.5. Minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's iteration:
- * error 1.2e-7, and 4e-7 after rounding. */
+/* GELU with erf is max(x, 0) - h(|x|), where h(u) = u erfc(u / sqrt 2) / 2 has fallen to 1e-7 at
+ * u = 5.5. h is a minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's
+ * iteration. Its error is 1.2e-7, and 4e-7 with rounding. */
 enum { GELU_VECTORS = 2 };
 enum { GELU_DEGREE = 16, GELU_LIMIT = GELU_DEGREE + 1, GELU_SCALE, GELU_TERMS };
 static const float gelu_terms[GELU_TERMS] = {
@@ -20,7 +23,7 @@ static const float gelu_terms[GELU_TERMS] = {
     0.2695961893f,  0.2308407873f,  -0.2537053823f, -0.0364081189f, 0.0968958512f,
     -0.0008053257f, -0.0151767945f, 5.5f,           1 / 2.75f};
 
-/* `count` vectors at a time, which share the constants. */
+/* Replaces `count` vectors by their GELU; they share the loads of the constants. */
 ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
     vf t[GELU_VECTORS], h[GELU_VECTORS];
     UNROLL
@@ -41,16 +44,16 @@ ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
         x[v] = vf_sub(vf_max(x[v], vf_set1(0)), h[v]);
 }
 
-/* 2^r for r in [-1/2, 1/2]: minimax polynomial of degree 5, fitted by Lawson's iteration. The
- * rounder, added to a number of magnitude below 2^22, leaves the nearest whole number, ties to
- * even, in the low bits of the sum. */
+/* 2^r for r in [-1/2, 1/2] is a minimax polynomial of degree 5, fitted by Lawson's iteration.
+ * Adding the rounder, 1.5 * 2^23, to a number of magnitude below 2^22 leaves the nearest whole
+ * number, ties to even, in the low bits of the sum. */
 enum { EXP2_DEGREE = 5, EXP2_LEAST = EXP2_DEGREE + 1, EXP2_ROUNDER, EXP2_TERMS };
 static const float exp2_terms[EXP2_TERMS] = {
     1,    0.6931469440f, 0.2402212024f, 0.0555071309f, 0.0096755419f, 0.0013276472f,
     -126, 12582912.0f};
 
-/* 2^x for x <= 0, relative error 2e-7; below -126 it is 2^-126, which is as good as 0. Splits x
- * into a whole number and a rest. */
+/* Computes 2^x for x <= 0 with a relative error of 2e-7. Below -126 the result is 2^-126, which is
+ * small enough to stand for 0. x is split into a whole number and a rest r. */
 ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
     const vf rounder = vf_set1(terms[EXP2_ROUNDER]);
     const vf clamped = vf_max(x, vf_set1(terms[EXP2_LEAST]));
@@ -63,10 +66,10 @@ ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
     return vf_scale2(p, vi_bits(whole));
 }
 
-/* x / (1 + e^-x), by way of e^-|x|, which cannot overflow; the relative error is that of exp2_of
- * and, for the rounding of x log2 e, 1.2e-7 |x|. */
+/* Computes x / (1 + e^-x) from e^-|x|, which cannot overflow. The relative error is that of exp2_of
+ * plus 1.2e-7 |x| for the rounding of x log2 e. */
 ALWAYS_INLINE vf silu_of(vf x, const float *terms) {
-    const vf zero = vf_set1(0), power = exp2_of(vf_mul(vf_abs(x), vf_set1(-1.44269504f)), terms);
+    const vf zero = vf_set1(0), power = exp2_of(vf_mul(vf_abs(x), vf_set1(-LOG2_E)), terms);
     const vf numerator = vf_fma(vf_min(x, zero), power, vf_max(x, zero));
     return vf_div(numerator, vf_add(vf_set1(1), power));
 }
@@ -182,7 +185,8 @@ static void rows_layer_norm(float *x, const float *residual, const float *weight
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* A comparison waits for the one before: so many go on side by side. */
+/* The number of vectors of maxima and minima that run side by side: with one, each comparison would
+ * wait for the one before. */
 enum { RANGE_VECTORS = 16 / VF_LANES };
 
 ALWAYS_INLINE float largest_of(const vf *x) {
@@ -219,25 +223,25 @@ static float row_max(const float *x, size_t n) {
     return largest_of(largest);
 }
 
-/* 2^((x - top) by): subtracts first, so that what is multiplied is never above 0, however large the
- * scores are. */
-ALWAYS_INLINE vf softmax_power(vf x, vf top, vf by, const float *terms) {
-    return exp2_of(vf_mul(vf_sub(x, top), by), terms);
+/* Computes 2^((x - top) factor). The subtraction comes first, so that the exponent is at most 0
+ * however large the scores are. */
+ALWAYS_INLINE vf softmax_power(vf x, vf top, vf factor, const float *terms) {
+    return exp2_of(vf_mul(vf_sub(x, top), factor), terms);
 }
 
 static void softmax_row(float *x, size_t n, float scale) {
     const float *terms = vf_table(exp2_terms);
-    const vf by = vf_set1(scale * 1.44269504f), top = vf_set1(row_max(x, n));
+    const vf factor = vf_set1(scale * LOG2_E), top = vf_set1(row_max(x, n));
     vf sum = vf_set1(0), tail = sum;
     size_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vf power = softmax_power(vf_load(x + i), top, by, terms);
+        const vf power = softmax_power(vf_load(x + i), top, factor, terms);
         vf_store(x + i, power);
         sum = vf_add(sum, power);
     }
     const size_t whole = i;
     if (whole < n) {
-        tail = softmax_power(vf_load_n(x + whole, n - whole), top, by, terms);
+        tail = softmax_power(vf_load_n(x + whole, n - whole), top, factor, terms);
         sum = vf_add(sum, vf_first(tail, n - whole, vf_set1(0)));
     }
     const vf inverse = vf_set1(1 / vf_sum(sum));
@@ -254,6 +258,7 @@ static void rows_softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
 
 /* ---- quantisation --------------------------------------------------------------------------- */
 
+/* Finds the least and the largest of n values and 0. */
 static void block_range(const float *x, size_t n, float *low, float *high) {
     vf least[RANGE_VECTORS], most[RANGE_VECTORS];
     size_t i = 0;
@@ -277,8 +282,8 @@ static void block_range(const float *x, size_t n, float *low, float *high) {
     *high = largest_of(most);
 }
 
-ALWAYS_INLINE vi quantised(const float *x, vf by, vi shift) {
-    return vi_add(vi_round(vf_mul(vf_load(x), by)), shift);
+ALWAYS_INLINE vi quantised(const float *x, vf inverse_scale, vi zero) {
+    return vi_add(vi_round(vf_mul(vf_load(x), inverse_scale)), zero);
 }
 
 static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, float *zero) {
@@ -286,18 +291,19 @@ static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, f
     block_range(x, n, &low, &high);
     const float range = quantised_range(low, high);
     const float inverse = range > 0 ? 255 / range : 0;
-    const vf by = vf_set1(inverse);
+    const vf factor = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));
     size_t i = 0;
     for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
-        vi_store_u8_4(q + i, quantised(x + i, by, shift), quantised(x + i + VF_LANES, by, shift),
-                      quantised(x + i + 2 * VF_LANES, by, shift),
-                      quantised(x + i + 3 * VF_LANES, by, shift));
+        vi_store_u8_4(q + i, quantised(x + i, factor, shift),
+                      quantised(x + i + VF_LANES, factor, shift),
+                      quantised(x + i + 2 * VF_LANES, factor, shift),
+                      quantised(x + i + 3 * VF_LANES, factor, shift));
     for (; i + VF_LANES <= n; i += VF_LANES)
-        vi_store_u8(q + i, quantised(x + i, by, shift));
+        vi_store_u8(q + i, quantised(x + i, factor, shift));
     if (i < n) {
         uint8_t tail[VF_LANES];
-        vi_store_u8(tail, vi_add(vi_round(vf_mul(vf_load_n(x + i, n - i), by)), shift));
+        vi_store_u8(tail, vi_add(vi_round(vf_mul(vf_load_n(x + i, n - i), factor)), shift));
         memcpy(q + i, tail, int8_row_bytes(n) - i);
     }
     *scale = range / 255;
@@ -321,13 +327,13 @@ ALWAYS_INLINE void quantise_rows(const float *x, size_t m, size_t k, struct quan
     }
 }
 
-/* For dot instructions that take unsigned by signed bytes. */
+/* Quantises for dot product instructions that multiply unsigned by signed bytes. */
 MAYBE_UNUSED void rows_quantise_unsigned(const float *x, size_t m, size_t k,
                                          struct quantised_rows out) {
     quantise_rows(x, m, k, out, 0);
 }
 
-/* For those that take signed by signed bytes. */
+/* Quantises for dot product instructions that multiply signed by signed bytes. */
 MAYBE_UNUSED void rows_quantise_signed(const float *x, size_t m, size_t k,
                                        struct quantised_rows out) {
     quantise_rows(x, m, k, out, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reference: the plainest loop for each kernel, never optimised. Other sets are checked
- * against it. */
+ * The scalar reference: the plainest loop for each kernel, not optimised. Tests check the other
+ * sets against it. */
 #include <math.h>
 
 #include "base/half.h"
@@ -47,8 +47,8 @@ static void quantise(const float *x, size_t m, size_t k, struct quantised_rows o
         }
 }
 
-/* One output of one block: `block` is where the panel's block starts, j the row within the panel.
- */
+/* Returns what one block adds to an output. `block` is the start of the panel's block, j the
+ * output's row within the panel. */
 static float block_product(const uint8_t *q, float scale, float zero, const unsigned char *block,
                            size_t j, size_t length) {
     const int8_t *values = (const int8_t *)block + PANEL * 2 * sizeof(float);
@@ -79,7 +79,8 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
         }
 }
 
-/* One output of one block of activations; `block` and j as above. */
+/* Returns what one block of activations adds to an output, with `block` and j as in block_product.
+ */
 static float q4_block_product(const uint8_t *q, float scale, float zero, const unsigned char *block,
                               size_t j, size_t length) {
     const unsigned char *part = block + PANEL * sizeof(float);

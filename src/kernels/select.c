@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which kernel sets run here. */
+ * Finds out which kernel sets run on this CPU. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -17,7 +17,9 @@ static bool runs_avx512(void) {
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
 }
 
-/* Tile registers that the system saves, and their int8 products. */
+/* Tells whether the CPU has tile registers with int8 products, and the system saves and grants
+ * them.
+ */
 static bool finds_amx(void) {
     enum { XCR0_TILES = 3 << 17, AMX_TILE_AND_INT8 = 3 << 24, OSXSAVE = 1 << 27 };
     unsigned a, b, c, d, states, high;
@@ -29,7 +31,9 @@ static bool finds_amx(void) {
     return (d & AMX_TILE_AND_INT8) == AMX_TILE_AND_INT8 && amx_permitted();
 }
 
-/* Asks once: cpuid leaves a virtual machine, which takes tens of microseconds. */
+/* Keeps the answer of finds_amx: in a virtual machine cpuid traps, which takes tens of
+ * microseconds.
+ */
 static bool runs_amx(void) {
     enum { UNKNOWN, NO, YES };
     static atomic_int answer = UNKNOWN;
@@ -68,8 +72,9 @@ static bool runs_neon_i8mm(void) {
 
 #include <wasm_simd128.h>
 
-/* Multiplies bytes that tell the engines' three ways apart: 255 or -1 by 127 twice over, which
- * saturates where 16-bit sums are formed. Volatile, or the compiler would pick an answer. */
+/* Returns the relaxed dot product of bytes 0xff by 127. An engine takes 0xff as 255 or as -1, or
+ * its 16-bit sums of two products saturate: the result tells which. The variables are volatile, or
+ * the compiler would compute a result of its own. */
 static int32_t probe_relaxed_dot(void) {
     volatile int8_t weight = 127, activation = -1;
     const v128_t w = wasm_i8x16_splat(weight), x = wasm_i8x16_splat(activation);
@@ -91,7 +96,7 @@ static bool runs_always(void) {
     return true;
 }
 
-/* Fastest first. */
+/* All sets of this machine, fastest first. */
 static const struct {
     const struct kernels *set;
     bool (*runs)(void);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels of the sparse feed-forward layer, one table per instruction set.
+ * Kernels of the sparse feed-forward layer, one table for each instruction set.
  *
- * A neuron is skipped or computed for each token by itself. `up` multiplies a neuron's row of W_up
- * by the activations of the tokens that want it, so that it is loaded once for many; `down` adds up
- * the columns of W_down of the neurons that are active for one token, four at a time, since four
- * bytes are what one lane of a dot instruction takes: they are interleaved in registers. All sums
- * of products are exact in 32-bit integers, so their order, and with it what else is in the list
- * with a value of 0, does not change a bit of the result.
+ * Each token skips or computes each neuron. `up` multiplies a neuron's row of W_up by the
+ * activations of all tokens that compute it, so that the row is loaded once for many tokens. `down`
+ * adds up, for one token, the columns of W_down of its active neurons. It takes four neurons at a
+ * time and interleaves their columns in registers, since one lane of a dot product instruction
+ * takes four bytes. All sums of products are exact, in 32-bit integers. So neither their order nor
+ * additional neurons with a value of 0 change a bit of the result.
  *
- * docs/sparse.md has what other units than single neurons would gain and lose. */
+ * docs/sparse.md compares single neurons with other units of sparsity. */
 #ifndef WISP_KERNELS_SPARSE_H
 #define WISP_KERNELS_SPARSE_H
 
@@ -18,95 +18,99 @@
 #include "kernels/activation.h"
 
 enum {
-    SPARSE_CHUNK = 64,    /* bytes that rows and columns are padded to a multiple of, with zeros */
-    SPARSE_TOKENS = 63,   /* of a tile: bits of a word, of which one is left for nobody */
-    DOWN_NEURONS = 4,     /* that `down` takes at a time */
-    SPARSE_SLACK = 16,    /* entries past the end of a list that `compact` may write */
-    NEURONS_MAX = 1 << 16 /* that a list can number */
+    SPARSE_CHUNK = 64,    /* rows and columns are padded with zeros to a multiple of these bytes */
+    SPARSE_TOKENS = 63,   /* tokens of a tile: the bits of a word, less one for a missing token */
+    DOWN_NEURONS = 4,     /* neurons that `down` takes at a time */
+    SPARSE_SLACK = 16,    /* entries that `compact` may write past the end of its lists */
+    NEURONS_MAX = 1 << 16 /* neurons of a layer, whose numbers have 16 bits in lists */
 };
 
+/* Returns the bytes of a padded row of k int8 values. */
 static inline size_t sparse_row_bytes(size_t k) {
     return (k + SPARSE_CHUNK - 1) & ~(size_t)(SPARSE_CHUNK - 1);
 }
 
-/* The numbers that turn the sum of a neuron's row into the neuron's contribution. */
+/* The numbers that turn the integer sum of a neuron's row into the neuron's contribution. */
 struct neuron {
     float bias;
-    float scale;  /* of the row's int8 values */
-    float sum;    /* of the row's int8 values */
-    float column; /* scale of the column's int8 values; not looked at in a gate */
+    float scale;  /* the scale of the row's int8 values */
+    float sum;    /* the sum of the row's int8 values */
+    float column; /* the scale of the column's int8 values; a gate has no column */
 };
 
-/* One token's values as bytes: x = scale * (q - zero). */
+/* The quantised values of one token: x = scale * (q - zero). */
 struct quantised_row {
     uint8_t *q; /* [sparse_row_bytes(k)]; int8_t where the set has signed_activations */
     float scale, zero;
 };
 
-/* Up to SPARSE_TOKENS tokens, and what `up` has computed of them so far. Tokens are multiplied a
- * few at a time: one more stands for those that are missing, and what it is given is not kept. */
+/* Up to SPARSE_TOKENS tokens, and the sums that `up` has computed for them so far. `up` multiplies
+ * a few tokens at a time. Token SPARSE_TOKENS takes the place of those that are missing; its sums
+ * are overwritten. */
 struct neuron_tile {
-    const uint8_t *q; /* [SPARSE_TOKENS + 1, sparse_row_bytes(k)], as `quantise` makes them */
+    const uint8_t *q; /* [SPARSE_TOKENS + 1, sparse_row_bytes(k)], from `quantise` */
     size_t k;
-    size_t length;             /* of a token's part of the sums and lists: at least neurons */
-    int32_t *sums, *gate_sums; /* [SPARSE_TOKENS + 1, length] */
-    uint16_t *lists;           /* [SPARSE_TOKENS + 1, length] */
-    size_t n[SPARSE_TOKENS + 1];
+    size_t length;               /* a token's entries in sums and lists: at least its neurons */
+    int32_t *sums, *gate_sums;   /* [SPARSE_TOKENS + 1, length] */
+    uint16_t *lists;             /* [SPARSE_TOKENS + 1, length] */
+    size_t n[SPARSE_TOKENS + 1]; /* the number of neurons in each token's list */
 };
 
-/* The sums of a token with the rows of a list of neurons, in the list's order. */
+/* The integer sums of one token with the rows of a list of neurons, in the order of the list. */
 struct neuron_sums {
     const int32_t *up, *gate;             /* gate may be NULL where the activation is not gated */
-    const struct neuron *neurons, *gates; /* of all neurons; gates likewise */
+    const struct neuron *neurons, *gates; /* [neurons of the layer]; gates may be NULL like gate */
 };
 
 struct sparse_kernels {
-    size_t lanes;       /* 32-bit lanes of a vector: says how columns are laid out */
-    int signed_columns; /* bytes of W_down are -127..127 rather than 1..255 */
+    size_t lanes;       /* the number of 32-bit lanes of a vector; column_place depends on it */
+    int signed_columns; /* whether bytes of W_down are -127..127 rather than 1..255 */
 
-    /* x[c] * input_scale[c] for c < k, one scale for the row; as kernels.h's quantise. Bytes past k
-     * are 0.
-     */
+    /* Quantises x[c] * input_scale[c] for c < k as `quantise` of kernels.h does, but with one scale
+     * for the whole row. Bytes past k are 0. */
     void (*quantise)(const float *x, const float *input_scale, size_t k, struct quantised_row *row);
 
-    /* Bit i of mask [(n + 63) / 64] = logits[i] > thresholds[i], for i < n; the others 0. */
+    /* Sets bit i of mask [(n + 63) / 64] to logits[i] > thresholds[i] for i < n, other bits to 0.
+     */
     void (*choose)(const float *logits, const float *thresholds, size_t n, uint64_t *mask);
 
-    /* For each token whose bit of `wanted` is set, one more neuron: the sum over c < k of q[token,
-     * c] times row[c] to the end of the token's sums, of gate_row (NULL where there is no gate)
-     * to the end of its gate_sums, and the neuron's number to the end of its list. Rows as
-     * pack_neuron_row lays them out. */
+    /* Appends a neuron to the list of each token whose bit of `wanted` is set. It appends the sum
+     * over c < k of q[token, c] row[c] to the token's sums, and the same sum with gate_row (NULL
+     * where there is no gate) to its gate_sums. pack_neuron_row packs the rows. */
     void (*up)(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row, size_t neuron,
                uint64_t wanted);
 
-    /* values[i] = (activation(y) - center) * column, of neuron list[i] (list NULL: i), where y =
-     * bias + (row.scale * scale) * (sum - row.zero * the row's sum), and where the activation is
-     * gated it is that of y and of the same of the gate. centers [neurons] may be NULL: 0. Returns
-     * the largest magnitude. */
+    /* Computes values[i] = (activation(y) - center) * column for i < n, with the numbers of neuron
+     * list[i], or i where list is NULL. y = bias + (row.scale * scale) * (sum - row.zero * the sum
+     * of the neuron's row). A gated activation is that of y and of the same expression for the
+     * gate. centers [neurons] may be NULL, which stands for zeros. Returns the largest magnitude of
+     * the values. */
     float (*activate)(enum activation kind, struct neuron_sums sums, const float *centers,
                       const uint16_t *list, size_t n, const struct quantised_row *row,
                       float *values);
 
-    /* values[i] = activation(y[i]) * scales[i] for i < n; returns the largest magnitude. Where the
-     * activation is gated it is that of y[i] and gate[i]; else gate may be NULL. */
+    /* Computes values[i] = activation(y[i]) * scales[i] for i < n. A gated activation is that of
+     * y[i] and gate[i]; for others gate may be NULL. Returns the largest magnitude of the values.
+     */
     float (*contribute)(enum activation kind, const float *y, const float *gate,
                         const float *scales, size_t n, float *values);
 
-    /* Values to bytes -127 .. 127, as round(values / largest * 127), ties to even. Those that are
-     * not 0 go to `bytes`, and their neurons, list[i] (list NULL: i), to `kept`; returns how many.
-     * Both are filled up with 0 to a multiple of DOWN_NEURONS, and have room for SPARSE_SLACK
-     * entries more than n. *total is the sum of all bytes. */
+    /* Quantises n values to bytes, round(values / largest * 127), ties to even. Bytes that are not
+     * 0 go to `bytes`, and their neurons, list[i] or i where list is NULL, to `kept`. Returns their
+     * number. Both arrays are filled up with 0 to a multiple of DOWN_NEURONS, and must have room
+     * for n + SPARSE_SLACK entries. *total is the sum of all bytes. */
     size_t (*compact)(const float *values, float largest, const uint16_t *list, size_t n,
                       uint16_t *kept, int8_t *bytes, int32_t *total);
 
-    /* sums[c] = the sum over i < n of bytes[i] times weight c of neuron list[i] (times that weight
-     * + 128 where the set has no signed_columns), for c < sparse_row_bytes(size). n is a multiple
-     * of DOWN_NEURONS. w [neurons, sparse_row_bytes(size)] as
-     * pack_neuron_column lays out each column. */
+    /* Computes sums[c], the sum over i < n of bytes[i] times weight c of neuron list[i], for c <
+     * sparse_row_bytes(size). Where the set has no signed_columns, 128 is added to each weight. n
+     * is a multiple of DOWN_NEURONS. w [neurons, sparse_row_bytes(size)], packed by
+     * pack_neuron_column. */
     void (*down)(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n, size_t size,
                  int32_t *sums);
 
-    /* y[c] = base[c] + scale * scales[c] * (sums[c] - shift) for c < size; base may be y. */
+    /* Computes y[c] = base[c] + scale * scales[c] * (sums[c] - shift) for c < size. base may be y.
+     */
     void (*add_base)(const int32_t *sums, int32_t shift, float scale, const float *scales,
                      const float *base, size_t size, float *y);
 };
@@ -115,18 +119,20 @@ extern const struct sparse_kernels sparse_scalar;
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* A row of k weights to int8 with one scale, packed [sparse_row_bytes(k)]; sets scale and sum. */
+/* Quantises a row of k weights to int8 with one scale, to packed [sparse_row_bytes(k)]. Sets the
+ * neuron's scale and sum. */
 void pack_neuron_row(const float *row, size_t k, int8_t *packed, struct neuron *neuron);
 
-/* Where byte c of a column is. Interleaving the bytes of four vectors works in each quarter lane of
- * four by itself: so the bytes stand where their sums come out in order. */
+/* Returns the place of weight c in a packed column. `down` interleaves the bytes of four columns
+ * within 128-bit parts of vectors. Weights are placed such that the sums come out in their order.
+ */
 static inline size_t column_place(size_t c, size_t lanes) {
     const size_t vector = c % (4 * lanes) / lanes, lane = c % lanes;
     return c - c % (4 * lanes) + lane / 4 * 16 + 4 * vector + lane % 4;
 }
 
-/* A column of W_down, of `size` weights, to int8 with one scale, which is returned; packed
- * [sparse_row_bytes(size)], bytes past size are 0. */
+/* Quantises a column of W_down, of `size` weights, to int8 with one scale, to packed
+ * [sparse_row_bytes(size)]. Bytes past the last weight are 0. Returns the scale. */
 float pack_neuron_column(const struct sparse_kernels *kernels, const float *column, size_t size,
                          uint8_t *packed);
 

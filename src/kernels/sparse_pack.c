@@ -20,7 +20,7 @@ float pack_neuron_column(const struct sparse_kernels *kernels, const float *colu
         const size_t n = size - first < SPARSE_CHUNK ? size - first : SPARSE_CHUNK;
         int8_t bytes[SPARSE_CHUNK] = {0};
         round_weights(column + first, n, inverse, bytes);
-        /* column_place for four bytes at a time, which stay side by side. */
+        /* Bytes go where column_place says, four at a time, since groups of four stay together. */
         uint8_t *to = packed;
         for (size_t group = 0; group < SPARSE_CHUNK; group += 4 * lanes)
             for (size_t lane = 0; lane < lanes; lane += 4)

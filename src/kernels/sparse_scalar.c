@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reference: the plainest loop for each kernel, never optimised. */
+ * The scalar reference for the sparse kernels: the plainest loop for each, not optimised. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The sparse kernels (sparse.h), written once over the vector operations of an instruction set.
- * The including file has included rows_template.h and defined how much is held in registers:
- * DOWN_VECTORS vectors of sums in `down`, a multiple of 4. */
+ * The sparse kernels (sparse.h), written once over the vector operations of an instruction set. The
+ * including file includes rows_template.h before, and defines DOWN_VECTORS, the number of vectors
+ * of sums that `down` holds in registers, a multiple of 4. */
 #include "kernels/sparse.h"
 
 /* ---- a token's row -------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static void sparse_choose(const float *logits, const float *thresholds, size_t n
 
 enum { UP_TOKENS = 4 };
 
-/* The sums of UP_TOKENS tokens with one row, loaded once for all. */
+/* Computes the sums of UP_TOKENS tokens with one row, which is loaded once for all of them. */
 ALWAYS_INLINE void row_sums(const uint8_t *const *q, const int8_t *row, size_t row_bytes,
                             int32_t *sums) {
     vi sum[UP_TOKENS];
@@ -90,7 +90,7 @@ ALWAYS_INLINE void row_sums(const uint8_t *const *q, const int8_t *row, size_t r
     vi_store_sums(sums, sum);
 }
 
-/* The first of the tokens, which is taken away; SPARSE_TOKENS where none is left. */
+/* Removes the first token from the set and returns it, or SPARSE_TOKENS where the set is empty. */
 ALWAYS_INLINE size_t next_token(uint64_t *wanted) {
     const size_t token = (size_t)__builtin_ctzll(*wanted | UINT64_C(1) << SPARSE_TOKENS);
     *wanted &= *wanted - 1;
@@ -102,7 +102,7 @@ ALWAYS_INLINE void up_tokens(struct neuron_tile *tile, const int8_t *row, const 
     const size_t row_bytes = sparse_row_bytes(tile->k);
     tile->n[SPARSE_TOKENS] = 0;
     for (size_t c = 0; c < row_bytes; c += CACHE_LINE)
-        __builtin_prefetch(row + row_bytes + c); /* the next neuron's, most likely */
+        __builtin_prefetch(row + row_bytes + c); /* most likely the next neuron's row is next */
     while (wanted) {
         size_t token[UP_TOKENS];
         const uint8_t *q[UP_TOKENS];
@@ -136,7 +136,8 @@ static void sparse_up(struct neuron_tile *tile, const int8_t *row, const int8_t 
 
 /* ---- from sums to contributions ------------------------------------------------------------- */
 
-/* The four fields of each of the next VF_LANES neurons of a list, `left` of which are. */
+/* Loads the four fields of the next VF_LANES neurons of a list, one vector for each field. Where
+ * fewer than VF_LANES neurons are `left`, the other lanes repeat the first one. */
 ALWAYS_INLINE void neuron_fields(const struct neuron *neurons, const uint16_t *list, size_t first,
                                  size_t left, vf *fields) {
     UNROLL
@@ -216,7 +217,7 @@ static float sparse_activate(enum activation kind, struct neuron_sums sums, cons
     return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
 
-/* The first `lanes` contributions of a vector; returns their magnitudes. */
+/* Computes the first `lanes` contributions of a vector. Returns their magnitudes. */
 ALWAYS_INLINE vf contribute_vector(const float *y, const float *gate, const float *scales,
                                    float *values, size_t lanes, const enum activation kind) {
     const vf opened = kind == ACTIVATION_GATED_SILU ? vf_load_n(gate, lanes) : vf_set1(0);
@@ -228,7 +229,7 @@ ALWAYS_INLINE vf contribute_vector(const float *y, const float *gate, const floa
 
 ALWAYS_INLINE float contribute_all(const float *y, const float *gate, const float *scales, size_t n,
                                    float *values, const enum activation kind) {
-    /* Side by side, as one maximum after the other would wait for the one before. */
+    /* Two maxima run side by side: with one, each would wait for the one before. */
     vf most = vf_set1(0), other = vf_set1(0);
     size_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
@@ -255,16 +256,17 @@ static float sparse_contribute(enum activation kind, const float *y, const float
 
 enum { COMPACT_PART = 64 };
 
-/* COMPACT_PART values: those that do not round to 0 to `bytes`, and their neurons, list[i], or
- * first + i where list is NULL, to `kept`; returns how many. Adds all bytes to *sum. */
+/* Quantises COMPACT_PART values. Those that do not round to 0 go to `bytes`, and their neurons,
+ * list[i] or first + i where list is NULL, to `kept`. Returns their number, and adds the bytes to
+ * *sum. */
 #ifdef VECTOR_COMPRESSES
 
-ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *list, size_t first,
-                                  uint16_t *kept, int8_t *bytes, vi *sum) {
+ALWAYS_INLINE size_t compact_part(const float *values, vf factor, const uint16_t *list,
+                                  size_t first, uint16_t *kept, int8_t *bytes, vi *sum) {
     size_t n = 0;
     UNROLL
     for (size_t i = 0; i < COMPACT_PART; i += VF_LANES) {
-        const vi rounded = vi_round(vf_mul(vf_load(values + i), by));
+        const vi rounded = vi_round(vf_mul(vf_load(values + i), factor));
         *sum = vi_add(*sum, rounded);
         n += append_lanes(rounded, list ? list + i : NULL, first + i, bytes + n, kept + n);
     }
@@ -273,8 +275,8 @@ ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *li
 
 #else
 
-ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *list, size_t first,
-                                  uint16_t *kept, int8_t *bytes, vi *sum) {
+ALWAYS_INLINE size_t compact_part(const float *values, vf factor, const uint16_t *list,
+                                  size_t first, uint16_t *kept, int8_t *bytes, vi *sum) {
     int8_t some[COMPACT_PART];
     uint64_t active = 0;
     size_t n = 0;
@@ -283,7 +285,7 @@ ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *li
         vi rounded[4];
         UNROLL
         for (size_t v = 0; v < 4; v++) {
-            rounded[v] = vi_round(vf_mul(vf_load(values + i + v * VF_LANES), by));
+            rounded[v] = vi_round(vf_mul(vf_load(values + i + v * VF_LANES), factor));
             *sum = vi_add(*sum, rounded[v]);
         }
         const vi narrow = vi_narrow(rounded[0], rounded[1], rounded[2], rounded[3]);
@@ -300,33 +302,33 @@ ALWAYS_INLINE size_t compact_part(const float *values, vf by, const uint16_t *li
 
 #endif
 
-/* What is left of a list, fewer than COMPACT_PART values. */
-ALWAYS_INLINE size_t compact_rest(const float *values, vf by, const uint16_t *list, size_t first,
-                                  size_t n, uint16_t *kept, int8_t *bytes, vi *sum) {
+/* Quantises the last n values of a list, fewer than COMPACT_PART, as compact_part does. */
+ALWAYS_INLINE size_t compact_rest(const float *values, vf factor, const uint16_t *list,
+                                  size_t first, size_t n, uint16_t *kept, int8_t *bytes, vi *sum) {
     float padded[COMPACT_PART] = {0};
     uint16_t neurons[COMPACT_PART];
     memcpy(padded, values, n * sizeof *values);
     for (size_t i = 0; i < COMPACT_PART; i++)
         neurons[i] = (uint16_t)(i >= n ? 0 : list ? list[i] : first + i);
-    return compact_part(padded, by, neurons, 0, kept, bytes, sum);
+    return compact_part(padded, factor, neurons, 0, kept, bytes, sum);
 }
 
 static size_t sparse_compact(const float *values, float largest, const uint16_t *list, size_t n,
                              uint16_t *kept, int8_t *bytes, int32_t *total) {
-    const vf by = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
+    const vf factor = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
     vi sum = vi_set1(0);
     size_t count = 0, i = 0;
     for (; i + COMPACT_PART <= n; i += COMPACT_PART)
-        count += compact_part(values + i, by, list ? list + i : NULL, i, kept + count,
+        count += compact_part(values + i, factor, list ? list + i : NULL, i, kept + count,
                               bytes + count, &sum);
     if (i < n)
-        count += compact_rest(values + i, by, list ? list + i : NULL, i, n - i, kept + count,
+        count += compact_rest(values + i, factor, list ? list + i : NULL, i, n - i, kept + count,
                               bytes + count, &sum);
     for (size_t j = count; j % DOWN_NEURONS != 0; j++) {
         bytes[j] = 0;
         kept[j] = 0;
     }
-    /* At most 127 for each of 2^16 neurons. */
+    /* The total fits: it is at most 127 for each of 2^16 neurons. */
     int32_t lanes[VF_LANES];
     vi_store(lanes, sum);
     *total = 0;
@@ -337,7 +339,8 @@ static size_t sparse_compact(const float *values, float largest, const uint16_t 
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
-/* `vectors` vectors of sums, from the first weight of which `w` points. */
+/* Computes `vectors` vectors of sums. `w` points to their first weight in the first neuron's
+ * column, and columns are `column` bytes long. */
 ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n,
                               size_t column, int32_t *sums, const int vectors) {
     vi sum[DOWN_VECTORS];
@@ -372,23 +375,23 @@ static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *l
         down_strip(bytes, w + c, list, n, column, sums + c, 4);
 }
 
-/* The sums are padded to whole vectors. */
+/* Computes `lanes` outputs. A whole vector of sums can be loaded, since sums are padded. */
 ALWAYS_INLINE void add_base_vector(const int32_t *sums, vi minus, vf scale, const float *scales,
                                    const float *base, float *y, size_t lanes) {
     const vf sum = vf_of_vi(vi_add(vi_load(sums), minus));
-    const vf by = vf_mul(scale, vf_load_n(scales, lanes));
-    vf_store_n(y, vf_fma(sum, by, vf_load_n(base, lanes)), lanes);
+    const vf factor = vf_mul(scale, vf_load_n(scales, lanes));
+    vf_store_n(y, vf_fma(sum, factor, vf_load_n(base, lanes)), lanes);
 }
 
 static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, const float *scales,
                             const float *base, size_t size, float *y) {
     const vi minus = vi_set1(-shift);
-    const vf by = vf_set1(scale);
+    const vf factor = vf_set1(scale);
     size_t c = 0;
     for (; c + VF_LANES <= size; c += VF_LANES)
-        add_base_vector(sums + c, minus, by, scales + c, base + c, y + c, VF_LANES);
+        add_base_vector(sums + c, minus, factor, scales + c, base + c, y + c, VF_LANES);
     if (c < size)
-        add_base_vector(sums + c, minus, by, scales + c, base + c, y + c, size - c);
+        add_base_vector(sums + c, minus, factor, scales + c, base + c, y + c, size - c);
 }
 
 #define SPARSE_KERNELS(quantiser, columns)                                                         \

@@ -1,65 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every vector_*.h provides, under the same names, for the templates:
+ * The operations that every vector_*.h defines under the same names, for the templates:
  *
- *   vf, vi          vectors of VF_LANES floats and of as many 32-bit integers
- *   vf_*_n          loads and stores of the first n lanes, 0 < n <= VF_LANES;
- *                   a load sets the rest to 0
- *   vf_fma(a,b,c)   a b + c, rounded once where the instruction set can
- *   vf_first(x,n,y) the first n lanes of x, then those of y
- *   vf_zip          a0 b0 a1 b1 ..., in two vectors
- *   vi_round        to the nearest whole number, ties to even; magnitudes below 2^22
- *   vi_bits         the bits of floats
- *   vf_scale2(x,n)  x 2^n for exponents that stay normal; of n only the low 9 bits count
- *   vi_store_u8     each lane clamped to 0..255, VF_LANES bytes
- *   vi_store_u8_4   the same for four vectors in a row
- *   vi_dot(s,x,w)   s + the dot product of each lane's four bytes of x (activations, the same
- *                   four in each lane) and of w (weights), exact
+ *   vf, vi          are vectors of VF_LANES floats and of as many 32-bit integers
+ *   vf_*_n          load and store the first n lanes, 0 < n <= VF_LANES;
+ *                   a load sets the other lanes to 0
+ *   vf_fma(a,b,c)   computes a b + c, rounded once where the instruction set can
+ *   vf_first(x,n,y) takes the first n lanes from x and the others from y
+ *   vf_zip          interleaves a0 b0 a1 b1 ..., to two vectors
+ *   vf_sum          adds up all lanes; vf_largest and vf_least return the extremes
+ *   vi_round        rounds to whole numbers, ties to even; magnitudes must be below 2^22
+ *   vi_bits         returns the bits of floats
+ *   vf_scale2(x,n)  computes x 2^n for exponents that stay normal; it uses the low 9 bits of n
+ *   vi_store_u8     clamps each lane to 0..255 and stores VF_LANES bytes
+ *   vi_store_u8_4   stores four vectors like that, one after the other
+ *   vi_dot(s,x,w)   adds to each lane of s the dot product of its four bytes of x (activations, the
+ *                   same four in each lane) and of w (weights), exactly
  *
- * For 4-bit weights (gemm_q4_template.h) there are
+ * Sets with VECTOR_HALVES expand 16-bit weights:
  *
- *   vf_load_halves      VF_LANES 16-bit floats, which are neither infinite nor NaN
- *   Q4_FACTOR           by which the weights below are larger than they should be
- *   vq_load_nibbles     weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the high
- *   vq_load_activations, vq_dot(s,x,w)   as vi_load_activations and vi_dot, for sums vq of one part
- *   vq_sum(s)           its sums, as vi
+ *   vf_load_halves, vf_load_bfloats   load VF_LANES 16-bit floats or bfloats
  *
- * Sets that multiply two rows of 8 bytes by two others have in addition:
+ * Sets with VECTOR_Q4 multiply 4-bit weights (gemm_q4_template.h):
  *
- *   vi_load_activation_pair  8 bytes of each of two rows
- *   vi_load_weight_pairs     8 bytes of each of 4 outputs, as two vectors of two
- *   vi_dot_pairs(s,x,w)      s + the dot products of x's first row with both of w, then the
- * second's vi_first_row(a,b)        the first row's sums of a, then of b; vi_second_row alike
+ *   vf_load_halves      loads VF_LANES 16-bit floats, which are neither infinite nor NaN
+ *   Q4_FACTOR           is the factor by which the weights of vq_load_nibbles are too large
+ *   vq_load_nibbles     loads weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the
+ *                       high nibbles
+ *   vq_load_activations, vq_dot(s,x,w)   are vi_load_activations and vi_dot for sums vq of one part
+ *   vq_sum(s)           converts the sums of a part to vi
  *
- * Sets that have no such dot product have these instead, on 16-bit numbers:
+ * Sets that multiply two rows of 8 bytes by two others also have:
  *
- *   vi_widen_weights    2 VF_LANES signed bytes; vi_widen_row: n unsigned ones, to memory
- *   vi_repeat4          4 numbers, repeated
- *   vi_dot_wide(s,x,w)  s + the dot product of the two numbers in each lane, exact
- *   vi_join(a,b)        the sums of neighbouring lanes of a, then of b
- *   vi_widen_nibbles    in place of vq_*: the low and the high nibbles of 2 VF_LANES bytes
+ *   vi_load_activation_pair  loads 8 bytes of each of two rows
+ *   vi_load_weight_pairs     loads 8 bytes of each of 4 outputs, to two vectors of two outputs
+ *   vi_dot_pairs(s,x,w)      adds to s the dot products of x's first row with both rows of w, then
+ *                            those of its second row
+ *   vi_first_row(a,b)        returns the first row's sums of a, then of b; vi_second_row likewise
  *
- * Sets with VECTOR_I16 have vi_dot_wide in any case, and
+ * Sets without a dot product of bytes have these operations on 16-bit numbers:
  *
- *   vi_pair(a,b)        the low halves of a's and b's lanes, a's low
- *   vi_store_i16        each lane clamped to 16 bits, VF_LANES numbers; vi_store_i16_2: of two
+ *   vi_widen_weights    loads 2 VF_LANES signed bytes; vi_widen_row widens n unsigned ones in
+ * memory vi_repeat4          loads 4 numbers and repeats them vi_dot_i16(s,x,w)   adds to each lane
+ * of s the dot product of its two numbers, exactly vi_join(a,b)        returns the sums of
+ * neighbouring lanes of a, then of b
  *
- * and for the sparse kernels:
+ * Sets with VECTOR_I16 (i16_template.h) have vi_dot_i16 in any case, and:
  *
- *   vi_load_all_activations  as many bytes as fill a vector
- *   vi_store_sums            the sums of all lanes of each of 4 vectors, 4 numbers
- *   vf_load_groups           4 floats from each of VF_LANES / 4 places
- *   vf_transpose4            lane i of each 4 of vector j becomes lane j of vector i
- *   vf_above(a,b)            a bit for each lane in which a > b
- *   vi_narrow                the lanes of four vectors as signed bytes, in a row
- *   vi_nonzero_bytes         a bit for each byte that is not 0; or, where VECTOR_COMPRESSES is
- *                            defined as that is faster,
+ *   vi_pair(a,b)        puts the low halves of the lanes of a (low) and b (high) into one lane
+ *   vi_store_i16        clamps each lane to 16 bits and stores VF_LANES numbers; vi_store_i16_2
+ *                       stores two vectors
+ *
+ * The sparse kernels use:
+ *
+ *   vi_load_all_activations  loads a vector of bytes
+ *   vi_store_sums            stores 4 numbers, the sums of all lanes of each of 4 vectors
+ *   vf_load_groups           loads 4 floats from each of VF_LANES / 4 places
+ *   vf_transpose4            moves lane i of each group of 4 lanes of vector j to lane j of vector
+ * i vf_above(a,b)            returns a bit for each lane in which a > b vi_narrow converts the
+ * lanes of four vectors to signed bytes vi_nonzero_bytes         returns a bit for each byte that
+ * is not 0; sets with VECTOR_COMPRESSES have a faster operation in its place:
  *   append_lanes(x,list,i,bytes,kept)
- *                            the lanes of x that are not 0 as bytes, and of those lanes list[lane],
- *                            or i + lane where list is NULL; how many; writes up to VF_LANES
- *   vi_load_four             4 bytes, as vi_add_columns wants them
- *   vi_add_columns           adds to 4 vectors, the sums of 4 VF_LANES outputs, the products of a
- *                            vi_four with four neurons' columns, laid out as column_place says;
- *                            VECTOR_SIGNED_COLUMNS says whether their bytes are signed
+ *                            stores the lanes of x that are not 0 as bytes, and their list[lane],
+ * or i + lane where list is NULL, to kept; returns their number; it may write up to VF_LANES
+ * entries vi_load_four             loads the values of four neurons, for vi_add_columns
+ *   vi_add_columns           adds to 4 vectors, the sums of 4 VF_LANES outputs, the products of the
+ *                            values of a vi_four with four neurons' columns, which lie as
+ *                            column_place says; VECTOR_SIGNED_COLUMNS tells whether their bytes are
+ *                            signed
  */
 #ifndef WISP_KERNELS_VECTOR_H
 #define WISP_KERNELS_VECTOR_H
@@ -71,13 +78,14 @@
 
 #include "kernels/kernels.h"
 
-enum { CACHE_LINE = 64 }; /* or less than it is */
+enum { CACHE_LINE = 64 }; /* bytes; the cache lines of some CPUs are longer */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MAYBE_UNUSED __attribute__((unused)) static
 
-/* UNROLL_IN_CLANG is for loops that touch an array of another loop: unrolled, clang keeps that
- * array in registers, where gcc would lose the registers of both. */
+/* UNROLL_IN_CLANG is for a loop that uses an array of another loop. clang unrolls it and keeps the
+ * array in registers. gcc must not unroll it, or it keeps the array of neither loop in registers.
+ */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define UNROLL_NOT _Pragma("clang loop unroll(disable)")
@@ -88,8 +96,8 @@ enum { CACHE_LINE = 64 }; /* or less than it is */
 #define UNROLL_IN_CLANG _Pragma("GCC unroll 1")
 #endif
 
-/* Into the second-level cache. WebAssembly has no instruction for it, but a load whose result
- * nobody waits for does the same. */
+/* Loads a cache line into the second-level cache. WebAssembly has no such instruction, but a load
+ * whose result is not used does the same without waiting. */
 ALWAYS_INLINE void prefetch(const unsigned char *p) {
 #ifdef __wasm__
     (void)*(const volatile unsigned char *)p;
@@ -98,9 +106,9 @@ ALWAYS_INLINE void prefetch(const unsigned char *p) {
 #endif
 }
 
-/* An array of constants, for vf_set1, as is fastest to load from. In WebAssembly those that the
- * compiler sees become v128.const, for which V8 emits four instructions at each use: hidden from
- * it, they are loaded. */
+/* Returns an array of constants, for use with vf_set1. In WebAssembly the array is hidden from the
+ * compiler, so that constants are loaded from memory. Else they would become v128.const, for which
+ * V8 emits four instructions at each use. */
 ALWAYS_INLINE const float *vf_table(const float *constants) {
 #ifdef __wasm__
     __asm__("" : "+r"(constants));

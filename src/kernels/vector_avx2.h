@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX2 and FMA, with VECTOR_VNNI also AVX-VNNI. Without, the byte product instruction saturates, so
- * bytes are widened to 16 bits first: even and odd ones apart, which keeps each lane's four
- * together. */
+ * Vector operations of AVX2 and FMA, and of AVX-VNNI where VECTOR_VNNI is defined. Without AVX-VNNI
+ * the product of bytes saturates, so bytes are widened to 16 bits first. Even and odd bytes go to
+ * two vectors, so that each lane keeps its four bytes. */
 #include <immintrin.h>
 
 #include "kernels/vector.h"
@@ -87,7 +87,7 @@ ALWAYS_INLINE vf vf_first(vf x, size_t n, vf rest) {
 }
 
 ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
-    /* Unpacking works in halves. */
+    /* The unpack instructions interleave each 128-bit half by itself. */
     const __m256 even = _mm256_unpacklo_ps(a, b), odd = _mm256_unpackhi_ps(a, b);
     *low = _mm256_permute2f128_ps(even, odd, 0x20);
     *high = _mm256_permute2f128_ps(even, odd, 0x31);
@@ -142,7 +142,8 @@ ALWAYS_INLINE void vi_store_u8(uint8_t *p, vi x) {
 }
 
 ALWAYS_INLINE void vi_store_u8_4(uint8_t *p, vi a, vi b, vi c, vi d) {
-    /* Packing works in halves: the groups of 4 bytes come out as a b c d a b c d. */
+    /* The pack instructions process each 128-bit half by itself: groups of 4 bytes are in the order
+     * a b c d a b c d. */
     const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permutevar8x32_epi32(bytes, order));
@@ -180,7 +181,7 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 #else
 
 typedef struct vi_pairs {
-    __m256i even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
+    __m256i even, odd; /* bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers */
 } vi_pairs;
 
 typedef vi_pairs vi_weights;
@@ -207,7 +208,7 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
-/* Bytes widened to 16 bits, in their order. */
+/* These operations widen bytes to 16 bits and keep their order. */
 
 ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -229,12 +230,12 @@ ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
     return _mm256_set1_epi64x(four);
 }
 
-ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
+ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
 }
 
 ALWAYS_INLINE vi vi_join(vi low, vi high) {
-    /* hadd works in halves: the pairs of lanes come out in the order 0 2 1 3. */
+    /* hadd processes each 128-bit half by itself: pairs of lanes are in the order 0 2 1 3. */
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
 }
 
@@ -242,13 +243,15 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 #ifdef VECTOR_VNNI
 
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;
 
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);
@@ -271,8 +274,8 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 
 #else
 
-/* The product of bytes sums two in 16 bits. With weights of at most 8 in magnitude two are at most
- * 4080, and eight of these sums, which are what a part adds up, still fit. */
+/* The product of bytes adds two products in 16 bits. With weights of magnitude up to 8 the sum of
+ * two is at most 4080. A part adds up eight such sums, which is below 2^15. */
 typedef __m256i vq;
 typedef __m256i vq_weights;
 typedef __m256i vq_activations;
@@ -314,7 +317,8 @@ ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
 }
 
 ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
-    /* In each half the sums of its lanes, one of each vector; then the halves are added. */
+    /* hadd computes, in each 128-bit half, the four sums of the half's lanes. The halves are added.
+     */
     const __m256i ab = _mm256_hadd_epi32(sums[0], sums[1]);
     const __m256i cd = _mm256_hadd_epi32(sums[2], sums[3]);
     const __m256i halves = _mm256_hadd_epi32(ab, cd);
@@ -342,8 +346,8 @@ ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
-    /* Packing works in halves of the vector: lane 4 i + j of what it gives is half i of vector j.
-     */
+    /* The pack instructions process each 128-bit half by itself: lane 4 i + j of the result is half
+     * i of vector j. */
     const vi order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
     const vi bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     return _mm256_permutevar8x32_epi32(bytes, order);
@@ -370,8 +374,9 @@ ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
 
 #else
 
-/* With magnitudes of at most 127 on both sides, two products fit 16 bits: the instruction that
- * would saturate does not, with the signs of one side moved to the other. */
+/* maddubs multiplies unsigned by signed bytes, so the signs of the values are moved to the weights.
+ * With magnitudes of at most 127 on both sides, the sum of two products fits 16 bits, and the
+ * instruction does not saturate. */
 #define VECTOR_SIGNED_COLUMNS 1
 
 typedef struct vi_four {

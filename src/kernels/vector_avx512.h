@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX-512 F, BW, VL and VNNI. */
+ * Vector operations of AVX-512 F, BW, DQ, VL and VNNI. */
 #include <immintrin.h>
 
 #include "kernels/vector.h"
@@ -153,11 +153,13 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;
 
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);
@@ -192,7 +194,7 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 }
 
 ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
-    /* In each quarter the sums of its lanes, one of each vector; then the quarters are added. */
+    /* Each 128-bit quarter gets the four sums of its lanes. Then the quarters are added. */
     const vi ab = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
                                    _mm512_unpackhi_epi32(sums[0], sums[1]));
     const vi cd = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
@@ -227,8 +229,8 @@ ALWAYS_INLINE unsigned vf_above(vf a, vf b) {
 }
 
 ALWAYS_INLINE vi vi_narrow(vi a, vi b, vi c, vi d) {
-    /* Packing works in quarters of the vector: lane 4 i + j of what it gives is quarter i of vector
-     * j. */
+    /* The pack instructions process each 128-bit quarter by itself: lane 4 i + j of the result is
+     * quarter i of vector j. */
     const vi order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     const vi bytes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
     return _mm512_permutexvar_epi32(order, bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NEON with the dot product extension (ARMv8.2-A), which takes signed by signed bytes. */
+ * Vector operations of NEON with the dot product extension (ARMv8.2-A), which multiplies signed by
+ * signed bytes. */
 #include <arm_neon.h>
 
 #include "kernels/vector.h"
@@ -174,11 +175,13 @@ ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
 
 /* ---- 4-bit weights -------------------------------------------------------------------------- */
 
+#define VECTOR_Q4
+
 typedef vi vq;
 typedef vi_weights vq_weights;
 typedef vi_activations vq_activations;
 
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
+enum { Q4_FACTOR = 16 }; /* because nibbles are used in the upper halves of bytes */
 
 ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
     return vi_load_activations(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add, with VECTOR_RELAXED_DOT also
- * the dot product of bytes are the relaxed instructions, whose result the engine may choose within
- * limits: select.c finds out whether the dot product takes bytes as wisp needs them. Without, bytes
- * are widened to 16 bits. */
+ * Vector operations of WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add is a
+ * relaxed instruction, and with VECTOR_RELAXED_DOT the dot product of bytes too. An engine may
+ * choose the result of relaxed instructions within limits: select.c finds out whether its dot
+ * product is one that wisp can use. Without VECTOR_RELAXED_DOT bytes are widened to 16 bits. */
 #include <wasm_simd128.h>
 
 #include "kernels/vector.h"
@@ -69,7 +69,7 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
 #endif
 }
 
-/* pmin and pmax are one instruction on x86, where min and max take several. */
+/* pmin and pmax take one instruction on x86, min and max take several. */
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
     return wasm_f32x4_pmin(a, b);
 }
@@ -115,13 +115,13 @@ ALWAYS_INLINE float vf_least(vf x) {
     return wasm_f32x4_extract_lane(vf_min(pairs, swap_neighbours(pairs)), 0);
 }
 
-/* Added, the rounder leaves the whole number in the low bits. Hidden from the compiler for the same
- * reason as vf_table. */
+/* Adding the rounder, 1.5 * 2^23, leaves the nearest whole number in the low bits of the sum. It is
+ * hidden from the compiler for the reason that vf_table gives. */
 ALWAYS_INLINE vi vi_round(vf x) {
     float rounder = 12582912.0f;
     __asm__("" : "+r"(rounder));
-    const vf by = wasm_f32x4_splat(rounder);
-    return wasm_i32x4_sub(wasm_f32x4_add(x, by), by);
+    const vf rounders = wasm_f32x4_splat(rounder);
+    return wasm_i32x4_sub(wasm_f32x4_add(x, rounders), rounders);
 }
 
 ALWAYS_INLINE vf vf_of_vi(vi x) {
@@ -174,7 +174,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 #else
 
 typedef struct vi_pairs {
-    v128_t even, odd; /* bytes 0, 2 and 1, 3 of each lane, as 16-bit numbers */
+    v128_t even, odd; /* bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers */
 } vi_pairs;
 
 typedef vi_pairs vi_weights;
@@ -190,53 +190,6 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     const v128_t even = wasm_i32x4_dot_i16x8(x.even, w.even);
     const v128_t odd = wasm_i32x4_dot_i16x8(x.odd, w.odd);
     return wasm_i32x4_add(sum, wasm_i32x4_add(even, odd));
-}
-
-#endif
-
-/* ---- 4-bit weights -------------------------------------------------------------------------- */
-
-/* As float_of_half. */
-ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
-    const v128_t wide = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13);
-    return wasm_f32x4_mul(wasm_v128_and(wide, wasm_i32x4_splat((int32_t)0x8fffe000)),
-                          wasm_f32x4_splat(0x1p112f));
-}
-
-#ifdef VECTOR_RELAXED_DOT
-
-typedef vi vq;
-typedef vi_weights vq_weights;
-typedef vi_activations vq_activations;
-
-enum { Q4_FACTOR = 16 }; /* nibbles stay in the upper half of their bytes */
-
-ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
-    return vi_load_activations(p);
-}
-
-ALWAYS_INLINE void vq_load_nibbles(const unsigned char *p, vq_weights *low, vq_weights *high) {
-    const v128_t bytes = wasm_v128_load(p), mask = wasm_i8x16_splat((int8_t)0xf0);
-    *low = wasm_v128_and(wasm_i16x8_shl(bytes, 4), mask);
-    *high = wasm_v128_and(bytes, mask);
-}
-
-ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
-    return vi_dot(sum, x, w);
-}
-
-ALWAYS_INLINE vi vq_sum(vq sum) {
-    return sum;
-}
-
-#else
-
-enum { Q4_FACTOR = 1 };
-
-ALWAYS_INLINE void vi_widen_nibbles(const unsigned char *p, vi *low, vi *high) {
-    const v128_t bytes = wasm_i16x8_load8x8(p);
-    *low = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 12), 12);
-    *high = wasm_i16x8_shr(bytes, 4);
 }
 
 #endif
@@ -272,7 +225,7 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 #define VECTOR_I16
 
-ALWAYS_INLINE vi vi_dot_wide(vi sum, vi x, vi w) {
+ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
     return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w));
 }
 
@@ -312,7 +265,7 @@ ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
     return wasm_v128_load32_splat(p);
 }
 
-/* Bytes, or pairs of them, of a and b in turn. */
+/* These interleave the bytes, or pairs of bytes, of the low or high halves of a and b. */
 
 ALWAYS_INLINE vi zip_low_bytes(vi a, vi b) {
     return wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -353,20 +306,20 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 #define VECTOR_SIGNED_COLUMNS 1
 
 typedef struct vi_four {
-    v128_t first, last; /* two of the four as 16-bit numbers, repeated */
+    v128_t first, last; /* the first and the last two values as 16-bit numbers, repeated */
 } vi_four;
 
 ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
-    const v128_t wide = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_splat(p));
-    return (vi_four){wasm_i32x4_shuffle(wide, wide, 0, 0, 0, 0),
-                     wasm_i32x4_shuffle(wide, wide, 1, 1, 1, 1)};
+    const v128_t widened = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_splat(p));
+    return (vi_four){wasm_i32x4_shuffle(widened, widened, 0, 0, 0, 0),
+                     wasm_i32x4_shuffle(widened, widened, 1, 1, 1, 1)};
 }
 
-/* 8 outputs and two neurons. */
+/* Adds the products of two neurons' columns with their values to the sums of 8 outputs. */
 ALWAYS_INLINE void add_two_columns(vi *sums, const uint8_t *a, const uint8_t *b, v128_t two) {
     const v128_t low = wasm_i16x8_load8x8(a), high = wasm_i16x8_load8x8(b);
-    sums[0] = vi_dot_wide(sums[0], wasm_i16x8_shuffle(low, high, 0, 8, 1, 9, 2, 10, 3, 11), two);
-    sums[1] = vi_dot_wide(sums[1], wasm_i16x8_shuffle(low, high, 4, 12, 5, 13, 6, 14, 7, 15), two);
+    sums[0] = vi_dot_i16(sums[0], wasm_i16x8_shuffle(low, high, 0, 8, 1, 9, 2, 10, 3, 11), two);
+    sums[1] = vi_dot_i16(sums[1], wasm_i16x8_shuffle(low, high, 4, 12, 5, 13, 6, 14, 7, 15), two);
 }
 
 ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
@@ -379,7 +332,7 @@ ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, 
 
 #endif
 
-/* Lane i of the two halves of a transposition, added: (a0+a2, b0+b2, a1+a3, b1+b3). */
+/* Returns (a0 + a2, b0 + b2, a1 + a3, b1 + b3). */
 ALWAYS_INLINE v128_t add_halves(v128_t a, v128_t b) {
     return wasm_i32x4_add(wasm_i32x4_shuffle(a, b, 0, 4, 1, 5),
                           wasm_i32x4_shuffle(a, b, 2, 6, 3, 7));

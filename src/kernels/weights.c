@@ -6,7 +6,7 @@
 #include "base/half.h"
 
 float largest_magnitude(const float *w, size_t n) {
-    /* Side by side, as one maximum after the other would wait for the one before. */
+    /* LANES maxima run side by side: with one, each comparison would wait for the one before. */
     enum { LANES = 16 };
     float most[LANES] = {0}, largest = 0;
     size_t i = 0;
@@ -23,9 +23,10 @@ float largest_magnitude(const float *w, size_t n) {
 }
 
 int32_t round_weights(const float *restrict w, size_t n, float inverse, int8_t *restrict q) {
-    /* Added to a number of magnitude below 2^22, it leaves the nearest whole number in the low bits
-     * of the sum: unlike lrintf, this is done for several at a time, and so is masking, unlike a
-     * choice. */
+    /* Adding 1.5 * 2^23 to a number of magnitude below 2^22 leaves the nearest whole number in the
+     * low bits of the sum. Compilers vectorise this, and the mask below, but neither lrintf nor a
+     * branch.
+     */
     const float rounder = 12582912;
     const int32_t most = (int32_t)bits_of_float(127.5f);
     int32_t sum = 0;

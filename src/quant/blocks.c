@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How each block format expands to floats. */
+ * Expands each block format to floats. Comments give the fields of a block in their order. */
 #include "quant/blocks.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static void dequantise_bf16(const void *blocks, size_t n, float *out) {
         out[i] = float_of_bfloat(load_u16(b + 2 * i));
 }
 
-/* f16 d; 16 bytes: the low nibbles are elements 0..15, the high ones 16..31. x = d (q - 8) */
+/* Q4_0: f16 d, 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31.
+ * x = d (q - 8) */
 static void dequantise_q4_0(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 18, out += 32) {
@@ -40,7 +41,7 @@ static void dequantise_q4_0(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* f16 d, f16 m; nibbles as in Q4_0. x = d q + m */
+/* Q4_1: f16 d, f16 m, 16 bytes of nibbles as in Q4_0. x = d q + m */
 static void dequantise_q4_1(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 20, out += 32) {
@@ -52,13 +53,14 @@ static void dequantise_q4_1(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* Nibbles as in Q4_0, and bit i of `high` is the fifth bit of element i. */
+/* Returns element i: the nibbles hold its low four bits as in Q4_0, bit i of `high` is its fifth.
+ */
 static int five_bits(const unsigned char *nibbles, uint32_t high, int i) {
     const int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;
     return low | (int)(high >> i & 1) << 4;
 }
 
-/* f16 d, u32 high bits, 16 bytes of nibbles. x = d (q - 16) */
+/* Q5_0: f16 d, u32 high bits, 16 bytes of nibbles. x = d (q - 16) */
 static void dequantise_q5_0(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 22, out += 32) {
@@ -68,7 +70,7 @@ static void dequantise_q5_0(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* f16 d, f16 m, u32 high bits, 16 bytes of nibbles. x = d q + m */
+/* Q5_1: f16 d, f16 m, u32 high bits, 16 bytes of nibbles. x = d q + m */
 static void dequantise_q5_1(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 24, out += 32) {
@@ -78,7 +80,7 @@ static void dequantise_q5_1(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* f16 d; 32 signed bytes. x = d q */
+/* Q8_0: f16 d, 32 signed bytes. x = d q */
 static void dequantise_q8_0(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 34, out += 32) {
@@ -88,9 +90,11 @@ static void dequantise_q8_0(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* Scale and minimum of sub-block j of 8, six bits each, packed in 12 bytes: 0..3 lie in the low
- * six bits of bytes 0..7; 4..7 have their low nibbles in bytes 8..11 and their two high bits on
- * top of bytes 0..7. */
+/* Unpacks the scale and the minimum of sub-block j of 8, which have six bits each. The low six bits
+ * of bytes 0..3 are the scales of sub-blocks 0..3, those of bytes 4..7 the minima. Sub-blocks 4..7
+ * have the low four bits of their scales in the low nibbles of bytes 8..11, and those of their
+ * minima in the high nibbles. The high two bits of bytes 0..3 complete the scales, those of
+ * bytes 4..7 the minima. */
 static void scale_and_min(const unsigned char *packed, int j, float *scale, float *min) {
     if (j < 4) {
         *scale = (float)(packed[j] & 63);
@@ -101,8 +105,9 @@ static void scale_and_min(const unsigned char *packed, int j, float *scale, floa
     }
 }
 
-/* f16 d, f16 dmin, 12 bytes of scales, 128 bytes: of each 32 bytes the low nibbles are one
- * sub-block of 32, the high ones the next. x = d scale q - dmin min */
+/* Q4_K: f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles. The low nibbles of
+ * each 32 bytes are one sub-block of 32 elements, the high ones the next. x = d scale q - dmin min
+ */
 static void dequantise_q4_k(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 256, b += 144)
@@ -117,7 +122,8 @@ static void dequantise_q4_k(const void *blocks, size_t n, float *out) {
         }
 }
 
-/* As Q4_K, with 32 bytes before the nibbles whose bit j is the fifth bit in sub-block j. */
+/* Q5_K: as Q4_K, with 32 bytes before the nibbles. Bit j of byte k is the fifth bit of element k of
+ * sub-block j. */
 static void dequantise_q5_k(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 256, b += 176)
@@ -133,9 +139,10 @@ static void dequantise_q5_k(const void *blocks, size_t n, float *out) {
         }
 }
 
-/* 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales (one for each 16
- * elements), f16 d. In each half of 128 elements, sub-block j of 32 takes nibbles from bytes
- * 32 (j & 1) .. and bits 2j of the pairs. x = d scale (q - 32) */
+/* Q6_K: 128 bytes of nibbles, the low four bits; 64 bytes of pairs of bits, the high two; 16 signed
+ * scales, one for each 16 elements; f16 d. Each half of a block has 128 elements in 4 sub-blocks of
+ * 32. Sub-block j takes the low (j < 2) or high nibbles of the half's bytes 32 (j & 1) and up, and
+ * bits 2 j and 2 j + 1 of the half's 32 bytes of pairs. x = d scale (q - 32) */
 static void dequantise_q6_k(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 256, b += 210)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensor element types by their GGML numbers, as GGUF files name them. A row is stored in blocks
- * of `elements` values in `bytes` bytes, without gaps.
- * Source of the layouts: the GGML quantisation formats (ggml-org/ggml, docs and gguf-py). */
+ * Types of tensor elements, by their GGML numbers, which GGUF files use. A row is a sequence of
+ * blocks without gaps, each of `elements` elements in `bytes` bytes. Source of the layouts: the
+ * GGML quantisation formats (ggml-org/ggml, docs and gguf-py). */
 #ifndef WISP_QUANT_BLOCKS_H
 #define WISP_QUANT_BLOCKS_H
 
@@ -18,33 +18,36 @@ enum block_type {
     BLOCK_Q4_K = 12,
     BLOCK_Q5_K = 13,
     BLOCK_Q6_K = 14,
-    BLOCK_I8 = 24, /* bytes that are no weights */
+    BLOCK_I8 = 24, /* bytes that are not weights */
     BLOCK_BF16 = 30
 };
 
 struct block_format {
-    uint32_t id; /* enum block_type, or a number that is known but not read */
+    uint32_t id; /* an enum block_type, or the number of a type that wisp cannot read */
     const char *name;
-    uint32_t elements;
-    uint32_t bytes;
-    /* Expands n elements, whole blocks; NULL where the type is not read. */
+    uint32_t elements; /* the number of elements in a block */
+    uint32_t bytes;    /* the size of a block */
+    /* Expands n elements, which are whole blocks, to floats. NULL where wisp cannot read the type.
+     */
     void (*dequantise)(const void *blocks, size_t n, float *out);
-    /* Quantises n elements, whole blocks; NULL where the type is not written. */
+    /* Quantises n elements, which are whole blocks. NULL where wisp cannot write the type. */
     void (*quantise)(const float *values, size_t n, void *out);
 };
 
-/* NULL for a number that names no type. */
+/* Returns the format of a number, or NULL where GGML has no such type. */
 const struct block_format *block_format_by_id(uint32_t id);
 
-/* By name, in any case ("q8_0"); NULL for a name that is not known. */
+/* Returns the format of a name in upper or lower case, such as "q8_0", or NULL. */
 const struct block_format *block_format_by_name(const char *name);
 
-/* The format of this number where rows of n elements are whole blocks of it, else F32. */
+/* Returns the format of a number where rows of n elements are whole blocks of it, and else F32. */
 const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 
-/* Bytes of a row of n elements; false where n is no multiple of the block or the size overflows. */
+/* Computes the bytes of a row of n elements. Returns false where n is no multiple of the block's
+ * elements, or where the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
 
+/* Quantise n values, which are whole blocks, to the blocks in `out`. */
 void quantise_f32(const float *values, size_t n, void *out);
 void quantise_f16(const float *values, size_t n, void *out);
 void quantise_q8_0(const float *values, size_t n, void *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Floats into block formats. */
+ * Quantises floats to block formats. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ void quantise_f16(const float *values, size_t n, void *out) {
         store_half(values[i], bytes + 2 * i);
 }
 
-/* A scale of infinity would read back as NaN. */
+/* The largest 16-bit float. Scales are clamped to it, since a block with an infinite scale would
+ * expand to NaN. */
 #define HALF_LARGEST 65504.0f
 
 static float largest_magnitude(const float *values, int n) {
@@ -48,8 +49,8 @@ void quantise_q8_0(const float *values, size_t n, void *out) {
     }
 }
 
-/* Squared error of a Q4_0 block whose values are divided by `d` before rounding, with the scale
- * that then fits best in *best_d. */
+/* Returns the squared error of a Q4_0 block of 32 values which are divided by `d` and rounded, and
+ * then multiplied by *best_d, the scale that minimises the error (least squares). */
 static float q4_0_error(const float *values, float d, float *best_d) {
     float xq = 0, qq = 0, xx = 0;
     for (int j = 0; j < 32; j++) {
@@ -62,8 +63,9 @@ static float q4_0_error(const float *values, float d, float *best_d) {
     return qq > 0 ? xx - xq * xq / qq : xx;
 }
 
-/* The scale that loses least. Plain rounding maps the largest magnitude to -8; a scale that cuts
- * it off a little often serves the other 31 values better, and with codes -8..7 either sign may. */
+/* Returns the scale with the least squared error among 40 candidates. Plain rounding maps the
+ * largest magnitude to -8. A smaller scale clamps that value and often rounds the other 31 more
+ * exactly. Since the codes are -8..7, both signs of the scale are tried. */
 static float q4_0_scale(const float *values) {
     const float largest = largest_magnitude(values, 32);
     float best = 0, best_error = INFINITY;
@@ -81,8 +83,8 @@ static float q4_0_scale(const float *values) {
     return best;
 }
 
-/* A scale as it reads back. */
-static float stored_scale(float d) {
+/* Returns a scale as a reader of the file sees it, rounded to a 16-bit float. */
+static float half_scale(float d) {
     return float_of_half(half_of_float(fminf(fmaxf(d, -HALF_LARGEST), HALF_LARGEST)));
 }
 
@@ -103,12 +105,13 @@ static double q4_0_loss(const float *values, float d) {
     return loss;
 }
 
-/* As a half a scale that fits may be less so. Plain rounding is what must be reached at least. */
+/* Returns the scale to store: the fitted one, or that of plain rounding where, with both rounded to
+ * 16-bit floats, it has no larger error. */
 static float q4_0_stored_scale(const float *values) {
     float extreme = 0;
     for (int j = 0; j < 32; j++)
         extreme = fabsf(values[j]) > fabsf(extreme) ? values[j] : extreme;
-    const float fitted = stored_scale(q4_0_scale(values)), plain = stored_scale(extreme / -8);
+    const float fitted = half_scale(q4_0_scale(values)), plain = half_scale(extreme / -8);
     return q4_0_loss(values, fitted) < q4_0_loss(values, plain) ? fitted : plain;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both kinds of 16-bit floats, with the bits of the file. As floats they are the same numbers, and
- * multiplied in the same order: so the results have the bits of weights_f32. */
+ * Weights as 16-bit floats of either type, f16 and bf16, as the file stores them. The product
+ * expands them to floats, exactly, and multiplies in the order of gemm_f32: its results have the
+ * bits of weights_f32. */
 #include "weights/weight_kind.h"
 
 static size_t f16_panel(const struct kernels *kernels) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights as bytes, with one scale for each row and block of INT8_BLOCK: of any type, rounded. */
+ * Weights as bytes, with one scale for each row and block of INT8_BLOCK weights. Tensors of any
+ * type are rounded to them. */
 #include "weights/weight_kind.h"
 
 static size_t panel(const struct kernels *kernels) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Q4_0 blocks, with the bits of the file. */
+ * Weights as Q4_0 blocks, whose weights and scales have the values of the file. */
 #include "weights/weight_kind.h"
 
 static size_t panel(const struct kernels *kernels) {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weights/weight_kind.h"
 
-/* The first that fits is taken: those that keep a file's bits stand before those that take any
- * type. */
+/* weight_kind_for takes the first kind that fits: kinds that keep the numbers of the file come
+ * before those that convert tensors of any type. */
 static const struct weight_kind *const kinds[] = {
-#ifndef __wasm__ /* where 4 bits are slower than int8 and 16 bits have no product: decisions.md */
-    &weights_q4_0, &weights_f16, &weights_bf16,
-#endif
-    &weights_int8, &weights_f32,
+    &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,

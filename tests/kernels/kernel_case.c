@@ -181,7 +181,8 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *p) 
 }
 
 bool has_gemm(const struct kernels *set, enum kernel kernel) {
-    return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16);
+    return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16) &&
+           (kernel != GEMM_Q4 || set->gemm_q4);
 }
 
 void call_gemm(const struct kernels *set, const struct gemm_call *c) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_neon.h"
 
-/* Of 32 registers, 24 and 16 hold sums. */
+/* Sums take 24 (f32) and 16 (int8) of 32 registers. */
 enum {
     F32_ROWS = 6,
     F32_VECTORS = 4,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The NEON set with the int8 product on matrix multiply instructions: the same weights, exact sums
- * and operations on them, and so the same bits. */
+ * The NEON set with the int8 product on matrix multiply instructions. It has the packed weights and
+ * the operations of the NEON set, and integer sums are exact, so the results have the same bits. */
 #include "kernels/vector_i8mm.h"
 
-/* Of 32 registers, 24 and 16 hold sums; with more of the latter, gcc keeps some in memory. */
+/* Sums take 24 (f32) and 16 (int8) of 32 registers. With more for int8, gcc keeps some in memory.
+ */
 enum {
     F32_ROWS = 6,
     F32_VECTORS = 4,

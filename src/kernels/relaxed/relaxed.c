@@ -3,16 +3,8 @@
 #define VECTOR_RELAXED_DOT
 #include "kernels/vector_wasm.h"
 
-/* Engines map these to 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
-enum {
-    F32_ROWS = 4,
-    F32_VECTORS = 2,
-    INT8_ROWS = 4,
-    INT8_VECTORS = 2,
-    Q4_ROWS = 4,
-    Q4_VECTORS = 2,
-    Q4_FEW = 1
-};
+/* Engines have 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
 
 #include "kernels/rows_template.h"
 
@@ -27,8 +19,6 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 #include "kernels/i16_template.h"
 
 #include "kernels/gemm_dot_template.h"
-
-#include "kernels/gemm_q4_template.h"
 
 /* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's
  * VNNI, and as signed where it emits ARM's SDOT. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For engines whose relaxed dot product saturates: those on x86 without VNNI. */
+ * The set for engines whose relaxed dot product saturates, which are those on x86 without VNNI. */
 #define VECTOR_RELAXED
 #include "kernels/vector_wasm.h"
 
-/* Engines map these to 16 registers on x86. */
+/* Engines have 16 registers on x86: 8 hold sums. */
 enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
@@ -19,7 +19,5 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #include "kernels/i16_template.h"
 
 #include "kernels/gemm_wide_template.h"
-
-#include "kernels/gemm_q4_wide_template.h"
 
 const struct kernels kernels_relaxed_wide = KERNELS_WITH_UNSIGNED("relaxed-wide");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_wasm.h"
 
-/* Engines map these to 16 registers on x86. */
+/* Engines have 16 registers on x86: 8 hold sums. */
 enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
 
 #include "kernels/rows_template.h"
@@ -17,7 +17,5 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #include "kernels/i16_template.h"
 
 #include "kernels/gemm_wide_template.h"
-
-#include "kernels/gemm_q4_wide_template.h"
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");

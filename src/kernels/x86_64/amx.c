@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The AVX-512 set with the int8 product on Intel's AMX tiles: 16 rows of 64 bytes each, multiplied
- * 16 x 16 x 64 by one instruction. Weights are packed as for AVX-512, integer sums are exact, and
- * what is done to them is the same: so the results have the bits of AVX-512, which also takes the
- * rows, columns and lengths that tiles do not fit.
- * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18. */
+ * The AVX-512 set with the int8 product on Intel's AMX tiles, which have 16 rows of 64 bytes. One
+ * instruction multiplies 16 x 16 x 64 bytes. Weights are packed as for AVX-512, integer sums are
+ * exact, and the operations on the sums are those of AVX-512, so the results have the same bits.
+ * The AVX-512 product computes the rows, columns and lengths that do not fill tiles. Source: Intel
+ * 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18. */
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,29 +37,30 @@ enum { DOWN_VECTORS = 24, MOST_PERCENT = 0, MOST_PERCENT_RELU = 0, EXACT_WINS = 
 
 enum {
     TILE_ROWS = 16,
-    TILE_BYTES = 64,                 /* of each row */
-    STEPS = INT8_BLOCK / TILE_BYTES, /* along k in a block */
-    SQUARE = 2 * TILE_ROWS,          /* rows and columns of outputs that are summed at a time */
-    FEWEST_ROWS = 9                  /* fewer are faster without tiles */
+    TILE_BYTES = 64,                 /* the bytes of a tile's row */
+    STEPS = INT8_BLOCK / TILE_BYTES, /* tiles along k in a block */
+    SQUARE = 2 * TILE_ROWS,          /* rows, and columns, of outputs that tiles hold at a time */
+    FEWEST_ROWS = 9                  /* the AVX-512 product is faster for fewer rows */
 };
 
 _Static_assert(INT8_PANEL % SQUARE == 0, "a panel is cut into squares");
 
-/* What is the same for all squares of a product. */
+/* The arguments that all squares of a product have in common. */
 struct product {
     const unsigned char *w;
     const float *bias;
     size_t k;
 };
 
-/* Tiles 0 to 3 hold the sums of a square, 4 and 5 activations, 6 and 7 weights. */
+/* The operand of _tile_loadconfig. Tiles 0 to 3 hold the sums of a square, 4 and 5 activations, 6
+ * and 7 weights. */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
 
-/* A square of which `rows` rows exist, more than 16 where `tall`. */
+/* Configures the tiles for squares of `rows` rows, at most SQUARE. */
 static void configure(size_t rows) {
     struct tile_config config = {.palette = 1};
     const size_t upper = rows < TILE_ROWS ? rows : TILE_ROWS, lower = rows - upper;
@@ -72,12 +73,12 @@ static void configure(size_t rows) {
 }
 
 struct square {
-    const uint8_t *q; /* first row */
+    const uint8_t *q; /* the square's first row */
     size_t row_bytes;
     const float *scale, *zero; /* [rows, blocks] */
     size_t rows, blocks;
-    const unsigned char *panel; /* its first block */
-    size_t column;              /* the first in the panel */
+    const unsigned char *panel; /* the panel's first block */
+    size_t column;              /* the square's first column in the panel */
     const float *bias;
     float *y;
     size_t ldy;
@@ -90,7 +91,8 @@ static const unsigned char *block_of(const struct square *s, size_t b) {
     return s->panel + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
 }
 
-/* Starts the products of one block; they go on while other work is done. */
+/* Starts the products of one block, which the tile unit computes while the core does other work.
+ * `tall` says whether the square has more than TILE_ROWS rows. */
 ALWAYS_INLINE void multiply_block(const struct square *s, size_t b, const bool tall) {
     const unsigned char *w = block_of(s, b) + INT8_PANEL * 2 * sizeof(float) + s->column * 4;
     const uint8_t *q = s->q + b * INT8_BLOCK;
@@ -124,8 +126,9 @@ ALWAYS_INLINE void store_sums(sums dots, const bool tall) {
     }
 }
 
-/* The same operations as int8_collect's. The sums so far are kept in `total`, which is nearer than
- * y: rows of y may lie so that few of them fit the first-level cache. */
+/* Adds a block's products to the outputs by the operations of int8_collect. The sums of earlier
+ * blocks are in `total` rather than y, because rows of y can be so far apart that few of them fit
+ * the first-level cache. */
 ALWAYS_INLINE void collect_block(const struct square *s, size_t b, sums dots, totals total) {
     const float *scales = (const float *)(const void *)block_of(s, b) + s->column;
     const vf scale[] = {vf_load(scales), vf_load(scales + VF_LANES)};
@@ -135,13 +138,13 @@ ALWAYS_INLINE void collect_block(const struct square *s, size_t b, sums dots, to
     float *after = last ? s->y : total[0];
     for (size_t i = 0; i < s->rows; i++) {
         const vf minus_zero = vf_set1(-s->zero[i * s->blocks + b]);
-        const vf by = vf_set1(s->scale[i * s->blocks + b]);
+        const vf row_scale = vf_set1(s->scale[i * s->blocks + b]);
         UNROLL
         for (int v = 0; v < 2; v++) {
             const vf dot = vf_of_vi(_mm512_load_si512(&dots[i][v * VF_LANES]));
             const vf centred = vf_fma(minus_zero, sum[v], dot);
             vf_store(after + v * VF_LANES,
-                     vf_fma(centred, vf_mul(by, scale[v]), vf_load(before + v * VF_LANES)));
+                     vf_fma(centred, vf_mul(row_scale, scale[v]), vf_load(before + v * VF_LANES)));
         }
         before += first ? 0 : SQUARE;
         after += last ? s->ldy : SQUARE;
@@ -161,8 +164,8 @@ ALWAYS_INLINE void multiply_square(const struct square *s, const bool tall) {
     collect_block(s, s->blocks - 1, dots, total);
 }
 
-/* Rows in groups of s.rows against n columns, whole squares of them. A square's weights stay near
- * while the groups go by. */
+/* Multiplies `groups` groups of s.rows rows by n columns, a multiple of SQUARE. All groups use the
+ * weights of a square in turn, while these are in the cache. */
 static void multiply_groups(struct square s, size_t groups, const struct product *p, size_t n) {
     const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, p->k, INT8_PANEL);
     configure(s.rows);
@@ -195,8 +198,10 @@ static struct quantised_rows rows_from(struct quantised_rows x, size_t first, si
 
 static void gemm_int8_amx(struct quantised_rows x, const void *w, const float *bias, float *y,
                           size_t ldy, size_t m, size_t n, size_t k) {
-    const size_t wide = n - n % INT8_PANEL, squares = m / SQUARE, left = m % SQUARE;
-    const size_t tiled = k % INT8_BLOCK != 0 || wide == 0 ? 0 : left < FEWEST_ROWS ? m - left : m;
+    const size_t columns = n - n % INT8_PANEL, squares = m / SQUARE, left = m % SQUARE;
+    const size_t tiled = k % INT8_BLOCK != 0 || columns == 0 ? 0
+                         : left < FEWEST_ROWS                ? m - left
+                                                             : m;
     const struct product p = {.w = w, .bias = bias, .k = k};
     struct square s = {.row_bytes = k, .blocks = k / INT8_BLOCK, .ldy = ldy};
     for (size_t row = 0; row < tiled;) {
@@ -207,12 +212,12 @@ static void gemm_int8_amx(struct quantised_rows x, const void *w, const float *b
         s.scale = from.scale;
         s.zero = from.zero;
         s.y = y + row * ldy;
-        multiply_groups(s, groups, &p, wide);
+        multiply_groups(s, groups, &p, columns);
         row += groups * s.rows;
     }
-    if (tiled && wide < n)
-        gemm_int8(x, (const unsigned char *)w + packed_int8_bytes(wide, k, INT8_PANEL), bias + wide,
-                  y + wide, ldy, tiled, n - wide, k);
+    if (tiled && columns < n)
+        gemm_int8(x, (const unsigned char *)w + packed_int8_bytes(columns, k, INT8_PANEL),
+                  bias + columns, y + columns, ldy, tiled, n - columns, k);
     if (tiled < m)
         gemm_int8(rows_from(x, tiled, k), w, bias, y + tiled * ldy, ldy, m - tiled, n, k);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_avx2.h"
 
-/* Of 16 registers, 12 hold sums. */
+/* Sums take 12 of 16 registers. */
 enum {
     F32_ROWS = 6,
     F32_VECTORS = 2,

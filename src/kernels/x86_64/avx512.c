@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vector_avx512.h"
 
-/* Of 32 registers, 24 and 16 hold sums. */
+/* Sums take 24 of 32 registers. */
 enum {
     F32_ROWS = 12,
     F32_VECTORS = 2,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX2 with the dot product of bytes: CPUs that have it without AVX-512. */
+ * AVX2 with the dot product of bytes, for CPUs that have AVX-VNNI without AVX-512. */
 #define VECTOR_VNNI
 #include "kernels/vector_avx2.h"
 
-/* Of 16 registers, 12 hold sums. */
+/* Sums take 12 of 16 registers. */
 enum {
     F32_ROWS = 6,
     F32_VECTORS = 2,
