@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** Embeddings of lines nobody shows any more are kept up to so many, for when they come back. */
+/** The page keeps up to this many embeddings of lines that were removed, which may come back. */
 const SPARE_ROWS = 20_000;
 
-/** Lines and their embeddings: each line is embedded once, however often the text is edited. */
+/** Keeps lines and their embeddings. A line needs one embedding, however often the text changes. */
 export class Lines {
   /** @type {string[]} */
   texts = [];
@@ -21,7 +21,7 @@ export class Lines {
     for (const line of this.#rows.keys()) if (!wanted.has(line)) this.#rows.delete(line);
   }
 
-  /** Lines that have no embedding yet. */
+  /** Returns the lines that have no embedding yet. */
   get missing() {
     return this.texts.filter((text) => !this.#rows.has(text));
   }
@@ -35,7 +35,7 @@ export class Lines {
   }
 
   /**
-   * The lines nearest to a query. Rows have length 1: their dot product is the cosine.
+   * Returns the lines nearest to a query. Rows have length 1, so their dot product is the cosine.
    * @param {Float32Array} query
    * @param {number} most
    */
