@@ -19,7 +19,7 @@ def measured(folder):
 
 
 def collect(folder):
-    """Returns executed and all lines, taken and all branches of each file. Merges headers over the files that use them."""
+    """Returns executed and all lines, taken and all branches of each file. Merges headers over their users."""
     files = {}
     for entry in measured(folder):
         name = entry["file"]

@@ -23,7 +23,7 @@ class Watched:
         self.inputs[i], self.activations[i] = given[self.mask], made[self.mask]
 
     def run(self, ids, mask):
-        """Returns (normalised embeddings [texts, hidden_size], hidden states after each layer [tokens, hidden_size])."""
+        """Returns (normalised embeddings [texts, hidden_size], states after each layer [tokens, hidden_size])."""
         self.mask, self.inputs, self.activations = mask, {}, {}
         made = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
         rows, weights = made.last_hidden_state.float(), mask[..., None].float()
@@ -57,7 +57,7 @@ def layer_errors(teacher, student, ids, mask):
 
 
 def whole_errors(teacher, student, ids, mask):
-    """The whole model: states after every second layer and the last, embeddings, and how alike the texts are."""
+    """Runs the whole model. Compares every second state and the last, embeddings, and similarities of texts."""
     with torch.no_grad():
         wanted, wanted_states = teacher.run(ids, mask)
     mine, states = student.run(ids, mask)

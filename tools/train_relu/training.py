@@ -36,7 +36,7 @@ class Training:
         self.total = self.stages[-1].end
         self.step = 0
         self.weights = torch.zeros(len(student.layers))  # weight of each layer's penalty
-        self.active = torch.zeros(len(student.layers))   # sum of each layer's share of active neurons since the last steering
+        self.active = torch.zeros(len(student.layers))  # sums of each layer's shares since the last steering
 
     def make_stages(self):
         model, options, texts = self.student.model, self.options, self.texts
