@@ -4,7 +4,7 @@
 #   make demo     embed sample texts both ways            make test       set up and run the tests
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
-#   make coverage what the C tests reach                  make fuzz      look for inputs that break it
+#   make coverage lines that the C tests reach            make fuzz      look for inputs that break it
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
 #   make serve    the page in web-demo/, on this machine
 #
@@ -20,15 +20,15 @@ PREFIX = /usr/local
 VERSION := $(shell sed -n 's/.*WISP_VERSION "\(.*\)".*/\1/p' src/wisp.h)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
-# Contraction off: where a multiply-add is wanted it is written, so results do not depend on the
-# compiler's mood.
+# Contraction is off. The code writes each multiply-add that it wants, so that results do not depend
+# on the choices of a compiler.
 COMMON = -std=c11 -D_GNU_SOURCE -Isrc -fvisibility=hidden -ffp-contract=off $(WARNINGS) -MMD -MP
 CFLAGS = -O3 -g
 LDLIBS = -lm -lpthread
 
 comma := ,
 
-# "make V=1" prints the whole commands.
+# "make V=1" prints whole commands.
 Q = $(if $(V),,@)
 SAY = @printf '  %-8s %s\n'
 
@@ -52,19 +52,19 @@ ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfm
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
-# The flags of the file being compiled, by its name.
+# Finds the flags of the file that is compiled, by its name.
 ISA = $(ISA_$(basename $(notdir $<)))
-# Sanitizers make vector kernels a hundred times slower: guard pages watch those (tests/support/guarded.h).
+# Sanitizers make vector kernels a hundred times slower; guard pages check those (tests/support/guarded.h).
 UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
 # ---- flavours -------------------------------------------------------------------------------------
 #
-# A flavour is one way to build the C code: its objects go to build/NAME/. Tests and the program can
-# be built in every one of them.
+# A flavour is one way to build the C code. Its objects go to build/NAME/. Tests and the program build
+# in every flavour.
 
 FLAVOURS := native asan tsan coverage aarch64 m32 debug fuzz
 
-# What is set up for those that bring their own compiler.
+# These flavours bring their own compiler, which the stamp sets up.
 COMPILER_aarch64 := .tools/stamp/aarch64
 COMPILER_m32 := .tools/stamp/m32
 COMPILER_fuzz := .tools/stamp/clang
@@ -82,7 +82,7 @@ UNWATCHED_tsan = $(UNWATCHED)
 CC_coverage = $(CC)
 FLAGS_coverage = -O0 -g --coverage
 CC_aarch64 = .tools/bin/aarch64-linux-gnu-gcc
-# Kernels as they are released; at -O3 gcc 12 dies of one of the tests.
+# Compiles kernels as in a release (-O3), but tests with -O2, because gcc 12 crashes on one at -O3.
 FLAGS_aarch64 = $(if $(ISA),-O3,-O2) -g
 LINK_aarch64 = -static
 CC_m32 = .tools/bin/gcc-m32
@@ -99,12 +99,12 @@ MACHINE_coverage := $(MACHINE)
 MACHINE_aarch64 := aarch64
 MACHINE_m32 := i386
 
-# Each test_NAME.c is a program, linked with all that tests/support and tests/kernels have besides.
+# Each test_NAME.c is a program. It links all other files of tests/support and tests/kernels.
 TEST_FOLDERS := unit kernels malformed
 TEST_FILES := $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/test_*.c))
 TESTS := $(patsubst tests/%.c,%,$(TEST_FILES))
 TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
-# tests/support/allocations.c stands between the tests and these.
+# tests/support/allocations.c wraps these functions in tests.
 WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
 define flavour
@@ -150,7 +150,7 @@ native: build/wisp build/libwisp.a build/libwisp.so
 build/wisp: build/native/wisp
 	$(Q)cp $< $@
 
-# One object in which everything but wisp_* is local, so that no name of ours meets one of yours.
+# Links one object in which all names but wisp_* are local, so that none collides with a user's name.
 build/libwisp.o: $(LIB_native)
 	$(SAY) LD $@
 	$(Q)$(CC) -r -nostdlib $^ -o $@
@@ -170,7 +170,7 @@ build/libwisp.so: $(LIB_native)
 demo: native wasm
 	node tools/demo.mjs
 
-# The page, on an address that this prints; "make serve ARGS=--isolated" for shared memory.
+# Serves the page and prints its address; "make serve ARGS=--isolated" allows shared memory.
 .PHONY: serve
 serve: wasm
 	@node tools/serve.mjs $(ARGS)
@@ -182,15 +182,15 @@ WASM_COMMON = -std=c11 -D_GNU_SOURCE -Isrc -O3 -DNDEBUG -fvisibility=hidden -ffp
 WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB \
             -sERROR_ON_UNDEFINED_SYMBOLS=0
-# Everybody downloads the modules, so code that runs once, or once for a batch, is compiled for size;
-# likewise the scalar kernels, which are never the fastest.
+# Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
+# and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
                           %scalar.c %pack_q4.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 
-# Beside the JavaScript that loads them, as in the package.
+# Modules lie beside the JavaScript that loads them, as in the package.
 wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
 
 js/%.wasm: build/wasm/%.wasm
@@ -213,12 +213,13 @@ endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
 
-# The tests of what the modules compile to, as programs for node. The extension is .cjs because
+# Tests of the C code in WebAssembly are programs for node. Their extension is .cjs because
 # package.json says "type": "module".
 WASM_TESTS := $(patsubst tests/%.c,%,$(wildcard tests/kernels/test_*.c))
 WASM_TEST_SUPPORT := tests/support/guarded.c \
                      $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
-# cmocka.h would define uintptr_t otherwise than Emscripten. -O1: more wants a JavaScript minifier.
+# cmocka.h would define uintptr_t differently from Emscripten. Higher levels than -O1 need a JavaScript
+# minifier.
 WASM_TEST_FLAGS = -Itests -isystem .tools/cmocka/include -DHAVE_UINTPTR_T
 WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_RUNTIME
 
@@ -255,42 +256,41 @@ $(eval $(call wasm_tests,relaxed))
 .PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-example
 test: test-c test-example test-wasm test-js test-oracle test-train
 
-# "make test" takes samples of what is long and leaves out what is exhaustive; "make test-all", which
-# CI runs, does everything. The tests themselves ask for this variable too.
+# "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
+# everything. The tests read this variable too.
 test-all: export WISP_TEST_ALL = 1
 test-all: test
 
-# A command for test-all; elsewhere it is said that WHAT is left out: $(call only_in_all,WHAT,COMMAND)
+# $(call only_in_all,WHAT,COMMAND) runs a command in test-all and otherwise says that WHAT is skipped.
 only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all')
 
-# One shell per flavour: runs each test program and stops at the first that fails.
+# Runs the test programs of a flavour in one shell, and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
 test-c: $(TESTS_native) build/wisp
 	$(call run_tests,$(TESTS_native))
 
-# Node 20 has relaxed SIMD behind a flag, later versions without.
+# Node 20 needs a flag for relaxed SIMD; later versions do not.
 NODE_RELAXED = $(shell node --v8-options | grep -o -m1 -e '--experimental-wasm-relaxed-simd')
 
 test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 	$(call run_tests,$(TESTS_wasm_simd128),node)
 	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
-# Other Nodes and browsers are for some tests only, which say so where they are missing. CI misses
-# nothing.
+# Some tests need other Nodes or browsers, and say so where they are missing. CI has all of them.
 test-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
-# The tokenizer against Hugging Face's, the generated tables against their generator, and neurons as
-# rows against the gguf package.
+# Compares the tokenizer with Hugging Face's, the generated tables with their generator, and neurons
+# as rows with the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python
 	$(call only_in_all,the Unicode tables against their generator,\
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 
-# tools/train_relu.py on a tiny model, and its result in wisp and transformers.
+# Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp
 	$(call only_in_all,tools/train_relu.py on a tiny model,\
 	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
@@ -301,7 +301,7 @@ build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_dr
 	$(SAY) LINK $@
 	$(Q)$(CC) $(FLAGS_native) $^ $(LDLIBS) -o $@
 
-# The program at the top of wisp.h, compiled as its readers would and run.
+# Compiles the program at the top of wisp.h as its readers would, and runs it.
 test-example: build/example
 	build/example models/wisp-default.gguf
 
@@ -315,12 +315,12 @@ build/example: build/example.c build/libwisp.a
 asan: $(TESTS_asan) build/asan/wisp
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
 
-# Where threads share something.
+# tsan runs the tests in which several threads use the same memory.
 TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
 tsan: $(TSAN_TESTS)
 	$(call run_tests,$(TSAN_TESTS))
 
-# Where the width of size_t or the instruction set matters.
+# These tests depend on the width of size_t or on the instruction set.
 PORTED := $(WASM_TESTS) \
           $(addprefix unit/,test_models test_tokenizer test_nomic test_neurons) \
           $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons)
@@ -329,12 +329,12 @@ PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
 m32: $(PORTED_m32)
 	$(call run_tests,$(PORTED_m32))
 
-# CPUs with int8 matrix products, with dot products only, and with neither; the sets that run there.
+# One CPU has int8 matrix products, one dot products only, and one neither; SETS_* run on each.
 ARM_CPUS := max neoverse-n1 cortex-a72
 SETS_max := neon-i8mm, neon, scalar
 SETS_neoverse-n1 := neon, scalar
 SETS_cortex-a72 := scalar
-# The rest does not depend on the CPU.
+# These tests run on every CPU; all others do not depend on it and run once.
 ON_EVERY_CPU := $(addprefix build/aarch64/tests/,kernels/test_kernels kernels/test_attention unit/test_models)
 
 .PHONY: $(ARM_CPUS:%=aarch64-%)
@@ -350,7 +350,7 @@ valgrind: build/debug/wisp build/debug/tests/unit/test_models | .tools/stamp/val
 	    build/debug/wisp embed -m models/wisp-default.gguf --dimensions 4 --text 'one text' --text 'and another one'
 	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full build/debug/tests/unit/test_models
 
-# A line for each source file: how much of it the C tests reach.
+# Prints a line for each source file: how much of it the C tests reach.
 coverage: $(TESTS_coverage) build/coverage/wisp
 	$(call run_tests,$(TESTS_coverage),WISP_PROGRAM=build/coverage/wisp)
 	python3 tools/coverage.py build/coverage
@@ -399,7 +399,7 @@ lint-commits:
 lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
 
-# gcc and clang see different things; both are to see nothing.
+# gcc and clang find different faults; neither may find any.
 lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka
 	@for file in $(NATIVE_C); do \
 	    for cc in gcc .tools/bin/clang; do \

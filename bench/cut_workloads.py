@@ -29,7 +29,7 @@ W3_COUNTS, W3_TOKENS = (1, 8, 32), (16, 64, 256)
 
 
 def open_tokenizer():
-    """The model's, which by itself pads and truncates to 128: sentence-transformers does neither."""
+    """Returns the model's tokenizer, without its padding and truncation to 128, as sentence-transformers uses it."""
     tokenizer = Tokenizer.from_file(str(SHARED / "models/all-MiniLM-L6-v2/tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -49,7 +49,7 @@ def read_paragraphs():
 
 
 def cut(tokenizer, paragraph, most):
-    """The longest beginning of whole words that has at most so many tokens, and how many it has."""
+    """Returns the longest beginning of whole words that has at most `most` tokens, and its number of tokens."""
     words = paragraph.split(" ")
     low, high = 0, min(len(words), most)
     while low < high:
@@ -63,7 +63,7 @@ def cut(tokenizer, paragraph, most):
 
 
 def cut_passages(tokenizer, paragraphs):
-    """Takes from the iterator `paragraphs` what W2 needs."""
+    """Takes the passages of W2 from the iterator `paragraphs`."""
     passages = []
     while len(passages) < W2_PASSAGES:
         most = W2_LEAST + 11 * len(passages) % (W2_MOST - W2_LEAST + 1)

@@ -11,13 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 from harness import files, machine, peaks, registry, rounds, sizes, table, workloads  # noqa: E402
 from harness.contestant import Limits, say  # noqa: E402
 
 
-# Rounds, starts and limits of a whole and a quick run.
+# The rounds, starts and limits of a whole run and of a quick run.
 WHOLE = {"rounds": 5, "starts": 2, "workloads": "W1,W2,W3", "limits": Limits(run=1, call=1.5, judge=12)}
 QUICK = {"rounds": 3, "starts": 0, "workloads": "W1,W2,W3-1x16", "limits": Limits(run=0.5, call=1, judge=3)}
 
@@ -63,7 +63,7 @@ def is_wanted(runner, arguments):
 
 
 def select(arguments):
-    """Runners that are wanted and set up."""
+    """Returns the runners that are wanted and set up."""
     wanted = [runner for runner in registry.all_runners() if is_wanted(runner, arguments)]
     for runner in wanted:
         if runner.missing():
@@ -81,7 +81,7 @@ def show_list():
 
 
 def report_of(arguments, runners, chosen):
-    described = machine.describe()  # before anything here loads the machine
+    described = machine.describe()  # comes first, before the benchmark loads the machine
     settings = {"rounds": arguments.rounds, "starts": arguments.starts, "quality": not arguments.no_quality}
     begin = time.monotonic()
     found_peaks = {}

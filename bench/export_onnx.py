@@ -20,7 +20,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class States(torch.nn.Module):
-    """The encoder as a function of three tensors."""
+    """Makes the encoder a function of three tensors."""
 
     def __init__(self, model):
         super().__init__()
@@ -32,7 +32,7 @@ class States(torch.nn.Module):
 
 
 def export(model_folder, path):
-    # Traced with plain attention: the fused one picks its code by the example's shapes.
+    # Tracing needs plain attention, because the fused one chooses its code by the shapes of the example.
     model = AutoModel.from_pretrained(model_folder, attn_implementation="eager").eval()
     example = torch.ones((2, 8), dtype=torch.int64)
     with warnings.catch_warnings(), torch.no_grad():
@@ -43,7 +43,7 @@ def export(model_folder, path):
 
 
 def copy_tokenizer(model_folder, folder):
-    """The tokenizer of the folder pads and truncates to 128: as sentence-transformers, take 256 and no padding."""
+    """Copies the tokenizer, but truncates to 256 and does not pad, as sentence-transformers does."""
     tokenizer = json.loads((model_folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["padding"] = None
     tokenizer["truncation"]["max_length"] = 256

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 from harness import files, table  # noqa: E402
 
@@ -42,7 +42,7 @@ def is_shown(name, record, workload):
 
 
 def bars(entries, top):
-    """One bar for each (name, result), with a line from its least to its most."""
+    """Draws a bar for each (name, result), with a line from its least to its greatest value."""
     most = max(result["most"] for _, result in entries)
     scale = (WIDTH - NAMES - VALUES) / most
     for i, (name, result) in enumerate(entries):

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 from harness import files, peaks, table, targets  # noqa: E402
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of this checkout for the pages that are measured, on a free port of this machine alone.
+// Serves files of this checkout to the measured pages, on a free port of this machine alone.
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -18,19 +18,19 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
-/** What makes a page "cross-origin isolated", without which browsers give it no shared memory. */
+/** These headers make a page cross-origin isolated; other pages get no shared memory. */
 const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
   'Cross-Origin-Resource-Policy': 'same-origin',
 };
 
-/** As a site serves files whose names change with their contents: browsers ask once. */
+/** Browsers request each file once, as from a site whose file names change with the contents. */
 const CACHING = { 'Cache-Control': 'public, max-age=3600, immutable' };
 
 /**
- * `takeRequests` gives the paths of the files that were sent since it was last called.
- * @param {{ isolated: boolean, onRows: (bytes: Buffer) => void }} options rows: what a page posts
+ * Starts the server. `takeRequests` returns the paths of the files sent since its last call.
+ * @param {{ isolated: boolean, onRows: (bytes: Buffer) => void }} options `onRows` gets the rows that a page posts
  * @returns {Promise<{ origin: string, takeRequests: () => string[], close: () => void }>}
  */
 export async function serveFiles({ isolated, onRows }) {
@@ -70,7 +70,7 @@ async function readBody(request) {
 }
 
 /**
- * Sends a file of the checkout, or 404; tells which.
+ * Sends a file of the checkout, or 404. Returns whether the file exists.
  * @param {string} name
  * @param {import('node:http').ServerResponse} response
  * @param {Record<string, string>} headers

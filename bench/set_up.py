@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 BENCH = Path(__file__).resolve().parent
 REPO = BENCH.parent
@@ -28,7 +28,7 @@ PEERS = REPO / ".tools/bench-python"
 
 
 class SetUpError(Exception):
-    """What is missing, and what to do."""
+    """A requirement is missing; the message says how to provide it."""
 
 
 def run(*command, **more):
@@ -65,7 +65,7 @@ def set_up_wisp():
 
 
 def install_with_debians_pip(python, requirements):
-    """For a Python that came without pip: as tools/setup.py does, with the wheel in Debian's package."""
+    """Installs the requirements for a Python that lacks pip, with the wheel in Debian's package of pip."""
     sys.path.insert(0, str(REPO / "tools"))
     apt, prefix, workspace = (importlib.import_module(f"setup.{name}") for name in ("apt", "prefix", "workspace"))
     with workspace.scratch() as folder:
@@ -75,7 +75,7 @@ def install_with_debians_pip(python, requirements):
 
 
 def set_up_python():
-    """The stamp is written last, so an interrupted run counts for nothing."""
+    """Installs the peers in Python. Writes the stamp last, so that an interrupted run starts again."""
     requirements, stamp = BENCH / "requirements.txt", PEERS / "requirements.sha256"
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
@@ -98,7 +98,7 @@ def set_up_onnx():
 
 
 def set_up_node():
-    """Scripts of packages are not run: the libraries for this machine come with them."""
+    """Installs packages without running their scripts, because they bring libraries for this machine."""
     if not is_current(BENCH / "node_modules/.package-lock.json", BENCH / "package-lock.json"):
         run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", REPO / ".tools/npm-cache", cwd=BENCH)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that commit messages name no path of one machine, which means nothing to who reads them later.
+"""Checks that commit messages name no path of one machine, which means nothing to later readers.
 
 Only commits after FIRST are looked at: earlier ones have such paths, and history is not rewritten. Where there is no
 git history, or not as far back as FIRST, it says so and passes.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
 FIRST = "22565ec395ce6f170fc2ddcf217d6f047dc267dd"
-# Folders of which other machines have none, or other things in them. "../tmp/" and "build/tmp/" are no such paths.
+# Other machines lack these folders, or have other files in them. "../tmp/" and "build/tmp/" do not match.
 PATH = re.compile(r"(?<![\w./-])/(?:tmp|work|home|root|mnt|media|srv|Users)/\S*|\b[A-Za-z]:\\\S+")
 
 

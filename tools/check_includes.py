@@ -13,8 +13,8 @@ import re
 import sys
 from pathlib import Path
 
-# From the bottom up; src/wisp.h may be included by all. A folder may include itself and those above
-# it in this list.
+# Lists folders from the bottom up. A folder may include itself and the folders before it in this
+# list. All may include src/wisp.h.
 ORDER = [
     "base",
     "host",
@@ -42,7 +42,7 @@ def folder_of(path: str) -> str:
 
 
 def read_modules(src: Path) -> dict[str, set[str]]:
-    """The modules that each module includes; a module is a path without its extension."""
+    """Returns the modules that each module includes. A module is a path without its extension."""
     modules: dict[str, set[str]] = {}
     for file in sorted(src.rglob("*.[ch]")):
         name = file.relative_to(src).with_suffix("").as_posix()
@@ -54,7 +54,7 @@ def read_modules(src: Path) -> dict[str, set[str]]:
 
 
 def find_circles(modules: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that all include each other, if indirectly (Tarjan's algorithm)."""
+    """Returns groups of modules that all include each other, perhaps indirectly (Tarjan's algorithm)."""
     circles: list[list[str]] = []
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def measured(folder):
-    """gcov's JSON for every object file that was run."""
+    """Yields gcov's JSON for every object file that was run."""
     for data in sorted(folder.rglob("*.gcda")):
         done = subprocess.run(["gcov", "--branch-probabilities", "--json-format", "--stdout", str(data)],
                               check=True, capture_output=True)
@@ -19,7 +19,7 @@ def measured(folder):
 
 
 def collect(folder):
-    """Per file: executed and all lines, taken and all branches. Headers are merged over their users."""
+    """Returns executed and all lines, taken and all branches of each file. Merges headers over their users."""
     files = {}
     for entry in measured(folder):
         name = entry["file"]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What "make demo" shows: the sample sentences embedded natively, by one WebAssembly instance and by
-// the package's pool of workers, with the default model; how far they agree, how long each took, and
-// the nearest sentences to a query.
+// Runs "make demo": embeds the sample sentences with the default model natively, in one WebAssembly
+// instance, and in the package's pool of workers. Prints how closely the rows agree, the time of
+// each, and the sentences nearest to a query.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ const PROGRAM = fileURLToPath(new URL('../build/wisp', import.meta.url));
 const SAMPLE = new URL('../web-demo/sample.txt', import.meta.url);
 
 /**
- * Rows of the texts by the native program, with the seconds of its whole run.
+ * Embeds the texts with the native program. `seconds` is the time of its whole run.
  * @param {string[]} texts
  */
 function embedNatively(texts) {
@@ -32,7 +32,7 @@ function embedNatively(texts) {
 }
 
 /**
- * The same through the WebAssembly module.
+ * Embeds the texts in the WebAssembly module.
  * @param {string[]} texts
  */
 async function embedInWasm(texts) {
@@ -54,7 +54,7 @@ async function embedInWasm(texts) {
 }
 
 /**
- * The same through the package, as its users write it.
+ * Embeds the texts with the package, as its users do.
  * @param {string[]} texts
  */
 async function embedPooled(texts) {

@@ -40,7 +40,7 @@ PACKAGES = {
     "17.0.1": ("unicodedata2/", "d79943d153f5f6bfbe3f55a5ec611985184bda37fcedb3ecc75322d82ae6ad3b"),
 }
 
-# Stable since Unicode 6.3 and in no table of unicodedata2.
+# White_Space has been stable since Unicode 6.3. unicodedata2 has no table of it.
 WHITE_SPACE = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F,
                0x3000}
 # BertNormalizer's clean_text spares these controls, and drops U+FFFD with the rest.
@@ -59,7 +59,7 @@ EXTENDED_CASE_MASK = 0x4000
 
 
 class DataMissing(Exception):
-    """A source package is not there."""
+    """A source package is missing."""
 
 
 def package_path(version):
@@ -75,7 +75,7 @@ def download():
 
 
 def read_package(version):
-    """The texts of a version's two tables."""
+    """Reads the texts of a version's two tables."""
     path = package_path(version)
     if not path.exists():
         raise DataMissing(f"{path.relative_to(REPO)} is absent; run tools/generate_unicode.py --download")
@@ -104,7 +104,7 @@ def records(source, name):
 
 
 def two_stage(source, shift_name, first, second):
-    """The entry of every code point in a two-stage index."""
+    """Reads the entry of every code point from a two-stage index."""
     shift = int(re.search(rf"#define {shift_name} (\d+)", source).group(1))
     starts, entries = array(source, first), array(source, second)
     return [entries[(starts[c >> shift] << shift) + (c & ((1 << shift) - 1))] for c in range(CODE_POINTS)]
@@ -127,7 +127,7 @@ class Version:
 
     @staticmethod
     def read_decompositions(data):
-        """code point: its canonical decomposition, one step."""
+        """Returns {code point: its canonical decomposition, one step}."""
         parts = array(data, "decomp_data")
         decompositions = {}
         for c, start in enumerate(two_stage(data, "DECOMP_SHIFT", "decomp_index1", "decomp_index2")):
@@ -150,7 +150,7 @@ class Version:
         return self.extended[start:start + max(count, 1)]
 
     def decompose(self, c):
-        """The full canonical decomposition of a code point, in canonical order."""
+        """Returns the full canonical decomposition of a code point, in canonical order."""
         expanded = [part for one in self.parts.get(c, []) for part in self.decompose(one)] or [c]
         for i in range(1, len(expanded)):  # insertion sort among what follows a starter
             j = i
@@ -161,7 +161,7 @@ class Version:
 
 
 class Properties:
-    """What the tables say, each from its version."""
+    """The contents of the tables, each from its Unicode version."""
 
     def __init__(self):
         old, normal, modern, newest = (Version(version) for version in PACKAGES)
@@ -178,12 +178,12 @@ class Properties:
         self.check()
 
     def strip(self, normal):
-        """code point: what its decomposition leaves once the marks are dropped, where that is another text."""
+        """Returns {code point: its decomposition without marks}, for code points that this changes."""
         left = {c: [part for part in normal.decompose(c) if part not in self.mark] for c in normal.parts}
         return {c: parts for c, parts in left.items() if parts != [c] and c not in self.mark}
 
     def check(self):
-        """What src/text/ relies on."""
+        """Checks the properties that src/text/ relies on."""
         assert set(self.lower.pop(0x130)) == {0x69, 0x307}, "U+0130 alone has a lower case of two characters"
         assert all(len(mapped) == 1 and mapped[0] >> 16 == c >> 16 for c, mapped in self.lower.items())
         for c, parts in self.stripped.items():
@@ -201,7 +201,7 @@ class Properties:
 
 
 def runs_of(code_points):
-    """[first, last] of each run of consecutive code points."""
+    """Returns [first, last] of each run of consecutive code points."""
     runs = []
     for c in sorted(code_points):
         if runs and runs[-1][1] == c - 1 and c & 0xFFFF:
@@ -222,7 +222,7 @@ class Writer:
         self.lines.append(text)
 
     def array(self, declaration, items, size):
-        """An array of `size` bytes an item, as many items a line as fit."""
+        """Adds an array with `size` bytes for each item, and as many items on a line as fit."""
         self.bytes += size * len(items)
         self.add(f"const {declaration} = {{")
         line = "   "
@@ -240,7 +240,7 @@ class Writer:
         self.array(f"{type_name} {name}[{len(values)}]", [str(value) for value in values], size)
 
     def planes(self, name, firsts):
-        """Where in a list sorted by code point each plane's entries start, and where the last ends."""
+        """Adds the index at which each plane's entries start in a list sorted by code point, and its end."""
         starts = [sum(first >> 16 < plane for first in firsts) for plane in range(18)]
         self.numbers("uint16_t", name, starts)
 
@@ -250,7 +250,7 @@ def hexadecimal(value):
 
 
 def write_flags(out, properties):
-    """Blocks of 128 code points of four bits each, which name one of up to 16 sets of flags."""
+    """Adds blocks of 128 code points. Four bits for each code point name one of up to 16 sets of flags."""
     flags = [properties.flags(c) for c in range(CODE_POINTS)]
     kinds = sorted(set(flags))
     assert len(kinds) <= 16
@@ -283,7 +283,7 @@ def write_set(out, name, code_points):
 
 
 def write_lower(out, lower):
-    """Runs of every or every other code point whose lower case is at one distance."""
+    """Adds runs of every or every other code point whose lower case is at one distance."""
     runs = []
     for c, (mapped,) in sorted(lower.items()):
         add = mapped - c & 0xFFFF
@@ -300,7 +300,7 @@ def write_lower(out, lower):
 
 
 def write_stripped(out, stripped):
-    """What one other code point replaces: runs of keys (gaps are filled), and each key's value. Then the rest."""
+    """Adds code points that one other replaces, as runs of keys (with gaps filled) and values. Then adds the rest."""
     single = {c: parts[0] for c, parts in stripped.items() if len(parts) == 1}
     runs = []
     for c in sorted(single):
@@ -331,7 +331,7 @@ def write_stripped(out, stripped):
 
 
 def write_ranks(out, properties):
-    """The combining classes of nonstarters that are not dropped as marks, numbered from 1 in their order."""
+    """Adds the combining classes of nonstarters that are not dropped as marks, numbered from 1 in their order."""
     kept = properties.nonstarter - properties.mark
     classes = sorted({properties.combining[c] for c in kept})
     runs = []
@@ -359,7 +359,7 @@ def generate():
     write_lower(out, properties.lower)
     several = write_stripped(out, properties.stripped)
     write_set(out, "word", properties.word)
-    # The header's sizes are written by hand; the compiler compares them with these.
+    # The compiler compares the sizes in the header, which are written by hand, with these.
     out.add(f"_Static_assert(UNICODE_LIMIT == {hexadecimal(limit)} && UNICODE_RARE == {rare} &&")
     out.add(f"                   UNICODE_RANK_RUNS == {ranks} && UNICODE_RANKS == {rank_count} &&")
     out.add(f"                   UNICODE_SEVERAL == {several},")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain static server of this checkout, for the demo page and for tests.
+// Serves the files of this checkout, for the demo page and for tests.
 //
 //   node tools/serve.mjs [--port N] [--isolated]
 import { createReadStream, realpathSync } from 'node:fs';
@@ -23,7 +23,7 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
-/** What makes a page cross-origin isolated, without which browsers give it no shared memory. */
+/** These headers make a page cross-origin isolated; other pages get no shared memory. */
 const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -31,7 +31,7 @@ const ISOLATION = {
 
 /**
  * Serves the files of a folder to this machine alone.
- * @param {{ port?: number, isolated?: boolean, root?: string }} [options] port 0: any that is free
+ * @param {{ port?: number, isolated?: boolean, root?: string }} [options] port 0 takes any free port
  * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
  */
 export async function serve({ port = 0, isolated = false, root = ROOT } = {}) {
@@ -75,8 +75,8 @@ export async function serve({ port = 0, isolated = false, root = ROOT } = {}) {
 }
 
 /**
- * The file of an address, a folder's being its index.html; undefined where there is none, and for
- * what lies outside the root or is hidden.
+ * Finds the file of an address; for a folder that is its index.html. Returns undefined where there
+ * is no file, or where it is hidden or lies outside the root.
  * @param {string} root
  * @param {string} url
  */
@@ -95,7 +95,7 @@ async function find(root, url) {
   }
 }
 
-/** The program: serves until it is interrupted. */
+/** Serves until the program is interrupted. */
 async function main() {
   const { values } = parseArgs({
     options: {

@@ -13,13 +13,13 @@ import importlib
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 REPO = Path(__file__).resolve().parents[1]
 TOOLS = REPO / ".tools"
 
-# module: where the recipe install_NAME is. version: counts up when a recipe changes, so that it runs again.
-# makes: what must be there afterwards. reads: lists of packages whose change means to run again.
+# `module` has the recipe install_NAME. A higher `version` runs a recipe again after it has changed. `makes` has files
+# that must exist afterwards. `reads` has lists of packages, whose change runs the recipe again.
 Component = collections.namedtuple("Component", "module version makes reads about by_hand")
 
 
@@ -74,7 +74,7 @@ def say(text):
 
 
 def stamp_text(component):
-    """What the stamp of a finished component says: the recipe's version and what was in the lists it read."""
+    """Returns the stamp of a finished component: the version of its recipe and the contents of the lists it read."""
     digest = hashlib.sha256()
     for name in component.reads:
         file = REPO / name
@@ -90,7 +90,7 @@ def is_done(name):
 
 
 def install(name):
-    """Runs a component's recipe; the stamp is written last, so an interrupted run counts for nothing."""
+    """Runs a component's recipe. Writes the stamp last, so that an interrupted run starts again."""
     component = COMPONENTS[name]
     stamp = TOOLS / "stamp" / name
     stamp.parent.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ def install(name):
 
 
 def try_install(name, setup_error):
-    """Installs a component or says why not and what to do; returns whether it went well."""
+    """Installs a component, or says why it cannot and how to proceed. Returns whether it succeeded."""
     try:
         install(name)
         return True
@@ -115,7 +115,7 @@ def try_install(name, setup_error):
 
 
 def install_missing(names):
-    """Installs one after the other, alone on this checkout; returns whether all went well."""
+    """Installs components one after the other, under a lock on this checkout. Returns whether all succeeded."""
     workspace = importlib.import_module("setup.workspace")
     good = True
     with open(TOOLS / "lock", "w", encoding="utf-8") as lock:
@@ -155,7 +155,7 @@ def main():
         return 0
     try:
         TOOLS.mkdir(exist_ok=True)
-        # The folder keeps itself out of git, whatever the repository's own .gitignore says.
+        # This file keeps the folder out of git, whatever the repository's own .gitignore says.
         (TOOLS / ".gitignore").write_text("*\n", encoding="utf-8")
         return 0 if install_missing(missing) else 1
     except OSError as error:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: lines and queries in, the package embeds them, the nearest lines out.
+// Runs the page: embeds its lines and a query with the package, and shows the lines nearest to it.
 import { Embedder } from '../js/browser.js';
 import { Lines } from './lines.js';
 
-/** The number of results shown at first, and added by each "Show more". */
+/** The page first shows this many results; each "Show more" doubles them. */
 const SHOWN = 10;
 
-/** Lines are embedded after this time without a change. */
+/** The page embeds the lines when they have not changed for this long. */
 const REST_MS = 250;
 
 /**
@@ -176,7 +176,7 @@ function ask(text) {
   searchAnew();
 }
 
-/** The first of the lines that were hidden gets the focus, for those who go on by keyboard. */
+/** Shows more results and moves the focus to the first new one, for users of a keyboard. */
 async function showMore() {
   const first = shown;
   shown *= 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** The most embeddings that are kept of lines that were removed, in case they come back. */
+/** The page keeps up to this many embeddings of lines that were removed, which may come back. */
 const SPARE_ROWS = 20_000;
 
-/** Lines and their embeddings: each line is embedded once, however often the text is edited. */
+/** Keeps lines and their embeddings. A line needs one embedding, however often the text changes. */
 export class Lines {
   /** @type {string[]} */
   texts = [];
@@ -35,7 +35,7 @@ export class Lines {
   }
 
   /**
-   * Returns the lines nearest to a query. Rows have length 1: their dot product is the cosine.
+   * Returns the lines nearest to a query. Rows have length 1, so their dot product is the cosine.
    * @param {Float32Array} query
    * @param {number} most
    */

@@ -178,8 +178,8 @@ async function runWhole(embedder, way, { all, few, longest: long }) {
   });
   await embed(embedder, way, '', 'empty');
   await embed(embedder, way, MALFORMED, 'malformed');
-  const all = embedder.dimensions;
-  for (const dimensions of [1, CUT, all, all + 1])
+  const most = embedder.dimensions;
+  for (const dimensions of [1, CUT, most, most + 1])
     await embed(embedder, way, few, 'few', { dimensions });
   for (const prompt of ['', 'query', 'passage', 'a prompt: '])
     await embed(embedder, way, few, 'few', { prompt });

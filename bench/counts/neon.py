@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Instructions that the Arm kernels execute for a thousand multiply-adds, at the layers of all-MiniLM-L6-v2.
+"""Counts the instructions that the Arm kernels execute for a thousand multiply-adds in all-MiniLM-L6-v2's layers.
 
 `calls` (calls.c) runs under qemu-aarch64, which logs every block of instructions that it translates and each time that
-it enters one. The instructions of one call are those of a run with two calls less those of a run with one: setting up
-is in both. Prints a JSON object, then a table. Counts are exact and the same on any machine; they are not times."""
+it enters one. The instructions of one call are those of a run with two calls minus those of a run with one, because
+both set up. Prints a JSON object, then a table. Counts are exact and equal on any machine; they are not times."""
 
 import argparse
 import json
@@ -13,22 +13,22 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # no __pycache__ in the checkout
+sys.dont_write_bytecode = True  # keeps __pycache__ out of the checkout
 
 REPO = Path(__file__).resolve().parents[2]
 QEMU = REPO / ".tools/bin/qemu-aarch64"
 OBJDUMP = REPO / ".tools/bin/aarch64-linux-gnu-objdump"
 CPU = "max"
 
-# Kernel, set, tokens in a call. The f32 product of neon-i8mm is that of neon; the scalar set goes row by row, so that
-# one counts for all.
+# Cases are (kernel, set, tokens in a call). neon-i8mm has the f32 product of neon. The scalar set computes row by row,
+# so one number of tokens is enough.
 CASES = (("gemm_int8", "neon-i8mm", 16), ("gemm_int8", "neon-i8mm", 128), ("gemm_int8", "neon", 16),
          ("gemm_int8", "neon", 128), ("gemm_int8", "scalar", 1), ("gemm_f32", "neon", 16), ("gemm_f32", "neon", 128),
          ("gemm_f32", "scalar", 1))
-# Outputs and inputs: query, key and value together; attention's output; up; down.
+# The (outputs, inputs) of layers: query, key and value together; attention output; up; down.
 LAYERS = ((1152, 384), (384, 384), (1536, 384), (384, 1536))
 
-# What an instruction is counted as: the first whose pattern its name matches.
+# An instruction counts as the first kind whose pattern its name matches.
 KINDS = {"multiply": r"smmla|sdot|f?n?m(ul|la|ls|add|sub|neg)|[su]m(ul|la|ls|add|sub)",
          "memory": r"ld|st|prf",
          "move": r"zip|uzp|trn|ext$|ins$|dup|mov$|[su]xt|[su]shll|xtn|rev"}
@@ -38,15 +38,15 @@ ENTERED = re.compile(rb"Trace \d+: 0x[0-9a-f]+ \[[0-9a-f]+/([0-9a-f]+)/")
 
 
 def mnemonics(program):
-    """{address: name of the instruction there}."""
+    """Returns {address: name of the instruction}."""
     listing = subprocess.run([OBJDUMP, "-d", "--no-show-raw-insn", program], stdout=subprocess.PIPE, text=True,
                              check=True).stdout
     return {int(address, 16): name for address, name in re.findall(r"^ *([0-9a-f]+):\t(\S+)", listing, re.M)}
 
 
 def executed(command):
-    """How often the instruction at each address is executed. A block may be translated again, then perhaps to another
-    length: the last listing before it is entered is the one that holds."""
+    """Counts how often the instruction at each address is executed. QEMU may translate a block again, with another
+    length: the last listing before the block is entered is valid."""
     entries, blocks, listed = Counter(), {}, []
     with subprocess.Popen([QEMU, "-cpu", CPU, "-d", "in_asm,exec,nochain", "-D", "/dev/stderr", *command],
                           stderr=subprocess.PIPE) as qemu:
@@ -71,7 +71,7 @@ def executed(command):
 
 
 def of_one_call(program, names, kernel, kernel_set, shape):
-    """{name: how many are executed} in one call."""
+    """Returns {name: executed instructions} of one call."""
     command = [program, kernel_set, kernel, *map(str, shape)]
     twice, once = executed([*command, "2"]), executed([*command, "1"])
     counts = Counter()
@@ -85,7 +85,7 @@ def kind_of(name):
 
 
 def measure(program, names, kernel, kernel_set, tokens):
-    """What one case executes for a thousand multiply-adds over all layers: in all, of each kind, and by name."""
+    """Returns the instructions of a case for a thousand multiply-adds over all layers: in all, by kind, and by name."""
     counts, macs = Counter(), 0
     for n, k in LAYERS:
         counts.update(of_one_call(program, names, kernel, kernel_set, (tokens, n, k)))

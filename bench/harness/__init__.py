@@ -1,1 +1,1 @@
-"""What driver.py is made of, one idea a file; nothing but the standard library."""
+"""The parts of driver.py, one idea a file. They need the standard library only."""

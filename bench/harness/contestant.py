@@ -1,4 +1,4 @@
-"""A runner that takes part: its process, what it is timed on, and what is known of it."""
+"""A runner that takes part, with its process, its workloads and its results."""
 
 import dataclasses
 import statistics
@@ -18,7 +18,7 @@ def say(text):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Seconds: what a run of W1 or W2 should take at most, and beyond which a call is left out."""
+    """Limits in seconds: a run of W1 or W2 should take at most `run`; calls beyond `call` are left out."""
     run: float
     call: float
     judge: float
@@ -29,8 +29,8 @@ class Contestant:
         self.runner = runner
         self.limits = limits
         self.process = None
-        self.variants = {}  # name of a workload: what is timed in its place
-        self.rate = None  # tokens a second, as far as known
+        self.variants = {}  # maps the name of a workload to the variant that is timed
+        self.rate = None  # tokens a second; None while unknown
         self.rows = None
         self.record = {"about": {}, "load": {}, "settings": {}, "runs": {}, "left_out": {}}
 
@@ -42,7 +42,7 @@ class Contestant:
         return self.runner.kind == workload.kind
 
     def attempt(self, action, *arguments):
-        """Runs a step; a runner that fails is out, with the reason on record."""
+        """Runs a step. Excludes the runner and records the reason where the step fails."""
         try:
             action(*arguments)
         except RunnerError as error:
@@ -64,7 +64,7 @@ class Contestant:
             self.record["load"]["empty_page_mb"] = answer["before_mb"]
 
     def seconds_for(self, workload):
-        """What a run will take, from the best rate so far; 0 where nothing is known."""
+        """Estimates the seconds of a run from the best rate so far; returns 0 where no rate is known."""
         return workload.tokens / self.rate if self.rate else 0
 
     def warm(self, workload):
@@ -96,7 +96,7 @@ class Contestant:
         self.record["runs"].setdefault(workload.name, []).append({**answer, "cores": watch.cores})
 
     def embed(self, whole):
-        """Rows of W1, or of as much of it as there is time for."""
+        """Writes the rows of W1, or of the part of it that there is time for."""
         variants = workloads.variants(workloads.thinned("W1", 1))
         fitting = [variant for variant in variants if whole or self.seconds_for(variant) <= self.limits.judge]
         variant = fitting[-1] if fitting else variants[0]
@@ -121,7 +121,7 @@ class Contestant:
         self.process = None
 
     def summarise(self):
-        """Median, least and most of each workload, in its unit, with the cores used meanwhile."""
+        """Returns median, least and greatest result of each workload, in its unit, and the cores used meanwhile."""
         self.record["results"] = {}
         for name, runs in self.record.pop("runs").items():
             variant = self.variants[name]

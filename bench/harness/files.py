@@ -1,10 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Writes files that appear whole or not at all."""
 
 import os
 
 
 def write_whole(path, text):
-    """Beside `path` under another name, synced, then renamed."""
+    """Writes a file beside `path` under another name, syncs it, then renames it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""Who uses the processor and memory: a runner with all its processes, and the rest of the machine."""
+"""Measures the processor time and memory of a runner with all its processes, and of the rest of the machine."""
 
 import contextlib
 import os
@@ -13,18 +13,18 @@ def read(path):
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""  # the process has ended meanwhile
+        return ""  # the process has ended
 
 
 def machine_seconds():
-    """Processor seconds used by everything, and those the hypervisor gave to others, since the start."""
+    """Returns the processor seconds since boot: those used here, and those the hypervisor gave to others."""
     fields = [int(word) for word in read("/proc/stat").split("\n", 1)[0].split()[1:]]
     user, nice, system, _idle, _wait, irq, softirq, steal = fields[:8]
     return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
 
 
 def read_processes():
-    """{pid: (parent, ticks, with those of ended children)}"""
+    """Returns {pid: (parent, ticks)}. Ticks include those of children that have ended."""
     processes = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -35,7 +35,7 @@ def read_processes():
 
 
 def tree_of(pid, processes):
-    """A process and all below it."""
+    """Returns a process and all its descendants."""
     tree = [pid]
     for ancestor in tree:
         tree += [child for child, (parent, _) in processes.items() if parent == ancestor]
@@ -43,20 +43,20 @@ def tree_of(pid, processes):
 
 
 def tree_seconds(pid):
-    """Processor seconds of a process and all below it."""
+    """Returns the processor seconds of a process and all its descendants."""
     processes = read_processes()
     return sum(processes[member][1] for member in tree_of(pid, processes)) / TICKS
 
 
 def kill_tree(pid):
-    """A browser outlives the program that drives it."""
+    """Kills a process and its descendants, because a browser can outlive the program that drives it."""
     for member in tree_of(pid, read_processes()):
         with contextlib.suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
 
 
 class Watch:
-    """Measures, while the body of a with statement runs, the cores used by a process tree, by others, and stolen."""
+    """Measures the cores used by a process tree, by others, and by the hypervisor, while a with body runs."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -75,7 +75,7 @@ class Watch:
 
 
 def memory_mb(pids):
-    """Resident megabytes of the processes now, and the sum of their peaks."""
+    """Returns the resident megabytes of the processes now, and the sum of their peaks."""
     def total(field):
         lines = [line for pid in pids for line in read(f"/proc/{pid}/status").split("\n") if line.startswith(field)]
         return round(sum(int(line.split()[1]) for line in lines) * 1024 / 1e6, 1)

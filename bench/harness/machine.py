@@ -1,4 +1,4 @@
-"""What the figures hold for: the processor, the system, the compiler, and the version of wisp."""
+"""Describes the circumstances of a run: the processor, the system, the compiler, and the version of wisp."""
 
 import os
 import platform
@@ -6,13 +6,13 @@ import subprocess
 
 from . import load, registry
 
-# Instructions that the engines here have code for.
+# The engines have code for these instructions.
 FEATURES = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
             "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm", "bf16", "sve")
 
 
 def field(text, *names):
-    """The value of the first line 'NAME : VALUE' with one of the names."""
+    """Returns the value of the first line 'NAME : VALUE' with one of the names."""
     for line in text.split("\n"):
         name, _, value = line.partition(":")
         if name.strip() in names:

@@ -1,5 +1,5 @@
-"""What single instructions reach on one core here (bench/peak/), and the rates of the int8 product of each kernel set
-(tests/kernels/kernel_bench.c) beside them."""
+"""Measures the rates of single instructions on one core (bench/peak/), and of the int8 product of each kernel set
+(tests/kernels/kernel_bench.c)."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from .process import resolve
 
 RELAXED_NODE = registry.NODE24
 
-# name: how the probe and the kernels' bench are started.
+# Maps a name to the commands that start the probe and the benchmark of the kernels.
 PLACES = {
     "native": (("build/bench/peak/native",), ("build/native/tests/kernels/test_kernels", "--bench")),
     "node, simd128 build": ((RELAXED_NODE, "build/bench/peak/simd128.cjs"),
@@ -18,7 +18,7 @@ PLACES = {
                             (RELAXED_NODE, "build/wasm/relaxed/tests/kernels/test_kernels.cjs", "--bench")),
 }
 
-# The instruction that a kernel set multiplies bytes with.
+# Maps a kernel set to the instruction that multiplies its bytes.
 INSTRUCTION_OF = {"amx": "amx", "avx512": "avx512_vnni", "avx-vnni": "avx_vnni", "avx2": "avx2_madd",
                   "neon-i8mm": "neon_i8mm", "neon": "neon_dot", "relaxed": "wasm_relaxed",
                   "relaxed-signed": "wasm_relaxed", "relaxed-wide": "wasm_i16", "simd128": "wasm_i16"}
@@ -31,7 +31,7 @@ def output_of(command):
 
 
 def parse_rates(text):
-    """{kernel set: {"m x n x k": GMAC/s}} of the int8 products in the table that test_kernels prints."""
+    """Reads {kernel set: {"m x n x k": GMAC/s}} of the int8 products from the table that test_kernels prints."""
     lines = [line.split() for line in text.split("\n")]
     sets = next(words for words in lines if words[:1] == ["kernel"])[4:]
     rates = {name: {} for name in sets}
@@ -44,8 +44,8 @@ def parse_rates(text):
 
 
 def measure():
-    """{place: {"peaks": {instruction: GMAC/s}, "gemm_int8": {kernel set: {shape: GMAC/s}}}}; the probes run before and
-    after the products, and the better counts, as the machine may be slower for a while."""
+    """Returns {place: {"peaks": {instruction: GMAC/s}, "gemm_int8": {kernel set: {shape: GMAC/s}}}}. The probes run
+    before and after the products and the better result counts, because the machine may be slow for a while."""
     found = {}
     for place, (probe, bench) in PLACES.items():
         first = json.loads(output_of(probe))

@@ -8,23 +8,23 @@ import time
 from . import load, registry
 
 
-# A runner that says nothing for so long is out: some peers' threads come to a standstill beside other load.
+# A runner is excluded after so many seconds without answer: the threads of some peers stall beside other load.
 SILENCE_SECONDS = 120
 CLOSING_SECONDS = 10
 
 
 class RunnerError(Exception):
-    """What a runner said, or that it said nothing."""
+    """A runner answered with an error, or did not answer."""
 
 
 class Process:
-    """The runner's standard error goes to build/bench/logs/."""
+    """Starts a runner, whose standard error goes to build/bench/logs/."""
 
     def __init__(self, runner, texts):
         log = registry.REPO / f"build/bench/logs/{runner.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [resolve(word) for word in runner.command]
-        if len(command) > 2:  # all but the calibration, which has no texts
+        if len(command) > 2:  # the calibration has no texts
             command += ["--texts", texts]
         self.started = time.monotonic()
         self.log = open(log, "w", encoding="utf-8")
@@ -54,7 +54,7 @@ class Process:
         return answer
 
     def close(self):
-        """Asks it to quit; kills it if it does not, as when it is busy."""
+        """Asks the runner to quit, and kills it where it does not."""
         try:
             self.process.stdin.write('{"do": "quit"}\n')
             self.process.stdin.close()
@@ -68,6 +68,6 @@ class Process:
 
 
 def resolve(word):
-    """A word of a command that is a pattern becomes the file it means."""
+    """Replaces each word of a command that is a pattern by the file that it matches."""
     found = registry.files_of(word) if "*" in word else []
     return str(found[0]) if found else word

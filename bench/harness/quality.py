@@ -1,4 +1,4 @@
-"""How good embeddings are: their cosine to PyTorch's f32 ones, and the Spearman correlation on STS-B test."""
+"""Measures the quality of embeddings: their cosine to PyTorch's in f32, and the Spearman correlation on STS-B test."""
 
 import array
 import math
@@ -24,7 +24,7 @@ def cosine(a, b):
 
 
 def ranks(values):
-    """Ranks from 0; equal values share the mean of theirs."""
+    """Returns ranks from 0. Equal values get the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     found = [0.0] * len(values)
     first = 0
@@ -43,7 +43,7 @@ def spearman(a, b):
 
 
 def judge(indices, rows, scores, reference):
-    """`rows` of those STS-B sentences that `indices` names; `reference`, rows of all of them, may be None."""
+    """Judges `rows`, those of the STS-B sentences in `indices`. `reference` has all sentences' rows, or is None."""
     result = {"texts": len(rows), "norm_error": max(abs(math.sqrt(dot(row, row)) - 1) for row in rows)}
     if len(rows) == 2 * len(scores):
         similarities = [cosine(a, b) for a, b in zip(rows[::2], rows[1::2])]

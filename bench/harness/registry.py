@@ -1,4 +1,4 @@
-"""Every runner there is: how it is started, what it needs, which files it consists of.
+"""Lists every runner: its command, its requirements and its files.
 
 A runner is ENGINE@THREADS. To add one, add an entry to one of the families; the protocol is in bench/README.md. A
 further browser is an entry in runners/browsers.mjs and one in BROWSERS.
@@ -30,17 +30,17 @@ THREADS = (1, 2)
 
 NODE_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
-# Runners of a group are timed in turn.
+# The driver times the runners of a group in turn.
 GROUPS = ("native", "javascript", "firefox", "tokenizers")
-# With these a quick run shows the main comparisons.
+# A quick run times only these, which give the main comparisons.
 QUICK = ("calibrate", "wisp-int8", "onnxruntime-int8", "torch-bf16", "llamacpp-q8_0", "node24-wisp-int8", "node-tjs-q8",
          "chromium-wisp-int8", "chromium-tjs-q8", "chromium-wllama-q8_0", "tokens-wisp", "tokens-huggingface")
 
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """`needs` are patterns of files that must exist; `model` and `runtime` patterns of those whose bytes count. `kind`
-    says what it does: "embed" texts, "tokenize" them, or "calibrate": arithmetic alone."""
+    """`needs` has patterns of files that must exist; `model` and `runtime` have patterns of files whose bytes count.
+    `kind` names the work: "embed" texts, "tokenize" texts, or "calibrate", which is arithmetic alone."""
     engine: str
     threads: int
     group: str
@@ -51,7 +51,7 @@ class Runner:
     runtime: tuple = ()
     kind: str = "embed"
     peer: bool = True
-    every_run: bool = True  # or only when wisp is measured alone
+    every_run: bool = True  # False: it runs only when wisp is measured alone
 
     @property
     def name(self):
@@ -66,7 +66,7 @@ class Runner:
 
 
 def files_of(pattern):
-    """Files that match a pattern within the checkout, or an absolute one."""
+    """Returns the files that match a pattern within the checkout, or an absolute pattern."""
     return [path for path in (REPO / name for name in sorted(glob.glob(pattern, root_dir=REPO))) if path.is_file()]
 
 
@@ -84,7 +84,7 @@ def calibrate(threads):
 
 @functools.lru_cache
 def kernel_sets():
-    """Names of the kernel sets that run here, fastest first; none before the runner is built."""
+    """Returns the names of the kernel sets that run here, the fastest first; none before the runner is built."""
     program = REPO / "build/bench/wisp"
     if not program.exists():
         return []
@@ -95,7 +95,7 @@ def wisp_native(threads):
     for compute, model in GGUF.items():
         yield native_runner(f"wisp-{compute}", threads, compute, model)
         if compute != "q4_0":
-            for kernels in kernel_sets()[1:-1]:  # the last is the scalar reference
+            for kernels in kernel_sets()[1:-1]:  # the first is the default, the last the scalar reference
                 yield native_runner(f"wisp-{compute}-{kernels}", threads, compute, model, kernels)
 
 
@@ -108,7 +108,7 @@ def native_runner(engine, threads, compute, model, kernels=None):
 
 
 def wisp_wasm(threads):
-    """The package in Node and in browsers. The system's Node may lack relaxed SIMD."""
+    """Lists the package in Node and in browsers. The system's Node may lack relaxed SIMD."""
     for place in (*NODES, *BROWSERS):
         for compute in ("f32", "int8"):
             yield wasm_runner(place, threads, compute)
@@ -131,7 +131,7 @@ def group_of(place):
 
 
 def script_of(place):
-    """puppeteer-core, which drives Firefox, asks for Node 22."""
+    """Returns a Node and a script. puppeteer-core, which drives Firefox, needs Node 22 or later."""
     return (NODE24, "bench/runners/browser.mjs") if place in BROWSERS else (NODES[place], "bench/runners/node.mjs")
 
 
@@ -179,7 +179,7 @@ def transformers_node(threads):
 
 
 def browser_peers(threads):
-    """With two threads these need an isolated page. What a page downloads is seen by its server."""
+    """Lists peers in pages. With two threads they need an isolated page. The server counts what a page downloads."""
     isolated = ("--isolated",) if threads > 1 else ()
     for browser in BROWSERS:
         more = ("--browser", browser, "--threads", str(threads), *isolated)
@@ -209,7 +209,7 @@ FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, tran
 
 
 def all_runners():
-    """In the order of the tables: engines together, then by threads."""
+    """Returns all runners in the order of the tables: by engine, then by threads."""
     runners = [runner for family in FAMILIES for threads in THREADS for runner in family(threads)]
     engines = list(dict.fromkeys(runner.engine for runner in runners))
     return sorted(runners, key=lambda runner: (GROUPS.index(runner.group), engines.index(runner.engine),

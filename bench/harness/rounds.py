@@ -1,5 +1,5 @@
-"""The measurement: the runners of a group are loaded, warmed, then timed in turn, round by round, so that a change of
-the machine's speed meets them all alike."""
+"""Loads and warms the runners of a group, then times them in turn, round by round, so that a change of the machine's
+speed affects all of them."""
 
 from . import quality, starts, workloads
 from .contestant import Contestant, say
@@ -24,7 +24,7 @@ def warm_all(contestants, chosen):
 
 
 def run_rounds(contestants, chosen, rounds):
-    """In each round another runner is the first, so that nobody always follows the same one."""
+    """Runs the rounds. Each begins with another runner, so that none always follows the same one."""
     for i in range(rounds):
         say(f"round {i + 1} of {rounds}")
         first = i * max(1, len(contestants) // rounds) % len(contestants)
@@ -35,7 +35,7 @@ def run_rounds(contestants, chosen, rounds):
 
 
 def judge_all(contestants):
-    """One runner of each engine, that with the most threads: they do not change what it computes. The reference comes
+    """Judges one runner of each engine, the one with the most threads: threads do not change results. The reference is
     first."""
     engines = {contestant.runner.engine: contestant for contestant in contestants
                if contestant.alive and contestant.runner.kind == "embed"}
@@ -53,7 +53,7 @@ def judge_all(contestants):
 
 
 def compare_tokens(contestants):
-    """Whether all tokenisers gave the same ids."""
+    """Records whether all tokenisers gave equal ids."""
     tokenizers = [contestant for contestant in contestants if contestant.runner.kind == "tokenize"]
     for contestant in tokenizers:
         if contestant.alive:

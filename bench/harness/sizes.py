@@ -1,4 +1,4 @@
-"""Bytes of files, raw and as brotli packs them (quality 9, window of 16 MB), remembered between runs."""
+"""Measures the bytes of files, raw and packed by brotli (quality 9, window of 16 MB), and caches them between runs."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 from . import registry
 
 REMEMBERED = registry.REPO / "build/bench/sizes.json"
-# Packing what nobody downloads to a page takes long and says little.
+# Larger files are not packed: that takes long, and no page downloads them.
 MOST_TO_PACK = 120_000_000
 
 
@@ -16,13 +16,13 @@ def key_of(path):
 
 
 def pack(paths):
-    """Packed sizes, by a small program in Node: Python's library has no brotli."""
+    """Returns packed sizes. A small Node program computes them, because Python's library has no brotli."""
     done = subprocess.run(["node", registry.REPO / "bench/packed_size.mjs", *paths], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def total(patterns):
-    """{"raw": bytes, "brotli": bytes or None} of all files that match."""
+    """Returns {"raw": bytes, "brotli": bytes or None} of all files that match."""
     return total_of_files(path for pattern in patterns for path in registry.files_of(pattern))
 
 

@@ -1,4 +1,4 @@
-"""Time to the first embedding: of a process of its own each time, cold and warm.
+"""Measures the time to the first embedding, each time in a new process, cold and warm.
 
 Cold, natively and in Node: the model's and the library's files are not in memory (posix_fadvise drops them). Cold in a
 browser: a new profile. Warm: the same again, files in memory; in a browser the page is loaded once more.
@@ -11,12 +11,12 @@ import time
 from . import registry, sizes, workloads
 from .process import Process
 
-# Not what a peer downloads, but what measures it.
+# These files measure a peer; its own downloads do not include them.
 OWN_PATHS = ("/bench/runners/", "/build/bench/texts/")
 
 
 def drop_from_memory(paths):
-    """Takes files out of the page cache; those that a process has mapped stay."""
+    """Drops files from the page cache, except those that a process has mapped."""
     os.sync()
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -37,7 +37,7 @@ def load_once(runner, **more):
 
 
 def kinds_of(runner):
-    """One load, cold and warm: {"cold": answer, "warm": answer}."""
+    """Loads once cold and once warm, and returns {"cold": answer, "warm": answer}."""
     if runner.in_browser:
         answer = load_once(runner, twice="yes")
         return {"cold": answer["cold"], "warm": answer}
@@ -46,7 +46,7 @@ def kinds_of(runner):
 
 
 def wire_bytes(requests):
-    """Of what a page asked for: raw as sent, and as brotli would pack it."""
+    """Returns the bytes of the files that a page requested: as sent, and as brotli would pack them."""
     paths = [registry.REPO / path.lstrip("/") for path in requests if not path.startswith(OWN_PATHS)]
     return sizes.total_of_files(path for path in paths if path.is_file())
 

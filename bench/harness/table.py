@@ -1,6 +1,6 @@
-"""The results as tables of text, from the same JSON that is written."""
+"""Prints results as tables of text, from the JSON that the driver also writes."""
 
-# Where others used more than this many cores meanwhile, a result is marked.
+# A result is marked where other processes used more than this many cores meanwhile.
 QUIET = 0.1
 
 
@@ -11,7 +11,7 @@ def number(value):
 
 
 def cell(result):
-    """Median and spread, marked where the machine was not quiet."""
+    """Formats median and spread, with a mark where the machine was not quiet."""
     if not result:
         return "-"
     mark = "*" if result["cores"]["others"] + result["cores"]["stolen"] > QUIET else ""
@@ -26,7 +26,7 @@ def megabytes(size):
 
 
 def layout(rows):
-    """Columns as wide as their widest cell; the first is aligned left, the others right."""
+    """Aligns the cells of each column: the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
                                for i, (text, width) in enumerate(zip(row, widths))).rstrip() for row in rows)

@@ -1,4 +1,4 @@
-"""What wisp sets out to reach beside its peers, and what a run found: one Check each."""
+"""Compares the results of a run with the targets that wisp has beside its peers: one Check for each target."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ WASM_PLACES = {"chromium": "Chromium", "node24": "Node 24"}
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """`value` beside `limit`: at least it, or with `at_most` at most; without a limit it is only reported."""
+    """Requires `value` >= `limit`, or `value` <= `limit` with `at_most`; without a limit only reports the value."""
     what: str
     value: float
     limit: float | None = None
@@ -36,7 +36,7 @@ def median(report, runner, workload):
 
 
 def versus(report, wisp, peers, workload, limit, what, at_most=False):
-    """wisp's result divided by that of the best peer; nothing where either is missing."""
+    """Yields a Check of wisp's result divided by that of the best peer; nothing where either is missing."""
     own = median(report, wisp, workload)
     others = {peer: median(report, peer, workload) for peer in peers}
     others = {peer: value for peer, value in others.items() if value}
@@ -86,7 +86,7 @@ def quality(report):
 
 
 def scaling(report):
-    """Of W2, where two cores are real ones: arithmetic alone says what a second thread can give."""
+    """Yields Checks of W2 on two threads, with the scaling of arithmetic alone, the limit of the machine, beside it."""
     for engine, calibration in (("wisp-int8", "calibrate"), ("node24-wisp-int8", "calibrate-javascript"),
                                 ("chromium-wisp-int8", "calibrate-javascript"),
                                 ("firefox-wisp-int8", "calibrate-firefox")):
@@ -97,11 +97,11 @@ def scaling(report):
             yield Check(f"{engine}, 2 beside 1, W2 (arithmetic alone gives {possible:.2f}x)", two / one, 1.85)
 
 
-FEWEST_ROWS = 4  # of a matrix product; one of fewer rows waits for its weights
+FEWEST_ROWS = 4  # a matrix product of fewer rows waits for its weights
 
 
 def shares(report):
-    """Of the dot instruction's peak, the least and the most over the shapes."""
+    """Yields Checks of the least part of the dot instruction's peak that a shape reaches."""
     for place, found in report["peaks"].items():
         for kernels, all_rates in found["gemm_int8"].items():
             peak = found["peaks"].get(peaks.INSTRUCTION_OF.get(kernels))
@@ -153,8 +153,8 @@ def all_checks(report):
 
 
 def losses(report):
-    """(group, threads, workload, wisp's runner, peer, ratio) wherever a peer in wisp's group was better than each of
-    wisp's int8 runners with as many threads; the ratio is below 1."""
+    """Yields (group, threads, workload, wisp's runner, peer, ratio) where a peer in wisp's group was better than all of
+    wisp's int8 runners with as many threads. The ratio is below 1."""
     runners = {name: record for name, record in report["runners"].items() if record.get("results")}
     for workload, entry in report["workloads"].items():
         for group in dict.fromkeys(record["group"] for record in runners.values()):

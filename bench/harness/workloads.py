@@ -1,4 +1,4 @@
-"""The texts that are timed, as cut_workloads.py left them, whole or thinned."""
+"""Loads the texts that cut_workloads.py wrote, whole or thinned."""
 
 import dataclasses
 import functools
@@ -7,17 +7,17 @@ import json
 from .registry import REPO
 
 TEXTS = "build/bench/texts"
-# Every so many-th text of W1 and W2: engines that are slow are timed on fewer.
+# Slow engines are timed on every n-th text of W1 and W2, for one n of these.
 THINNINGS = (1, 4, 16, 64)
 
 
 class NoWorkloads(Exception):
-    """They have not been cut."""
+    """The workloads have not been cut yet."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """`file` is what runners know it by; `indices` are those of its texts in the whole workload."""
+    """A workload. Runners know it by `file`; `indices` are the numbers of its texts in the whole workload."""
     name: str
     file: str
     indices: tuple
@@ -38,7 +38,7 @@ class Workload:
         return self.unit != "ms"
 
     def result(self, seconds):
-        """A rate, or the time of the call, in its unit."""
+        """Returns a rate, or the time of the call, in the unit of the workload."""
         amount = {"texts/s": self.texts, "tokens/s": self.tokens, "MB/s": self.bytes / 1e6}.get(self.unit)
         return amount / seconds if amount else 1000 * seconds
 
@@ -58,7 +58,7 @@ def read_texts(name):
 
 @functools.lru_cache
 def thinned(name, every):
-    """Every so many-th text in the order of their lengths, as a workload of its own."""
+    """Makes a workload of every n-th text in the order of their lengths."""
     tokens = load_table()[name]["tokens"]
     if every == 1:
         return Workload(name, name, tuple(range(len(tokens))), sum(tokens))
@@ -69,13 +69,13 @@ def thinned(name, every):
 
 
 def choose(patterns):
-    """Whole workloads whose names begin with one of the patterns, the shortest first."""
+    """Returns whole workloads whose names begin with one of the patterns, the shortest first."""
     names = [name for name in load_table() if any(name.startswith(pattern) for pattern in patterns)]
     return sorted((thinned(name, 1) for name in names), key=lambda workload: workload.tokens)
 
 
 def variants(workload):
-    """The workload as an engine may be timed on it, the smallest first."""
+    """Returns the variants of a workload on which an engine may be timed, the smallest first."""
     if workload.name not in ("W1", "W2"):
         return [workload]
     return [thinned(workload.name, every) for every in reversed(THINNINGS)]
@@ -85,12 +85,12 @@ ARITHMETIC = Workload("arithmetic", "arithmetic", (), 0, kind="calibrate")
 
 
 def tokenize():
-    """W2 as text to be tokenised."""
+    """Returns W2 as text to be tokenised."""
     whole = thinned("W2", 1)
     size = len("".join(read_texts("W2")).encode())
     return dataclasses.replace(whole, name="tokenize", bytes=size, kind="tokenize")
 
 
 def scores():
-    """What people said of the pairs of W1."""
+    """Returns the similarities that people gave to the pairs of W1."""
     return load_table()["W1"]["scores"]

@@ -25,8 +25,8 @@ const inPage =
     );
 
 /**
- * Opens the page and the peer in it. `total_seconds` runs from the navigation's start;
- * `before_mb` is what the page's process held before the peer came.
+ * Opens the page and the peer in it. `total_seconds` counts from the start of the navigation;
+ * `before_mb` is the memory of the page's process before the peer is opened.
  */
 async function openPage() {
   server.takeRequests();
@@ -42,8 +42,8 @@ async function openPage() {
 }
 
 /**
- * The first visit of a new profile; where it is asked for, the one after it as well, with the
- * first as `cold`.
+ * Opens the page with a new profile. Where `twice` is set, opens it again and returns the first
+ * visit as `cold`.
  * @param {import('./protocol.mjs').Command} command
  */
 async function load({ twice }) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headless browsers of .tools/, each with a fresh profile. One more browser is one more entry here.
+// Starts the headless browsers of .tools/, each with a new profile. An entry here adds a browser.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ const CHROMIUM_FLAGS = [
 ];
 
 /**
- * What playwright's and puppeteer's pages have in common.
+ * The functions that pages of playwright and of puppeteer have in common.
  * @typedef {object} Page
  * @property {(url: string) => Promise<unknown>} goto
  * @property {(call: (argument: any) => any, argument?: any) => Promise<any>} evaluate
@@ -33,8 +33,8 @@ const CHROMIUM_FLAGS = [
  */
 
 /**
- * The profile is a folder, not in memory as a private window's, so that pages find what they
- * downloaded before.
+ * Functions that start each browser. The profile is a folder, not in memory like that of a private
+ * window, so that pages find their earlier downloads.
  * @type {Record<string, (profile: string) => Promise<Browser>>}
  */
 const LAUNCH = {
@@ -65,7 +65,7 @@ const LAUNCH = {
 };
 
 /**
- * A browser with a profile of its own, which goes with it.
+ * Starts a browser with a new profile, which is removed when the browser closes.
  * @param {string} name
  * @returns {Promise<Browser>}
  */

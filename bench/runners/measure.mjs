@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a peer in JavaScript is timed, in Node and in a page alike.
+// Times a peer in JavaScript, in Node and in a page.
 
 /**
- * What is measured. `choices` lists the settings among which the best for some texts is sought,
- * batch sizes most of all; `embed` gives one normalised row a text, in the order of the texts.
+ * An engine that is measured. `choices` lists settings, mostly batch sizes, from which the bench
+ * takes the fastest for some texts; `embed` returns one normalised row for each text, in order.
  * @typedef {Record<string, number>} Settings
  * @typedef {{
  *   about: Record<string, unknown>,
@@ -12,18 +12,18 @@
  * }} Peer
  */
 
-/** Short calls are repeated until this many milliseconds are full. */
+/** The bench repeats short calls for at least this many milliseconds. */
 const ENOUGH_MS = 150;
-/** Firefox's clock steps by a millisecond. */
+/** A sample takes at least this long, because Firefox's clock steps by a millisecond. */
 const SAMPLE_MS = 20;
 const BATCH_SIZES = [1, 8, 32];
-/** Batch sizes are compared on about so many texts of all lengths. */
+/** The bench compares batch sizes on about this many texts of all lengths. */
 const SAMPLE_TEXTS = 64;
-/** No further comparison is begun after this many milliseconds. */
+/** The bench begins no further comparison after this many milliseconds. */
 const CHOOSING_MS = 2000;
 
 /**
- * Settings to choose from: no batch is larger than the workload.
+ * Returns the settings to choose from. No batch is larger than the workload.
  * @param {string[]} texts
  * @returns {Settings[]}
  */
@@ -34,9 +34,9 @@ export function batchChoices(texts) {
 }
 
 /**
- * Embeds batches of texts of like lengths.
+ * Embeds batches of texts of similar lengths.
  * @param {string[]} texts
- * @param {number} size of a batch
+ * @param {number} size texts in a batch
  * @param {(texts: string[]) => Promise<Float32Array>} embedBatch
  */
 export async function inBatches(texts, size, embedBatch) {
@@ -59,7 +59,7 @@ function sample(texts) {
 }
 
 /**
- * The settings under which a sample of the texts took the least time, of two tries each.
+ * Returns the settings with which a sample of the texts took the least time, with two tries each.
  * @param {Peer} peer
  * @param {string[]} texts
  */
@@ -81,8 +81,8 @@ async function bestChoice(peer, texts) {
 }
 
 /**
- * Seconds of one call: the median of samples that fill ENOUGH_MS, each of as many calls as make it
- * long beside the steps of the clock.
+ * Returns the seconds of one call: the median of samples that fill ENOUGH_MS. A sample has as many
+ * calls as it needs to take SAMPLE_MS.
  * @param {() => unknown} call
  */
 async function timeCalls(call) {
@@ -101,7 +101,7 @@ async function timeCalls(call) {
   return { seconds: seconds[seconds.length >> 1], calls };
 }
 
-/** A peer with the workloads that it is given. */
+/** Measures one peer with the workloads that the driver names. */
 export class Bench {
   /** @type {Peer | undefined} */
   #peer;

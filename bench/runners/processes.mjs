@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A browser's processes and their memory, as Linux tells.
+// Finds the processes of a browser and their memory in Linux's /proc.
 import { readFileSync, readdirSync } from 'node:fs';
 
-/** What marks the processes of pages, Chromium's and Firefox's. */
+/** Commands of Chromium's and Firefox's page processes match this. */
 const PAGE_PROCESS = /--type=renderer|-isForBrowser/;
 
-/** What marks Chromium's own window, which is made of pages too. */
+/** Commands of Chromium's own window, which consists of pages too, match this. */
 const OWN_WINDOW = /--top-chrome-webui/;
 
 /**
- * The largest process of a page below `ancestor`: browsers keep an empty one in stock.
+ * Returns the largest page process below `ancestor`, because browsers keep an empty one in reserve.
  * @param {number} ancestor
  */
 export function pageProcess(ancestor) {
@@ -21,7 +21,7 @@ export function pageProcess(ancestor) {
 const isPage = (command) => PAGE_PROCESS.test(command) && !OWN_WINDOW.test(command);
 
 /**
- * A process and all below it.
+ * Returns a process and all its descendants.
  * @param {number} ancestor
  */
 export function descendants(ancestor) {
@@ -40,7 +40,7 @@ function readOrNothing(path) {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return ''; // the process has ended meanwhile
+    return ''; // the process has ended
   }
 }
 
@@ -60,8 +60,8 @@ export const residentMegabytes = (pid) => (residentPages(pid) * PAGE_BYTES) / 1e
 const residentPages = (pid) => Number(readOrNothing(`/proc/${pid}/statm`).split(' ')[1]);
 
 /**
- * Megabytes of a process where what it shares with others counts in part (PSS): its own memory, and
- * pages of files that it runs from, which are the same in all processes of a browser.
+ * Returns a process's megabytes, in which a page of n processes counts as 1/n (PSS): `own` memory,
+ * and `program`, the pages of files that it runs from and that all processes of a browser use.
  * @param {number} pid
  */
 export function proportionalMegabytes(pid) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's commands (bench/README.md) for runners in JavaScript.
+// Reads the driver's commands (bench/README.md) for runners in JavaScript.
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 
-/** Options of a runner, and the name of the peer before them. */
+/** Parses the options of a runner and the name of the peer before them. */
 export function takeArguments() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -20,12 +20,13 @@ export function takeArguments() {
 }
 
 /**
- * Obeys the driver until it says quit. `actions` are named as its commands; each gives the answer.
+ * Obeys the driver until it says quit. `actions` has a function for each command, which returns the
+ * answer.
  * @typedef {{ workload: string, to: string, twice?: string }} Command
  * @param {Record<string, (command: Command) => Promise<object>>} actions
  */
 export async function serve(actions) {
-  // Libraries print where they like: standard output is for answers.
+  // Libraries print to standard output, which is reserved for answers.
   console.log = console.info = console.debug = console.error;
   for await (const line of createInterface({ input: process.stdin })) {
     const command = JSON.parse(line);

@@ -1,4 +1,4 @@
-"""What the runners in Python share: the driver's commands (bench/README.md), the choice of a batch size, the clock."""
+"""Helpers of the runners in Python: the driver's commands (bench/README.md), the choice of a batch size, the clock."""
 
 import argparse
 import json
@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-# Short calls are repeated until this many seconds are full.
+# The runner repeats short calls for at least this many seconds.
 ENOUGH_SECONDS = 0.15
 BATCH_SIZES = (1, 8, 32)
-# Batch sizes are compared on about so many texts of all lengths.
+# The runner compares batch sizes on about this many texts of all lengths.
 SAMPLE_TEXTS = 64
-# No further comparison is begun after this many seconds.
+# The runner begins no further comparison after this many seconds.
 CHOOSING_SECONDS = 2
 
 
@@ -26,12 +26,12 @@ def arguments(*more):
 
 
 def batch_choices(texts):
-    """Settings to choose from: no batch is larger than the workload."""
+    """Returns the settings to choose from. No batch is larger than the workload."""
     return [{"batch": size} for size in BATCH_SIZES if size == 1 or size <= len(texts)]
 
 
 def in_batches(texts, size, embed_batch):
-    """Embeds batches of texts of like lengths; returns rows in the order of the texts."""
+    """Embeds batches of texts of similar lengths. Returns rows in the order of the texts."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     rows = [None] * len(texts)
     for first in range(0, len(order), size):
@@ -47,7 +47,7 @@ def sample(texts):
 
 
 def best_choice(runner, texts):
-    """The settings under which a sample of the texts took the least time, of two tries each."""
+    """Returns the settings with which a sample of the texts took the least time, with two tries each."""
     choices = runner.choices(texts)
     if len(choices) < 2:
         return choices[0]
@@ -65,7 +65,7 @@ def best_choice(runner, texts):
 
 
 def time_calls(call):
-    """Seconds of one call, or the median of as many as fill ENOUGH_SECONDS, and how many there were."""
+    """Returns the seconds of a call, the median of as many as fill ENOUGH_SECONDS, and the number of calls."""
     seconds = []
     begin = time.perf_counter()
     while not seconds or time.perf_counter() - begin < ENOUGH_SECONDS:
@@ -76,7 +76,7 @@ def time_calls(call):
 
 
 class Embedder:
-    """What runners of embeddings share."""
+    """The part that all runners of embeddings have in common."""
 
     def choices(self, texts):
         return batch_choices(texts)
@@ -125,7 +125,7 @@ class Server:
 
 def serve(runner, folder):
     server = Server(runner, folder)
-    # Libraries print where they like: answers go to the pipe itself, all else to standard error.
+    # Libraries print to standard output, so answers get the pipe to themselves and all else goes to standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -134,6 +134,6 @@ def serve(runner, folder):
             break
         try:
             reply = getattr(server, command["do"])(command)
-        except Exception as error:  # the driver shows it and goes on with the other runners
+        except Exception as error:  # the driver shows the error and continues with the other runners
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)

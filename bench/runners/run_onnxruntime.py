@@ -1,4 +1,4 @@
-"""onnxruntime's CPU provider with Hugging Face's tokenizers: mean pooling and normalising in numpy."""
+"""Runs onnxruntime's CPU provider with Hugging Face's tokenizers. numpy pools and normalises."""
 
 import concurrent.futures
 import os
@@ -30,7 +30,7 @@ class Runner(protocol.Embedder):
                                             providers=["CPUExecutionProvider"])
 
     def choices(self, texts):
-        """With more threads, either each batch is computed by all of them, or each batch by one ("callers")."""
+        """With more threads, either all of them compute each batch, or one computes each batch ("callers")."""
         choices = protocol.batch_choices(texts)
         if ARGUMENTS.threads > 1 and len(texts) > 1:
             choices += [{**choice, "callers": ARGUMENTS.threads} for choice in choices]
@@ -51,7 +51,7 @@ class Runner(protocol.Embedder):
                 embed_batch(indices)
         else:
             with concurrent.futures.ThreadPoolExecutor(callers) as pool:
-                list(pool.map(embed_batch, reversed(batches)))  # the long ones first
+                list(pool.map(embed_batch, reversed(batches)))  # starts with the long ones
         return rows
 
     def session_of_callers(self):
@@ -61,7 +61,7 @@ class Runner(protocol.Embedder):
 
 
 def embed_ids(session, sequences):
-    """Embeddings [n, 384] of token ids, padded to the longest of them."""
+    """Returns embeddings [n, 384] of lists of token ids, which it pads to the longest."""
     ids = numpy.zeros((len(sequences), max(map(len, sequences))), numpy.int64)
     mask = numpy.zeros_like(ids)
     for i, sequence in enumerate(sequences):

@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizers with one thread: ids of each text, as their documentation has it for many texts at once."""
+"""Runs Hugging Face's tokenizers on one thread, with the call that their documentation gives for many texts."""
 
 import os
 
@@ -17,7 +17,7 @@ class Runner:
         return {"tokenizers": tokenizers.__version__}
 
     def choices(self, _texts):
-        """encode_batch_fast leaves out offsets, which nobody here needs."""
+        """Offers no choices: embed() calls encode_batch_fast, which omits offsets as wisp does."""
         return [{}]
 
     def embed(self, texts):

@@ -1,4 +1,4 @@
-"""PyTorch through sentence-transformers: its own encode(), which sorts by length, pads, pools and normalises."""
+"""Runs PyTorch through encode() of sentence-transformers, which sorts by length, pads, pools and normalises."""
 
 import os
 

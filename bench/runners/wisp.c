@@ -100,7 +100,7 @@ static char *read_file(const char *path, size_t *size) {
     return bytes;
 }
 
-/* Reads a workload, which has one text on each line. */
+/* Points w->texts to the lines of w->bytes, each of which is a text. */
 static void split_lines(struct workload *w, size_t size) {
     for (size_t i = 0; i < size; i++)
         w->n += w->bytes[i] == '\n';

@@ -1,1 +1,1 @@
-"""The recipes behind tools/setup.py: one idea a module."""
+"""The recipes of tools/setup.py, one idea in each module."""

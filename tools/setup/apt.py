@@ -1,4 +1,4 @@
-"""Downloading Debian packages without touching the system: a private apt root below .tools/apt.
+"""Downloads Debian packages without touching the system, with a private apt root below .tools/apt.
 
 The mirrors, keyrings, proxies and certificates are the ones the machine's own apt is set up with; lists, cache and
 the record of installed packages are private, so none of this needs root or changes what apt knows of the machine.
@@ -51,7 +51,7 @@ def write_sources(root, suite, kind):
 
 @functools.lru_cache(maxsize=None)
 def apt_root(suite, kind="deb"):
-    """Makes or refreshes the private apt root of a suite; returns its configuration file."""
+    """Makes or refreshes the private apt root of a suite. Returns its configuration file."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise SetupError("this machine has no apt-get and dpkg-deb to fetch Debian packages with")
     root = TOOLS / "apt" / f"{suite or 'host'}-{kind}"
@@ -79,7 +79,7 @@ def apt(program, configuration, *arguments, cwd=None):
 
 
 def resolve(configuration, packages):
-    """What installing `packages` takes: a list of (file name, bytes)."""
+    """Returns the files that installing `packages` takes: a list of (file name, bytes)."""
     # apt names only what its archive folder lacks, so this asks without DEBS.
     listing = apt("apt-get", configuration, "install", "--yes", "--no-install-recommends", "--print-uris", *packages)
     return [(name, int(size)) for name, size in re.findall(r"^'[^']*' (\S+) (\d+)", listing, re.MULTILINE)]
@@ -90,13 +90,13 @@ def package_name(file_name):
 
 
 def assume_installed(configuration, names):
-    """Tells the private apt root that these packages are there, so that they and what only they need are left out."""
+    """Marks packages as installed in the private apt root, so that apt leaves out them and all that only they need."""
     paragraphs = []
     if names:
         shown = apt("apt-cache", configuration, "show", "--no-all-versions", *names)
         for paragraph in shown.strip().split("\n\n"):
             kept = re.findall(r"^(?:Package|Version|Architecture|Multi-Arch|Provides):.*", paragraph, re.MULTILINE)
-            # "hold" keeps apt from replacing them by what it sees as another build of the same version.
+            # "hold" keeps apt from replacing them by builds that it takes for other ones of this version.
             kept += ["Status: hold ok installed", "Maintainer: none", "Description: assumed"]
             paragraphs.append("\n".join(kept) + "\n")
     (configuration.parent / "status").write_text("\n".join(paragraphs), encoding="utf-8")

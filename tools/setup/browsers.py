@@ -1,4 +1,4 @@
-"""Headless browsers for the tests of web pages: the system's, or Debian's unpacked with their libraries."""
+"""Provides headless browsers for the tests of pages: the system's, or Debian's with their libraries."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
 from .workspace import (BIN, TOOLS, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program)
 
-# A headless browser draws in software of its own and starts no services.
+# Left out: a headless browser draws in its own software and starts no services.
 NOT_USED = ON_EVERY_HOST + (r"|libgl1-mesa-dri|adwaita-icon-theme|systemd.*|dbus(-.*)?|dconf-.*|libpam-.*|passwd|"
                             r"adduser|procps|shared-mime-info|xdg-.*|dmsetup|libdevmapper.*|mount|util-linux.*")
 
@@ -26,7 +26,7 @@ FONTS = """\
 </fontconfig>
 """
 
-# The machine may lack fonts; and what a browser writes into a home folder is to stay out of the user's.
+# The machine may lack fonts, and browsers must not write into the user's home folder.
 HOME = TOOLS / "home"
 ENVIRONMENT = """\
 export FONTCONFIG_PATH="$tools/{name}/etc/fonts" FONTCONFIG_FILE="$tools/{name}/etc/fonts/wisp.conf" HOME="$tools/home"
@@ -43,7 +43,7 @@ def install_private(name, package, program):
 
 @contextlib.contextmanager
 def sample_page():
-    """Gives a temporary folder with a page whose script has something to do."""
+    """Gives a temporary folder with a page and its script."""
     HOME.mkdir(exist_ok=True)
     with scratch() as folder:
         (folder / "page.html").write_text(PAGE, encoding="utf-8")

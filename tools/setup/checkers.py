@@ -1,4 +1,4 @@
-"""Programs that look for mistakes: cppcheck and valgrind."""
+"""Installs programs that look for mistakes: cppcheck and valgrind."""
 
 from .prefix import LIBRARIES, fetch_programs
 from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
@@ -16,7 +16,7 @@ int main(void) {
 
 
 def must_find_overrun(folder, command):
-    """Fails unless the command complains of the program by its exit status 9."""
+    """Fails unless the command reports a fault in the program with exit status 9."""
     try:
         run(command, cwd=folder)
     except SetupError as error:
@@ -68,7 +68,7 @@ def install_valgrind():
         try:
             return try_valgrind()
         except SetupError:
-            pass  # without the C library's debug symbols valgrind is of no use
+            pass  # valgrind needs the C library's debug symbols
     with building("valgrind") as prefix:
         fetch_programs(prefix, ["valgrind", "libc6-dbg"])
         link_debug_files(prefix)

@@ -1,4 +1,4 @@
-"""cmocka's source, for the Makefile to compile for each kind of build, and a library made from it."""
+"""Fetches cmocka's source, which the Makefile compiles for each flavour, and makes a library from it."""
 
 import hashlib
 import tarfile
@@ -10,7 +10,7 @@ SUITE = "trixie"
 ARCHIVE = DEBS / "cmocka_1.1.7.orig.tar.xz"
 SHA256 = "810570eb0b8d64804331f82b29ff47c790ce9cd6b163e98d47a4807047ecad82"
 
-# What cmocka's configure step finds on any POSIX system with gcc or clang.
+# cmocka's configure step finds this on any POSIX system with gcc or clang.
 CONFIGURATION = """\
 #define HAVE_CLOCK_REALTIME 1
 #define HAVE_GCC_THREAD_LOCAL_STORAGE 1
@@ -23,7 +23,7 @@ CONFIGURATION = """\
 #define HAVE_STRUCT_TIMESPEC 1
 """
 
-# Archive member -> where it goes. The private header includes config.h, so both stay out of the users' way in src/.
+# Maps an archive member to its place. The private header includes config.h, so both stay out of the users' way in src/.
 FILES = {
     "COPYING": "COPYING",
     "include/cmocka.h": "include/cmocka.h",

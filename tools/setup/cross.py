@@ -1,4 +1,4 @@
-"""Compilers for other machines: 64-bit ARM with an emulator, and 32-bit x86."""
+"""Installs compilers for other machines: 64-bit ARM with an emulator, and 32-bit x86."""
 
 import re
 
@@ -21,7 +21,7 @@ int main(void) {
 }
 """
 
-# What else the host's gcc brings, and the x32 variant that comes with 32-bit libraries.
+# The host's gcc brings these too; the x32 variant comes with 32-bit libraries.
 NOT_FOR_M32 = ON_EVERY_HOST + r"|libgcc-\d+-dev|libx32.*|libc6-x32"
 
 
@@ -39,7 +39,7 @@ def use_system_arm():
 
 
 def free_linker_scripts(folder):
-    """Makes libraries that are linker scripts name their parts without a folder, to be found where they are."""
+    """Removes folders from the linker scripts among libraries, so that the linker finds their parts."""
     for script in folder.glob("*.so"):
         if script.is_file() and script.read_bytes()[:2] == b"/*":
             script.write_text(re.sub(r"/\S*/", "", script.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Emscripten: the system's when it is recent enough, else Debian's newest in a private prefix.
+"""Installs Emscripten: the system's when it is recent enough, else Debian's newest in a private prefix.
 
 The private programs want a newer C library than the machine may have. They are therefore started through the private
 dynamic loader with a library path of their own: unlike LD_LIBRARY_PATH or a patched interpreter this reaches no other
@@ -17,10 +17,10 @@ OLDEST_VERSION = (3, 1, 50)  # the first with the final relaxed SIMD opcodes
 FRONT_ENDS = ("emcc", "em++", "emar", "emranlib")
 INSPECTORS = ("wasm-opt", "wasm-dis", "llvm-objdump")
 
-# "forky" has Emscripten 6 with LLVM 21, but it still moves; "trixie" stands, with 3.1.69 and LLVM 19.
+# "forky" has Emscripten 6 with LLVM 21 but still changes; "trixie" is stable, with 3.1.69 and LLVM 19.
 SUITES = ("forky", "trixie")
 
-# Left out: compilers and interpreters that emcc does not use, and what node and Python the machine has already.
+# These are left out: compilers and interpreters that emcc does not use, and the machine's own node and Python.
 NOT_USED = (r"python3.*|libpython3.*|media-types|netbase|tzdata|debconf|nodejs|libnode.*|node-(?!acorn).*|ccache|"
             r"binutils.*|libbinutils|linux-libc-dev|libc6-dev|libc-dev-bin|libc-gconv.*|perl.*|"
             r"lib(stdc\+\+|gcc|objc)-\d+-dev|lib(asan|tsan|hwasan|lsan|ubsan|itm|atomic|gomp|quadmath)\d+")
@@ -35,7 +35,7 @@ NODE_JS = shutil.which('node')
 CACHE = here + '/cache'
 """
 
-# One program under many names: Debian's tools call each other with and without the version in the name.
+# This one script has many names: Debian's tools call each other with and without the version in the name.
 RUN_PRIVATE = f"""\
 #!/bin/sh
 # Runs the program of this name with the C library it was built for. Written by tools/setup.py.
@@ -129,7 +129,7 @@ def build_system_libraries():
         (folder / "probe.c").write_text(WARM_UP, encoding="utf-8")
         emcc = [BIN / "emcc", "-msimd128", "probe.c"]
         run([*emcc, "-mrelaxed-simd", "-O3", "-sSTANDALONE_WASM", "--no-entry", "-o", "probe.wasm"], cwd=folder)
-        # Without relaxed SIMD, which not every node runs, and without what wants a JavaScript minifier.
+        # Leaves out relaxed SIMD, which not every node runs, and options that need a JavaScript minifier.
         for flags in (["-O0", "-g"], ["-O1"]):
             run([*emcc, *flags, "-sENVIRONMENT=node", "-o", "probe.cjs"], cwd=folder)
             run(["node", "probe.cjs"], cwd=folder)

@@ -1,4 +1,4 @@
-"""clang with its sanitizers and libFuzzer, clang-format and clang-tidy, all of one version.
+"""Installs clang with its sanitizers and libFuzzer, clang-format and clang-tidy, all of one version.
 
 The version is pinned because clang-format's output differs between versions; 19 is in Debian 12 and in Debian 13.
 """
@@ -12,11 +12,11 @@ from .workspace import (BIN, SetupError, building, run, scratch, step, system_pr
 VERSION = "19"
 PROGRAMS = ("clang", "clang-format", "clang-tidy", "llvm-cov", "llvm-profdata", "llvm-symbolizer")
 
-# Beyond what every host has: the development files of gcc, of which clang uses the installed ones.
+# clang uses the development files of the installed gcc, so they are assumed besides those of every host.
 ASSUMED = ON_EVERY_HOST + (r"|libgcc-\d+-dev|libobjc-\d+-dev|"
                            r"lib(asan|tsan|hwasan|lsan|ubsan|itm|atomic|gomp|quadmath)\d+")
 
-# libFuzzer is C++; clang reads this file for its own folder on each start.
+# libFuzzer is C++. clang reads this file in its own folder on each start.
 DRIVER_CONFIGURATION = "-L<CFGDIR>/../../gcc/{machine}/{version}\n"
 
 PROBE = """\
@@ -65,6 +65,6 @@ def install_clang():
         try:
             return try_clang()
         except SetupError:
-            pass  # a system clang without compiler-rt: the private one has it
+            pass  # the system's clang lacks compiler-rt, which the private one has
     use_private()
     try_clang()

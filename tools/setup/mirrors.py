@@ -1,16 +1,16 @@
-"""The Debian mirrors that this machine's own apt is set up with."""
+"""Reads the Debian mirrors that this machine's own apt uses."""
 
 import re
 from pathlib import Path
 
 APT_FOLDER = Path("/etc/apt")
 
-# One-line options that deb822 calls by another name.
+# Maps one-line options to their names in deb822.
 DEB822_FIELDS = {"arch": "architectures", "lang": "languages", "target": "targets"}
 
 
 def parse_one_line(text):
-    """The entries of a sources.list file, each as a dictionary of deb822 fields."""
+    """Reads the entries of a sources.list file, each as a dictionary of deb822 fields."""
     pattern = re.compile(r"^\s*(deb|deb-src)\s+(?:\[([^\]]*)\]\s*)?(\S+)\s+(\S+)\s*([^#\n]*)", re.MULTILINE)
     for kind, options, uri, suite, components in pattern.findall(text):
         entry = {"types": kind, "uris": uri, "suites": suite, "components": components.strip()}
@@ -21,7 +21,7 @@ def parse_one_line(text):
 
 
 def parse_deb822(text):
-    """The enabled entries of a .sources file, each as a dictionary; a value keeps its continuation lines."""
+    """Reads the enabled entries of a .sources file as dictionaries. A value keeps its continuation lines."""
     without_comments = re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)
     for paragraph in re.split(r"\n\s*\n", without_comments):
         fields = re.findall(r"^([\w-]+):[ \t]*(.*(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
@@ -31,7 +31,7 @@ def parse_deb822(text):
 
 
 def configured_sources():
-    """All package sources that this machine's apt is set up with."""
+    """Returns all package sources of this machine's apt."""
     files = [APT_FOLDER / "sources.list", *sorted((APT_FOLDER / "sources.list.d").glob("*"))]
     for file in files:
         if file.is_file() and file.suffix == ".list":
@@ -41,14 +41,14 @@ def configured_sources():
 
 
 def release_names():
-    """The names under which sources may list this machine's own release."""
+    """Returns the names under which sources may list this machine's own release."""
     description = Path("/etc/os-release").read_text(encoding="utf-8")
     codename = re.search(r"^VERSION_CODENAME=\"?(\w+)", description, re.MULTILINE)
     return [*([codename.group(1)] if codename else []), "stable", "oldstable"]
 
 
 def wanted_sources(suite):
-    """The sources of `suite`, taken from the mirrors of this machine's release; None is that release itself."""
+    """Returns sources of `suite` on the mirrors of this machine's release. None means that release itself."""
     names = release_names()
     endings = ("",) if suite else ("", "-updates", "-security", "/updates")
     for entry in configured_sources():

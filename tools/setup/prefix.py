@@ -1,4 +1,4 @@
-"""Private prefixes: folders laid out like a Debian system, into which packages are unpacked."""
+"""Unpacks packages into private prefixes: folders laid out like a Debian system."""
 
 import os
 import platform
@@ -14,10 +14,10 @@ LIBRARIES = f"usr/lib/{platform.machine()}-linux-gnu"
 MERGED_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64")
 UNUSED_FOLDERS = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian")
 
-# dpkg-deb would unpack by itself, but puts folders in place of those links.
+# dpkg-deb can unpack by itself, but replaces those links by folders.
 UNPACK = 'dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink --no-same-owner --no-same-permissions'
 
-# What every machine with gcc, git and Python has (a package's name matches as a whole).
+# Every machine with gcc, git and Python has these packages (a name must match as a whole).
 ON_EVERY_HOST = (r"libc6|libc6-dev|libc-dev-bin|libc-bin|linux-libc-dev|libcrypt1|libcrypt-dev|libgcc-s1|"
                  r"libstdc\+\+6|gcc-\d+-base|binutils(-common|-x86-64-linux-gnu)?|libbinutils|python3.*|libpython3.*|"
                  r"perl.*|libperl.*|media-types|tzdata|debconf.*|dpkg|tar|coreutils|sed|sensible-utils|ucf|"

@@ -1,4 +1,4 @@
-"""PyTorch and transformers, for the tests of tools/train_relu.py.
+"""Installs PyTorch and transformers, for the tests of tools/train_relu.py.
 
 PyPI's PyTorch brings CUDA with it: 5 GB. Debian's is for CPUs, and its testing suite has a transformers that fits it,
 so they are taken from there with their own Python and C library, which a private loader starts.
@@ -17,11 +17,11 @@ assert sys.version_info >= (3, 11) and int(transformers.__version__.split(".")[0
 print(torch.__version__, transformers.__version__)
 """
 
-# Left out: GPUs of AMD, pictures, what starts and installs systems, and what only PyTorch's own tests use.
+# These are left out: packages for GPUs of AMD, for pictures, for booting systems, and for PyTorch's own tests.
 NOT_USED = (r"python3-(torchvision|networkx|hypothesis)|libtorch-test|libamdhip.*|libamd-comgr.*|libllvm.*|"
             r"systemd.*|libsystemd.*|git|git-man|openssl|perl.*|dpkg.*|passwd|tzdata|debconf.*")
 
-# Other Pythons' packages are kept out; BLAS, LAPACK and gloo have folders of their own.
+# Packages of other Pythons stay hidden. BLAS, LAPACK and gloo have folders of their own.
 RUN_PRIVATE = f"""\
 here="$tools/torch"
 libraries="$here/{LIBRARIES}"

@@ -1,4 +1,4 @@
-"""The packages that Python and Node scripts of this repository use, as pinned in their lists."""
+"""Installs the packages of this repository's Python and Node scripts, in the versions of their lists."""
 
 import importlib.util
 import platform
@@ -9,7 +9,7 @@ from .apt import fetch_debs
 from .prefix import unpack
 from .workspace import BIN, REPO, TOOLS, SetupError, building, run, scratch, step, write_wrapper
 
-# The package is to work in these, beside the Node that is on PATH.
+# The package must work in these Nodes, besides the one on PATH.
 NODES = {"22": "22.23.3", "24": "24.21.0"}
 
 REQUIREMENTS = REPO / "tools/requirements.txt"
@@ -21,7 +21,7 @@ def install_requirements(python, pip):
 
 
 def install_with_debians_pip(python):
-    """For a Python that came without pip: Debian's package of it holds a wheel that runs as it is."""
+    """Gives a Python without pip the wheel in Debian's package of pip, which runs without installation."""
     with scratch() as folder:
         unpack(fetch_debs(None, ["python3-pip-whl"], assumed=".*"), folder)
         wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
@@ -53,7 +53,7 @@ def install_node_modules():
 
 
 def install_nodes():
-    """Newer Nodes, as npm packages hold them."""
+    """Installs newer Nodes from npm packages."""
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine())
     if not machine:
         raise SetupError(f"npm has no package of Node for {platform.machine()}")

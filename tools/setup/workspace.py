@@ -1,4 +1,4 @@
-"""The .tools/ folder: where things are, and how recipes write into it."""
+"""Knows the layout of the .tools/ folder, and writes into it for recipes."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ TOOLS = REPO / ".tools"
 BIN = TOOLS / "bin"
 TEMPORARY = TOOLS / "tmp"
 
-# Wrappers find .tools from their own place, so that a moved or mounted checkout still works.
+# Wrappers find .tools relative to themselves, so that a moved or mounted checkout still works.
 WRAPPER_HEAD = """\
 #!/bin/sh
 # Written by tools/setup.py.
@@ -24,12 +24,12 @@ tools=$(CDPATH= cd -- "${self%/*}/.." && pwd -P)
 
 
 class SetupError(Exception):
-    """What was tried and why it failed, in words for the user."""
+    """A step failed. Holds the step and the reason, in words for the user."""
 
 
 @contextlib.contextmanager
 def step(what):
-    """Prints one line on stderr: what is done, then what the body adds to the list, and the seconds it took."""
+    """Prints one line on stderr: the step, the details that the body adds to the list, and the seconds."""
     print(f"setup: {what} ... ", end="", file=sys.stderr, flush=True)
     start = time.monotonic()
     details = []
@@ -60,7 +60,7 @@ def run(command, cwd=None, env=None):
 
 
 def version_of(program):
-    """What the program prints as its version, or nothing if it does not run."""
+    """Returns the version that the program prints, or nothing if it does not run."""
     try:
         return run([program, "--version"])
     except SetupError:
@@ -68,7 +68,7 @@ def version_of(program):
 
 
 def system_program(*names):
-    """The first of these programs on PATH, our own wrappers aside."""
+    """Returns the first of these programs on PATH that is no wrapper of ours."""
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep)
                if folder and Path(folder).resolve() != BIN]
     for name in names:
@@ -79,13 +79,13 @@ def system_program(*names):
 
 
 def clear_temporary():
-    """Removes what a killed run left behind."""
+    """Removes the files that a killed run left behind."""
     shutil.rmtree(TEMPORARY, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def temporary_folder(name):
-    """Gives an empty folder that is gone afterwards."""
+    """Gives an empty folder and removes it afterwards."""
     folder = TEMPORARY / name
     folder.mkdir(parents=True)
     try:
@@ -109,7 +109,7 @@ def scratch():
 
 
 def write_program(path, text):
-    """Writes an executable file in one go, so that nobody runs half of it."""
+    """Writes an executable file in one step, so that nobody runs half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reading the teacher's folder."""
+"""Reads the teacher's folder."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_MODEL, EXIT_INPUT = 1, 2, 3, 4
 
 
 class Refusal(Exception):
-    """Why this cannot be done, in words for the user, and the exit code that says so."""
+    """The request cannot be done. Holds the reason, in words for the user, and the exit code."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -22,7 +22,7 @@ def refuse_model(file, field, text):
 
 
 def read_json(file, kind, default=None):
-    """The JSON value in a file, which must be a `kind`; `default` where there is no file, unless that is None."""
+    """Reads the JSON value in a file, which must be a `kind`. Without a file returns `default`, unless that is None."""
     if default is not None and not file.exists():
         return default
     try:
@@ -37,7 +37,7 @@ def read_json(file, kind, default=None):
 
 
 def read_config(folder):
-    """config.json, if it is that of a BERT encoder with GELU."""
+    """Returns config.json. Refuses models that are no BERT encoder with GELU."""
     file = folder / "config.json"
     config = read_json(file, dict)
     wanted = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
@@ -56,7 +56,7 @@ def read_config(folder):
 
 
 def read_pooling(folder):
-    """("mean" or "cls", the folder of the pooling module), as modules.json says; mean without it."""
+    """Returns ("mean" or "cls", the folder of the pooling module) from modules.json; mean without that file."""
     file = folder / "modules.json"
     pooling = ("mean", None)
     for module in read_json(file, list, default=[]):
@@ -85,7 +85,7 @@ def pooling_mode(file):
 
 
 def load_bert(folder, activation):
-    """The folder's BertModel in f32, with the pooler if there is one."""
+    """Loads the folder's BertModel in f32, with the pooler if there is one."""
     if not any((folder / name).exists() for name in ("model.safetensors", "model.safetensors.index.json")):
         raise Refusal(EXIT_MODEL, f"{folder / 'model.safetensors'}: no such file")
     for pooler in (True, False):
@@ -93,7 +93,7 @@ def load_bert(folder, activation):
             model, found = BertModel.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True, hidden_act=activation, add_pooling_layer=pooler,
                 dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True)
-        except Exception as error:  # a library's own, of many types
+        except Exception as error:  # libraries raise many types
             reason = str(error).strip().split("\n")[0]
             raise Refusal(EXIT_MODEL, f"{folder}: the weights cannot be read: {reason}") from error
         missing = [name for name in found["missing_keys"] if not name.startswith("pooler.")]
@@ -102,4 +102,4 @@ def load_bert(folder, activation):
             refuse_model(folder, sorted(names)[0], "this weight is missing or of another shape")
         if not found["missing_keys"]:
             break
-    return model.eval()  # no dropout: the teacher has none, and a run can be repeated
+    return model.eval()  # turns dropout off, so that teacher and student agree and a run can be repeated

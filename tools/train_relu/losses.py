@@ -1,4 +1,4 @@
-"""What of the student is compared with the teacher, and what sparsity costs."""
+"""Losses: the student's distance from the teacher, and the penalty on activations."""
 
 import math
 
@@ -10,8 +10,8 @@ SIMILARITY_WEIGHT = 8.0
 
 
 class Watched:
-    """A model with hooks that keep, for each layer, what goes into its feed-forward part and what comes out of its
-    activation, as [tokens, width] without padding."""
+    """A model with hooks that keep the inputs of each feed-forward layer and the outputs of its activation, as
+    [tokens, hidden_size] and [tokens, intermediate_size] without padding."""
 
     def __init__(self, model, pooling):
         self.model, self.pooling = model, pooling
@@ -23,7 +23,7 @@ class Watched:
         self.inputs[i], self.activations[i] = given[self.mask], made[self.mask]
 
     def run(self, ids, mask):
-        """(normalised embeddings [texts, hidden], hidden states after each layer [tokens, hidden])"""
+        """Returns (normalised embeddings [texts, hidden_size], states after each layer [tokens, hidden_size])."""
         self.mask, self.inputs, self.activations = mask, {}, {}
         made = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
         rows, weights = made.last_hidden_state.float(), mask[..., None].float()
@@ -32,19 +32,19 @@ class Watched:
 
 
 def relative_error(mine, wanted):
-    """Squared error in shares of the wanted values' squares."""
+    """Returns the squared error divided by the squares of the wanted values."""
     mine, wanted = mine.float(), wanted.float()
     return (mine - wanted).square().sum() / (wanted.square().sum() + EPSILON)
 
 
 def penalty_of(layer, activations):
-    """What activations contribute to the layer's output, summed over neurons, on average over tokens."""
+    """Returns the size of activations' contributions to the output, summed over neurons, averaged over tokens."""
     norms = layer.output.dense.weight.norm(dim=0)
     return (activations.float().abs() @ norms).mean() / math.sqrt(len(norms))
 
 
 def layer_errors(teacher, student, ids, mask):
-    """Each feed-forward layer alone on the teacher's inputs: (error, activations of each layer)."""
+    """Runs each feed-forward layer alone on the teacher's inputs. Returns (error, activations of each layer)."""
     with torch.no_grad():
         teacher.run(ids, mask)
     error, activations = 0.0, []
@@ -57,7 +57,7 @@ def layer_errors(teacher, student, ids, mask):
 
 
 def whole_errors(teacher, student, ids, mask):
-    """The whole model: states after every second layer and the last, embeddings, and how alike the texts are."""
+    """Runs the whole model. Compares every second state and the last, embeddings, and similarities of texts."""
     with torch.no_grad():
         wanted, wanted_states = teacher.run(ids, mask)
     mine, states = student.run(ids, mask)

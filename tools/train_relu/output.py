@@ -1,4 +1,4 @@
-"""Writing: whatever appears is whole and on the disk."""
+"""Writes results. A file or folder appears only when it is whole and on the disk."""
 
 import contextlib
 import hashlib
@@ -12,7 +12,7 @@ import torch
 
 from .folder import EXIT_FAILED, EXIT_USAGE, Refusal
 
-# Beside the weights and config.json, what makes a sentence encoder. A model card would describe the teacher.
+# A sentence encoder has these files beside weights and config.json. The model card, of the teacher, is left out.
 COPIED = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json", "added_tokens.json",
           "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
 
@@ -34,7 +34,7 @@ def remove(path):
 
 @contextlib.contextmanager
 def appearing(path):
-    """Gives a temporary path; what the body makes there becomes `path`, or is gone if the body fails."""
+    """Gives a temporary path, which becomes `path` when the body ends and is removed where it fails."""
     temporary = path.with_name(path.name + ".tmp")
     remove(temporary)
     try:
@@ -50,7 +50,7 @@ def appearing(path):
 
 
 def write_folder(out, folder, config, pooling_path, model, dtype):
-    """The student in a folder like the teacher's."""
+    """Writes the student to a folder like the teacher's."""
     with appearing(out) as temporary:
         temporary.mkdir()
         for name in [*COPIED, *([f"{pooling_path}/config.json"] if pooling_path else [])]:
@@ -58,7 +58,7 @@ def write_folder(out, folder, config, pooling_path, model, dtype):
                 (temporary / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, temporary / name)
         config = {**config, "hidden_act": "relu", "architectures": ["BertModel"], "dtype": dtype}
-        config.pop("torch_dtype", None)  # what dtype was called before
+        config.pop("torch_dtype", None)  # earlier versions have dtype under this name
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         weights = {name: tensor.to("cpu", getattr(torch, dtype)).contiguous()
                    for name, tensor in model.state_dict().items()}
@@ -68,7 +68,7 @@ def write_folder(out, folder, config, pooling_path, model, dtype):
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
 def settings_of(options, folder, lines, wide_lines):
-    """All that the result depends on, by the names that the user knows it by."""
+    """Returns all settings that the result depends on, under the names that the user gives them."""
     settings = {f"--{name.replace('_', '-')}": getattr(options, name) for name in (
         "seed", "batch", "held_out", "layer_steps", "layer_rate", "steps", "rate", "wide_steps", "wide_rate", "density",
         "penalty", "bf16")}
@@ -89,13 +89,13 @@ def save_checkpoint(file, settings, training):
 
 
 def resume(file, settings, training):
-    """Goes on from a checkpoint that was made with the same settings."""
+    """Loads a checkpoint that was made with equal settings."""
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
         then = state["settings"]
     except FileNotFoundError as error:
         raise Refusal(EXIT_FAILED, f"{file}: no such file: there is nothing to resume") from error
-    except Exception as error:  # a library's own, of many types
+    except Exception as error:  # libraries raise many types
         raise Refusal(EXIT_FAILED, f"{file}: no checkpoint of this program") from error
     for name, value in settings.items():
         if then.get(name) != value:

@@ -1,4 +1,4 @@
-"""One run, from the arguments to the folder."""
+"""Does one run, from the arguments to the folder."""
 
 import torch
 from transformers.utils import logging
@@ -11,7 +11,7 @@ from .training import Training, train
 
 
 def checkpoint_of(options):
-    """The checkpoint's path, if the results may be written where they are to be: to know before any work is done."""
+    """Returns the checkpoint's path. Checks before any work is done that the results can be written."""
     out = options.out
     if out.exists():
         raise Refusal(EXIT_USAGE, f"{out}: exists already")
@@ -34,7 +34,7 @@ def set_up(options):
 
 
 def run(options):
-    """Returns whether it ran to the end."""
+    """Runs the training. Returns whether it reached the end."""
     folder, checkpoint = options.teacher, checkpoint_of(options)
     config, (pooling, pooling_path) = read_config(folder), read_pooling(folder)
     lines, wide_lines = read_lines(options.text), read_lines(options.wide_text)

@@ -1,4 +1,4 @@
-"""Lines of text, as tokens in batches."""
+"""Makes batches of tokens from lines of text."""
 
 import random
 from pathlib import Path
@@ -8,11 +8,11 @@ from transformers import AutoTokenizer
 
 from .folder import EXIT_INPUT, EXIT_MODEL, Refusal, read_json, refuse_model
 
-POOL = 32  # batches among whose texts those of like length are put together
+POOL = 32  # texts of so many batches are sorted by length before they are divided into batches
 
 
 def read_lines(files):
-    """The lines of the files that are not empty, each once, so that no held-out line is also trained on."""
+    """Returns the lines that are not empty, each once, so that no held-out line is also trained on."""
     lines = {}
     for file in files:
         try:
@@ -27,12 +27,12 @@ def read_lines(files):
 
 
 class Tokenizer:
-    """The folder's tokenizer, truncating as sentence-transformers does."""
+    """Opens the folder's tokenizer, which truncates as sentence-transformers does."""
 
     def __init__(self, folder, config):
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except Exception as error:  # a library's own, of many types
+        except Exception as error:  # libraries raise many types
             reason = str(error).strip().split("\n")[0]
             raise Refusal(EXIT_MODEL, f"{folder}: the tokenizer cannot be read: {reason}") from error
         file = folder / "sentence_bert_config.json"
@@ -57,14 +57,14 @@ class Tokenizer:
 
 
 def pad(rows):
-    """Token ids and mask, [texts, longest]."""
+    """Returns token ids and mask, both [texts, longest]."""
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
     return ids.long(), torch.arange(ids.shape[1]) < lengths[:, None]
 
 
 class Batches:
-    """Texts in an order that follows from the seed alone, those of about the same length together."""
+    """Batches of texts of similar lengths, in an order that depends on the seed alone."""
 
     def __init__(self, rows, size, seed):
         self.rows, self.size, self.seed = rows, size, seed
@@ -87,7 +87,7 @@ class Batches:
 
 
 class Texts:
-    """All text of a run: `plain` and `wide` batches to train on, and batches that are held out from both."""
+    """All text of a run: `plain` and `wide` batches for training, and batches held out from both."""
 
     def __init__(self, tokenizer, lines, wide_lines, options):
         lines = list(lines)

@@ -1,4 +1,4 @@
-"""The student's training: its stages, its state, and what it says of itself."""
+"""Trains the student, in stages, and reports its progress."""
 
 import math
 import signal
@@ -10,11 +10,11 @@ from .folder import EXIT_FAILED, Refusal
 from .losses import EPSILON, layer_errors, penalty_of, whole_errors
 
 STEER_EVERY, STEER_BY = 4, 1.01
-LAST_RATE = 0.05  # the learning rate falls to this share of itself, along a cosine
+LAST_RATE = 0.05  # the learning rate falls to this fraction of itself, along a cosine
 
 
 class Stage:
-    """`steps` steps from step `start` on."""
+    """A stage of `steps` steps, which begins with step `start`."""
 
     def __init__(self, name, errors, batches, start, steps, rate, parameters):
         self.name, self.errors, self.batches = name, errors, batches
@@ -35,8 +35,8 @@ class Training:
         self.stages = self.make_stages()
         self.total = self.stages[-1].end
         self.step = 0
-        self.weights = torch.zeros(len(student.layers))  # of the penalties, by layer
-        self.active = torch.zeros(len(student.layers))   # sums of shares of active neurons, since the last steering
+        self.weights = torch.zeros(len(student.layers))  # weight of each layer's penalty
+        self.active = torch.zeros(len(student.layers))  # sums of each layer's shares since the last steering
 
     def make_stages(self):
         model, options, texts = self.student.model, self.options, self.texts
@@ -55,7 +55,7 @@ class Training:
         return stages
 
     def stage(self):
-        """That of the next step; the last at the end."""
+        """Returns the stage of the next step; at the end, the last stage."""
         return next((stage for stage in self.stages if self.step < stage.end), self.stages[-1])
 
     def state(self):
@@ -71,7 +71,7 @@ class Training:
             self.stage().optimizer.load_state_dict(state["optimizer"])
 
     def advance(self):
-        """One step. Returns (error, penalty)."""
+        """Does one step. Returns (error, penalty)."""
         stage, device = self.stage(), self.options.device
         ids, mask = (part.to(device) for part in stage.batches[self.step - stage.start])
         with torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
@@ -93,7 +93,7 @@ class Training:
         return float(error.detach()), float(penalty.detach())
 
     def steer(self, activations):
-        """Weighs a layer's penalty more while too many of its neurons are active, else less."""
+        """Raises the weight of a layer's penalty where too many of its neurons are active, and else lowers it."""
         self.active += torch.stack([(a > 0).float().mean() for a in activations]).cpu()
         if self.step % STEER_EVERY == 0:
             too_many = self.active / STEER_EVERY > self.options.density
@@ -101,7 +101,7 @@ class Training:
             self.active.zero_()
 
     def judge(self):
-        """(share of non-zero activations, mean cosine to the teacher) on the held-out lines"""
+        """Returns (share of non-zero activations, mean cosine to the teacher) on the held-out lines."""
         cosines, nonzero, count = [], 0, 0
         with torch.no_grad():
             for batch in self.texts.held_out:
@@ -113,7 +113,7 @@ class Training:
 
 
 class Report:
-    """Prints how it goes."""
+    """Prints the progress of the training."""
 
     def __init__(self, training):
         self.training, self.losses, self.since = training, [], time.monotonic()
@@ -133,7 +133,7 @@ class Report:
 
 
 class Stopping:
-    """While it lasts, Ctrl-C is remembered rather than obeyed, so that a step ends; the second is obeyed."""
+    """Remembers the first Ctrl-C while its body runs, so that a step can end; obeys the second."""
 
     def __enter__(self):
         self.asked = False
@@ -151,7 +151,7 @@ class Stopping:
 
 
 def train(training, save):
-    """Runs to the end or to Ctrl-C, saving every so often and then. Returns whether it is the end."""
+    """Trains to the end or to Ctrl-C, and saves regularly and then. Returns whether it reached the end."""
     options, report = training.options, Report(training)
     with Stopping() as stopping:
         report.line("start")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions to a page's worker, one at a time.
+// Sends messages to a page's worker, one at a time, and returns its answers.
 
 /**
  * @param {Worker} worker
@@ -21,7 +21,7 @@ export function askerOf(worker) {
 }
 
 /**
- * Inside a worker: answers each message with what `action` gives; rows are moved, not copied.
+ * Runs inside a worker: answers each message with the result of `action`. Moves rows, never copies.
  * @param {(message: any) => Promise<any>} action
  */
 export function answerWith(action) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// llama.cpp through node-llama-cpp's prebuilt library for this CPU. It takes one text a call; more
-// threads can share each text, or each have a context and texts of its own.
+// Runs llama.cpp through node-llama-cpp's prebuilt library for this CPU. It takes one text a call.
+// Several threads can split each text, or each thread can have a context and texts of its own.
 import { LlamaLogLevel, getLlama } from 'node-llama-cpp';
 
 /**
@@ -38,7 +38,7 @@ export async function open({ model: modelPath, threads }) {
 const many = (texts, threads) => threads > 1 && texts.length > 1;
 
 /**
- * Every context takes the next text as soon as it is done with the last.
+ * Lets every context take the next text as soon as it has finished the last one.
  * @param {import('node-llama-cpp').LlamaEmbeddingContext[]} contexts
  * @param {string[]} texts
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transformers.js as its documentation says: a feature-extraction pipeline that pads each batch to
+// Runs transformers.js as its documentation says: a feature-extraction pipeline pads each batch to
 // its longest text, pools and normalises.
 import { batchChoices, inBatches } from '../measure.mjs';
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transformers.js in a page: the pipeline is in a module worker, as its examples have it.
+// Runs transformers.js in a page, with the pipeline in a module worker as in its examples.
 import { batchChoices } from '../measure.mjs';
 import { askerOf } from './ask.mjs';
 

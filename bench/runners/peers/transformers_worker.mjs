@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transformers.js in a worker: first { model, threads, dtype }, then { texts, settings }.
-// Its bundle for pages has no types beside it.
+// Runs transformers.js in a worker. The first message is { model, threads, dtype }, all others are
+// { texts, settings }. The package's bundle for pages has no types.
 // @ts-expect-error
 import * as transformers from '../../node_modules/@huggingface/transformers/dist/transformers.min.js';
 import { answerWith } from './ask.mjs';
@@ -8,7 +8,7 @@ import { peerOf } from './transformers_batches.mjs';
 
 const { env, pipeline } = transformers;
 
-/** The WebAssembly runtime that the package takes by default, from here instead of from a CDN. */
+/** Serves the package's default WebAssembly runtime from this checkout instead of from a CDN. */
 const RUNTIME = '/bench/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify';
 
 /** @type {import('../measure.mjs').Peer} */

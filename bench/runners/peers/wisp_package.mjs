@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// wisp as the npm package gives it, in Node and in a page alike.
+// Runs wisp's npm package, in Node and in a page.
 
 /**
- * @param {any} Embedder the package's
- * @param {string} source of the model
+ * @param {any} Embedder the class of the package
+ * @param {string} source where the model is
  * @param {number} workers
  * @returns {Promise<import('../measure.mjs').Peer>}
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wllama (llama.cpp) in a page; it starts a worker by itself. One text a call: of an array its
-// createEmbedding gives one vector wrong.
+// Runs wllama (llama.cpp) in a page, where it starts a worker by itself. It gets one text a call,
+// because its createEmbedding computes a wrong vector for one of several texts.
 // @ts-expect-error the package's types re-export from files that it leaves out
 import { Wllama } from '../../node_modules/@wllama/wllama/esm/index.js';
 
