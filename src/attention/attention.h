@@ -19,7 +19,7 @@ enum attention_mask {
     ATTENTION_MASKS
 };
 
-/* What all calls of a layer have in common. */
+/* The parameters that all calls of a layer share. */
 struct attention_shape {
     size_t heads;
     size_t kv_heads; /* heads % kv_heads == 0; fewer than heads: grouped-query attention */

@@ -11,7 +11,7 @@
 /* The longest word, in characters, that a file may ask for. It bounds the memory of an encode. */
 enum { WORD_MAX_CHARACTERS = 1000 };
 
-/* What to do with a byte of text that stands for itself. A value below BYTE_SPACE is the character
+/* The action for a byte of text that stands for itself. A value below BYTE_SPACE is the character
  * to append to the word; BYTE_OTHER needs the stages of tokenizer.c. */
 enum byte_action { BYTE_SPACE = 0x80, BYTE_PUNCTUATION, BYTE_DROPPED, BYTE_OTHER };
 
