@@ -15,14 +15,15 @@ struct stack {
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
     size_t rows;
+    bool packs_stored;     /* the kind packs stored rows rather than floats */
     unsigned char *stored; /* [rows, bytes of a row]: as the file stores them */
     float *values;         /* [rows, k]: as floats */
 };
 
 enum { ROWS_AT_A_TIME = 64 };
 
-/* Reads rows [first, first + rows) of the stack, which may lie in two parts, into stack->stored and
- * expands them into stack->values. */
+/* Reads rows [first, first + rows) of the stack, which may lie in two parts, and expands them
+ * into stack->values. Keeps them in stack->stored too where they are packed as stored. */
 static wisp_status read_stacked_rows(const struct stack *stack, size_t first, size_t rows,
                                      wisp_error *error) {
     const struct linear_source *source = stack->source;
@@ -35,9 +36,11 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
         const void *found;
         TRY(directory_rows(source->dir, part, row, here, source->cache, stored, &found, error));
         TRY(directory_expand(source->dir, part, row, here, found, values, error));
-        if (found != stored)
-            memcpy(stored, found, bytes);
-        stored += bytes;
+        if (stack->packs_stored) {
+            if (found != stored)
+                memcpy(stored, found, bytes);
+            stored += bytes;
+        }
         values += here * source->k;
         first += here;
         rows -= here;
@@ -52,8 +55,8 @@ static wisp_status pack_panels(const struct linear *layer, const struct stack *s
     for (size_t first = 0; first < layer->n; first += stack->rows) {
         const size_t rows = smaller(layer->n - first, stack->rows);
         TRY(read_stacked_rows(stack, first, rows, error));
-        const bool expanded = kind->rows == BLOCK_F32;
-        kind->pack(layer->kernels, expanded ? (const void *)stack->values : stack->stored, rows,
+        kind->pack(layer->kernels,
+                   stack->packs_stored ? stack->stored : (const void *)stack->values, rows,
                    layer->k, packed);
         packed += kind->bytes(layer->kernels, rows, layer->k);
     }
@@ -125,6 +128,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
         types[i] = stack.parts[i]->format;
     }
     layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
+    stack.packs_stored = layer->kind->rows != BLOCK_F32;
     stack.rows = round_up(ROWS_AT_A_TIME, layer->kind->panel(kernels));
     TRY(load_weights(layer, &stack, error));
     return load_bias(layer, source, error);

@@ -101,7 +101,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
         choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
     if (network->sparse_by_text)
         choose_by_text(pass, member, at, work, choice.thresholds, space);
-    for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
+    for (size_t done = 0; done < own.n; done += PASS_PART_TOKENS) {
         const size_t first = own.first + done, n = smaller(own.n - done, PASS_PART_TOKENS);
         float *part = y + done * hidden_size;
         status = pass_ask_hook(pass, at, done, error);
