@@ -68,7 +68,8 @@ static void bert_take(const struct network *network, const struct pass_size *siz
     if (!pass)
         return;
     if (c->rope_theta != 0)
-        fill_rope_table(c->rope_theta, shape.head_size, size->longest, s->rope);
+        fill_rope_table(&(struct rope){.theta = c->rope_theta}, shape.head_size, size->longest,
+                        s->rope);
     pass->x = s->x;
     pass->state = s;
 }
@@ -118,9 +119,9 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     for (size_t i = 0; i < pass->batch.texts; i++) {
         const struct text_part part = part_of_text(pass, i, own);
         if (part.first < part.end)
-            apply_rope(s->rope + part.first * head_size, part.end - part.first,
-                       2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
-                       ld);
+            apply_rope(&(struct rope){.theta = c->rope_theta}, s->rope + part.first * head_size,
+                       part.end - part.first, 2 * (size_t)c->heads, head_size,
+                       s->inner + (part.start + part.first) * ld, ld);
     }
 }
 
