@@ -21,6 +21,7 @@ enum exit_code {
 
 int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
+int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
