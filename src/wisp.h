@@ -435,7 +435,8 @@ WISP_API wisp_status wisp_file_read_frequencies(const wisp_file *file, size_t la
 /* ---- conversion ----------------------------------------------------------------------------- */
 
 typedef struct wisp_convert_options {
-    const char *type;           /* of weights: "f32", "f16", "q8_0" or "q4_0". NULL: keep */
+    const char *type;           /* of weights: "f32", "f16", "q8_0" or "q4_0". NULL: keep. Matrices
+                                   whose rows are no multiple of its block become f16 */
     const char *embedding_type; /* of the token embeddings, likewise. NULL: the same as `type` */
     const char *name;           /* becomes general.name. NULL: keep */
     bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included */

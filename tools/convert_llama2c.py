@@ -113,7 +113,7 @@ def write(out: Path, name: str, config: dict[str, int], tensors: dict[str, np.nd
     writer.add_token_types(types)
     writer.add_unk_token_id(0)
     writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    writer.add_eos_token_id(1)  # these models were trained to begin the next text where one ends
     writer.add_add_bos_token(True)
     for tensor, weights in tensors.items():
         writer.add_tensor(f"{tensor}.weight", np.ascontiguousarray(weights))

@@ -58,6 +58,7 @@ struct model_arguments {
     unsigned long threads; /* 0: one for each core */
     bool trace;            /* the session keeps the times that --trace writes */
     bool recall;           /* the session counts what --recall prints */
+    bool generates;        /* the default model is the one that generates text */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */

@@ -12,7 +12,9 @@ static const char help[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
     "\n"
     "Continues a prompt and writes the text as it is generated. Without FILE or --text the prompt\n"
-    "is read from standard input. Ctrl-C ends the text.\n"
+    "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR, "
+    "else\n"
+    "the one that comes with wisp, which tells children's stories.\n"
     "\n"
     "      --text TEXT        the prompt\n"
     "  -n, --max-tokens N     generate at most N tokens (default: as many as fit the model)\n"
@@ -146,7 +148,7 @@ static int take_option(struct command *c, int option) {
     }
 }
 
-/* Reads all of a file. Returns an exit code, after complaining where it is not EXIT_GOOD; the
+/* Reads all of a file but the end of its last line. Returns an exit code, after complaining where it is not EXIT_GOOD; the
  * caller frees *text. */
 static int read_prompt(const char *path, char **text, size_t *length) {
     const bool standard = strcmp(path, "-") == 0;
@@ -171,6 +173,8 @@ static int read_prompt(const char *path, char **text, size_t *length) {
         }
         *length += fread(*text + *length, 1, capacity - *length, file);
     } while (!feof(file) && !ferror(file));
+    if (*length > 0 && (*text)[*length - 1] == '\n')
+        --*length;
     if (code == EXIT_GOOD && ferror(file)) {
         complain("%s: reading failed", path);
         code = EXIT_FAILED;
@@ -223,7 +227,8 @@ static int run(const struct command *c, wisp_session *session) {
 }
 
 int command_generate(int argc, char **argv) {
-    struct command c = {.stops = calloc((size_t)argc, sizeof *c.stops)};
+    struct command c = {.model = {.generates = true},
+                        .stops = calloc((size_t)argc, sizeof *c.stops)};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     int option, code = c.stops ? EXIT_GOOD : EXIT_FAILED;
