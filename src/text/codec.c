@@ -126,19 +126,6 @@ size_t codec_resident_bytes(const struct codec *codec) {
     return sizeof *codec + codec->arena.total;
 }
 
-wisp_status token_list_add(struct token_list *list, int32_t id, wisp_error *error) {
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        int32_t *ids = realloc(list->ids, capacity * sizeof *ids);
-        if (!ids)
-            return fail_memory(error, capacity * sizeof *ids);
-        list->ids = ids;
-        list->capacity = capacity;
-    }
-    list->ids[list->count++] = id;
-    return WISP_OK;
-}
-
 wisp_status codec_encode(const struct codec *codec, wisp_text text, bool begins,
                          struct token_list *list, wisp_error *error) {
     const size_t before = list->count;

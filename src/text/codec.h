@@ -6,14 +6,9 @@
 #define WISP_TEXT_CODEC_H
 
 #include "formats/directory.h"
+#include "text/token_list.h"
 
 struct codec;
-
-/* A list of token ids that grows. It starts as zeros; free(ids) releases it. */
-struct token_list {
-    int32_t *ids;
-    size_t count, capacity;
-};
 
 /* Builds the codec from the metadata tokenizer.ggml.*. It does not refer to the directory
  * afterwards. Fails where a key is missing or malformed, or the kind of the codec is unknown. */
@@ -23,9 +18,6 @@ void codec_close(struct codec *codec);
 
 size_t codec_vocabulary_size(const struct codec *codec);
 size_t codec_resident_bytes(const struct codec *codec);
-
-/* Appends an id to the list. */
-wisp_status token_list_add(struct token_list *list, int32_t id, wisp_error *error);
 
 /* Appends the ids of `text`. Where the text begins a sequence, the model's first token comes before
  * them if it has one. Malformed UTF-8 becomes U+FFFD. Takes time n log n. Fails where memory is

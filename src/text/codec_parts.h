@@ -3,7 +3,8 @@
 #ifndef WISP_TEXT_CODEC_PARTS_H
 #define WISP_TEXT_CODEC_PARTS_H
 
-#include "text/codec.h"
+#include "formats/directory.h"
+#include "text/token_list.h"
 #include "text/wordpiece.h"
 
 /* The types of tokens, with GGUF's numbers. */
@@ -15,6 +16,8 @@ enum codec_token_type {
     CODEC_UNUSED = 5,
     CODEC_BYTE = 6
 };
+
+struct codec;
 
 struct codec_kind {
     const char *model; /* the value of tokenizer.ggml.model */
