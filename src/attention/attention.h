@@ -52,6 +52,7 @@ struct attention_sequence {
      * It has those of all `keys` tokens. */
     const struct kv_cache *cache;
     size_t layer;
+    size_t kv_head;       /* in the cache: the key-value head of the first query heads */
     size_t queries, keys; /* 1 <= queries <= keys */
     size_t first, end;    /* first < end <= queries */
 };

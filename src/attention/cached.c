@@ -42,8 +42,8 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
     const size_t panel = kernels->f32_panel, past = s->keys - s->queries;
     for (size_t h = 0; h < shape->heads; h++) {
         const float *q = s->q.data + h * s->q.head_stride;
-        const float *keys = kv_cache_keys(s->cache, s->layer, h / group);
-        const float *values = kv_cache_values(s->cache, s->layer, h / group);
+        const float *keys = kv_cache_keys(s->cache, s->layer, s->kv_head + h / group);
+        const float *values = kv_cache_values(s->cache, s->layer, s->kv_head + h / group);
         for (size_t i = s->first, rows; i < s->end; i += rows) {
             const size_t end = round_up(past + i + 1, QUERY_ROWS);
             const size_t seen = smaller(end, s->keys); /* by any query of the block */

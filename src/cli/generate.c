@@ -148,8 +148,8 @@ static int take_option(struct command *c, int option) {
     }
 }
 
-/* Reads all of a file but the end of its last line. Returns an exit code, after complaining where it is not EXIT_GOOD; the
- * caller frees *text. */
+/* Reads all of a file but the end of its last line. Returns an exit code, after complaining where
+ * it is not EXIT_GOOD; the caller frees *text. */
 static int read_prompt(const char *path, char **text, size_t *length) {
     const bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rb");

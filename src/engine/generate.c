@@ -16,8 +16,10 @@
 /* Tokens of a prompt that one pass computes: enough to use each loaded weight often. */
 enum { PROMPT_TOKENS = 512 };
 
-/* Members that split a pass compute at least this many tokens each. */
-enum { MEMBER_MIN_TOKENS = 6 };
+/* Members that split the tokens of a pass compute at least this many each. Of fewer tokens they
+ * split the outputs of each layer instead, provided that a layer's weights take long enough to read
+ * for the barriers between layers to pay. */
+enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
 
 /* ---- the session's memory of a text --------------------------------------------------------- */
 
@@ -62,10 +64,17 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
     struct generation *g = session->generation;
     const size_t vocabulary = network->config.vocabulary_size, starts[] = {0, n};
     struct kv_cache *caches[] = {&g->cache};
-    const uint32_t members = (uint32_t)smaller(larger(n / MEMBER_MIN_TOKENS, 1),
-                                               smaller(session->n_workers, PASS_MAX_MEMBERS));
-    const struct pass_size size = {
-        .texts = 1, .tokens = n, .longest = g->cache.capacity, .members = members};
+    const size_t most = smaller(session->n_workers, PASS_MAX_MEMBERS);
+    const bool by_outputs = most > 1 && n < MEMBER_MIN_TOKENS * most && !network->sparse &&
+                            network->architecture->by_outputs &&
+                            network->resident_bytes / network->config.layers >= SPLIT_LAYER_BYTES;
+    const uint32_t members =
+        (uint32_t)(by_outputs ? most : smaller(larger(n / MEMBER_MIN_TOKENS, 1), most));
+    const struct pass_size size = {.texts = 1,
+                                   .tokens = n,
+                                   .longest = g->cache.capacity,
+                                   .members = members,
+                                   .by_outputs = by_outputs};
     struct workspace measured = {.used = pass_workspace_bytes(network, &size)};
     workspace_take(&measured, all ? n : 1, vocabulary, sizeof(float));
     TRY(workspace_reserve(&g->space, measured.used, error));
@@ -76,6 +85,7 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
         .batch = {.texts = 1, .ids = ids, .starts = starts, .caches = caches, .all_logits = all},
         .thresholds = session->thresholds,
         .members = members,
+        .by_outputs = by_outputs,
         .team = members > 1 ? session->team : NULL,
         .hook = session_stop_if_cancelled,
         .hook_context = session};

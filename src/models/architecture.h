@@ -18,8 +18,9 @@ struct pass;    /* pass.h */
 /* The most that one pass computes. */
 struct pass_size {
     size_t texts, tokens;
-    size_t longest;   /* tokens of the longest text */
-    uint32_t members; /* threads that split the tokens */
+    size_t longest;   /* tokens of the longest text, with those in its cache */
+    uint32_t members; /* threads that split the work */
+    bool by_outputs;  /* they split the outputs of layers rather than the tokens */
 };
 
 /* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. The
@@ -36,6 +37,7 @@ struct architecture {
     const char *name; /* the value of general.architecture in its files */
     bool embeds;      /* turns texts into embeddings */
     bool generates;   /* continues texts */
+    bool by_outputs;  /* members of a pass can split outputs rather than tokens */
 
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * where one is missing, out of range or not supported. */

@@ -50,8 +50,7 @@ static void llama_take(const struct network *network, const struct pass_size *si
     const struct model_config *c = &network->config;
     const struct attention_shape shape = attention_shape_of(c);
     const size_t tokens = size->tokens, hidden_size = c->hidden_size;
-    const size_t part = smaller(pass_tokens_each(tokens, size->members), PASS_PART_TOKENS);
-    const size_t rows = larger(part, 1);
+    const size_t rows = smaller(tokens, PASS_PART_TOKENS); /* member 0 computes all logits */
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows),
                attention_cached.workspace_bytes(network->kernels, &shape, size->longest));
@@ -156,6 +155,87 @@ static wisp_status compute_logits(const struct pass *pass, struct cursor at,
     return WISP_OK;
 }
 
+/* Computes the member's heads of context = attention(...) for all tokens. */
+static void attend_heads(const struct pass *pass, uint32_t member, struct cursor at,
+                         struct workspace scratch) {
+    const struct model_config *c = &pass->network->config;
+    const struct llama_state *s = pass->state;
+    const struct pass_outputs own = pass_share(pass, member, c->kv_heads, 1);
+    const size_t group = c->heads / c->kv_heads, first = own.first * group * c->head_size;
+    struct attention_shape shape = attention_shape_of(c);
+    shape.heads = own.n * group;
+    shape.kv_heads = own.n;
+    for (size_t i = 0; i < pass->batch.texts && own.n > 0; i++) {
+        const struct text_part part = pass_text_part(pass, i, pass_tokens(pass, member));
+        const struct kv_cache *cache = pass->batch.caches[i];
+        const size_t at_text = part.start * q_size(c) + first;
+        const struct attention_sequence text = {.q = {s->q + at_text, q_size(c), c->head_size},
+                                                .cache = cache,
+                                                .layer = at.layer,
+                                                .kv_head = own.first,
+                                                .queries = part.tokens,
+                                                .keys = cache->length + part.tokens,
+                                                .end = part.tokens};
+        attention_cached.run(pass->network->kernels, &shape, &text, s->context + at_text, q_size(c),
+                             scratch);
+    }
+}
+
+/* Runs one block where members split outputs: each computes a share of every layer's outputs, and
+ * member 0 alone what lies between layers. */
+static wisp_status step_by_outputs(struct pass *pass, uint32_t member, struct cursor at) {
+    const struct network *network = pass->network;
+    const struct model_config *c = &network->config;
+    const struct llama_weights *w = network->weights;
+    const struct llama_layer *layer = &w->layer[at.layer];
+    const struct llama_state *s = pass->state;
+    const struct workspace scratch = s->scratch[member];
+    const bool last = at.layer + 1 == c->layers;
+    const size_t n = pass->tokens;
+
+    switch (at.block) {
+    case BLOCK_ATTENTION:
+        pass_apply_outputs(pass, member, &layer->q, s->x, n, s->q, scratch);
+        pass_apply_outputs(pass, member, &layer->kv, s->x, n, s->inner, scratch);
+        pass_mark(pass, member, at, STAGE_QKV);
+        pass_barrier(pass, member, at);
+        if (member == 0)
+            rotate_and_keep(pass, at, (struct pass_tokens){0, n});
+        pass_barrier(pass, member, at);
+        attend_heads(pass, member, at, scratch);
+        pass_mark(pass, member, at, STAGE_ATTENTION);
+        pass_barrier(pass, member, at);
+        pass_apply_outputs(pass, member, &layer->output, s->context, n, s->y, scratch);
+        pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
+        pass_barrier(pass, member, at);
+        if (member == 0)
+            add_and_norm(pass, member, at, layer->feed_forward_norm);
+        break;
+
+    case BLOCK_FEED_FORWARD:
+        feed_forward_run_outputs(pass, member, at, s->inner, s->y, scratch);
+        pass_barrier(pass, member, at);
+        if (member == 0)
+            add_and_norm(pass, member, at,
+                         last ? w->output_norm : w->layer[at.layer + 1].attention_norm);
+        break;
+
+    case BLOCK_OUTPUT:
+        for (size_t i = 0; i < (pass->batch.all_logits ? n : pass->batch.texts); i++) {
+            const size_t row = pass->batch.all_logits ? i : pass->batch.starts[i + 1] - 1;
+            pass_apply_outputs(pass, member, &w->logits, s->x + row * c->hidden_size, 1,
+                               pass->rows + i * w->logits.n, scratch);
+        }
+        pass_mark(pass, member, at, STAGE_LOGITS);
+        break;
+
+    case BLOCK_EMBED:
+    case BLOCK_END:
+        break;
+    }
+    return WISP_OK;
+}
+
 /* Runs one block of the pass for the tokens of one member. */
 static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor at,
                               wisp_error *error) {
@@ -171,6 +251,8 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
     const float *x = s->x + own.first * c->hidden_size;
     float *q = s->q + own.first * q_size(c), *y = s->y + own.first * c->hidden_size;
     wisp_status status;
+    if (pass->by_outputs && at.block != BLOCK_EMBED)
+        return step_by_outputs(pass, member, at);
 
     switch (at.block) {
     case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
@@ -242,6 +324,7 @@ static wisp_status llama_read_config(const struct directory *dir, struct model_c
 
 const struct architecture architecture_llama = {.name = "llama",
                                                 .generates = true,
+                                                .by_outputs = true,
                                                 .read_config = llama_read_config,
                                                 .load = llama_load,
                                                 .load_layer = llama_load_layer,

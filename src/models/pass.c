@@ -47,6 +47,8 @@ size_t pass_tokens_each(size_t tokens, uint32_t members) {
 }
 
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member) {
+    if (pass->by_outputs)
+        return (struct pass_tokens){0, pass->tokens};
     const size_t each = pass_tokens_each(pass->tokens, pass->members);
     const size_t first = smaller(member * each, pass->tokens);
     return (struct pass_tokens){first, smaller(each, pass->tokens - first)};
@@ -71,6 +73,23 @@ wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const s
     return WISP_OK;
 }
 
+struct pass_outputs pass_share(const struct pass *pass, uint32_t member, size_t items,
+                               size_t step) {
+    const size_t steps = (items + step - 1) / step;
+    const size_t each = (steps + pass->members - 1) / pass->members * step;
+    const size_t first = smaller(member * each, items);
+    return (struct pass_outputs){first, smaller(each, items - first)};
+}
+
+struct pass_outputs pass_apply_outputs(const struct pass *pass, uint32_t member,
+                                       const struct linear *layer, const float *x, size_t tokens,
+                                       float *y, struct workspace scratch) {
+    const struct pass_outputs own =
+        pass_share(pass, member, layer->n, layer->kind->panel(layer->kernels));
+    linear_apply_outputs(layer, x, tokens, y, own.first, own.n, scratch);
+    return own;
+}
+
 size_t pass_queries_at_once(const struct pass *pass, size_t keys, size_t queries) {
     const struct model_config *c = &pass->network->config;
     const uint64_t products = 2 * (uint64_t)keys * c->heads * c->head_size; /* of a query */
@@ -87,10 +106,13 @@ void pass_begin(struct pass *pass, struct workspace *space) {
     const struct batch *batch = &pass->batch;
     if (pass->members == 0)
         pass->members = 1;
-    struct pass_size size = {
-        .texts = batch->texts, .tokens = batch->starts[batch->texts], .members = pass->members};
+    struct pass_size size = {.texts = batch->texts,
+                             .tokens = batch->starts[batch->texts],
+                             .members = pass->members,
+                             .by_outputs = pass->by_outputs};
     for (size_t i = 0; i < batch->texts; i++)
-        size.longest = larger(size.longest, batch->starts[i + 1] - batch->starts[i]);
+        size.longest = larger(size.longest, batch->starts[i + 1] - batch->starts[i] +
+                                                (batch->caches ? batch->caches[i]->length : 0));
     pass->tokens = size.tokens;
     pass->position = 0;
     pass->network->architecture->take(pass->network, &size, space, pass);

@@ -55,7 +55,10 @@ struct pass {
     float *rows;
     const float *thresholds; /* [layers, intermediate_size]; NULL where no predictor runs */
     struct pass_member member[PASS_MAX_MEMBERS];
-    uint32_t members;  /* threads that split the tokens; 0 counts as 1 */
+    uint32_t members; /* threads that split the tokens; 0 counts as 1 */
+    /* The members split the outputs of each layer and the heads of attention instead, because there
+     * are few tokens. Only for architectures that say so (architecture.h). */
+    bool by_outputs;
     struct pool *team; /* runs the members; NULL where there is only one */
 
     /* Member 0 calls the hook before each block; the hook may be NULL. Any status but WISP_OK stops
@@ -125,7 +128,7 @@ struct pass_tokens {
     size_t first, n;
 };
 
-/* Returns the tokens that the member computes. */
+/* Returns the tokens that the member computes, which are all where members split outputs. */
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member);
 
 /* The tokens of one text that one member computes. */
@@ -143,6 +146,19 @@ struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_t
 wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const struct linear *layer,
                               const float *x, size_t n, float *y, struct workspace scratch,
                               wisp_error *error);
+
+/* Computes the member's share of the outputs y [tokens, outputs] = layer(x), where members split
+ * outputs. Returns the share. A barrier must follow before any member reads y. `scratch` has
+ * linear_workspace_bytes left for the tokens of the pass. */
+struct pass_outputs {
+    size_t first, n;
+};
+struct pass_outputs pass_apply_outputs(const struct pass *pass, uint32_t member,
+                                       const struct linear *layer, const float *x, size_t tokens,
+                                       float *y, struct workspace scratch);
+
+/* Returns the share of `items` that a member computes, in whole multiples of `step`. */
+struct pass_outputs pass_share(const struct pass *pass, uint32_t member, size_t items, size_t step);
 
 /* Returns how many of the `queries` that are left a member computes, for sequences of `keys` keys,
  * before it asks the hook again. */
