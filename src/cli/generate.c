@@ -123,7 +123,9 @@ static int take_option(struct command *c, int option) {
         s->top_k = (uint32_t)count;
         return EXIT_GOOD;
     case OPTION_SEED:
-        if (!parse_count("seed", optarg, ULONG_MAX, &count))
+        if (strcmp(optarg, "0") == 0)
+            count = 0;
+        else if (!parse_count("seed", optarg, ULONG_MAX, &count))
             return EXIT_USAGE;
         s->seed = count;
         return EXIT_GOOD;

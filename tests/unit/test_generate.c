@@ -369,6 +369,15 @@ static void encoders_generate_nothing(void **state) {
     wisp_model_close(model);
 }
 
+static void decoders_are_not_calibrated(void **state) {
+    static const wisp_text texts[] = {{"One day.", 8}};
+    wisp_error error;
+    (void)state;
+    assert_int_equal(wisp_calibrate(stories, "build/never.gguf", texts, 1, NULL, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(error.field, "general.architecture");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_ids_are_those_of_hugging_face),
@@ -381,6 +390,7 @@ int main(void) {
         cmocka_unit_test(narrow_choices_are_greedy),
         cmocka_unit_test(bad_calls_are_errors),
         cmocka_unit_test(encoders_generate_nothing),
+        cmocka_unit_test(decoders_are_not_calibrated),
     };
     return cmocka_run_group_tests_name("generate", tests, set_up, tear_down);
 }
