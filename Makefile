@@ -434,7 +434,7 @@ install: native
 	install build/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
 	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.0
 	ln -sf libwisp.so.0 $(DESTDIR)$(PREFIX)/lib/libwisp.so
-	install -m 644 models/wisp-default.gguf $(DESTDIR)$(PREFIX)/share/wisp/
+	install -m 644 models/wisp-default.gguf models/wisp-stories.gguf $(DESTDIR)$(PREFIX)/share/wisp/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
 

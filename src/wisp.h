@@ -29,9 +29,9 @@
  *     }
  *
  * Objects: a wisp_model holds the weights. It does not change while it is open, and any number of
- * threads and sessions may share it. A wisp_session embeds texts with a model: it owns working
- * memory and worker threads, and one thread at a time may use it. A wisp_source provides the bytes
- * of a model. A wisp_file shows the contents of a model's file.
+ * threads and sessions may share it. A wisp_session embeds or generates texts with a model: it owns
+ * working memory and worker threads, and one thread at a time may use it. A wisp_source provides
+ * the bytes of a model. A wisp_file shows the contents of a model's file.
  *
  * Errors: every call that can fail returns a wisp_status. When the caller passes a wisp_error, a
  * failing call fills it. The library never exits, aborts or prints. A failed call changes nothing
@@ -175,7 +175,7 @@ typedef struct wisp_model_info {
     const char *predictor;    /* "dense", "exact", "lowrank" or "sentence", never "auto" */
     float sparsity;           /* the share of neurons that lowrank or sentence skips unless
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
-    const char *pooling;      /* "mean" or "cls" */
+    const char *pooling;      /* "mean" or "cls"; "" where the model makes no embeddings */
     uint32_t hidden_size;
     uint32_t intermediate_size;
     uint32_t layers;
@@ -223,14 +223,14 @@ WISP_API void wisp_session_close(wisp_session *session);
  * call where none is running. May be called from any thread and from a signal handler. */
 WISP_API void wisp_session_cancel(wisp_session *session);
 
-/* Returns the name of a stage of embedding, which is an index of wisp_stats.stage_seconds, and NULL
- * past the last. The stages are "tokenize"; "look_up" (of the tokens' embeddings); "qkv";
- * "attention"; "attention_output"; "ffn_up", "activation" and "ffn_down" of dense layers;
- * "ffn_sparse" of sparse ones; "norm"; "pool"; and "wait" (at barriers, for the other threads that
- * share a batch). */
+/* Returns the name of a stage of embedding or generating, which is an index of
+ * wisp_stats.stage_seconds, and NULL past the last. The stages are "tokenize"; "look_up" (of the
+ * tokens' embeddings); "qkv"; "attention"; "attention_output"; "ffn_up", "activation" and
+ * "ffn_down" of dense layers; "ffn_sparse" of sparse ones; "norm"; "pool"; "logits"; and "wait" (at
+ * barriers, for the other threads that share a batch). */
 WISP_API const char *wisp_stage_name(size_t stage);
 
-enum { WISP_STAGES = 12 };
+enum { WISP_STAGES = 13 };
 
 /* Totals since the session was opened. Seconds are sums over threads. */
 typedef struct wisp_stats {
@@ -292,7 +292,7 @@ static inline wisp_text wisp_text_of(const char *string) {
 }
 
 /* Converts a text to the token ids that the model computes with: special tokens are included, and
- * the ids are truncated to max_tokens. Writes at most `capacity` ids and sets *count to the number
+ * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity` ids and sets *count to the number
  * of ids that the text has. */
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
@@ -313,6 +313,64 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
 /* Returns the dot product of two rows of n values, which is their cosine similarity where both are
  * normalised. */
 WISP_API float wisp_dot(const float *a, const float *b, size_t n);
+
+/* ---- generating text ------------------------------------------------------------------------ */
+
+/* How the next token is chosen. Zeros choose the most likely one. The steps are, in this order:
+ * the penalties, temperature, top_k, top_p, min_p. */
+typedef struct wisp_sampling {
+    float temperature; /* divides the logits. 0: the most likely token is taken */
+    uint32_t top_k;    /* keep the k most likely tokens. 0: all */
+    float top_p;       /* keep the fewest tokens whose probabilities reach this sum. 0: all */
+    float min_p;       /* keep tokens at least this times as likely as the most likely one */
+    float repetition_penalty; /* divides positive logits of tokens in the text, multiplies negative
+                                 ones. 0: 1 */
+    float presence_penalty;   /* is subtracted from the logits of tokens in the text */
+    float frequency_penalty;  /* is subtracted as often as the token stands in the text */
+    uint64_t seed;            /* of the random numbers: the same seed gives the same text */
+} wisp_sampling;
+
+/* Why a text ended. */
+typedef enum wisp_end {
+    WISP_END_TOKEN = 0,   /* the model ended it */
+    WISP_END_STOP = 1,    /* a stop text was generated */
+    WISP_END_LENGTH = 2,  /* max_tokens were generated */
+    WISP_END_CONTEXT = 3, /* the model's context is full */
+    WISP_END_CALLER = 4   /* the option `text` returned false */
+} wisp_end;
+
+typedef struct wisp_generate_options {
+    uint32_t max_tokens; /* 0: as many as the context has room for */
+    wisp_sampling sampling;
+    const char *const *stop; /* [stops]: texts that end the text, and are not part of it */
+    size_t stops;
+    /* Receives the text as it is generated, in whole characters. Returning false ends it. May be
+     * NULL. */
+    bool (*text)(void *context, wisp_text text);
+    void *context;
+} wisp_generate_options;
+
+typedef struct wisp_generation {
+    wisp_end end;
+    size_t prompt_tokens;
+    size_t reused_tokens; /* tokens of the prompt that the session had computed before */
+    size_t tokens;        /* generated, without the one that ended the text */
+    double prompt_seconds, seconds;
+} wisp_generation;
+
+/* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
+ * is computed from where the two differ. `options` and `result` may be NULL. Fails with
+ * WISP_ERROR_UNSUPPORTED where the model generates no text, and with WISP_ERROR_ARGUMENT where the
+ * prompt has more tokens than the model's context. Of a call that fails after text was handed out,
+ * that text is good. */
+WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
+                                   const wisp_generate_options *options, wisp_generation *result,
+                                   wisp_error *error);
+
+/* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
+ * begins a text. Fails as wisp_generate does, and where an id is no token. */
+WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
+                                 wisp_error *error);
 
 /* ---- inspection ----------------------------------------------------------------------------- */
 
@@ -377,7 +435,8 @@ WISP_API wisp_status wisp_file_read_frequencies(const wisp_file *file, size_t la
 /* ---- conversion ----------------------------------------------------------------------------- */
 
 typedef struct wisp_convert_options {
-    const char *type;           /* of weights: "f32", "f16", "q8_0" or "q4_0". NULL: keep */
+    const char *type;           /* of weights: "f32", "f16", "q8_0" or "q4_0". NULL: keep. Matrices
+                                   whose rows are no multiple of its block become f16 */
     const char *embedding_type; /* of the token embeddings, likewise. NULL: the same as `type` */
     const char *name;           /* becomes general.name. NULL: keep */
     bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included */

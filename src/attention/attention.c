@@ -3,6 +3,7 @@
 
 static const struct attention_policy *const policies[] = {
     &attention_full,
+    &attention_cached,
 };
 
 const struct attention_policy *attention_policy_at(size_t index) {

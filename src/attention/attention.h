@@ -9,6 +9,7 @@
 #ifndef WISP_ATTENTION_ATTENTION_H
 #define WISP_ATTENTION_ATTENTION_H
 
+#include "attention/kv_cache.h"
 #include "base/workspace.h"
 #include "kernels/kernels.h"
 
@@ -47,6 +48,11 @@ struct attention_sequence {
     struct attention_rows q; /* [queries, heads, head_size] */
     struct attention_rows k; /* [keys, kv_heads, head_size] */
     struct attention_rows v;
+    /* A policy that needs a cache reads the keys and values of `layer` from it instead of k and v.
+     * It has those of all `keys` tokens. */
+    const struct kv_cache *cache;
+    size_t layer;
+    size_t kv_head;       /* in the cache: the key-value head of the first query heads */
     size_t queries, keys; /* 1 <= queries <= keys */
     size_t first, end;    /* first < end <= queries */
 };
@@ -70,6 +76,9 @@ struct attention_policy {
 
 /* Each query looks at all keys that its mask lets it see. full.c */
 extern const struct attention_policy attention_full;
+
+/* Full attention with a causal mask over a key-value cache. cached.c */
+extern const struct attention_policy attention_cached;
 
 /* The policies; NULL past the last. */
 const struct attention_policy *attention_policy_at(size_t index);

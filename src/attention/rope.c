@@ -30,11 +30,12 @@ static struct point add_angles(struct point a, struct point b) {
     return (struct point){a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y};
 }
 
-void fill_rope_table(float theta, size_t head_size, size_t positions, float *table) {
+void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table) {
     const size_t pairs = head_size / 2;
     for (size_t i = 0; i < pairs; i++) {
         /* In floats, because models are trained with angles that were rounded to floats. */
-        const float angle = 1 / powf(theta, (float)(2 * i) / (float)head_size);
+        const float factor = rope->factors ? rope->factors[i] : 1;
+        const float angle = 1 / powf(rope->theta, (float)(2 * i) / (float)head_size) / factor;
         const struct point step = point_at((double)angle);
         struct point at = {1, 0};
         for (size_t p = 0; p < positions; p++) {
@@ -45,18 +46,25 @@ void fill_rope_table(float theta, size_t head_size, size_t positions, float *tab
     }
 }
 
-void apply_rope(const float *table, size_t tokens, size_t heads, size_t head_size, float *x,
-                size_t ld) {
-    const size_t pairs = head_size / 2;
-    for (size_t t = 0; t < tokens; t++, table += head_size) {
-        const float *restrict cosines = table, *restrict sines = table + pairs;
-        for (size_t h = 0; h < heads; h++) {
-            float *restrict first = x + t * ld + h * head_size, *restrict second = first + pairs;
-            for (size_t i = 0; i < pairs; i++) {
-                const float a = first[i], b = second[i];
-                first[i] = a * cosines[i] - b * sines[i];
-                second[i] = b * cosines[i] + a * sines[i];
-            }
-        }
+/* Rotates one head. Pair i is values i * step and i * step + apart. */
+static inline void rotate_head(const float *restrict cosines, const float *restrict sines,
+                               size_t pairs, size_t step, size_t apart, float *restrict x) {
+    for (size_t i = 0; i < pairs; i++) {
+        const float a = x[i * step], b = x[i * step + apart];
+        x[i * step] = a * cosines[i] - b * sines[i];
+        x[i * step + apart] = b * cosines[i] + a * sines[i];
     }
+}
+
+void apply_rope(const struct rope *rope, const float *table, size_t tokens, size_t heads,
+                size_t head_size, float *x, size_t ld) {
+    const size_t pairs = head_size / 2;
+    for (size_t t = 0; t < tokens; t++, table += head_size)
+        for (size_t h = 0; h < heads; h++) {
+            float *head = x + t * ld + h * head_size;
+            if (rope->pairs == ROPE_NEIGHBOURS)
+                rotate_head(table, table + pairs, pairs, 2, 1, head);
+            else
+                rotate_head(table, table + pairs, pairs, 1, pairs, head);
+        }
 }

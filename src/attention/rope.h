@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rotary position embedding (RoPE): every query and key is rotated by an angle that grows with its
- * position, so that the score of the two depends on the distance between them. Values i and
- * i + head_size / 2 of a head are the coordinates of a point, which is rotated by
- * position / theta^(2 i / head_size). Source: Su et al., RoFormer (2021), with the pairs of
- * GPT-NeoX. */
+ * position, so that the score of the two depends on the distance between them. Two values of a head
+ * are the coordinates of a point; pair i is rotated by position / (theta^(2 i / head_size) *
+ * factor[i]). Source: Su et al., RoFormer (2021). */
 #ifndef WISP_ATTENTION_ROPE_H
 #define WISP_ATTENTION_ROPE_H
 
 #include <stddef.h>
 
-/* Fills table [positions, head_size]: for each position the cosines of all pairs, then their
+/* The values of a head that make pair i. */
+enum rope_pairs {
+    ROPE_HALVES,    /* i and i + head_size / 2, as in GPT-NeoX and Hugging Face's models */
+    ROPE_NEIGHBOURS /* 2 i and 2 i + 1, as in RoFormer and llama.cpp's Llama files */
+};
+
+struct rope {
+    float theta;          /* at least 1 */
+    const float *factors; /* [head_size / 2]; NULL: all are 1 */
+    enum rope_pairs pairs;
+};
+
+/* Fills table [positions, head_size], for positions from 0: the cosines of all pairs, then their
  * sines. */
-void fill_rope_table(float theta, size_t head_size, size_t positions, float *table);
+void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table);
 
 /* Rotates in place x [tokens, heads, head_size], whose tokens lie ld floats apart. The table is at
  * the first token's position. */
-void apply_rope(const float *table, size_t tokens, size_t heads, size_t head_size, float *x,
-                size_t ld);
+void apply_rope(const struct rope *rope, const float *table, size_t tokens, size_t heads,
+                size_t head_size, float *x, size_t ld);
 
 #endif

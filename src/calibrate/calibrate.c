@@ -294,6 +294,13 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     struct calibration c = {.options = &o};
     wisp_model *model;
     TRY(wisp_model_open(input, &dense, &model, error));
+    if (!model->network.architecture->embeds) {
+        const wisp_status status = fail(
+            error, WISP_ERROR_UNSUPPORTED, input, "general.architecture",
+            "models of architecture %s cannot be calibrated", model->network.architecture->name);
+        wisp_model_close(model);
+        return status;
+    }
     c.model = model;
     const struct layer shape = {.hidden_size = model->network.config.hidden_size,
                                 .intermediate_size = model->network.config.intermediate_size,

@@ -21,6 +21,7 @@ enum exit_code {
 
 int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
+int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
@@ -57,6 +58,7 @@ struct model_arguments {
     unsigned long threads; /* 0: one for each core */
     bool trace;            /* the session keeps the times that --trace writes */
     bool recall;           /* the session counts what --recall prints */
+    bool generates;        /* the default model is the one that generates text */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */

@@ -105,10 +105,11 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
     }
 }
 
-/* Finds the model that comes with wisp, in a checkout or in an installation. */
-static bool find_default_model(char *path, size_t capacity) {
-    static const char *const places[] = {"../models/wisp-default.gguf",
-                                         "../share/wisp/wisp-default.gguf"};
+/* Finds a model that comes with wisp, in a checkout or in an installation. */
+static bool find_default_model(bool generates, char *path, size_t capacity) {
+    static const char *const places[2][2] = {
+        {"../models/wisp-default.gguf", "../share/wisp/wisp-default.gguf"},
+        {"../models/wisp-stories.gguf", "../share/wisp/wisp-stories.gguf"}};
     char program[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
@@ -118,8 +119,9 @@ static bool find_default_model(char *path, size_t capacity) {
     if (!slash)
         return false;
     *slash = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (file_join(program, places[i], path, capacity, NULL) == WISP_OK && file_exists(path))
+    for (size_t i = 0; i < 2; i++)
+        if (file_join(program, places[generates][i], path, capacity, NULL) == WISP_OK &&
+            file_exists(path))
             return true;
     return false;
 }
@@ -133,9 +135,10 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                wisp_session **session) {
     char found[PATH_MAX + 64];
     wisp_error error;
-    const char *path = arguments->path ? arguments->path : getenv("WISP_MODEL");
+    const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
+    const char *path = arguments->path ? arguments->path : getenv(variable);
     if (!path) {
-        if (!find_default_model(found, sizeof found)) {
+        if (!find_default_model(arguments->generates, found, sizeof found)) {
             complain("no default model beside the program: name one with --model");
             return EXIT_MODEL;
         }

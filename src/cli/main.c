@@ -9,6 +9,7 @@ static const char help[] =
     "\n"
     "  wisp embed       write the embeddings of texts as text, JSON, NPY or raw floats\n"
     "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
+    "  wisp generate    continue a text\n"
     "  wisp tokenize    write the token ids of texts\n"
     "  wisp convert     convert a model to GGUF, and quantise it\n"
     "  wisp calibrate   make a model sparse: let it compute only the neurons that matter\n"
@@ -21,13 +22,10 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"embed", command_embed},
-                {"similarity", command_similarity},
-                {"tokenize", command_tokenize},
-                {"convert", command_convert},
-                {"calibrate", command_calibrate},
-                {"inspect", command_inspect},
-                {"eval", command_eval}};
+} commands[] = {{"embed", command_embed},       {"similarity", command_similarity},
+                {"generate", command_generate}, {"tokenize", command_tokenize},
+                {"convert", command_convert},   {"calibrate", command_calibrate},
+                {"inspect", command_inspect},   {"eval", command_eval}};
 
 static int print_version(void) {
     const char *name;

@@ -10,8 +10,8 @@
 static const char help[] =
     "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
-    "Writes the token ids of each text as a line with a JSON array. Special tokens are included,\n"
-    "and the ids are truncated to the model's limit.\n"
+    "Writes the token ids of each text as a line with a JSON array. Special tokens are included.\n"
+    "Of a model that embeds, the ids are truncated to the model's limit.\n"
     "\n"
     "      --text TEXT        tokenise this text (may be given more than once)\n"
     "      --input FORMAT     lines (default), or ndjson: each line is a JSON string or an object\n"
@@ -57,31 +57,44 @@ static int parse(struct model_arguments *model, struct input *input, bool *wants
     return code;
 }
 
-static int print_ids(const wisp_model *model, wisp_text text, int32_t *ids, size_t capacity) {
+/* The ids of a text, with room that grows. */
+struct ids {
+    int32_t *data;
+    size_t capacity;
+};
+
+static int print_ids(const wisp_model *model, wisp_text text, struct ids *ids) {
     size_t count;
     wisp_error error;
-    if (wisp_tokenize(model, text, ids, capacity, &count, &error) != WISP_OK)
+    if (wisp_tokenize(model, text, ids->data, ids->capacity, &count, &error) != WISP_OK)
         return complain_of(&error);
+    if (count > ids->capacity) {
+        int32_t *data = realloc(ids->data, count * sizeof *data);
+        if (!data) {
+            complain("out of memory");
+            return EXIT_FAILED;
+        }
+        *ids = (struct ids){data, count};
+        return print_ids(model, text, ids);
+    }
     putchar('[');
     for (size_t i = 0; i < count; i++)
-        printf("%s%d", i ? "," : "", ids[i]);
+        printf("%s%d", i ? "," : "", ids->data[i]);
     puts("]");
     return EXIT_GOOD;
 }
 
 static int tokenize_all(const wisp_model *model, struct input *input) {
-    wisp_model_info info;
-    wisp_model_get_info(model, &info);
     struct batch *batch = calloc(1, sizeof *batch);
-    int32_t *ids = malloc(info.max_tokens * sizeof *ids);
-    int code = batch && ids ? EXIT_GOOD : EXIT_FAILED;
+    struct ids ids = {0};
+    int code = batch ? EXIT_GOOD : EXIT_FAILED;
     if (code != EXIT_GOOD)
         complain("out of memory");
     while (code == EXIT_GOOD) {
         code = input_next(input, batch);
         int printed = EXIT_GOOD;
         for (size_t i = 0; i < batch->n && printed == EXIT_GOOD; i++)
-            printed = print_ids(model, batch->texts[i], ids, info.max_tokens);
+            printed = print_ids(model, batch->texts[i], &ids);
         if (printed == EXIT_GOOD)
             printed = finish_stream(stdout);
         code = printed != EXIT_GOOD ? printed : code;
@@ -91,7 +104,7 @@ static int tokenize_all(const wisp_model *model, struct input *input) {
     if (batch)
         arena_release(&batch->arena);
     free(batch);
-    free(ids);
+    free(ids.data);
     return code;
 }
 

@@ -34,8 +34,9 @@ static wisp_status find_format(const char *name, const struct block_format **for
 }
 
 /* Chooses the format in which a tensor is written. Where `wanted` is NULL, every tensor keeps its
- * format. Otherwise the matrices of dense layers and the token embedding take `wanted`; norms,
- * biases, positions and token types, which are small, become floats. */
+ * format. Otherwise the matrices of dense layers and the token embedding take `wanted`, or F16
+ * where their rows are no multiple of its block; norms, biases, positions and token types, which
+ * are small, become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
     const bool is_quantisable = tensor->rows > 1 &&
@@ -49,9 +50,7 @@ static wisp_status plan_tensor(const struct tensor *tensor, const struct block_f
                     "tensors of type %s cannot be converted", tensor->format->name);
     *planned = is_quantisable ? wanted : block_format_by_id(BLOCK_F32);
     if (is_quantisable && tensor->dims[0] % wanted->elements != 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
-                    "a row of %llu values is no multiple of the %s block of %u",
-                    (unsigned long long)tensor->dims[0], wanted->name, wanted->elements);
+        *planned = block_format_by_id(BLOCK_F16);
     return WISP_OK;
 }
 

@@ -111,17 +111,6 @@ static bool write_row(const float *pooled, size_t dimensions, bool normalize, fl
     return isfinite(squares);
 }
 
-/* The hook of every pass: stops it when the session is cancelled. */
-static wisp_status stop_if_cancelled(void *context, struct cursor at, const float *x,
-                                     wisp_error *error) {
-    wisp_session *session = context;
-    (void)at;
-    (void)x;
-    return atomic_load(&session->cancelled)
-               ? fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled")
-               : WISP_OK;
-}
-
 /* Runs a pass over the batch. Points *rows to the pooled rows [texts, hidden_size], which lie in
  * the worker's memory until its next batch. */
 static wisp_status run_pass(const struct job *job, struct worker *worker, const struct batch *batch,
@@ -147,7 +136,7 @@ static wisp_status run_pass(const struct job *job, struct worker *worker, const 
                           .thresholds = session->thresholds,
                           .members = job->members,
                           .team = job->members > 1 ? session->team : NULL,
-                          .hook = stop_if_cancelled,
+                          .hook = session_stop_if_cancelled,
                           .hook_context = session};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
     for (uint32_t i = 0; i < job->members; i++)
@@ -206,6 +195,10 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                        const wisp_embed_options *options, float *rows, wisp_error *error) {
     const wisp_embed_options defaults = {0}, *o = options ? options : &defaults;
     const wisp_model *model = session->model;
+    if (!model->network.architecture->embeds)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
+                    "models of architecture %s make no embeddings",
+                    model->network.architecture->name);
     struct job job = {.session = session, .texts = texts, .n = n, .rows = rows};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);
     job.dimensions = o->dimensions ? o->dimensions : wisp_model_dimensions(model);

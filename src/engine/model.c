@@ -113,19 +113,20 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     const struct kernels *kernels;
     /* The architecture comes first: of a file of another one, no other error would make sense. */
     TRY(network_open(&model->network, &model->dir, error));
-    if (!model->network.architecture->embeds)
-        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
-                    "models of architecture %s make no embeddings",
-                    model->network.architecture->name);
     TRY(choose_kernels(options->kernels, &kernels, error));
-    TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
+    if (model->network.architecture->embeds)
+        TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
+    if (model->network.architecture->generates)
+        TRY(codec_open(&model->dir, &model->codec, error));
     model->int8 = wants_int8(&model->dir, options->compute);
     TRY(load_network(model, options, kernels, error));
-    const uint32_t words = tokenizer_vocabulary_size(model->tokenizer);
-    if (words > model->network.config.vocabulary_size)
+    const size_t words = model->tokenizer ? tokenizer_vocabulary_size(model->tokenizer)
+                                          : codec_vocabulary_size(model->codec);
+    const uint32_t rows = model->network.config.vocabulary_size;
+    /* A generating model may choose any row, so each must have a text. */
+    if (words > rows || (model->codec && words < rows))
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
-                    "%u rows for a vocabulary of %u tokens", model->network.config.vocabulary_size,
-                    words);
+                    "%u rows for a vocabulary of %zu tokens", rows, words);
     TRY(read_max_tokens(model, error));
     return read_default_prompt(model, error);
 }
@@ -176,6 +177,7 @@ void wisp_model_close(wisp_model *model) {
         return;
     network_release(&model->network);
     tokenizer_close(model->tokenizer);
+    codec_close(model->codec);
     directory_release(&model->dir);
     free(model);
 }
@@ -206,7 +208,9 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .kernels = model->network.kernels->name,
         .predictor = wisp_predictor_name(model->predictor),
         .sparsity = model_has_thresholds(model) ? model_default_sparsity(model) : 0,
-        .pooling = config->pooling == POOLING_CLS ? "cls" : "mean",
+        .pooling = !model->network.architecture->embeds ? ""
+                   : config->pooling == POOLING_CLS     ? "cls"
+                                                        : "mean",
         .hidden_size = config->hidden_size,
         .intermediate_size = config->intermediate_size,
         .layers = config->layers,
@@ -215,7 +219,8 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
         .resident_bytes = model->network.resident_bytes + model->dir.arena.total +
-                          tokenizer_resident_bytes(model->tokenizer),
+                          (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
+                          (model->codec ? codec_resident_bytes(model->codec) : 0),
     };
 }
 
@@ -246,6 +251,15 @@ bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key
 
 wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids, size_t capacity,
                           size_t *count, wisp_error *error) {
+    if (model->codec) {
+        struct token_list list = {0};
+        const wisp_status status = codec_encode(model->codec, text, true, &list, error);
+        *count = list.count;
+        if (status == WISP_OK && capacity > 0 && list.count > 0)
+            memcpy(ids, list.ids, (*count < capacity ? *count : capacity) * sizeof *ids);
+        free(list.ids);
+        return status;
+    }
     const size_t bytes = model->max_tokens * sizeof(int32_t);
     int32_t *all = malloc(bytes);
     if (!all)

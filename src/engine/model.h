@@ -4,18 +4,20 @@
 #define WISP_ENGINE_MODEL_H
 
 #include "models/network_load.h"
+#include "text/codec.h"
 #include "text/tokenizer.h"
 
 struct wisp_model {
     struct directory dir;
     struct network network;
-    struct tokenizer *tokenizer;
-    const char *default_prompt; /* "" where there is none */
-    uint32_t max_tokens;        /* longer texts are truncated */
-    bool int8;                  /* dense layers multiply in int8 */
-    wisp_predictor predictor;   /* the choice that was made; never AUTO */
-    struct sparse_plan plan;    /* zeroed where the model is not calibrated */
-    bool pool_prompt;           /* mean pooling includes the tokens of the prompt */
+    struct tokenizer *tokenizer; /* of models that embed; else NULL */
+    struct codec *codec;         /* of models that generate; else NULL */
+    const char *default_prompt;  /* "" where there is none */
+    uint32_t max_tokens;         /* longer texts are truncated */
+    bool int8;                   /* dense layers multiply in int8 */
+    wisp_predictor predictor;    /* the choice that was made; never AUTO */
+    struct sparse_plan plan;     /* zeroed where the model is not calibrated */
+    bool pool_prompt;            /* mean pooling includes the tokens of the prompt */
     double load_start, load_seconds;
 };
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "engine/generation.h"
+
 enum { MAX_THREADS = 1024 };
 
 /* Returns the recalls [n_workers] of a layer. */
@@ -81,6 +83,16 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     return status;
 }
 
+wisp_status session_stop_if_cancelled(void *context, struct cursor at, const float *x,
+                                      wisp_error *error) {
+    wisp_session *session = context;
+    (void)at;
+    (void)x;
+    return atomic_load(&session->cancelled)
+               ? fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled")
+               : WISP_OK;
+}
+
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
     const wisp_model *model = session->model;
     if (!session->thresholds)
@@ -139,6 +151,7 @@ void wisp_session_close(wisp_session *session) {
         session->recalls ? session->model->network.config.layers * session->n_workers : 0;
     for (size_t i = 0; i < n; i++)
         recall_release(&session->recalls[i]);
+    generation_close(session->generation);
     free(session->recalls);
     free(session->thresholds);
     free(session);

@@ -22,14 +22,21 @@ struct worker {
     struct sparse_counts *counts; /* [layers] */
 };
 
+struct generation; /* generation.h */
+
 struct wisp_session {
     const wisp_model *model;
-    struct pool *team;      /* runs the workers */
-    atomic_bool cancelled;  /* asks the current call to stop */
-    float *thresholds;      /* [layers, intermediate_size]; NULL where no predictor runs */
-    struct recall *recalls; /* [layers, n_workers]; NULL where recall is not counted */
-    uint32_t n_workers;     /* members of the team */
+    struct pool *team;             /* runs the workers */
+    atomic_bool cancelled;         /* asks the current call to stop */
+    struct generation *generation; /* NULL until the session has generated text */
+    float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
+    struct recall *recalls;        /* [layers, n_workers]; NULL where recall is not counted */
+    uint32_t n_workers;            /* members of the team */
     struct worker workers[];
 };
+
+/* The hook of every pass: stops it when the session is cancelled. `context` is the session. */
+wisp_status session_stop_if_cancelled(void *context, struct cursor at, const float *x,
+                                      wisp_error *error);
 
 #endif

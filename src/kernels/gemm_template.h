@@ -289,6 +289,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      HALF_PRODUCTS Q4_PRODUCT.quantise = quantiser,                                                \
      .gemm_int8 = int8_product,                                                                    \
      .layer_norm = rows_layer_norm,                                                                \
+     .rms_norm = rows_rms_norm,                                                                    \
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \
      .silu_mul = rows_silu_mul,                                                                    \

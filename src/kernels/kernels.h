@@ -101,6 +101,11 @@ struct kernels {
     void (*layer_norm)(float *x, const float *residual, const float *weight, const float *bias,
                        float epsilon, size_t m, size_t n);
 
+    /* Computes y = x / sqrt(mean of the row's squares + epsilon) * weight. x and y [m, n], which
+     * may be the same array; weight [n]. */
+    void (*rms_norm)(const float *x, const float *weight, float epsilon, size_t m, size_t n,
+                     float *y);
+
     /* Replaces n values x by x (1 + erf(x / sqrt 2)) / 2, within 1e-6 of the exact value. */
     void (*gelu)(float *x, size_t n);
 

@@ -183,6 +183,20 @@ static void rows_layer_norm(float *x, const float *residual, const float *weight
     }
 }
 
+static void rows_rms_norm(const float *x, const float *weight, float epsilon, size_t m, size_t n,
+                          float *y) {
+    for (size_t row = 0; row < m; row++, x += n, y += n) {
+        const vf scale = vf_set1(1 / sqrtf(squares_about(x, 0, n) / (float)n + epsilon));
+        size_t i = 0;
+        for (; i + VF_LANES <= n; i += VF_LANES)
+            vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), scale), vf_load(weight + i)));
+        if (i < n) {
+            const vf normal = vf_mul(vf_load_n(x + i, n - i), scale);
+            vf_store_n(y + i, vf_mul(normal, vf_load_n(weight + i, n - i)), n - i);
+        }
+    }
+}
+
 /* ---- softmax -------------------------------------------------------------------------------- */
 
 /* The number of vectors of maxima and minima that run side by side: with one, each comparison would

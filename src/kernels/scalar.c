@@ -133,6 +133,18 @@ static void layer_norm(float *x, const float *residual, const float *weight, con
     }
 }
 
+static void rms_norm(const float *x, const float *weight, float epsilon, size_t m, size_t n,
+                     float *y) {
+    for (size_t i = 0; i < m; i++, x += n, y += n) {
+        float squares = 0;
+        for (size_t j = 0; j < n; j++)
+            squares += x[j] * x[j];
+        const float scale = 1 / sqrtf(squares / (float)n + epsilon);
+        for (size_t j = 0; j < n; j++)
+            y[j] = x[j] * scale * weight[j];
+    }
+}
+
 static void gelu(float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
@@ -194,6 +206,7 @@ const struct kernels kernels_scalar = {
     .gemm_int8 = gemm_int8,
     .gemm_q4 = gemm_q4,
     .layer_norm = layer_norm,
+    .rms_norm = rms_norm,
     .gelu = gelu,
     .relu = relu,
     .silu_mul = silu_mul,

@@ -154,13 +154,22 @@ size_t linear_workspace_bytes(size_t m, size_t k) {
     return measured.used;
 }
 
-void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
-                  struct workspace space) {
+void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
+                          size_t first, size_t n, struct workspace space) {
+    const struct weight_kind *kind = layer->kind;
+    const size_t before = kind->bytes(layer->kernels, first, layer->k);
     struct quantised_rows q = {0};
-    if (layer->kind->quantised) {
+    if (n == 0)
+        return;
+    if (kind->quantised) {
         q = take_quantised_rows(&space, m, layer->k);
         layer->kernels->quantise(x, m, layer->k, q);
     }
-    layer->kind->product(layer->kernels, x, q, layer->weights, layer->bias, y, m, layer->n,
-                         layer->k);
+    kind->product(layer->kernels, x, q, (const unsigned char *)layer->weights + before,
+                  layer->bias + first, y + first, layer->n, m, n, layer->k);
+}
+
+void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
+                  struct workspace space) {
+    linear_apply_outputs(layer, x, m, y, 0, layer->n, space);
 }

@@ -45,6 +45,11 @@ wisp_status linear_bias(const struct linear_source *source, const char *name, fl
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
                   struct workspace space);
 
+/* Computes outputs [first, first + n) of linear_apply, with the same bits: columns of y [m,
+ * layer->n]. `first` is a multiple of the kind's panel. The workspace is that of linear_apply. */
+void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, float *y,
+                          size_t first, size_t n, struct workspace space);
+
 /* Returns the bytes of working memory for m rows of k inputs; SIZE_MAX where they cannot be
  * addressed. */
 size_t linear_workspace_bytes(size_t m, size_t k);

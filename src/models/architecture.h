@@ -7,6 +7,7 @@
 #ifndef WISP_MODELS_ARCHITECTURE_H
 #define WISP_MODELS_ARCHITECTURE_H
 
+#include "attention/rope.h"
 #include "base/workspace.h"
 #include "formats/directory.h"
 #include "models/model_config.h"
@@ -17,23 +18,26 @@ struct pass;    /* pass.h */
 /* The most that one pass computes. */
 struct pass_size {
     size_t texts, tokens;
-    size_t longest;   /* tokens of the longest text */
-    uint32_t members; /* threads that split the tokens */
+    size_t longest;   /* tokens of the longest text, with those in its cache */
+    uint32_t members; /* threads that split the work */
+    bool by_outputs;  /* they split the outputs of layers rather than the tokens */
 };
 
-/* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. */
-enum block { BLOCK_EMBED, BLOCK_ATTENTION, BLOCK_FEED_FORWARD, BLOCK_POOL, BLOCK_END };
+/* The blocks of a pass, in this order; each layer has an attention and a feed-forward block. The
+ * output block pools embeddings or computes logits. */
+enum block { BLOCK_EMBED, BLOCK_ATTENTION, BLOCK_FEED_FORWARD, BLOCK_OUTPUT, BLOCK_END };
 
 /* A block of a pass. */
 struct cursor {
-    uint32_t layer; /* 0 at BLOCK_EMBED, the number of layers at BLOCK_POOL and BLOCK_END */
+    uint32_t layer; /* 0 at BLOCK_EMBED, the number of layers at BLOCK_OUTPUT and BLOCK_END */
     enum block block;
 };
 
 struct architecture {
     const char *name; /* the value of general.architecture in its files */
     bool embeds;      /* turns texts into embeddings */
-    bool generates;   /* continues texts; no code asks for it yet */
+    bool generates;   /* continues texts */
+    bool by_outputs;  /* members of a pass can split outputs rather than tokens */
 
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * where one is missing, out of range or not supported. */
@@ -55,6 +59,10 @@ struct architecture {
      * starts from, and keeps all places in pass->state. */
     void (*take)(const struct network *network, const struct pass_size *size,
                  struct workspace *space, struct pass *pass);
+
+    /* Sets the rotations of the positions in key-value caches, which live as long as the network.
+     * NULL where the architecture does not generate. */
+    void (*rope)(const struct network *network, struct rope *rope);
 
     /* Runs one block of the pass for the tokens of `member`. All members run the same blocks in the
      * same order, with a barrier before each, and call the same barriers within a block: a member

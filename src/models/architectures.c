@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "models/bert.h"
+#include "models/llama.h"
 
 static const struct architecture *const architectures[] = {
     &architecture_bert,
     &architecture_nomic_bert,
+#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+    &architecture_llama,
+#endif
 };
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };

@@ -13,9 +13,6 @@
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
 
-/* Attention computes at least this many queries before it asks the hook again. */
-enum { MIN_QUERIES = 32 };
-
 /* The working memory of a pass. Rows are the tokens of the whole batch. Each member writes the rows
  * of its own tokens; it reads the rows of others only where attention needs the keys and values of
  * a text, and where a predictor needs the mean over a text. */
@@ -68,7 +65,8 @@ static void bert_take(const struct network *network, const struct pass_size *siz
     if (!pass)
         return;
     if (c->rope_theta != 0)
-        fill_rope_table(c->rope_theta, shape.head_size, size->longest, s->rope);
+        fill_rope_table(&(struct rope){.theta = c->rope_theta}, shape.head_size, size->longest,
+                        s->rope);
     pass->x = s->x;
     pass->state = s;
 }
@@ -91,23 +89,8 @@ static wisp_status embed_tokens(const struct pass *pass, const struct bert_state
             memcpy(positions + t * size, w->position_embedding + row * size, size * sizeof(float));
         }
     network->kernels->layer_norm(s->x, positions, w->embedding_norm.weight, w->embedding_norm.bias,
-                                 network->config.layer_norm_epsilon, pass->tokens, size);
+                                 network->config.norm_epsilon, pass->tokens, size);
     return WISP_OK;
-}
-
-/* The tokens of one text that one member computes. */
-struct text_part {
-    size_t start, tokens; /* the text begins at token `start` of the batch */
-    size_t first, end;    /* the member computes [first, end), counted from `start`; none where
-                             first >= end */
-};
-
-static struct text_part part_of_text(const struct pass *pass, size_t i, struct pass_tokens own) {
-    const size_t start = pass->batch.starts[i], end = pass->batch.starts[i + 1];
-    return (struct text_part){.start = start,
-                              .tokens = end - start,
-                              .first = larger(start, own.first) - start,
-                              .end = larger(start, smaller(end, own.first + own.n)) - start};
 }
 
 /* Applies rotary positions to the queries and keys of the member's tokens. The keys follow the
@@ -116,11 +99,11 @@ static void rotate(const struct pass *pass, const struct bert_state *s, struct p
     const struct model_config *c = &pass->network->config;
     const size_t head_size = c->hidden_size / c->heads, ld = 3 * (size_t)c->hidden_size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = part_of_text(pass, i, own);
+        const struct text_part part = pass_text_part(pass, i, own);
         if (part.first < part.end)
-            apply_rope(s->rope + part.first * head_size, part.end - part.first,
-                       2 * (size_t)c->heads, head_size, s->inner + (part.start + part.first) * ld,
-                       ld);
+            apply_rope(&(struct rope){.theta = c->rope_theta}, s->rope + part.first * head_size,
+                       part.end - part.first, 2 * (size_t)c->heads, head_size,
+                       s->inner + (part.start + part.first) * ld, ld);
     }
 }
 
@@ -130,36 +113,19 @@ static wisp_status attend(const struct pass *pass, const struct bert_state *s, s
     const struct attention_shape shape = attention_shape_of(pass->network);
     const size_t size = pass->network->config.hidden_size, ld = 3 * size;
     for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = part_of_text(pass, i, own);
+        const struct text_part part = pass_text_part(pass, i, own);
         const float *q = s->inner + part.start * ld;
         struct attention_sequence text = {.q = {q, ld, shape.head_size},
                                           .k = {q + size, ld, shape.head_size},
                                           .v = {q + 2 * size, ld, shape.head_size},
                                           .queries = part.tokens,
                                           .keys = part.tokens};
-        /* In a long text the hook is asked after about 2^30 multiplications. */
-        const uint64_t products_of_query = 2 * (uint64_t)part.tokens * size;
-        const size_t queries =
-            larger((size_t)((UINT64_C(1) << 30) / products_of_query), MIN_QUERIES);
         for (text.first = part.first; text.first < part.end; text.first = text.end) {
-            text.end = smaller(part.end, text.first + queries);
+            text.end = text.first + pass_queries_at_once(pass, part.tokens, part.end - text.first);
             TRY(pass_ask_hook(pass, at, text.first - part.first, error));
             attention_full.run(pass->network->kernels, &shape, &text,
                                s->context + (part.start + text.first) * size, size, scratch);
         }
-    }
-    return WISP_OK;
-}
-
-/* Computes y [n, outputs] = layer(x [n, inputs]) for n tokens of a member, and asks the hook before
- * every PASS_PART_TOKENS of them. */
-static wisp_status apply_in_parts(const struct pass *pass, struct cursor at,
-                                  const struct linear *layer, const float *x, size_t n, float *y,
-                                  struct workspace scratch, wisp_error *error) {
-    for (size_t done = 0; done < n; done += PASS_PART_TOKENS) {
-        TRY(pass_ask_hook(pass, at, done, error));
-        linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_PART_TOKENS),
-                     y + done * layer->n, scratch);
     }
     return WISP_OK;
 }
@@ -172,7 +138,7 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
     const struct pass_tokens own = pass_tokens(pass, member);
     const size_t first = own.first * c->hidden_size;
     pass->network->kernels->layer_norm(s->x + first, s->y + first, norm->weight, norm->bias,
-                                       c->layer_norm_epsilon, own.n, c->hidden_size);
+                                       c->norm_epsilon, own.n, c->hidden_size);
     pass_mark(pass, member, at, STAGE_NORM);
 }
 
@@ -217,8 +183,8 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         break;
 
     case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
-        status = apply_in_parts(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
-                                s->scratch[member], error); /* q, k and v */
+        status = pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
+                                   s->scratch[member], error); /* q, k and v */
         if (network->config.rope_theta != 0)
             rotate(pass, s, own);
         pass_mark(pass, member, at, STAGE_QKV);
@@ -227,8 +193,8 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
             status = attend(pass, s, at, own, s->scratch[member], error);
         pass_mark(pass, member, at, STAGE_ATTENTION);
         if (status == WISP_OK)
-            status = apply_in_parts(pass, at, &layer->output, context, own.n, y, s->scratch[member],
-                                    error);
+            status = pass_apply_linear(pass, at, &layer->output, context, own.n, y,
+                                       s->scratch[member], error);
         pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
         TRY(pass_join_status(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->attention_norm);
@@ -242,7 +208,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         add_and_norm(pass, member, at, &layer->output_norm);
         break;
 
-    case BLOCK_POOL: /* rows = pooled hidden states, by member 0 */
+    case BLOCK_OUTPUT: /* rows = pooled hidden states, by member 0 */
         if (member > 0)
             break;
         pool(pass);
@@ -258,7 +224,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
 /* Reads the hyper-parameters that both architectures have. */
 static wisp_status read_encoder(const struct config_reader *r) {
     TRY(config_read_sizes(r));
-    TRY(config_read_layer_norm_epsilon(r));
+    TRY(config_read_norm_epsilon(r, "attention.layer_norm_epsilon", 1e-12f));
     TRY(config_read_activation(r));
     TRY(config_read_pooling(r));
     return config_refuse_causal(r);

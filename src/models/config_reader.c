@@ -37,6 +37,8 @@ wisp_status config_read_sizes(const struct config_reader *r) {
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
                     config_key(r, "attention.head_count", key),
                     "%u heads do not divide the hidden size %u", c->heads, c->hidden_size);
+    c->kv_heads = c->heads;
+    c->head_size = c->hidden_size / c->heads;
     const struct tensor *tokens = directory_find_tensor(r->dir, "token_embd.weight");
     const struct tensor *types = directory_find_tensor(r->dir, "token_types.weight");
     c->token_types = 1;
@@ -47,12 +49,34 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     return WISP_OK;
 }
 
-wisp_status config_read_layer_norm_epsilon(const struct config_reader *r) {
-    float *epsilon = &r->config->layer_norm_epsilon;
+wisp_status config_read_kv_heads(const struct config_reader *r) {
+    struct model_config *c = r->config;
     char key[CONFIG_KEY_BYTES];
-    *epsilon = 1e-12f;
-    TRY(metadata_f32_or(r->dir, config_key(r, "attention.layer_norm_epsilon", key), epsilon,
+    TRY(metadata_u32_or(r->dir, config_key(r, "attention.head_count_kv", key), &c->kv_heads,
                         r->error));
+    if (c->kv_heads == 0 || c->heads % c->kv_heads != 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%u key-value heads do not divide %u heads", c->kv_heads, c->heads);
+    uint32_t value_size = c->head_size;
+    TRY(metadata_u32_or(r->dir, config_key(r, "attention.value_length", key), &value_size,
+                        r->error));
+    TRY(metadata_u32_or(r->dir, config_key(r, "attention.key_length", key), &c->head_size,
+                        r->error));
+    if (c->head_size == 0 || (uint64_t)c->head_size * c->heads > MAX_SIZE)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%u heads of %u values are not between 1 and %d values", c->heads, c->head_size,
+                    MAX_SIZE);
+    if (value_size != c->head_size && directory_find_metadata(r->dir, key))
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%u values of a key, where a value vector has %u", c->head_size, value_size);
+    return WISP_OK;
+}
+
+wisp_status config_read_norm_epsilon(const struct config_reader *r, const char *name, float usual) {
+    float *epsilon = &r->config->norm_epsilon;
+    char key[CONFIG_KEY_BYTES];
+    *epsilon = usual;
+    TRY(metadata_f32_or(r->dir, config_key(r, name, key), epsilon, r->error));
     if (!isfinite(*epsilon) || *epsilon < 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "not a finite number of at least 0");
@@ -95,10 +119,20 @@ wisp_status config_refuse_causal(const struct config_reader *r) {
     return WISP_OK;
 }
 
+wisp_status config_refuse_experts(const struct config_reader *r) {
+    uint32_t experts = 0;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, "expert_count", key), &experts, r->error));
+    if (experts > 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "layers of %u experts are not supported", experts);
+    return WISP_OK;
+}
+
 wisp_status config_read_rope(const struct config_reader *r) {
     static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
     struct model_config *c = r->config;
-    const uint32_t head_size = c->hidden_size / c->heads;
+    const uint32_t head_size = c->head_size;
     uint32_t rotated = head_size;
     const char *scaling = "none";
     char key[CONFIG_KEY_BYTES];
@@ -110,7 +144,9 @@ wisp_status config_read_rope(const struct config_reader *r) {
     if (rotated != head_size)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "%u of a head's %u values, where all are to be turned", rotated, head_size);
-    TRY(metadata_f32(r->dir, config_key(r, "rope.freq_base", key), &c->rope_theta, r->error));
+    config_key(r, "rope.freq_base", key);
+    TRY(c->rope_theta != 0 ? metadata_f32_or(r->dir, key, &c->rope_theta, r->error)
+                           : metadata_f32(r->dir, key, &c->rope_theta, r->error));
     if (!isfinite(c->rope_theta) || !(c->rope_theta >= 1))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "not a finite number of at least 1");

@@ -29,8 +29,13 @@ const char *config_key(const struct config_reader *reader, const char *name,
  * vocabulary_size and token_types from the shapes of tensors. */
 wisp_status config_read_sizes(const struct config_reader *reader);
 
-/* Reads layer_norm_epsilon, which is 1e-12 where the key is absent. */
-wisp_status config_read_layer_norm_epsilon(const struct config_reader *reader);
+/* Reads kv_heads and head_size, which config_read_sizes has set to those of a model in which every
+ * head has keys and values of its own. */
+wisp_status config_read_kv_heads(const struct config_reader *reader);
+
+/* Reads norm_epsilon under the key `name`, which is `usual` where the key is absent. */
+wisp_status config_read_norm_epsilon(const struct config_reader *reader, const char *name,
+                                     float usual);
 
 /* Reads the key wisp.hidden_act. Where it is absent, config->activation stays as it is. The key may
  * choose between gelu and relu, but not between a gated and an ungated layer. */
@@ -40,9 +45,13 @@ wisp_status config_read_activation(const struct config_reader *reader);
  * (true where the key is absent). */
 wisp_status config_read_pooling(const struct config_reader *reader);
 
-/* Reads rope_theta, which stays 0 without this call. Refuses models that rotate only a part of each
+/* Reads rope_theta. Where the key is absent, config->rope_theta stays as it is, and the key is
+ * required if that is 0. Refuses models that rotate only a part of each
  * head, or that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
+
+/* Refuses a model whose feed-forward layers are made of experts. */
+wisp_status config_refuse_experts(const struct config_reader *reader);
 
 /* Refuses a model whose tokens see only the tokens before them. */
 wisp_status config_refuse_causal(const struct config_reader *reader);

@@ -119,3 +119,22 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     counts->seconds += clock_seconds() - start;
     return status;
 }
+
+void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at, float *inner,
+                              float *y, struct workspace space) {
+    const struct network *network = pass->network;
+    const struct feed_forward *layer = &network->feed_forward[at.layer];
+    const size_t size = network->config.intermediate_size, tokens = pass->tokens;
+    float *gate = inner + tokens * size;
+    const struct pass_outputs own =
+        pass_apply_outputs(pass, member, &layer->up, pass->x, tokens, inner, space);
+    pass_apply_outputs(pass, member, &layer->gate, pass->x, tokens, gate, space);
+    pass_mark(pass, member, at, STAGE_FFN_UP);
+    for (size_t t = 0; t < tokens && own.n > 0; t++)
+        network->kernels->silu_mul(gate + t * size + own.first, inner + t * size + own.first,
+                                   own.n);
+    pass_mark(pass, member, at, STAGE_ACTIVATION);
+    pass_barrier(pass, member, at);
+    pass_apply_outputs(pass, member, &layer->down, gate, tokens, y, space);
+    pass_mark(pass, member, at, STAGE_FFN_DOWN);
+}

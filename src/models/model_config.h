@@ -13,8 +13,10 @@ enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
 
 struct model_config {
     uint32_t hidden_size, intermediate_size, layers, heads, vocabulary_size;
+    uint32_t kv_heads;  /* fewer than heads: grouped-query attention */
+    uint32_t head_size; /* hidden_size / heads in most models */
     uint32_t max_positions, token_types;
-    float layer_norm_epsilon;
+    float norm_epsilon; /* of layer norms, or RMS norms */
     enum activation activation;
     float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
     bool fused_qkv;   /* the file stacks W_q, W_k and W_v in one tensor */

@@ -7,6 +7,11 @@
  * they multiply fewer rows at a time. */
 enum { TOKENS_STEP = 4 };
 
+/* Attention asks the hook again after about this many multiplications, but not before it has
+ * computed MIN_QUERIES queries. */
+static const uint64_t PRODUCTS_AT_ONCE = UINT64_C(1) << 30;
+enum { MIN_QUERIES = 32 };
+
 /* No block has this position. */
 static const uint32_t NO_POSITION = UINT32_MAX;
 
@@ -15,7 +20,7 @@ static struct cursor cursor_at(uint32_t position, uint32_t layers) {
     if (position == 0)
         return (struct cursor){0, BLOCK_EMBED};
     if (position >= pool)
-        return (struct cursor){layers, position == pool ? BLOCK_POOL : BLOCK_END};
+        return (struct cursor){layers, position == pool ? BLOCK_OUTPUT : BLOCK_END};
     return (struct cursor){(position - 1) / 2, position % 2 ? BLOCK_ATTENTION : BLOCK_FEED_FORWARD};
 }
 
@@ -24,13 +29,13 @@ static uint32_t position_of(struct cursor at) {
     case BLOCK_EMBED:
         return 0;
     case BLOCK_ATTENTION:
-    case BLOCK_POOL:
+    case BLOCK_OUTPUT:
         return 1 + 2 * at.layer;
     case BLOCK_FEED_FORWARD:
     case BLOCK_END:
         break;
     }
-    return 2 + 2 * at.layer; /* BLOCK_END has the number of layers, as BLOCK_POOL has */
+    return 2 + 2 * at.layer; /* BLOCK_END has the number of layers, as BLOCK_OUTPUT has */
 }
 
 struct cursor pass_cursor(const struct pass *pass) {
@@ -42,9 +47,53 @@ size_t pass_tokens_each(size_t tokens, uint32_t members) {
 }
 
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member) {
+    if (pass->by_outputs)
+        return (struct pass_tokens){0, pass->tokens};
     const size_t each = pass_tokens_each(pass->tokens, pass->members);
     const size_t first = smaller(member * each, pass->tokens);
     return (struct pass_tokens){first, smaller(each, pass->tokens - first)};
+}
+
+struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_tokens own) {
+    const size_t start = pass->batch.starts[i], end = pass->batch.starts[i + 1];
+    return (struct text_part){.start = start,
+                              .tokens = end - start,
+                              .first = larger(start, own.first) - start,
+                              .end = larger(start, smaller(end, own.first + own.n)) - start};
+}
+
+wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const struct linear *layer,
+                              const float *x, size_t n, float *y, struct workspace scratch,
+                              wisp_error *error) {
+    for (size_t done = 0; done < n; done += PASS_PART_TOKENS) {
+        TRY(pass_ask_hook(pass, at, done, error));
+        linear_apply(layer, x + done * layer->k, smaller(n - done, PASS_PART_TOKENS),
+                     y + done * layer->n, scratch);
+    }
+    return WISP_OK;
+}
+
+struct pass_outputs pass_share(const struct pass *pass, uint32_t member, size_t items,
+                               size_t step) {
+    const size_t steps = (items + step - 1) / step;
+    const size_t each = (steps + pass->members - 1) / pass->members * step;
+    const size_t first = smaller(member * each, items);
+    return (struct pass_outputs){first, smaller(each, items - first)};
+}
+
+struct pass_outputs pass_apply_outputs(const struct pass *pass, uint32_t member,
+                                       const struct linear *layer, const float *x, size_t tokens,
+                                       float *y, struct workspace scratch) {
+    const struct pass_outputs own =
+        pass_share(pass, member, layer->n, layer->kind->panel(layer->kernels));
+    linear_apply_outputs(layer, x, tokens, y, own.first, own.n, scratch);
+    return own;
+}
+
+size_t pass_queries_at_once(const struct pass *pass, size_t keys, size_t queries) {
+    const struct model_config *c = &pass->network->config;
+    const uint64_t products = 2 * (uint64_t)keys * c->heads * c->head_size; /* of a query */
+    return smaller(queries, larger((size_t)(PRODUCTS_AT_ONCE / products), MIN_QUERIES));
 }
 
 size_t pass_workspace_bytes(const struct network *network, const struct pass_size *size) {
@@ -57,10 +106,13 @@ void pass_begin(struct pass *pass, struct workspace *space) {
     const struct batch *batch = &pass->batch;
     if (pass->members == 0)
         pass->members = 1;
-    struct pass_size size = {
-        .texts = batch->texts, .tokens = batch->starts[batch->texts], .members = pass->members};
+    struct pass_size size = {.texts = batch->texts,
+                             .tokens = batch->starts[batch->texts],
+                             .members = pass->members,
+                             .by_outputs = pass->by_outputs};
     for (size_t i = 0; i < batch->texts; i++)
-        size.longest = larger(size.longest, batch->starts[i + 1] - batch->starts[i]);
+        size.longest = larger(size.longest, batch->starts[i + 1] - batch->starts[i] +
+                                                (batch->caches ? batch->caches[i]->length : 0));
     pass->tokens = size.tokens;
     pass->position = 0;
     pass->network->architecture->take(pass->network, &size, space, pass);

@@ -2,18 +2,18 @@
  * A pass: one batch of texts on its way through a network. It runs block by block (architecture.h
  * lists the blocks), can stop before any block, and continues from there.
  *
- *     struct pass pass = {.network = &network, .batch = batch, .rows = rows, .hook =
- * stop_at_times}; pass_begin(&pass, &space);                 // takes working memory; computes
- * nothing yet status = pass_run(&pass, &error);          // runs blocks until the end or a failure
- *     if (status != WISP_OK) {                   // the hook stopped it before pass_cursor(&pass)
- *         status = pass_run(&pass, &error);      // runs that block and the ones after it
- *     }                                          // WISP_OK: rows [texts, hidden_size] are complete
+ *     struct pass pass = {.network = &network, .batch = batch, .rows = rows, .hook = hook};
+ *     pass_begin(&pass, &space);            // takes working memory; computes nothing yet
+ *     status = pass_run(&pass, &error);     // runs blocks until the end or a failure
+ *     if (status != WISP_OK)                // the hook stopped it before pass_cursor(&pass)
+ *         status = pass_run(&pass, &error); // runs that block and the ones after it
  */
 #ifndef WISP_MODELS_PASS_H
 #define WISP_MODELS_PASS_H
 
 #include <stdatomic.h>
 
+#include "attention/kv_cache.h"
 #include "base/pool.h"
 #include "base/trace.h"
 #include "models/network.h"
@@ -33,6 +33,11 @@ struct batch {
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; may be NULL */
+    /* [texts], for architectures that generate: the keys and values of the tokens before the ids,
+     * which take the positions from cache->length on. There is room for them. A pass writes their
+     * keys and values; whoever runs it sets cache->length when the pass has ended. */
+    struct kv_cache *const *caches;
+    bool all_logits; /* compute logits for every token rather than the last of each text */
 };
 
 /* The places where one member of the team records its work. */
@@ -45,18 +50,23 @@ struct pass {
     /* The caller sets these fields before pass_begin. */
     const struct network *network;
     struct batch batch;
-    float *rows;             /* [texts, hidden_size]: the pooled rows that the last block writes */
+    /* The last block writes here: pooled rows [texts, hidden_size], or, of an architecture that
+     * generates, logits [texts or tokens, vocabulary_size] (batch.all_logits). */
+    float *rows;
     const float *thresholds; /* [layers, intermediate_size]; NULL where no predictor runs */
     struct pass_member member[PASS_MAX_MEMBERS];
-    uint32_t members;  /* threads that split the tokens; 0 counts as 1 */
+    uint32_t members; /* threads that split the tokens; 0 counts as 1 */
+    /* The members split the outputs of each layer and the heads of attention instead, because there
+     * are few tokens. Only for architectures that say so (architecture.h). */
+    bool by_outputs;
     struct pool *team; /* runs the members; NULL where there is only one */
 
     /* Member 0 calls the hook before each block; the hook may be NULL. Any status but WISP_OK stops
      * the pass before that block. Where the pass has one member, x [tokens, hidden_size] is
      * pass->x as the block finds it: at BLOCK_EMBED anything, at BLOCK_ATTENTION and
-     * BLOCK_FEED_FORWARD the inputs of that block of layer `at.layer`, at BLOCK_POOL the rows to be
-     * pooled. In a batch of more than PASS_PART_TOKENS tokens, every member also calls
-     * the hook within blocks, with x NULL. */
+     * BLOCK_FEED_FORWARD the inputs of that block of layer `at.layer`, at BLOCK_OUTPUT those that
+     * are pooled or become logits. In a batch of more than PASS_PART_TOKENS tokens, every member
+     * also calls the hook within blocks, with x NULL. */
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
 
@@ -118,8 +128,41 @@ struct pass_tokens {
     size_t first, n;
 };
 
-/* Returns the tokens that the member computes. */
+/* Returns the tokens that the member computes, which are all where members split outputs. */
 struct pass_tokens pass_tokens(const struct pass *pass, uint32_t member);
+
+/* The tokens of one text that one member computes. */
+struct text_part {
+    size_t start, tokens; /* the text begins at token `start` of the batch */
+    size_t first, end;    /* the member computes [first, end), counted from `start`; none where
+                             first >= end */
+};
+
+/* Returns the tokens of text i that are among a member's tokens `own`. */
+struct text_part pass_text_part(const struct pass *pass, size_t i, struct pass_tokens own);
+
+/* Computes y [n, outputs] = layer(x [n, inputs]) for n tokens of a member, and asks the hook before
+ * every PASS_PART_TOKENS of them. `scratch` has linear_workspace_bytes left for as many tokens. */
+wisp_status pass_apply_linear(const struct pass *pass, struct cursor at, const struct linear *layer,
+                              const float *x, size_t n, float *y, struct workspace scratch,
+                              wisp_error *error);
+
+/* Computes the member's share of the outputs y [tokens, outputs] = layer(x), where members split
+ * outputs. Returns the share. A barrier must follow before any member reads y. `scratch` has
+ * linear_workspace_bytes left for the tokens of the pass. */
+struct pass_outputs {
+    size_t first, n;
+};
+struct pass_outputs pass_apply_outputs(const struct pass *pass, uint32_t member,
+                                       const struct linear *layer, const float *x, size_t tokens,
+                                       float *y, struct workspace scratch);
+
+/* Returns the share of `items` that a member computes, in whole multiples of `step`. */
+struct pass_outputs pass_share(const struct pass *pass, uint32_t member, size_t items, size_t step);
+
+/* Returns how many of the `queries` that are left a member computes, for sequences of `keys` keys,
+ * before it asks the hook again. */
+size_t pass_queries_at_once(const struct pass *pass, size_t keys, size_t queries);
 
 /* Returns how many of `tokens` each of the first members computes; the last ones may have fewer. */
 size_t pass_tokens_each(size_t tokens, uint32_t members);

@@ -13,6 +13,7 @@ const char *wisp_stage_name(size_t stage) {
                                               [STAGE_FFN_SPARSE] = "ffn_sparse",
                                               [STAGE_NORM] = "norm",
                                               [STAGE_POOL] = "pool",
+                                              [STAGE_LOGITS] = "logits",
                                               [STAGE_WAIT] = "wait"};
     return stage < STAGES ? names[stage] : NULL;
 }

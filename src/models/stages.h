@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stages of embedding, whose times a session measures. */
+ * The stages of embedding and of generating, whose times a session measures. */
 #ifndef WISP_MODELS_STAGES_H
 #define WISP_MODELS_STAGES_H
 
@@ -18,6 +18,7 @@ enum stage {
     STAGE_FFN_SPARSE, /* a sparse layer spends its time here, not in the three stages above */
     STAGE_NORM,
     STAGE_POOL,
+    STAGE_LOGITS,
     STAGE_WAIT, /* waits at a barrier for the other members of the team */
     STAGES
 };

@@ -158,3 +158,13 @@ size_t wordpiece_split(const struct wordpiece *vocabulary, const char *word, siz
     }
     return count;
 }
+
+int32_t wordpiece_find(const struct wordpiece *vocabulary, const char *bytes, size_t length) {
+    uint64_t hash = hash_start(vocabulary, PIECE_INITIAL);
+    if (length > vocabulary->longest[PIECE_INITIAL])
+        return -1;
+    for (size_t i = 0; i < length; i++)
+        hash = hash_step(hash, bytes[i]);
+    const struct wordpiece_slot *slot = find_slot(vocabulary, PIECE_INITIAL, bytes, length, hash);
+    return slot && slot->piece ? (int32_t)(slot->piece - 1) : -1;
+}

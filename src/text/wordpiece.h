@@ -45,6 +45,9 @@ wisp_status wordpiece_build(struct wordpiece *vocabulary, struct arena *arena,
                             const struct piece *pieces, size_t count, const char *file,
                             const char *field, wisp_error *error);
 
+/* Returns the id of the piece that starts a word and has these bytes, or -1 where there is none. */
+int32_t wordpiece_find(const struct wordpiece *vocabulary, const char *bytes, size_t length);
+
 /* Cuts a word into pieces and returns their number, or 0 where the word has none that fit. Writes
  * at most `room` ids. */
 size_t wordpiece_split(const struct wordpiece *vocabulary, const char *word, size_t length,

@@ -16,9 +16,10 @@ static void pack(const struct kernels *kernels, const void *rows, size_t n, size
 }
 
 static void product(const struct kernels *kernels, const float *x, struct quantised_rows q,
-                    const void *w, const float *bias, float *y, size_t m, size_t n, size_t k) {
+                    const void *w, const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                    size_t k) {
     (void)x;
-    kernels->gemm_q4(q, w, bias, y, n, m, n, k);
+    kernels->gemm_q4(q, w, bias, y, ldy, m, n, k);
 }
 
 const struct weight_kind weights_q4_0 = {

@@ -25,10 +25,11 @@ struct weight_kind {
     /* Packs n rows of k weights, stored one after the other, to `bytes` bytes. */
     void (*pack)(const struct kernels *kernels, const void *rows, size_t n, size_t k, void *packed);
 
-    /* Computes y [m, n] = x w^T + bias. Activations [m, k] are in q where the kind is `quantised`,
-     * and else in x; w is packed from [n, k]; bias [n]. */
+    /* Computes y [m, ldy], of which n columns are written, = x w^T + bias. Activations [m, k] are
+     * in q where the kind is `quantised`, and else in x; w is packed from [n, k]; bias [n]. */
     void (*product)(const struct kernels *kernels, const float *x, struct quantised_rows q,
-                    const void *w, const float *bias, float *y, size_t m, size_t n, size_t k);
+                    const void *w, const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                    size_t k);
 };
 
 /* Returns the kind for a layer whose `count` tensors have these types, and whose activations are

@@ -53,6 +53,9 @@ static void call_once(const struct timed *t) {
     case LAYER_NORM:
         t->set->layer_norm(t->x, t->other, t->bias, t->bias, 1e-12f, t->m, t->n);
         break;
+    case RMS_NORM:
+        t->set->rms_norm(t->x, t->bias, 1e-5f, t->m, t->n, t->other);
+        break;
     case GELU:
         t->set->gelu(t->x, t->m * t->n);
         break;
@@ -383,6 +386,7 @@ void kernel_bench(void) {
     time_rows(QUANTISE, 128, 384);
     time_rows(QUANTISE, 128, 1536);
     time_rows(LAYER_NORM, 128, 384);
+    time_rows(RMS_NORM, 128, 384);
     time_rows(GELU, 128, 1536);
     time_rows(RELU, 128, 1536);
     time_rows(SILU_MUL, 128, 1536);

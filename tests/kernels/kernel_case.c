@@ -215,6 +215,7 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_F16] = "gemm_f16",
         [GEMM_BF16] = "gemm_bf16",
         [LAYER_NORM] = "layer_norm",
+        [RMS_NORM] = "rms_norm",
         [GELU] = "gelu",
         [RELU] = "relu",
         [SILU_MUL] = "silu_mul",

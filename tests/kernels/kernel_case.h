@@ -63,6 +63,7 @@ enum kernel {
     GEMM_F16,
     GEMM_BF16,
     LAYER_NORM,
+    RMS_NORM,
     GELU,
     RELU,
     SILU_MUL,
@@ -195,6 +196,7 @@ void test_gelu(void **state);
 void test_silu_mul(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
+void test_rms_norm(void **state);
 void test_softmax(void **state);
 void test_softmax_exponential(void **state);
 void test_quantise(void **state);

@@ -172,7 +172,7 @@ void test_dot(void **state) {
 struct rows_case {
     struct where where;
     const float *x, *residual;  /* [m, n]; residual for layer_norm only */
-    const float *weight, *bias; /* [n], for layer_norm only */
+    const float *weight, *bias; /* [n]: weight for both norms, bias for layer_norm only */
     float parameter;            /* epsilon, or the scale of the scores */
 };
 
@@ -185,6 +185,10 @@ static void call_rows(const struct rows_case *c, float *x, size_t ld, const floa
         return;
     }
     const float *weight = place_rows(SLOT_W, c->weight, 1, n, n);
+    if (c->where.kernel == RMS_NORM) {
+        set->rms_norm(x, weight, c->parameter, m, n, x);
+        return;
+    }
     const float *bias = place_rows(SLOT_BIAS, c->bias, 1, n, n);
     set->layer_norm(x, residual, weight, bias, c->parameter, m, n);
 }
@@ -279,11 +283,15 @@ static void check_norm_row(const struct rows_case *c, size_t i, const float *y) 
     free(v);
 }
 
+/* Returns a factor that makes the squares of a row finite. */
+static float shrink_for_squares(enum fill kind) {
+    return kind == FILL_LARGEST ? 0x1p-68f : kind == FILL_ONE_HUGE ? 0x1p-48f : 1;
+}
+
 static void check_layer_norm(size_t m, size_t n, enum fill kind, float epsilon) {
     float *x = new_floats(m * n, kind), *residual = new_floats(m * n, kind);
     float *weight = new_floats(n, FILL_UNIFORM), *bias = new_floats(n, FILL_UNIFORM);
-    /* Squares must be finite. */
-    const float shrink = kind == FILL_LARGEST ? 0x1p-68f : kind == FILL_ONE_HUGE ? 0x1p-48f : 1;
+    const float shrink = shrink_for_squares(kind);
     for (size_t i = 0; i < m * n; i++) {
         x[i] *= shrink;
         residual[i] *= shrink;
@@ -311,6 +319,48 @@ void test_layer_norm(void **state) {
     for (int i = 0; i < 100; i++)
         check_layer_norm(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 71, 800),
                          (enum fill)(i % 2), 1e-12f);
+}
+
+/* ---- rms_norm ------------------------------------------------------------------------------- */
+
+static void check_rms_norm(size_t m, size_t n, enum fill kind, float epsilon) {
+    float *x = new_floats(m * n, kind), *weight = new_floats(n, FILL_UNIFORM);
+    const float shrink = shrink_for_squares(kind);
+    for (size_t i = 0; i < m * n; i++)
+        x[i] *= shrink;
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct rows_case c = {
+            {RMS_NORM, kernels_at(s), m, n, 0, kind}, x, NULL, weight, NULL, epsilon};
+        float *y = run_all_rows(&c);
+        for (size_t i = 0; i < m; i++) {
+            double squares = 0;
+            for (size_t j = 0; j < n; j++)
+                squares += (double)x[i * n + j] * (double)x[i * n + j] / (double)n;
+            const double inverse = 1 / sqrt(squares + (double)epsilon);
+            for (size_t j = 0; j < n; j++) {
+                const double want = (double)x[i * n + j] * inverse * (double)weight[j];
+                /* A sum of n squares is rounded n + 2 times and its root halves the error; the
+                 * root, its inverse and two products are rounded once each. */
+                const double tolerance = (double)(n + 12) * ROUNDING * fabs(want);
+                expect_near(&c.where, i, j, y[i * n + j], want,
+                            tolerance + 4 * (double)FLT_TRUE_MIN);
+            }
+        }
+        free(y);
+    }
+    free(x);
+    free(weight);
+}
+
+void test_rms_norm(void **state) {
+    (void)state;
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (size_t n = 1; n <= 70; n++)
+            check_rms_norm(rng_range(&kernel_rng, 1, 5), n, (enum fill)kind,
+                           rng_coin(&kernel_rng) ? 1e-6f : 1e-5f);
+    for (int i = 0; i < 100; i++)
+        check_rms_norm(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 71, 800),
+                       (enum fill)(i % 2), 1e-5f);
 }
 
 /* ---- softmax -------------------------------------------------------------------------------- */
@@ -547,6 +597,8 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     size_t *from = allocate(m * sizeof *from);
     for (size_t i = 0; i < m; i++)
         from[i] = i;
+    run_rows(&c, from, m, y);
+    c.where.kernel = RMS_NORM;
     run_rows(&c, from, m, y);
     c.where.kernel = SOFTMAX;
     run_rows(&c, from, m, y);

@@ -211,6 +211,42 @@ static void check_head(const struct where *where, const struct attention_case *c
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
+enum { CACHE_LAYERS = 3, CACHE_LAYER = 1 };
+
+/* Fills a cache with the keys and values of the case, a few tokens at a time. It grows meanwhile.
+ */
+static void fill_cache(struct kv_cache *cache, const struct kernels *set,
+                       const struct attention_case *c) {
+    const struct attention_shape *shape = &c->shape;
+    const struct attention_sequence *s = &c->sequence;
+    const struct rope rope = {.theta = 100};
+    const size_t row = shape->kv_heads * shape->head_size;
+    float *keys = allocate(s->keys * row * sizeof *keys), *values = allocate(s->keys * row * 4);
+    wisp_error error;
+    for (size_t t = 0; t < s->keys; t++)
+        for (size_t h = 0; h < shape->kv_heads; h++) {
+            const size_t at = t * row + h * shape->head_size, bytes = shape->head_size * 4;
+            memcpy(keys + at, vector_at(&s->k, t, h), bytes);
+            memcpy(values + at, vector_at(&s->v, t, h), bytes);
+        }
+    assert_int_equal(kv_cache_open(cache,
+                                   &(struct kv_shape){.layers = CACHE_LAYERS,
+                                                      .kv_heads = shape->kv_heads,
+                                                      .head_size = shape->head_size,
+                                                      .panel = set->f32_panel},
+                                   &error),
+                     WISP_OK);
+    while (cache->length < s->keys) {
+        const size_t n = rng_range(&kernel_rng, 1, s->keys - cache->length);
+        assert_int_equal(kv_cache_reserve(cache, cache->length + n, &rope, &error), WISP_OK);
+        kv_cache_write(cache, CACHE_LAYER, cache->length, n, keys + cache->length * row,
+                       values + cache->length * row, row);
+        cache->length += n;
+    }
+    free(keys);
+    free(values);
+}
+
 /* Computes all queries, in calls of random size up to a limit. */
 static float *run(const struct kernels *set, const struct attention_case *c, size_t most_queries) {
     const struct attention_shape *shape = &c->shape;
@@ -222,6 +258,12 @@ static float *run(const struct kernels *set, const struct attention_case *c, siz
         &context, ((queries - 1) * c->ld_context + shape->heads * shape->head_size) * sizeof *to,
         GUARDED_END);
     struct attention_sequence part = c->sequence;
+    struct kv_cache cache = {0};
+    if (c->policy->needs_cache) {
+        fill_cache(&cache, set, c);
+        part.cache = &cache;
+        part.layer = CACHE_LAYER;
+    }
     for (part.first = 0; part.first < queries; part.first = part.end) {
         const size_t left = queries - part.first;
         part.end =
@@ -230,6 +272,7 @@ static float *run(const struct kernels *set, const struct attention_case *c, siz
                 : part.first + rng_range(&kernel_rng, 1, left < most_queries ? left : most_queries);
         c->policy->run(set, shape, &part, to + part.first * c->ld_context, c->ld_context, space);
     }
+    kv_cache_release(&cache);
     assert_true(guarded_intact(&working) && guarded_intact(&context));
     assert_true(guarded_intact(&q_rows) && guarded_intact(&k_rows) && guarded_intact(&v_rows));
     return to;
@@ -271,10 +314,10 @@ static void check_size(struct size n, enum fill kind, float factor) {
     for (size_t i = 0; attention_policy_at(i); i++)
         for (unsigned mask = 0; mask < ATTENTION_MASKS; mask++) {
             c.policy = attention_policy_at(i);
-            if (c.policy->needs_cache || !(c.policy->masks >> mask & 1))
+            if (!(c.policy->masks >> mask & 1))
                 continue;
             c.shape.mask = (enum attention_mask)mask;
-            for (int i16 = 0; i16 < 2; i16++) {
+            for (int i16 = 0; i16 < (c.policy->needs_cache ? 1 : 2); i16++) {
                 c.shape.i16 = i16;
                 check_sets(&c);
             }
@@ -345,6 +388,8 @@ static void test_token_by_token(void **state) {
         n.queries = n.keys;
         struct attention_case c = new_case(n, FILL_UNIFORM, 1);
         const size_t size = n.heads * n.head_size;
+        if (i % 2)
+            c.policy = &attention_cached;
         float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
         c.shape.mask = ATTENTION_CAUSAL;
         for (size_t set = 0; kernels_at(set); set++) {

@@ -54,6 +54,7 @@ static int run_all(void) {
         cmocka_unit_test(test_silu_mul),
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_rms_norm),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_softmax_exponential),
         cmocka_unit_test(test_quantise),

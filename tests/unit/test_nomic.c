@@ -25,27 +25,36 @@
 
 enum { HEAD = 10, POSITIONS = 40, HEADS = 3, LD = HEAD * HEADS + 3 };
 
-/* Rotates pairs as complex numbers, in doubles. */
-static void queries_are_turned(void **state) {
-    (void)state;
+static void check_rotation(const struct rope *rope, size_t apart, size_t step) {
     static float table[POSITIONS * HEAD], x[POSITIONS * LD], before[POSITIONS * LD];
     for (size_t i = 0; i < POSITIONS * LD; i++)
         x[i] = before[i] = (float)(i * 37 % 101) / 50 - 1;
-    fill_rope_table(1000, HEAD, POSITIONS, table);
-    apply_rope(table, POSITIONS, HEADS, HEAD, x, LD);
+    fill_rope_table(rope, HEAD, POSITIONS, table);
+    apply_rope(rope, table, POSITIONS, HEADS, HEAD, x, LD);
     for (size_t p = 0; p < POSITIONS; p++) {
         for (size_t h = 0; h < HEADS; h++)
             for (size_t i = 0; i < HEAD / 2; i++) {
-                const size_t at = p * LD + h * HEAD + i;
-                const double angle = (double)p * pow(1000, -2.0 * (double)i / (double)HEAD);
-                const double a = (double)before[at], b = (double)before[at + HEAD / 2];
+                const size_t at = p * LD + h * HEAD + i * step;
+                const double factor = rope->factors ? (double)rope->factors[i] : 1;
+                const double angle =
+                    (double)p * pow(1000, -2.0 * (double)i / (double)HEAD) / factor;
+                const double a = (double)before[at], b = (double)before[at + apart];
                 assert_true(fabs((double)x[at] - (a * cos(angle) - b * sin(angle))) < 1e-5);
-                assert_true(fabs((double)x[at + HEAD / 2] - (b * cos(angle) + a * sin(angle))) <
-                            1e-5);
+                assert_true(fabs((double)x[at + apart] - (b * cos(angle) + a * sin(angle))) < 1e-5);
             }
         assert_memory_equal(x + p * LD + HEADS * HEAD, before + p * LD + HEADS * HEAD,
                             3 * sizeof *x);
     }
+}
+
+/* Rotates pairs as complex numbers, in doubles. */
+static void queries_are_rotated(void **state) {
+    static const float factors[HEAD / 2] = {1, 1, 1.5f, 4, 32};
+    (void)state;
+    check_rotation(&(struct rope){.theta = 1000}, HEAD / 2, 1);
+    check_rotation(&(struct rope){.theta = 1000, .pairs = ROPE_NEIGHBOURS}, 1, 2);
+    check_rotation(&(struct rope){1000, factors, ROPE_NEIGHBOURS}, 1, 2);
+    check_rotation(&(struct rope){1000, factors, ROPE_HALVES}, HEAD / 2, 1);
 }
 
 /* Positions have the precision of floats at any distance: adding up one position at a time must not
@@ -53,9 +62,10 @@ static void queries_are_turned(void **state) {
 static void far_positions_are_exact(void **state) {
     enum { FAR = 9000, SIZE = 8 };
     (void)state;
+    const struct rope rope = {.theta = 1000};
     float *table = calloc(FAR * SIZE, sizeof *table);
     assert_non_null(table);
-    fill_rope_table(1000, SIZE, FAR, table);
+    fill_rope_table(&rope, SIZE, FAR, table);
     for (size_t i = 0; i < SIZE / 2; i++) {
         const float step = 1 / powf(1000, 2 * (float)i / (float)SIZE);
         for (size_t p = 0; p < FAR; p++) {
@@ -75,9 +85,10 @@ static void scores_depend_on_distance(void **state) {
         q[i] = (float)(i % HEAD * 7 % 5) - 1.5f;
         k[i] = (float)(i % HEAD * 3 % 7) - 2.5f;
     }
-    fill_rope_table(10000, HEAD, POSITIONS, table);
-    apply_rope(table, POSITIONS, 1, HEAD, q, HEAD);
-    apply_rope(table, POSITIONS, 1, HEAD, k, HEAD);
+    const struct rope rope = {.theta = 10000};
+    fill_rope_table(&rope, HEAD, POSITIONS, table);
+    apply_rope(&rope, table, POSITIONS, 1, HEAD, q, HEAD);
+    apply_rope(&rope, table, POSITIONS, 1, HEAD, k, HEAD);
     double first = 0, other = 0, apart = 0;
     for (size_t i = 0; i < HEAD; i++) {
         first += (double)q[2 * HEAD + i] * (double)k[9 * HEAD + i];
@@ -383,7 +394,7 @@ static int tidy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queries_are_turned),
+        cmocka_unit_test(queries_are_rotated),
         cmocka_unit_test(far_positions_are_exact),
         cmocka_unit_test(scores_depend_on_distance),
         cmocka_unit_test(files_say_what_is_read),

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The Llama decoder, versions 1 to 3: RMS norms before blocks, rotary positions, grouped-query
+ * attention, gated SiLU layers, no biases.
+ * Source: Touvron et al., LLaMA (2023) and Llama 2 (2023); names of keys and tensors as in
+ * llama.cpp's files, whose rotary pairs are neighbours. */
+#ifndef WISP_MODELS_LLAMA_H
+#define WISP_MODELS_LLAMA_H
+
+#include "attention/rope.h"
+#include "layers/linear.h"
+#include "models/architecture.h"
+
+struct llama_layer {
+    float *attention_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
+    struct linear q;                           /* W_q [heads * head_size, hidden_size] */
+    struct linear kv;     /* W_k, then W_v, each [kv_heads * head_size, hidden_size] */
+    struct linear output; /* W_o [hidden_size, heads * head_size] */
+};
+
+/* The weights that network->weights points to: all but the token embedding and the feed-forward
+ * layers, which struct network holds. */
+struct llama_weights {
+    struct rope rope;
+    float *rope_factors;  /* [head_size / 2]; NULL where the file has none */
+    float *output_norm;   /* [hidden_size] */
+    struct linear logits; /* [vocabulary_size, hidden_size]: the token embedding's where the file
+                             has no other */
+    struct llama_layer *layer; /* [layers] */
+};
+
+/* Functions of struct architecture (architecture.h). */
+wisp_status llama_load(struct network *network, wisp_error *error);
+wisp_status llama_load_layer(struct network *network, uint32_t layer, wisp_error *error);
+void llama_release(struct network *network);
+
+extern const struct architecture architecture_llama;
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads the weights of a Llama decoder. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "formats/schema.h"
+#include "models/llama.h"
+#include "models/network.h"
+
+/* Loads the weight of the RMS norm NAME.weight. */
+static wisp_status load_norm(struct network *network, const char *name, float **weight,
+                             wisp_error *error) {
+    const size_t size = network->config.hidden_size;
+    network->resident_bytes += size * sizeof **weight;
+    return directory_load_floats(network->dir, name, 1, size, weight, error);
+}
+
+static wisp_status load_layer_norm(struct network *network, size_t index, const char *part,
+                                   float **weight, wisp_error *error) {
+    char name[TENSOR_NAME_BYTES];
+    return load_norm(network, layer_tensor_name(name, index, part, TENSOR_WEIGHT), weight, error);
+}
+
+/* Loads tensors of n outputs and k inputs each as one layer. */
+static wisp_status load_linear(struct network *network, const char *const names[], size_t parts,
+                               size_t n, size_t k, struct linear *layer, wisp_error *error) {
+    const struct linear_source source = {
+        .dir = network->dir, .names = names, .unbiased = true, .parts = parts, .n = n, .k = k};
+    TRY(linear_load(layer, &source, network->kernels, network->int8, error));
+    network->resident_bytes += layer->bytes;
+    return WISP_OK;
+}
+
+/* Llama 3.1 and later divide the angles of slow pairs by factors that the file lists. */
+static wisp_status load_rope_factors(struct network *network, struct llama_weights *w,
+                                     wisp_error *error) {
+    static const char name[] = "rope_freqs.weight";
+    const size_t pairs = network->config.head_size / 2;
+    if (!directory_find_tensor(network->dir, name))
+        return WISP_OK;
+    TRY(directory_load_floats(network->dir, name, 1, pairs, &w->rope_factors, error));
+    for (size_t i = 0; i < pairs; i++)
+        if (!(w->rope_factors[i] >= 1))
+            return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
+                        "factor %zu is %g, which is not at least 1", i, (double)w->rope_factors[i]);
+    w->rope.factors = w->rope_factors;
+    return WISP_OK;
+}
+
+wisp_status llama_load(struct network *network, wisp_error *error) {
+    const struct model_config *c = &network->config;
+    const bool tied = !directory_find_tensor(network->dir, "output.weight");
+    const char *const logits[] = {tied ? "token_embd" : "output"};
+    struct llama_weights *w = calloc(1, sizeof *w);
+    network->weights = w;
+    if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
+        return fail_memory(error, c->layers * sizeof *w->layer);
+    w->rope = (struct rope){.theta = c->rope_theta, .pairs = ROPE_NEIGHBOURS};
+    TRY(load_rope_factors(network, w, error));
+    TRY(load_norm(network, "output_norm.weight", &w->output_norm, error));
+    return load_linear(network, logits, 1, c->vocabulary_size, c->hidden_size, &w->logits, error);
+}
+
+wisp_status llama_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    const struct model_config *c = &network->config;
+    const size_t size = c->hidden_size, head_size = c->head_size;
+    struct llama_layer *layer = &((struct llama_weights *)network->weights)->layer[l];
+    char q[TENSOR_NAME_BYTES], k[TENSOR_NAME_BYTES], v[TENSOR_NAME_BYTES], o[TENSOR_NAME_BYTES];
+    const char *const q_names[] = {layer_tensor_name(q, l, "attn_q", "")};
+    const char *const kv_names[] = {layer_tensor_name(k, l, "attn_k", ""),
+                                    layer_tensor_name(v, l, "attn_v", "")};
+    const char *const output_names[] = {layer_tensor_name(o, l, "attn_output", "")};
+    TRY(load_linear(network, q_names, 1, c->heads * head_size, size, &layer->q, error));
+    TRY(load_linear(network, kv_names, 2, c->kv_heads * head_size, size, &layer->kv, error));
+    TRY(load_linear(network, output_names, 1, size, c->heads * head_size, &layer->output, error));
+    TRY(load_layer_norm(network, l, "attn_norm", &layer->attention_norm, error));
+    return load_layer_norm(network, l, "ffn_norm", &layer->feed_forward_norm, error);
+}
+
+void llama_release(struct network *network) {
+    struct llama_weights *w = network->weights;
+    if (!w)
+        return;
+    for (size_t l = 0; w->layer && l < network->config.layers; l++) {
+        struct llama_layer *layer = &w->layer[l];
+        linear_release(&layer->q);
+        linear_release(&layer->kv);
+        linear_release(&layer->output);
+        memory_free(layer->attention_norm);
+        memory_free(layer->feed_forward_norm);
+    }
+    free(w->layer);
+    linear_release(&w->logits);
+    memory_free(w->output_norm);
+    memory_free(w->rope_factors);
+    free(w);
+    network->weights = NULL;
+}

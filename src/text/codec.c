@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/codec_parts.h"
+
+static const char TOKENS[] = "tokenizer.ggml.tokens", TYPES[] = "tokenizer.ggml.token_type";
+static const char MODEL[] = "tokenizer.ggml.model";
+
+static const struct codec_kind *const kinds[] = {&codec_spm};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static wisp_status find_kind(struct codec *codec, const struct directory *dir, wisp_error *error) {
+    const char *model;
+    TRY(metadata_text(dir, MODEL, &model, error));
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(model, kinds[i]->model) == 0)
+            codec->kind = kinds[i];
+    if (!codec->kind)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, MODEL,
+                    "tokenizers of type \"%.40s\" are not supported for generating, only "
+                    "\"%s\"",
+                    model, kinds[0]->model);
+    return WISP_OK;
+}
+
+static wisp_status read_types(struct codec *codec, const struct directory *dir, wisp_error *error) {
+    const struct metadata *types = directory_find_metadata(dir, TYPES);
+    ARENA_TAKE(&codec->arena, codec->types, codec->count, error);
+    memset(codec->types, CODEC_NORMAL, codec->count);
+    if (!types)
+        return WISP_OK;
+    if (types->type != VALUE_ARRAY || types->count != codec->count)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, TYPES,
+                    "not an array of %zu integers, one for each token", codec->count);
+    for (size_t i = 0; i < codec->count; i++) {
+        int64_t type;
+        if (!metadata_array_i64(types, i, &type) || type < CODEC_NORMAL || type > CODEC_BYTE)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, TYPES,
+                        "not a token type from 1 to 6 (entry %zu)", i);
+        codec->types[i] = (uint8_t)type;
+    }
+    return WISP_OK;
+}
+
+/* Reads the spellings of the tokens into the vocabulary. Control, byte and unused tokens are not
+ * found in texts. */
+static wisp_status read_tokens(struct codec *codec, const struct directory *dir,
+                               wisp_error *error) {
+    const struct metadata *tokens = directory_find_metadata(dir, TOKENS);
+    if (!tokens)
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, TOKENS, "the metadata key is missing");
+    if (tokens->type != VALUE_ARRAY || tokens->element != VALUE_STRING || tokens->count == 0)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, TOKENS, "not an array of strings");
+    if (tokens->count > INT32_MAX / 2)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TOKENS, "too many tokens");
+    codec->count = (size_t)tokens->count;
+    TRY(read_types(codec, dir, error));
+    struct piece *pieces = calloc(codec->count, sizeof *pieces);
+    if (!pieces)
+        return fail_memory(error, codec->count * sizeof *pieces);
+    for (size_t i = 0; i < codec->count; i++) {
+        const bool found = codec->types[i] == CODEC_NORMAL || codec->types[i] == CODEC_USER_DEFINED;
+        pieces[i] = (struct piece){tokens->as.texts[i].bytes, tokens->as.texts[i].length,
+                                   found ? PIECE_INITIAL : PIECE_UNUSED};
+    }
+    const wisp_status status = wordpiece_build(&codec->pieces, &codec->arena, pieces, codec->count,
+                                               dir->file, TOKENS, error);
+    free(pieces);
+    return status;
+}
+
+static wisp_status read_id(const struct codec *codec, const struct directory *dir, const char *key,
+                           int32_t *id, wisp_error *error) {
+    uint32_t value;
+    *id = -1;
+    if (!directory_find_metadata(dir, key))
+        return WISP_OK;
+    TRY(metadata_u32(dir, key, &value, error));
+    if (value >= codec->count)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, key, "id %u, where there are %zu tokens",
+                    value, codec->count);
+    *id = (int32_t)value;
+    return WISP_OK;
+}
+
+static wisp_status build(struct codec *codec, const struct directory *dir, wisp_error *error) {
+    TRY(find_kind(codec, dir, error));
+    TRY(read_tokens(codec, dir, error));
+    TRY(read_id(codec, dir, "tokenizer.ggml.bos_token_id", &codec->bos, error));
+    TRY(read_id(codec, dir, "tokenizer.ggml.eos_token_id", &codec->eos, error));
+    TRY(read_id(codec, dir, "tokenizer.ggml.eot_token_id", &codec->eot, error));
+    codec->add_bos = codec->bos >= 0;
+    TRY(metadata_bool_or(dir, "tokenizer.ggml.add_bos_token", &codec->add_bos, error));
+    codec->add_bos = codec->add_bos && codec->bos >= 0;
+    return codec->kind->open(codec, dir, error);
+}
+
+wisp_status codec_open(const struct directory *dir, struct codec **opened, wisp_error *error) {
+    struct codec *codec = calloc(1, sizeof *codec);
+    if (!codec)
+        return fail_memory(error, sizeof *codec);
+    const wisp_status status = build(codec, dir, error);
+    if (status == WISP_OK)
+        *opened = codec;
+    else
+        codec_close(codec);
+    return status;
+}
+
+void codec_close(struct codec *codec) {
+    if (!codec)
+        return;
+    arena_release(&codec->arena);
+    free(codec);
+}
+
+size_t codec_vocabulary_size(const struct codec *codec) {
+    return codec->count;
+}
+
+size_t codec_resident_bytes(const struct codec *codec) {
+    return sizeof *codec + codec->arena.total;
+}
+
+wisp_status codec_encode(const struct codec *codec, wisp_text text, bool begins,
+                         struct token_list *list, wisp_error *error) {
+    const size_t before = list->count;
+    wisp_status status = WISP_OK;
+    if (begins && codec->add_bos)
+        status = token_list_add(list, codec->bos, error);
+    if (status == WISP_OK)
+        status = codec->kind->encode(codec, text, begins, list, error);
+    if (status != WISP_OK)
+        list->count = before;
+    return status;
+}
+
+wisp_text codec_decode(const struct codec *codec, int32_t id) {
+    return codec->texts[id];
+}
+
+bool codec_is_end(const struct codec *codec, int32_t id) {
+    return id >= 0 && (id == codec->eos || id == codec->eot);
+}

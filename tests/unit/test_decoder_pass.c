@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Passes of a decoder: tokens in pieces of any size, several sequences in one batch, members that
+ * split tokens or outputs, a hook that stops the pass at any block. Logits always have the same
+ * bits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model.h"
+#include "models/pass.h"
+#include "support/golden.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { VOCABULARY = 512, TOKENS = 90, SEQUENCES = 3, MOST_MEMBERS = 4 };
+
+static const char stories[] = "models/wisp-stories.gguf";
+
+/* How a pass is run. */
+struct way {
+    uint32_t members;
+    bool by_outputs;
+    bool stopping; /* the hook stops the pass before every block once */
+};
+
+struct decoder {
+    wisp_model *model;
+    struct kv_cache caches[SEQUENCES];
+    struct pool *team;
+    struct workspace space;
+};
+
+static void open_decoder(struct decoder *d, wisp_compute compute) {
+    wisp_error error;
+    *d = (struct decoder){.model = open_model_or_fail(stories, compute, NULL)};
+    const struct network *network = &d->model->network;
+    const struct model_config *c = &network->config;
+    const struct kv_shape shape = {c->layers, c->kv_heads, c->head_size,
+                                   network->kernels->f32_panel};
+    struct rope rope;
+    network->architecture->rope(network, &rope);
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        assert_int_equal(kv_cache_open(&d->caches[i], &shape, &error), WISP_OK);
+        assert_int_equal(kv_cache_reserve(&d->caches[i], TOKENS, &rope, &error), WISP_OK);
+    }
+    assert_int_equal(pool_open(MOST_MEMBERS, &d->team, &error), WISP_OK);
+}
+
+static void close_decoder(struct decoder *d) {
+    for (size_t i = 0; i < SEQUENCES; i++)
+        kv_cache_release(&d->caches[i]);
+    pool_close(d->team);
+    workspace_release(&d->space);
+    wisp_model_close(d->model);
+}
+
+struct stops {
+    struct cursor last;
+    bool stopped;
+};
+
+static wisp_status stop_once(void *context, struct cursor at, const float *x, wisp_error *error) {
+    struct stops *stops = context;
+    (void)x;
+    if (stops->stopped && at.layer == stops->last.layer && at.block == stops->last.block)
+        return WISP_OK;
+    *stops = (struct stops){at, true};
+    set_error(error, WISP_ERROR_CANCELLED, NULL, NULL, "stopped");
+    return WISP_ERROR_CANCELLED;
+}
+
+/* Runs one pass over `texts` sequences, text i with counts[i] ids in the cache of sequence
+ * sequence[i]. Writes logits [sum of counts, VOCABULARY]. */
+static void run(struct decoder *d, struct way way, size_t texts, const size_t *sequence,
+                const int32_t *const *ids, const size_t *counts, float *logits) {
+    const struct network *network = &d->model->network;
+    int32_t all[SEQUENCES * TOKENS];
+    size_t starts[SEQUENCES + 1] = {0};
+    struct kv_cache *caches[SEQUENCES];
+    struct stops stops = {0};
+    wisp_error error;
+    for (size_t i = 0; i < texts; i++) {
+        memcpy(all + starts[i], ids[i], counts[i] * sizeof *all);
+        starts[i + 1] = starts[i] + counts[i];
+        caches[i] = &d->caches[sequence[i]];
+    }
+    const struct pass_size size = {.texts = texts,
+                                   .tokens = starts[texts],
+                                   .longest = caches[0]->capacity,
+                                   .members = way.members,
+                                   .by_outputs = way.by_outputs};
+    assert_int_equal(workspace_reserve(&d->space, pass_workspace_bytes(network, &size), &error),
+                     WISP_OK);
+    struct pass pass = {.network = network,
+                        .batch = {.texts = texts,
+                                  .ids = all,
+                                  .starts = starts,
+                                  .caches = caches,
+                                  .all_logits = true},
+                        .rows = logits,
+                        .members = way.members,
+                        .by_outputs = way.by_outputs,
+                        .team = way.members > 1 ? d->team : NULL,
+                        .hook = way.stopping ? stop_once : NULL,
+                        .hook_context = &stops};
+    pass_begin(&pass, &d->space);
+    wisp_status status = pass_run(&pass, &error);
+    for (; way.stopping && status == WISP_ERROR_CANCELLED; status = pass_run(&pass, &error))
+        ;
+    assert_int_equal(status, WISP_OK);
+    for (size_t i = 0; i < texts; i++)
+        caches[i]->length += counts[i];
+}
+
+static void make_ids(int32_t *ids, int32_t seed) {
+    for (int32_t t = 0; t < TOKENS; t++)
+        ids[t] = (t * t * 31 + t * 7 + seed * 113 + 3) % VOCABULARY;
+}
+
+static const struct way ways[] = {{1, false, false}, {2, false, false}, {4, false, false},
+                                  {2, true, false},  {3, true, false},  {4, true, true},
+                                  {1, false, true},  {3, false, true}};
+
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* One sequence, in pieces of each size, in each way. */
+static void pieces_change_nothing(void **state) {
+    static float whole[TOKENS * VOCABULARY], again[TOKENS * VOCABULARY];
+    static const size_t pieces[] = {TOKENS, 1, 2, 7, 32, 33, 64};
+    (void)state;
+    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
+        struct decoder d;
+        int32_t ids[TOKENS];
+        open_decoder(&d, (wisp_compute)compute);
+        make_ids(ids, compute);
+        run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
+            (const size_t[]){TOKENS}, whole);
+        for (size_t way = 0; way < WAYS; way++)
+            for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
+                d.caches[0].length = 0;
+                for (size_t done = 0, n; done < TOKENS; done += n) {
+                    n = TOKENS - done < pieces[p] ? TOKENS - done : pieces[p];
+                    run(&d, ways[way], 1, (const size_t[]){0}, (const int32_t *const[]){ids + done},
+                        &n, again + done * VOCABULARY);
+                }
+                if (memcmp(again, whole, sizeof whole) != 0)
+                    fail_msg("compute %d, way %zu, pieces of %zu", compute, way, pieces[p]);
+            }
+        close_decoder(&d);
+    }
+}
+
+/* Sequences of different lengths in one batch, each after tokens of its own. */
+static void sequences_share_a_batch(void **state) {
+    static const size_t before[SEQUENCES] = {0, 17, 40}, counts[SEQUENCES] = {33, 1, 9};
+    static float alone[SEQUENCES][TOKENS * VOCABULARY], unused[TOKENS * VOCABULARY];
+    static float together[TOKENS * VOCABULARY];
+    (void)state;
+    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
+        struct decoder d;
+        int32_t ids[SEQUENCES][TOKENS];
+        const int32_t *now[SEQUENCES];
+        open_decoder(&d, (wisp_compute)compute);
+        for (size_t i = 0; i < SEQUENCES; i++) {
+            const int32_t *first = ids[i];
+            make_ids(ids[i], (int32_t)i);
+            now[i] = ids[i] + before[i];
+            if (before[i] > 0)
+                run(&d, ways[0], 1, &i, &first, &before[i], unused);
+            run(&d, ways[0], 1, &i, &now[i], &counts[i], alone[i]);
+        }
+        for (size_t way = 0; way < WAYS; way++) {
+            for (size_t i = 0; i < SEQUENCES; i++)
+                d.caches[i].length = before[i];
+            run(&d, ways[way], SEQUENCES, (const size_t[]){0, 1, 2}, now, counts, together);
+            const float *row = together;
+            for (size_t i = 0; i < SEQUENCES; i++) {
+                if (memcmp(row, alone[i], counts[i] * VOCABULARY * sizeof *row) != 0)
+                    fail_msg("compute %d, way %zu, sequence %zu", compute, way, i);
+                row += counts[i] * VOCABULARY;
+            }
+        }
+        close_decoder(&d);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_change_nothing),
+        cmocka_unit_test(sequences_share_a_batch),
+    };
+    return cmocka_run_group_tests_name("decoder_pass", tests, NULL, NULL);
+}
