@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/console.h"
 #include "wisp.h"
 
 enum exit_code {
@@ -27,9 +28,6 @@ int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
 
-/* Prints "wisp: ..." to stderr. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* Prints the message of the error and returns the exit code for it. */
 int complain_of(const wisp_error *error);
 
@@ -42,8 +40,16 @@ int complain_of_name(const char *option, const char *value, const char *(*name_o
 /* Parses a whole number from 1 to `most`. Complains and returns false where `text` is none. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 
-/* Parses a number above 0 and below 1. Complains and returns false where `text` is none. */
+/* Parses a number that as a float is above 0 and below 1. Complains and returns false where `text`
+ * is none. */
 bool parse_share(const char *option, const char *text, double *value);
+
+/* Complains and returns false where the path is empty. `what` names the argument. */
+bool check_path(const char *what, const char *path);
+
+/* Checks that the file at `path` can be written and is not the standard output too, and leaves no
+ * file. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+int check_output(const char *what, const char *path);
 
 /* ---- model ---------------------------------------------------------------------------------- */
 
@@ -103,8 +109,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model, wisp
 
 /* ---- interruption and progress -------------------------------------------------------------- */
 
-/* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program.
- * Also makes writing to a closed pipe fail instead of raising a signal. */
+/* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program. A
+ * request to terminate and the loss of the terminal do the same. */
 void watch_signals(wisp_session *session);
 
 bool was_interrupted(void);
