@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the commands of the wisp program share: messages, options, opening a model,
+ * Functions that the commands of the wisp program share: errors, options, opening a model,
  * interruption and progress. */
 #ifndef WISP_CLI_CLI_H
 #define WISP_CLI_CLI_H
@@ -9,16 +9,6 @@
 
 #include "cli/console.h"
 #include "wisp.h"
-
-enum exit_code {
-    EXIT_GOOD = 0,
-    EXIT_FAILED = 1,        /* reading, writing or memory */
-    EXIT_USAGE = 2,         /* the command line is wrong */
-    EXIT_MODEL = 3,         /* the model is missing, malformed or not supported */
-    EXIT_INPUT = 4,         /* a line of the input is malformed */
-    EXIT_INTERRUPTED = 130, /* Ctrl-C, as shells report it */
-    EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
-};
 
 int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "cli/cli.h"
 
 enum { OUTPUT_BUFFER_BYTES = 1 << 16 };
 

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The standard streams of the program: how it writes results, messages and text from files. */
+ * How the program answers: standard streams, messages, text from files, exit codes. */
 #ifndef WISP_CLI_CONSOLE_H
 #define WISP_CLI_CONSOLE_H
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
+
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1,        /* reading, writing or memory */
+    EXIT_USAGE = 2,         /* the command line is wrong */
+    EXIT_MODEL = 3,         /* the model is missing, malformed or not supported */
+    EXIT_INPUT = 4,         /* a line of the input is malformed */
+    EXIT_INTERRUPTED = 130, /* Ctrl-C, as shells report it */
+    EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
+};
 
 /* Writes to standard output. Where that would not block, as a pipe that another program has set to
  * O_NONBLOCK, it waits. After an error it writes nothing more. */

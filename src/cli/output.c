@@ -118,7 +118,8 @@ static int copy_spool(struct output *output) {
 /* Tells whether standard output is where this run's rows end: whether no other program has written
  * or moved since. */
 static bool position_is_ours(const struct output *output) {
-    const size_t bytes = NPY_HEADER_BYTES + output->rows * output->dimensions * sizeof(float);
+    const uint64_t values = (uint64_t)output->rows * output->dimensions;
+    const uint64_t bytes = NPY_HEADER_BYTES + values * sizeof(float);
     return lseek(STDOUT_FILENO, 0, SEEK_CUR) == output->start + (off_t)bytes;
 }
 
