@@ -37,8 +37,8 @@ bool parse_share(const char *option, const char *text, double *value);
 /* Complains and returns false where the path is empty. `what` names the argument. */
 bool check_path(const char *what, const char *path);
 
-/* Checks that the file at `path` can be written and is not the standard output too, and leaves no
- * file. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+/* Checks that the file at `path` can be written and is not the standard output, too. Returns an
+ * exit code, after complaining where it is not EXIT_GOOD. */
 int check_output(const char *what, const char *path);
 
 /* ---- model ---------------------------------------------------------------------------------- */

@@ -101,6 +101,8 @@ static wisp_status find_target(struct file_writer *writer, struct stat *replaced
     const char *path = writer->path;
     *replaced = (struct stat){0};
     if (lstat(path, replaced) != 0) {
+        if (errno != ENOENT)
+            return fail_errno(error, path, "look for it");
         *replaced = (struct stat){0};
         const int length = snprintf(writer->target, sizeof writer->target, "%s", path);
         if (length < 0 || (size_t)length >= sizeof writer->target)
@@ -197,8 +199,12 @@ void file_writer_discard(struct file_writer *writer) {
 }
 
 wisp_status file_check_output(const char *path, wisp_error *error) {
-    struct file_writer writer;
-    TRY(file_writer_open(&writer, path, error));
-    file_writer_discard(&writer);
+    struct file_writer writer = {.path = path};
+    struct stat replaced;
+    char copy[PATH_MAX];
+    TRY(find_target(&writer, &replaced, error));
+    snprintf(copy, sizeof copy, "%s", writer.target);
+    if (faccessat(AT_FDCWD, dirname(copy), W_OK | X_OK, AT_EACCESS) != 0)
+        return fail_errno(error, path, "write to its folder");
     return WISP_OK;
 }
