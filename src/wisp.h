@@ -451,7 +451,8 @@ typedef struct wisp_convert_options {
 
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, as a GGUF file. The output
  * appears whole or not at all: it is written under a temporary name beside `output`, synced and
- * renamed. `options` may be NULL. Only in the native library. */
+ * renamed. Whether `output` can be written is found out first: WISP_ERROR_IO where it cannot, as in
+ * a folder that does not exist. `options` may be NULL. Only in the native library. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
 
@@ -506,8 +507,8 @@ typedef struct wisp_calibrate_options {
  * texts, which should be like those it will embed, fits predictors of the neurons that a token
  * needs, and writes the model with the predictors to `output`. Every eighth text is not used for
  * fitting but for measuring. All weights keep their bits. The weights of each neuron are stored
- * side by side; wisp_convert with `plain` restores the original. `options` may be NULL. Only in the
- * native library. */
+ * side by side; wisp_convert with `plain` restores the original. Whether `output` can be written is
+ * found out first, as by wisp_convert. `options` may be NULL. Only in the native library. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

@@ -13,6 +13,7 @@
 #include "calibrate/neurons.h"
 #include "calibrate/write_calibrated.h"
 #include "formats/schema.h"
+#include "host/file.h"
 #include "native/open_path.h"
 
 enum { DEFAULT_TOKENS = 32768, MOST_RANK = 1024 };
@@ -256,7 +257,7 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (o->rank == 0) {
         /* A third of the inputs' number, in whole blocks of Q8_0 and at most 256: what a larger
          * rank gains in quality it loses in time (docs/sparse.md). */
-        const size_t third = round_up(hidden_size / 3, BLOCK);
+        const size_t third = round_up(larger(hidden_size / 3, 1), BLOCK);
         o->rank = (uint32_t)smaller(smaller(third, MOST_DEFAULT_RANK), most);
     }
     if (o->sparsity == 0)
@@ -293,6 +294,7 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     wisp_calibrate_options o = options ? *options : (wisp_calibrate_options){0};
     struct calibration c = {.options = &o};
     wisp_model *model;
+    TRY(file_check_output(output, error));
     TRY(wisp_model_open(input, &dense, &model, error));
     if (!model->network.architecture->embeds) {
         const wisp_status status = fail(

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "cli/calibrate_report.h"
+#include "cli/cosine.h"
 #include "cli/input.h"
-#include "cli/output.h"
 
 static const char help[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
@@ -179,7 +179,7 @@ static int read_texts(const struct arguments *a, struct texts *texts) {
     int code = EXIT_FAILED;
     if (!batch || !texts->text)
         complain("out of memory");
-    else if (input_open(&input, 1, false)) {
+    else if (input_open(&input, 1)) {
         input_add(&input, a->data, NULL);
         code = sample_batches(&input, batch, texts);
         input_close(&input);
@@ -194,37 +194,37 @@ static int read_texts(const struct arguments *a, struct texts *texts) {
 
 enum { HELD_OUT_EVERY = 8, MOST_MEASURED = 1000 }; /* every eighth, as wisp.h says */
 
-/* Returns the embeddings [n, *dimensions] of the texts, or NULL after complaining. */
-static float *embed_with(const char *path, const wisp_model_options *o, unsigned long threads,
-                         const wisp_text *texts, size_t n, size_t *dimensions) {
+/* Sets *rows to the embeddings [n, *dimensions] of the texts, which the caller frees. Returns an
+ * exit code, after complaining where it is not EXIT_GOOD; *rows is NULL then. */
+static int embed_with(const char *path, const wisp_model_options *o, unsigned long threads,
+                      const wisp_text *texts, size_t n, size_t *dimensions, float **rows) {
     const wisp_session_options session_options = {.threads = (uint32_t)threads};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     wisp_error error;
-    float *rows = NULL;
+    int code = EXIT_GOOD;
+    *rows = NULL;
     wisp_status status = wisp_model_open(path, o, &model, &error);
     if (status == WISP_OK)
         status = wisp_session_open(model, &session_options, &session, &error);
     if (status == WISP_OK) {
         *dimensions = wisp_model_dimensions(model);
-        rows = calloc(n + 1, *dimensions * sizeof *rows);
-        if (rows)
-            status = wisp_embed(session, texts, n, NULL, rows, &error);
-        else
+        *rows = calloc(n + 1, *dimensions * sizeof **rows);
+        if (*rows) {
+            status = wisp_embed(session, texts, n, NULL, *rows, &error);
+        } else {
             complain("out of memory");
+            code = EXIT_FAILED;
+        }
     }
     if (status != WISP_OK) {
-        complain_of(&error);
-        free(rows);
-        rows = NULL;
+        code = complain_of(&error);
+        free(*rows);
+        *rows = NULL;
     }
     wisp_session_close(session);
     wisp_model_close(model);
-    return rows;
-}
-
-static double cosine(const float *a, const float *b, size_t n) {
-    return (double)wisp_dot(a, b, n) / sqrt((double)wisp_dot(a, a, n) * (double)wisp_dot(b, b, n));
+    return code;
 }
 
 static struct nearness compare(const float *rows, const float *reference, size_t n, size_t size) {
@@ -248,19 +248,18 @@ static int measure(const struct arguments *a, const struct texts *texts,
     size_t n = 0, size = 0;
     for (size_t i = HELD_OUT_EVERY - 1; i < texts->n && n < MOST_MEASURED; i += HELD_OUT_EVERY)
         held_out[n++] = texts->text[i];
-    bool good = true;
-    for (int i = 0; i < used && good; i++) {
+    int code = EXIT_GOOD;
+    for (int i = 0; i < used && code == EXIT_GOOD; i++) {
         const wisp_model_options o = {.compute = i > 0 ? WISP_COMPUTE_INT8 : WISP_COMPUTE_F32,
                                       .predictor = predictors[i]};
-        rows[i] = embed_with(a->output, &o, a->threads, held_out, n, &size);
-        good = rows[i] != NULL;
+        code = embed_with(a->output, &o, a->threads, held_out, n, &size, &rows[i]);
     }
     report->held_out_texts = n;
-    for (int i = 1; i < used && good; i++)
+    for (int i = 1; i < used && code == EXIT_GOOD; i++)
         *found[i] = compare(rows[i], rows[0], n, size);
     for (int i = 0; i < used; i++)
         free(rows[i]);
-    return good ? EXIT_GOOD : EXIT_FAILED;
+    return code;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -331,7 +330,7 @@ static int run_calibrate(const struct arguments *a, const struct texts *texts) {
         code = measure(a, texts, &run.report);
     if (code == EXIT_GOOD) {
         report_print(&run.report);
-        code = finish_stream(stdout);
+        code = finish_output();
     }
     if (code == EXIT_GOOD && a->report)
         code = report_write(&run.report, a->report);
@@ -346,9 +345,15 @@ int command_calibrate(int argc, char **argv) {
     if (code != EXIT_GOOD)
         return code;
     if (a.help)
-        return fputs(help, stdout), EXIT_GOOD;
+        return fputs(help, program_output), EXIT_GOOD;
+    if (!check_path("model", a.model))
+        return EXIT_USAGE;
     watch_signals(NULL);
-    code = read_texts(&a, &texts);
+    code = check_output("--output", a.output);
+    if (code == EXIT_GOOD && a.report)
+        code = report_check(a.report);
+    if (code == EXIT_GOOD)
+        code = read_texts(&a, &texts);
     if (code == EXIT_GOOD)
         code = run_calibrate(&a, &texts);
     release_texts(&texts);

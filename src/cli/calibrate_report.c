@@ -8,26 +8,29 @@
 #include "host/file.h"
 
 static void print_table(const struct calibration_report *r, bool sentence) {
-    printf("layer  computed    needed    recall precision  output error  hot neurons\n");
+    fprintf(program_output,
+            "layer  computed    needed    recall precision  output error  hot neurons\n");
     for (size_t l = 0; l < r->layers; l++) {
         const wisp_calibrated_layer *layer = &r->layer[l];
         const wisp_calibrated_quality *q = sentence ? &layer->sentence : &layer->lowrank;
-        printf("%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f  %5zu of %zu\n", l,
-               100 * q->share, 100 * q->needed, 100 * q->recall, 100 * q->precision, q->error,
-               layer->hot, layer->neurons);
+        fprintf(program_output,
+                "%5zu  %7.1f %%  %6.1f %%  %6.1f %%  %6.1f %%  %12.4f  %5zu of %zu\n", l,
+                100 * q->share, 100 * q->needed, 100 * q->recall, 100 * q->precision, q->error,
+                layer->hot, layer->neurons);
     }
     const struct nearness *near = sentence ? &r->sentence : &r->lowrank;
-    printf("cosine to f32 on %zu held-out texts: mean %.5f, least %.5f (int8, dense: %.5f)\n",
-           r->held_out_texts, near->mean, near->least, r->dense.mean);
+    fprintf(program_output,
+            "cosine to f32 on %zu held-out texts: mean %.5f, least %.5f (int8, dense: %.5f)\n",
+            r->held_out_texts, near->mean, near->least, r->dense.mean);
 }
 
 void report_print(const struct calibration_report *r) {
     print_table(r, false);
     if (r->has_sentence) {
-        printf("\none choice for a whole text (--predictor sentence):\n");
+        fprintf(program_output, "\none choice for a whole text (--predictor sentence):\n");
         print_table(r, true);
     }
-    printf("%.1f s\n", r->seconds);
+    fprintf(program_output, "%.1f s\n", r->seconds);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -128,15 +131,33 @@ static void put_svg(struct document *d, const struct calibration_report *r) {
     put(d, "</svg>\n");
 }
 
+static int make_path(char path[PATH_MAX], const char *base, const char *suffix) {
+    const int length = snprintf(path, PATH_MAX, "%s%s", base, suffix);
+    if (length >= 0 && length < PATH_MAX)
+        return EXIT_GOOD;
+    complain("--report %.80s...: the path is too long", base);
+    return EXIT_USAGE;
+}
+
+int report_check(const char *base) {
+    static const char *const suffixes[] = {".json", ".svg"};
+    char path[PATH_MAX];
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < 2 && code == EXIT_GOOD; i++) {
+        code = make_path(path, base, suffixes[i]);
+        if (code == EXIT_GOOD)
+            code = check_output("--report", path);
+    }
+    return code;
+}
+
 static int write_document(const struct calibration_report *r, const char *base, const char *suffix,
                           void (*content)(struct document *, const struct calibration_report *)) {
     char path[PATH_MAX];
     struct document d = {.status = WISP_OK};
-    const int length = snprintf(path, sizeof path, "%s%s", base, suffix);
-    if (length < 0 || (size_t)length >= sizeof path) {
-        complain("--report %.80s...: the path is too long", base);
-        return EXIT_USAGE;
-    }
+    const int code = make_path(path, base, suffix);
+    if (code != EXIT_GOOD)
+        return code;
     if (file_writer_open(&d.writer, path, &d.error) != WISP_OK)
         return complain_of(&d.error);
     content(&d, r);

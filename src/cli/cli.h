@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the commands of the wisp program share: messages, options, opening a model,
+ * Functions that the commands of the wisp program share: errors, options, opening a model,
  * interruption and progress. */
 #ifndef WISP_CLI_CLI_H
 #define WISP_CLI_CLI_H
@@ -7,17 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/console.h"
 #include "wisp.h"
-
-enum exit_code {
-    EXIT_GOOD = 0,
-    EXIT_FAILED = 1,        /* reading, writing or memory */
-    EXIT_USAGE = 2,         /* the command line is wrong */
-    EXIT_MODEL = 3,         /* the model is missing, malformed or not supported */
-    EXIT_INPUT = 4,         /* a line of the input is malformed */
-    EXIT_INTERRUPTED = 130, /* Ctrl-C, as shells report it */
-    EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
-};
 
 int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
@@ -27,9 +18,6 @@ int command_convert(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
-
-/* Prints "wisp: ..." to stderr. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints the message of the error and returns the exit code for it. */
 int complain_of(const wisp_error *error);
@@ -43,8 +31,16 @@ int complain_of_name(const char *option, const char *value, const char *(*name_o
 /* Parses a whole number from 1 to `most`. Complains and returns false where `text` is none. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 
-/* Parses a number above 0 and below 1. Complains and returns false where `text` is none. */
+/* Parses a number that as a float is above 0 and below 1. Complains and returns false where `text`
+ * is none. */
 bool parse_share(const char *option, const char *text, double *value);
+
+/* Complains and returns false where the path is empty. `what` names the argument. */
+bool check_path(const char *what, const char *path);
+
+/* Checks that the file at `path` can be written and is not the standard output, too. Returns an
+ * exit code, after complaining where it is not EXIT_GOOD. */
+int check_output(const char *what, const char *path);
 
 /* ---- model ---------------------------------------------------------------------------------- */
 
@@ -105,8 +101,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model, wisp
 
 /* ---- interruption and progress -------------------------------------------------------------- */
 
-/* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program.
- * Also makes writing to a closed pipe fail instead of raising a signal. */
+/* Makes the first Ctrl-C cancel the session (which may be NULL) and the second end the program. A
+ * request to terminate and the loss of the terminal do the same. */
 void watch_signals(wisp_session *session);
 
 bool was_interrupted(void);

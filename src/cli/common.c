@@ -4,24 +4,15 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "host/file.h"
-
-void complain(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("wisp: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-}
 
 int complain_of(const wisp_error *error) {
     if (error->status == WISP_ERROR_CANCELLED)
@@ -66,10 +57,28 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
 bool parse_share(const char *option, const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
-    if (end != text && *end == '\0' && *value > 0 && *value < 1)
+    if (end != text && *end == '\0' && (float)*value > 0 && (float)*value < 1)
         return true;
     complain("--%s %s: a number above 0 and below 1 belongs here", option, text);
     return false;
+}
+
+bool check_path(const char *what, const char *path) {
+    if (*path == '\0')
+        complain("%s: the path is empty", what);
+    return *path != '\0';
+}
+
+int check_output(const char *what, const char *path) {
+    struct stat info;
+    wisp_error error;
+    if (!check_path(what, path))
+        return EXIT_USAGE;
+    if (stat(path, &info) == 0 && is_output_file(&info)) {
+        complain("%s: %s is the standard output, too", what, path);
+        return EXIT_FAILED;
+    }
+    return file_check_output(path, &error) == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }
 
 /* ---- model ---------------------------------------------------------------------------------- */
@@ -80,12 +89,16 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
     switch (option) {
     case OPTION_MODEL:
         arguments->path = value;
-        return true;
+        return check_path("--model", value);
     case OPTION_THREADS:
         return parse_count("threads", value, 1024, &arguments->threads);
     case OPTION_CPU:
         arguments->kernels = value;
-        return true;
+        for (size_t i = 0; wisp_kernels_name(i); i++)
+            if (strcmp(value, wisp_kernels_name(i)) == 0)
+                return true;
+        *code = complain_of_name("cpu", value, wisp_kernels_name);
+        return false;
     case OPTION_COMPUTE:
         if (wisp_compute_find(value, &arguments->compute))
             return true;
@@ -144,6 +157,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
         }
         path = found;
     }
+    if (!check_path("WISP_MODEL", path))
+        return EXIT_MODEL;
     const wisp_model_options options = {.compute = arguments->compute,
                                         .kernels = arguments->kernels,
                                         .predictor = arguments->predictor};
@@ -187,9 +202,12 @@ void watch_signals(wisp_session *session) {
      * program. Without SA_RESTART a waiting read returns. */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
+    /* Under nohup the signal is ignored, and stays so. */
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 bool was_interrupted(void) {

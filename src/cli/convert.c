@@ -65,7 +65,7 @@ int command_convert(int argc, char **argv) {
         else if (option == OPTION_NAME)
             o.name = optarg;
         else if (option == 'h')
-            return fputs(help, stdout), EXIT_GOOD;
+            return fputs(help, program_output), EXIT_GOOD;
         else
             return EXIT_USAGE;
     }
@@ -73,6 +73,11 @@ int command_convert(int argc, char **argv) {
         complain("convert: give one input and one output (see --help)");
         return EXIT_USAGE;
     }
+    if (!check_path("input", argv[optind]))
+        return EXIT_USAGE;
+    const int code = check_output("output", argv[optind + 1]);
+    if (code != EXIT_GOOD)
+        return code;
     watch_signals(NULL);
     progress_start(&progress, "tensors");
     const wisp_status status = wisp_convert(argv[optind], argv[optind + 1], &o, &error);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/prompt.h"
 
 static const char help[] =
     "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
@@ -17,12 +18,14 @@ static const char help[] =
     "      --text TEXT        embed this text (may be given more than once)\n"
     "      --input FORMAT     lines (default), or ndjson: each line is a JSON string, or an "
     "object\n"
-    "                         whose \"text\" is embedded and whose other fields are kept\n"
+    "                         whose \"text\" is embedded and whose other fields are kept; blank\n"
+    "                         lines are skipped\n"
     "      --format FORMAT    text (default): a line of numbers for each text; json: one array of\n"
     "                         arrays; ndjson: objects with \"embedding\"; npy; f32: raw\n"
     "                         little-endian floats\n"
-    "      --prompt PROMPT    put this before each text: the name of one of the model's prompts,\n"
-    "                         or the text itself (default: the model's default prompt)\n"
+    "      --prompt NAME      put this prompt of the model before each text (default: the model's\n"
+    "                         default prompt)\n"
+    "      --prompt-text TEXT put TEXT before each text\n"
     "      --dimensions N     keep the first N values of each embedding, normalised "
     "again\n" MODEL_HELP
     "      --stats            at the end, print totals and the time of each stage to stderr\n"
@@ -41,6 +44,7 @@ enum {
     OPTION_INPUT,
     OPTION_FORMAT,
     OPTION_PROMPT,
+    OPTION_PROMPT_TEXT,
     OPTION_DIMENSIONS,
     OPTION_STATS,
     OPTION_RECALL,
@@ -51,7 +55,7 @@ struct arguments {
     struct model_arguments model;
     struct input input;
     enum output_format format;
-    const char *prompt;
+    struct prompt_choice prompt;
     const char *trace; /* the file, or NULL */
     unsigned long dimensions;
     bool stats;
@@ -74,7 +78,10 @@ static int take_option(struct arguments *a, int option, const char *value) {
                    ? EXIT_GOOD
                    : complain_of_choice("format", value, "text, json, ndjson, npy, f32");
     case OPTION_PROMPT:
-        a->prompt = value;
+        a->prompt.name = value;
+        return EXIT_GOOD;
+    case OPTION_PROMPT_TEXT:
+        a->prompt.text = value;
         return EXIT_GOOD;
     case OPTION_DIMENSIONS:
         return parse_count("dimensions", value, 1 << 20, &a->dimensions) ? EXIT_GOOD : EXIT_USAGE;
@@ -97,17 +104,19 @@ static int take_option(struct arguments *a, int option, const char *value) {
     }
 }
 
-static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
-                                        {"input", required_argument, NULL, OPTION_INPUT},
-                                        {"format", required_argument, NULL, OPTION_FORMAT},
-                                        {"prompt", required_argument, NULL, OPTION_PROMPT},
-                                        {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
-                                        {"stats", no_argument, NULL, OPTION_STATS},
-                                        {"recall", no_argument, NULL, OPTION_RECALL},
-                                        {"trace", required_argument, NULL, OPTION_TRACE},
-                                        MODEL_OPTIONS,
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+static const struct option options[] = {
+    {"text", required_argument, NULL, OPTION_TEXT},
+    {"input", required_argument, NULL, OPTION_INPUT},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"prompt", required_argument, NULL, OPTION_PROMPT},
+    {"prompt-text", required_argument, NULL, OPTION_PROMPT_TEXT},
+    {"dimensions", required_argument, NULL, OPTION_DIMENSIONS},
+    {"stats", no_argument, NULL, OPTION_STATS},
+    {"recall", no_argument, NULL, OPTION_RECALL},
+    {"trace", required_argument, NULL, OPTION_TRACE},
+    MODEL_OPTIONS,
+    {"help", no_argument, NULL, 'h'},
+    {0}};
 
 /* A "-" at the beginning of getopt's option string makes it return arguments that are no options as
  * option 1, in their order. */
@@ -171,8 +180,7 @@ static int write_trace(const struct arguments *a, const wisp_session *session) {
     wisp_error error;
     if (wisp_session_write_trace(session, a->trace, &error) == WISP_OK)
         return EXIT_GOOD;
-    complain_of(&error);
-    return EXIT_FAILED;
+    return complain_of(&error);
 }
 
 struct run {
@@ -212,17 +220,20 @@ static int embed_all(struct run *run) {
 
 static int run_embed(struct arguments *a, const wisp_model *model, wisp_session *session) {
     const size_t dimensions = a->dimensions ? a->dimensions : wisp_model_dimensions(model);
-    const char *named = a->prompt ? wisp_model_prompt(model, a->prompt) : NULL;
-    struct run run = {.arguments = a, .session = session};
-    run.options.prompt = named ? named : a->prompt;
-    run.options.dimensions = dimensions;
+    struct run run = {.arguments = a, .session = session, .options.dimensions = dimensions};
+    int code = choose_prompt(model, &a->prompt, &run.options.prompt);
+    if (code == EXIT_GOOD && a->trace)
+        code = check_output("--trace", a->trace);
+    if (code != EXIT_GOOD)
+        return code;
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
-    int code = EXIT_FAILED;
-    if (!run.batch || !run.rows)
+    if (!run.batch || !run.rows) {
         complain("out of memory");
-    else
+        code = EXIT_FAILED;
+    } else {
         code = output_open(&run.output, a->format, dimensions);
+    }
     if (code == EXIT_GOOD) {
         progress_start(&run.progress, "texts");
         const double start = run.progress.started;
@@ -243,17 +254,17 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
 }
 
 int command_embed(int argc, char **argv) {
-    struct arguments a = {0};
+    struct arguments a = {.prompt.option = "prompt"};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    if (!input_open(&a.input, (size_t)argc, false))
+    if (!input_open(&a.input, (size_t)argc))
         return EXIT_FAILED;
     int code = parse(&a, argc, argv);
     if (code == EXIT_GOOD && a.help)
-        fputs(help, stdout);
+        fputs(help, program_output);
     else if (code == EXIT_GOOD)
         code = open_model(&a.model, &model, &session);
-    if (session) {
+    if (code == EXIT_GOOD && session) {
         watch_signals(session);
         code = run_embed(&a, model, session);
         watch_signals(NULL);

@@ -74,28 +74,29 @@ static int parse(struct arguments *a, int argc, char **argv) {
 }
 
 static int print_table(const struct sts_result *r) {
-    printf("%-24s %10s %10s\n", "", "model", "f32 dense");
-    printf("%-24s %10.4f %10.4f\n", "Spearman", r->spearman, r->reference_spearman);
-    printf("%-24s %10.4f %10.4f\n", "Pearson", r->pearson, r->reference_pearson);
-    printf("%-24s %10.6f\n", "cosine to it, mean", r->mean_cosine);
-    printf("%-24s %10.6f\n", "  first percentile", r->low_cosine);
-    printf("%-24s %10.6f\n", "  least", r->least_cosine);
-    printf("%-24s %10zu\n", "pairs", r->pairs);
-    printf("%-24s %10s\n", "compute", r->compute);
-    return finish_stream(stdout);
+    fprintf(program_output, "%-24s %10s %10s\n", "", "model", "f32 dense");
+    fprintf(program_output, "%-24s %10.4f %10.4f\n", "Spearman", r->spearman,
+            r->reference_spearman);
+    fprintf(program_output, "%-24s %10.4f %10.4f\n", "Pearson", r->pearson, r->reference_pearson);
+    fprintf(program_output, "%-24s %10.6f\n", "cosine to it, mean", r->mean_cosine);
+    fprintf(program_output, "%-24s %10.6f\n", "  first percentile", r->low_cosine);
+    fprintf(program_output, "%-24s %10.6f\n", "  least", r->least_cosine);
+    fprintf(program_output, "%-24s %10zu\n", "pairs", r->pairs);
+    fprintf(program_output, "%-24s %10s\n", "compute", r->compute);
+    return finish_output();
 }
 
 /* A correlation that is not defined, because all scores are equal, is NaN and becomes null. */
 static void print_member(const char *key, double value) {
     if (value == value)
-        printf(",\"%s\":%.9g", key, value);
+        fprintf(program_output, ",\"%s\":%.9g", key, value);
     else
-        printf(",\"%s\":null", key);
+        fprintf(program_output, ",\"%s\":null", key);
 }
 
 static int print_json(const struct sts_result *r) {
-    printf("{\"pairs\":%zu,\"compute\":\"%s\",\"kernels\":\"%s\"", r->pairs, r->compute,
-           r->kernels);
+    fprintf(program_output, "{\"pairs\":%zu,\"compute\":\"%s\",\"kernels\":\"%s\"", r->pairs,
+            r->compute, r->kernels);
     print_member("spearman", r->spearman);
     print_member("pearson", r->pearson);
     print_member("reference_spearman", r->reference_spearman);
@@ -103,8 +104,8 @@ static int print_json(const struct sts_result *r) {
     print_member("mean_cosine", r->mean_cosine);
     print_member("first_percentile_cosine", r->low_cosine);
     print_member("min_cosine", r->least_cosine);
-    puts("}");
-    return finish_stream(stdout);
+    fputs("}\n", program_output);
+    return finish_output();
 }
 
 static int evaluate_sts(int argc, char **argv) {
@@ -114,7 +115,7 @@ static int evaluate_sts(int argc, char **argv) {
     if (code != EXIT_GOOD)
         return code;
     if (a.help)
-        return fputs(help, stdout), EXIT_GOOD;
+        return fputs(help, program_output), EXIT_GOOD;
     code = sts_evaluate(&a.model, a.data, &result);
     if (code != EXIT_GOOD)
         return code;
@@ -125,7 +126,7 @@ int command_eval(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "sts") == 0)
         return evaluate_sts(argc - 1, argv + 1);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return fputs(help, stdout), EXIT_GOOD;
+        return fputs(help, program_output), EXIT_GOOD;
     complain("eval: say what to evaluate: sts (see wisp eval --help)");
     return EXIT_USAGE;
 }

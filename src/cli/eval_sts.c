@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/statistics.h"
+#include "cli/cosine.h"
 #include "cli/input.h"
 
 enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };
@@ -90,16 +91,6 @@ static bool reserve_pairs(struct evaluation *e, size_t pairs) {
     e->capacity = 2 * pairs;
     return grow(&e->human, e->capacity) && grow(&e->tested.scores, e->capacity) &&
            grow(&e->reference.scores, e->capacity) && grow(&e->cosines, 2 * e->capacity);
-}
-
-static double cosine(const float *a, const float *b, size_t n) {
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return ab / sqrt(aa * bb);
 }
 
 static int embed_texts(const struct evaluation *e, struct embedder *m, const wisp_text *texts) {
@@ -219,7 +210,7 @@ int sts_evaluate(const struct model_arguments *arguments, const char *path,
     int code = EXIT_FAILED;
     if (!e.batch)
         complain("out of memory");
-    else if (input_open(&e.input, 1, false))
+    else if (input_open(&e.input, 1))
         code = evaluate(&e, arguments, result);
     input_close(&e.input);
     close_embedder(&e.tested);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/output.h"
+#include "cli/console.h"
 
 static const char help[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
@@ -189,8 +189,8 @@ static int read_prompt(const char *path, char **text, size_t *length) {
 /* Writes text as it is generated. Ends the text where it cannot be written. */
 static bool write_text(void *context, wisp_text text) {
     int *code = context;
-    fwrite(text.bytes, 1, text.length, stdout);
-    *code = finish_stream(stdout);
+    fwrite(text.bytes, 1, text.length, program_output);
+    *code = finish_output();
     return *code == EXIT_GOOD;
 }
 
@@ -239,7 +239,7 @@ int command_generate(int argc, char **argv) {
     if (code == EXIT_GOOD && optind < argc)
         c.path = argv[optind];
     if (code == EXIT_GOOD && c.wants_help)
-        fputs(help, stdout);
+        fputs(help, program_output);
     else if (code == EXIT_GOOD)
         code = open_model(&c.model, &model, &session);
     if (session) {

@@ -13,9 +13,11 @@
 
 enum { READ_BYTES = 256 * 1024 };
 
-bool input_open(struct input *input, size_t capacity, bool ndjson) {
-    *input = (struct input){.ndjson = ndjson, .descriptor = -1};
+bool input_open(struct input *input, size_t capacity) {
+    *input = (struct input){.descriptor = -1};
     input->items = calloc(capacity + 1, sizeof *input->items);
+    if (!input->items)
+        complain("out of memory");
     return input->items != NULL;
 }
 
@@ -37,13 +39,21 @@ void input_close(struct input *input) {
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 static int open_item(struct input *input, const char *path) {
+    struct stat info;
     input->begin = input->end = input->line = 0;
-    input->at_end = false;
+    input->at_end = input->past_mark = false;
+    if (!check_path("input", path))
+        return EXIT_USAGE;
     input->descriptor = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (input->descriptor >= 0)
-        return EXIT_GOOD;
-    complain("%s: cannot open: %s", path, strerror(errno));
-    return EXIT_FAILED;
+    if (input->descriptor < 0) {
+        complain("%s: cannot open: %s", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (fstat(input->descriptor, &info) == 0 && is_output_file(&info)) {
+        complain("%s: the input is the output, too", path);
+        return EXIT_FAILED;
+    }
+    return EXIT_GOOD;
 }
 
 /* Makes room for READ_BYTES after `end`. */
@@ -69,9 +79,12 @@ static int read_more(struct input *input, const char *path) {
         complain("%s: out of memory", path);
         return EXIT_FAILED;
     }
-    if (!wait_readable(input->descriptor))
-        return EXIT_INTERRUPTED;
-    const ssize_t count = read(input->descriptor, input->buffer + input->end, READ_BYTES);
+    ssize_t count;
+    do {
+        if (!wait_readable(input->descriptor))
+            return EXIT_INTERRUPTED;
+        count = read(input->descriptor, input->buffer + input->end, READ_BYTES);
+    } while (count < 0 && (errno == EAGAIN || errno == EINTR));
     if (count < 0) {
         complain("%s: cannot read: %s", path, strerror(errno));
         return EXIT_FAILED;
@@ -87,9 +100,23 @@ static bool is_ready(const struct input *input) {
     return poll(&waiting, 1, 0) > 0;
 }
 
+/* Skips a byte order mark at the start of the item, which some editors write. */
+static void skip_mark(struct input *input) {
+    static const char mark[] = "\xEF\xBB\xBF";
+    enum { MARK_BYTES = sizeof mark - 1 };
+    if (input->past_mark || input->end - input->begin < MARK_BYTES)
+        return;
+    input->past_mark = true;
+    if (memcmp(input->buffer + input->begin, mark, MARK_BYTES) == 0) {
+        input->begin += MARK_BYTES;
+        input->bytes_done += MARK_BYTES;
+    }
+}
+
 /* Takes a line from the buffer, without its newline. Returns false where the buffer has no whole
  * line yet. */
 static bool buffered_line(struct input *input, wisp_text *line) {
+    skip_mark(input);
     if (input->begin == input->end)
         return false;
     char *start = input->buffer + input->begin;
@@ -99,6 +126,8 @@ static bool buffered_line(struct input *input, wisp_text *line) {
         return false;
     line->bytes = start;
     line->length = newline ? (size_t)(newline - start) : left;
+    input->line++;
+    input->past_mark = true;
     input->begin += line->length + (newline != NULL);
     input->bytes_done += line->length + (newline != NULL);
     if (line->length > 0 && start[line->length - 1] == '\r')
@@ -108,12 +137,23 @@ static bool buffered_line(struct input *input, wisp_text *line) {
 
 /* ---- records -------------------------------------------------------------------------------- */
 
+static bool is_blank(wisp_text line) {
+    size_t i = 0;
+    while (i < line.length && strchr(" \t\r", line.bytes[i]) && line.bytes[i] != '\0')
+        i++;
+    return i == line.length;
+}
+
 static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
                            const char *name) {
     const struct json *root;
     wisp_error error;
     if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK) {
-        complain("%s: line %zu: %s", name, input->line, error.message);
+        /* The message begins with the position in the text, which is one line. */
+        static const char first_line[] = "line 1, ";
+        const bool has_position = strncmp(error.message, first_line, strlen(first_line)) == 0;
+        complain("%s: line %zu, %s", name, input->line,
+                 error.message + (has_position ? strlen(first_line) : 0));
         return error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
     }
     const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, "text") : root;
@@ -123,8 +163,10 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
         return EXIT_INPUT;
     }
     struct record *record = &batch->records[batch->n];
-    record->text = (wisp_text){text->text, text->text_length};
-    record->object = root == text ? NULL : root;
+    *record = (struct record){.text = {text->text, text->text_length},
+                              .object = root == text ? NULL : root,
+                              .name = name,
+                              .line = input->line};
     batch->texts[batch->n++] = record->text;
     return EXIT_GOOD;
 }
@@ -137,10 +179,9 @@ static int add_record(struct input *input, struct batch *batch, wisp_text line, 
         return EXIT_FAILED;
     }
     line.bytes = copy;
-    input->line++;
     if (input->ndjson)
         return add_json_record(input, batch, line, name);
-    batch->records[batch->n] = (struct record){.text = line};
+    batch->records[batch->n] = (struct record){.text = line, .name = name, .line = input->line};
     batch->texts[batch->n++] = line;
     return EXIT_GOOD;
 }
@@ -152,6 +193,8 @@ static int take_lines(struct input *input, struct batch *batch, const char *path
     while (batch->n < BATCH_RECORDS && batch->arena.total < BATCH_BYTES) {
         wisp_text line;
         if (buffered_line(input, &line)) {
+            if (input->ndjson && is_blank(line))
+                continue;
             const int code = add_record(input, batch, line, path);
             if (code != EXIT_GOOD)
                 return code;
@@ -185,7 +228,7 @@ static int take_item(struct input *input, struct batch *batch) {
     const struct input_item *item = &input->items[input->current];
     if (!item->path) {
         input->current++;
-        input->line = 0;
+        input->line = 1;
         return add_record(input, batch, wisp_text_of(item->text), "--text");
     }
     if (input->descriptor < 0) {

@@ -23,6 +23,7 @@ struct input {
     char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
+    bool past_mark;                   /* a byte order mark before the first line was skipped */
     size_t line;                      /* number of lines taken from the item so far */
     uint64_t bytes_done, bytes_total; /* of all files; the total is 0 where it is not known */
 };
@@ -30,6 +31,8 @@ struct input {
 struct record {
     wisp_text text;
     const struct json *object; /* the line, where it is a JSON object; else NULL */
+    const char *name;          /* the file, for messages; borrowed */
+    size_t line;               /* the number of the line in the file */
 };
 
 struct batch {
@@ -39,14 +42,17 @@ struct batch {
     struct arena arena; /* holds the texts */
 };
 
-/* Prepares for at most `capacity` items. Returns false where there is no memory. */
-bool input_open(struct input *input, size_t capacity, bool ndjson);
+/* Prepares for at most `capacity` items, of plain lines. Returns false, after complaining, where
+ * there is no memory. */
+bool input_open(struct input *input, size_t capacity);
 
 void input_add(struct input *input, const char *path, const char *text);
 
 /* Reads the next records into the batch: as many as fit and are there without waiting, but at least
- * one unless the input has ended. Returns an exit code, after complaining where it is not
- * EXIT_GOOD; the batch then has the records before the fault. */
+ * one unless the input has ended. Skips a byte order mark at the start of a file and, with ndjson,
+ * blank lines. Refuses to read the file to which the output goes: it would read what it has
+ * written. Returns an exit code, after complaining where it is not EXIT_GOOD; the batch then has
+ * the records before the fault. */
 int input_next(struct input *input, struct batch *batch);
 
 void input_close(struct input *input);

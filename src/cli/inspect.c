@@ -6,7 +6,6 @@
 #include "base/sha256.h"
 #include "cli/cli.h"
 #include "cli/inspect_neurons.h"
-#include "cli/output.h"
 
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
@@ -36,10 +35,10 @@ static void print_digest(const wisp_file_part *part, const char *before, const c
     sha256_start(&hash);
     sha256_add(&hash, part->data, (size_t)part->size);
     sha256_finish(&hash, digest);
-    fputs(before, stdout);
+    fputs(before, program_output);
     for (size_t i = 0; i < sizeof digest; i++)
-        printf("%02x", digest[i]);
-    fputs(after, stdout);
+        fprintf(program_output, "%02x", digest[i]);
+    fputs(after, program_output);
 }
 
 static void format_shape(const wisp_tensor *tensor, const char *separator, char text[SHAPE_BYTES]) {
@@ -51,6 +50,20 @@ static void format_shape(const wisp_tensor *tensor, const char *separator, char 
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
+/* Prints a name from the file in a column of `width` characters. */
+static void print_name(const char *name, size_t width) {
+    size_t columns;
+    print_text(program_output, name, strlen(name), SIZE_MAX, false, &columns);
+    fprintf(program_output, "%*s", columns < width ? (int)(width - columns) : 0, "");
+}
+
+/* Prints a value on a line, cut where it is long. */
+static void print_value(const char *text) {
+    const size_t length = strlen(text);
+    const size_t shown = print_text(program_output, text, length, TABLE_VALUE, false, NULL);
+    fputs(shown < length ? "...\n" : "\n", program_output);
+}
+
 static void print_table(const wisp_file *file, bool sha256) {
     wisp_file_part part;
     wisp_metadata metadata;
@@ -58,43 +71,39 @@ static void print_table(const wisp_file *file, bool sha256) {
     size_t n = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
-        printf("%s, %llu bytes\n", part.path, (unsigned long long)part.size);
+        print_name(part.path, 0);
+        fprintf(program_output, ", %llu bytes\n", (unsigned long long)part.size);
         if (sha256)
             print_digest(&part, "sha256 ", "\n");
     }
     while (wisp_file_get_metadata(file, n, &metadata))
         n++;
-    printf("\nMETADATA (%zu)\n", n);
+    fprintf(program_output, "\nMETADATA (%zu)\n", n);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
-        const int length = (int)strcspn(metadata.text, "\r\n");
-        printf("  %-44s %.*s%s\n", metadata.key, length < TABLE_VALUE ? length : TABLE_VALUE,
-               metadata.text, length > TABLE_VALUE ? "..." : "");
+        fputs("  ", program_output);
+        print_name(metadata.key, 44);
+        fputc(' ', program_output);
+        print_value(metadata.text);
     }
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
-    printf("\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
+    fprintf(program_output, "\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
     for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {
         char shape[SHAPE_BYTES];
         format_shape(&tensor, " x ", shape);
-        printf("  %-32s %-6s %-16s %12llu bytes at %llu\n", tensor.name, tensor.type, shape,
-               (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
+        fputs("  ", program_output);
+        print_name(tensor.name, 32);
+        fprintf(program_output, " %-6s %-16s %12llu bytes at %llu\n", tensor.type, shape,
+                (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
     }
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void print_json_text(const char *text) {
-    putchar('"');
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f)
-            printf("\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
+    fputc('"', program_output);
+    print_text(program_output, text, strlen(text), SIZE_MAX, true, NULL);
+    fputc('"', program_output);
 }
 
 /* Numbers and bools are printed as they are; arrays as text, and infinities and NaN too, for which
@@ -104,7 +113,7 @@ static void print_json_value(const wisp_metadata *metadata) {
     const bool is_string = metadata->is_array || strcmp(metadata->type, "string") == 0;
     if (!is_string &&
         (strcmp(metadata->type, "bool") == 0 || strspn(text, "0123456789+-.e") == strlen(text)))
-        fputs(text, stdout);
+        fputs(text, program_output);
     else
         print_json_text(text);
 }
@@ -113,32 +122,33 @@ static void print_json(const wisp_file *file, bool sha256) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
-    fputs("{\"files\":[", stdout);
+    fputs("{\"files\":[", program_output);
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
-        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
+        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", program_output);
         print_json_text(part.path);
-        printf(",\"bytes\":%llu", (unsigned long long)part.size);
+        fprintf(program_output, ",\"bytes\":%llu", (unsigned long long)part.size);
         if (sha256)
             print_digest(&part, ",\"sha256\":\"", "\"");
-        putchar('}');
+        fputc('}', program_output);
     }
-    fputs("],\n\"metadata\":{", stdout);
+    fputs("],\n\"metadata\":{", program_output);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
-        fputs(i ? ",\n" : "\n", stdout);
+        fputs(i ? ",\n" : "\n", program_output);
         print_json_text(metadata.key);
-        putchar(':');
+        fputc(':', program_output);
         print_json_value(&metadata);
     }
-    fputs("},\n\"tensors\":[", stdout);
+    fputs("},\n\"tensors\":[", program_output);
     for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {
         char shape[SHAPE_BYTES];
         format_shape(&tensor, ",", shape);
-        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
+        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", program_output);
         print_json_text(tensor.name);
-        printf(",\"type\":\"%s\",\"shape\":[%s],\"bytes\":%llu,\"offset\":%llu}", tensor.type,
-               shape, (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
+        fprintf(program_output, ",\"type\":\"%s\",\"shape\":[%s],\"bytes\":%llu,\"offset\":%llu}",
+                tensor.type, shape, (unsigned long long)tensor.bytes,
+                (unsigned long long)tensor.offset);
     }
-    fputs("]}\n", stdout);
+    fputs("]}\n", program_output);
 }
 
 int command_inspect(int argc, char **argv) {
@@ -156,7 +166,7 @@ int command_inspect(int argc, char **argv) {
             if (!json && strcmp(optarg, "table") != 0)
                 return complain_of_choice("format", optarg, "table, json");
         } else if (option == 'h') {
-            return fputs(help, stdout), EXIT_GOOD;
+            return fputs(help, program_output), EXIT_GOOD;
         } else {
             return EXIT_USAGE;
         }
@@ -165,7 +175,8 @@ int command_inspect(int argc, char **argv) {
         complain("inspect: give one file or folder (see --help)");
         return EXIT_USAGE;
     }
-    watch_signals(NULL);
+    if (!check_path("inspect", argv[optind]))
+        return EXIT_USAGE;
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
     if (neurons)
@@ -175,6 +186,6 @@ int command_inspect(int argc, char **argv) {
     else
         print_table(file, sha256);
     wisp_file_close(file);
-    const int closed = finish_stream(stdout);
+    const int closed = finish_output();
     return code == EXIT_GOOD ? closed : code;
 }

@@ -29,8 +29,9 @@ static void print_column(float frequency, size_t x, size_t y, size_t width) {
     const float heat = sqrtf(frequency < 0 ? 0 : frequency > 1 ? 1 : frequency);
     const float red = heat < 0.7f ? 1 : 1 - (heat - 0.7f) * 1.6f;
     const float green = 1 - heat, blue = heat < 0.4f ? 1 - 2.5f * heat : 0;
-    printf("<rect x=\"%zu\" y=\"%zu\" width=\"%zu\" height=\"%d\" fill=\"#%02x%02x%02x\"/>\n", x, y,
-           width, ROW, (int)(255 * red), (int)(255 * green), (int)(255 * blue));
+    fprintf(program_output,
+            "<rect x=\"%zu\" y=\"%zu\" width=\"%zu\" height=\"%d\" fill=\"#%02x%02x%02x\"/>\n", x,
+            y, width, ROW, (int)(255 * red), (int)(255 * green), (int)(255 * blue));
 }
 
 static void print_layer(const float *frequencies, size_t neurons, size_t layer,
@@ -39,8 +40,9 @@ static void print_layer(const float *frequencies, size_t neurons, size_t layer,
     double sum = 0;
     for (size_t i = 0; i < neurons; i++)
         sum += (double)frequencies[i] / (double)neurons;
-    printf("<text x=\"6\" y=\"%zu\">layer %zu</text>\n<text x=\"6\" y=\"%zu\">%.1f %%</text>\n",
-           y + 14, layer, y + 28, 100 * sum);
+    fprintf(program_output,
+            "<text x=\"6\" y=\"%zu\">layer %zu</text>\n<text x=\"6\" y=\"%zu\">%.1f %%</text>\n",
+            y + 14, layer, y + 28, 100 * sum);
     for (size_t column = 0; column < columns->n; column++) {
         const size_t first = column * columns->neurons, end = first + columns->neurons;
         float total = 0;
@@ -62,15 +64,17 @@ int print_neurons(const wisp_file *file) {
         return EXIT_FAILED;
     }
     const struct columns columns = divide(neurons);
-    printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
-           "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
-           "fill=\"white\"/>\n<text x=\"6\" y=\"18\">How often neurons are active, as a share of "
-           "tokens; ",
-           LEFT + columns.width * columns.n + RIGHT, TOP + layers * (ROW + GAP));
+    fprintf(program_output,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
+            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
+            "fill=\"white\"/>\n<text x=\"6\" y=\"18\">How often neurons are active, as a share of "
+            "tokens; ",
+            LEFT + columns.width * columns.n + RIGHT, TOP + layers * (ROW + GAP));
     if (columns.neurons == 1)
-        puts("a column is one neuron.</text>");
+        fputs("a column is one neuron.</text>\n", program_output);
     else
-        printf("a column is the mean of %zu neurons side by side.</text>\n", columns.neurons);
+        fprintf(program_output, "a column is the mean of %zu neurons side by side.</text>\n",
+                columns.neurons);
     int code = EXIT_GOOD;
     for (size_t l = 0; l < layers && code == EXIT_GOOD; l++) {
         if (wisp_file_read_frequencies(file, l, frequencies, &error) == WISP_OK)
@@ -79,7 +83,7 @@ int print_neurons(const wisp_file *file) {
             code = complain_of(&error);
     }
     if (code == EXIT_GOOD)
-        puts("</svg>");
+        fputs("</svg>\n", program_output);
     free(frequencies);
     return code;
 }

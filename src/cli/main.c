@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,16 +30,17 @@ static const struct {
 
 static int print_version(void) {
     const char *name;
-    printf("%s\n", wisp_build());
-    printf("cpu features: %s\n", *wisp_cpu_features() ? wisp_cpu_features() : "none used");
-    fputs("kernel sets: ", stdout);
+    fprintf(program_output, "%s\n", wisp_build());
+    fprintf(program_output, "cpu features: %s\n",
+            *wisp_cpu_features() ? wisp_cpu_features() : "none used");
+    fputs("kernel sets: ", program_output);
     for (size_t i = 0; (name = wisp_kernels_name(i)) != NULL; i++)
-        printf("%s%s", i ? ", " : "", name);
-    puts(" (the first is the default)");
+        fprintf(program_output, "%s%s", i ? ", " : "", name);
+    fputs(" (the first is the default)\n", program_output);
     return EXIT_GOOD;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
     if (argc < 2) {
         fputs(help, stderr);
         return EXIT_USAGE;
@@ -50,9 +52,22 @@ int main(int argc, char **argv) {
         return print_version();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        fputs(help, stdout);
+        fputs(help, program_output);
         return EXIT_GOOD;
     }
     complain("there is no command %s (see wisp --help)", argv[1]);
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    /* A write to a closed pipe, or past the limit on the size of files, is an error and no signal:
+     * temporary files are deleted then. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    if (!console_open()) {
+        complain("cannot prepare the standard streams");
+        return EXIT_FAILED;
+    }
+    const int code = run(argc, argv);
+    return code == EXIT_GOOD ? finish_output() : code;
 }

@@ -2,7 +2,10 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -18,46 +21,132 @@ bool output_format_of(const char *name, enum output_format *format) {
     return false;
 }
 
-int finish_stream(FILE *stream) {
-    if (fflush(stream) == 0 && !ferror(stream))
+/* Flushes the rows written so far. */
+static int finish_rows(struct output *output) {
+    if (!output->spool)
+        return finish_output();
+    if (!output->failed && fflush(output->spool) == 0 && !ferror(output->spool))
         return EXIT_GOOD;
-    if (errno == EPIPE)
-        return EXIT_CLOSED_PIPE;
+    if (!output->failed)
+        complain("cannot write the temporary file: %s", strerror(errno));
+    output->failed = true;
+    return EXIT_FAILED;
+}
+
+/* ---- npy ------------------------------------------------------------------------------------ */
+
+/* Makes a header of NPY's version 1.0: magic, version, length of the header, then a Python
+ * dictionary padded with spaces. The size does not depend on the number of rows, so the header can
+ * be overwritten when that is known. Source: NumPy's description of the format (numpy.lib.format).
+ */
+static void make_npy_header(const struct output *output, char header[NPY_HEADER_BYTES + 1]) {
+    const int length = snprintf(header, NPY_HEADER_BYTES + 1,
+                                "\x93NUMPY\x01%c\x76%c{'descr': '<f4', 'fortran_order': False, "
+                                "'shape': (%zu, %zu), }",
+                                0, 0, output->rows, output->dimensions);
+    memset(header + length, ' ', (size_t)(NPY_HEADER_BYTES - length));
+    header[NPY_HEADER_BYTES - 1] = '\n';
+}
+
+static void write_npy_header(const struct output *output) {
+    char header[NPY_HEADER_BYTES + 1];
+    make_npy_header(output, header);
+    fwrite(header, 1, NPY_HEADER_BYTES, program_output);
+}
+
+/* Locks the output, where it is a regular file, against other runs of this program that write npy
+ * to it. With `wait` it waits for them. A file system without locks is no error: position_is_ours
+ * notices most other writers. */
+static int lock_output(bool wait) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct stat info;
+    if (fstat(STDOUT_FILENO, &info) != 0 || !S_ISREG(info.st_mode))
+        return EXIT_GOOD;
+    while (fcntl(STDOUT_FILENO, wait ? F_SETLKW : F_SETLK, &whole) != 0) {
+        if (errno == EACCES || errno == EAGAIN) {
+            complain("another run of wisp writes to the same file");
+            return EXIT_FAILED;
+        }
+        if (errno != EINTR)
+            return EXIT_GOOD;
+        if (was_interrupted())
+            return EXIT_INTERRUPTED;
+    }
+    return EXIT_GOOD;
+}
+
+static int open_npy(struct output *output) {
+    struct stat info;
+    const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    output->start = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+    const bool is_file = fstat(STDOUT_FILENO, &info) == 0 && S_ISREG(info.st_mode);
+    if (is_file && output->start >= 0 && flags >= 0 && !(flags & O_APPEND)) {
+        const int code = lock_output(false);
+        if (code != EXIT_GOOD)
+            return code;
+        write_npy_header(output);
+        return finish_output();
+    }
+    output->spool = output->stream = tmpfile();
+    if (output->spool)
+        return EXIT_GOOD;
+    complain("cannot create a temporary file: %s", strerror(errno));
+    return EXIT_FAILED;
+}
+
+/* Writes the header and the spooled rows to standard output. */
+static int copy_spool(struct output *output) {
+    char buffer[65536];
+    size_t length;
+    int code = finish_rows(output);
+    if (code == EXIT_GOOD)
+        code = lock_output(true);
+    if (code == EXIT_GOOD && fseek(output->spool, 0, SEEK_SET) == 0) {
+        write_npy_header(output);
+        while ((length = fread(buffer, 1, sizeof buffer, output->spool)) > 0)
+            fwrite(buffer, 1, length, program_output);
+        code = finish_output();
+    }
+    if (code == EXIT_GOOD && (ferror(output->spool) || !feof(output->spool))) {
+        complain("cannot read the temporary file");
+        code = EXIT_FAILED;
+    }
+    fclose(output->spool);
+    return code;
+}
+
+/* Tells whether standard output is where this run's rows end: whether no other program has written
+ * or moved since. */
+static bool position_is_ours(const struct output *output) {
+    const uint64_t values = (uint64_t)output->rows * output->dimensions;
+    const uint64_t bytes = NPY_HEADER_BYTES + values * sizeof(float);
+    return lseek(STDOUT_FILENO, 0, SEEK_CUR) == output->start + (off_t)bytes;
+}
+
+/* Overwrites the header, which has the number of rows. */
+static int complete_npy(const struct output *output) {
+    char header[NPY_HEADER_BYTES + 1];
+    const int code = finish_output();
+    if (code != EXIT_GOOD)
+        return code;
+    make_npy_header(output, header);
+    if (!position_is_ours(output)) {
+        complain("the output is damaged: another program wrote to the same file");
+        return EXIT_FAILED;
+    }
+    if (pwrite(STDOUT_FILENO, header, NPY_HEADER_BYTES, output->start) == NPY_HEADER_BYTES)
+        return EXIT_GOOD;
     complain("cannot write the output: %s", strerror(errno));
     return EXIT_FAILED;
 }
 
-/* Writes a header of NPY's version 1.0: magic, version, length of the header, then a Python
- * dictionary padded with spaces. The size does not depend on the number of rows, so the header can
- * be overwritten when that is known. Source: NumPy's description of the format (numpy.lib.format).
- */
-static void write_npy_header(FILE *stream, size_t rows, size_t dimensions) {
-    char header[NPY_HEADER_BYTES + 1];
-    const int length = snprintf(header, sizeof header,
-                                "\x93NUMPY\x01%c\x76%c{'descr': '<f4', 'fortran_order': False, "
-                                "'shape': (%zu, %zu), }",
-                                0, 0, rows, dimensions);
-    memset(header + length, ' ', (size_t)(NPY_HEADER_BYTES - length));
-    header[NPY_HEADER_BYTES - 1] = '\n';
-    fwrite(header, 1, NPY_HEADER_BYTES, stream);
-}
+/* ---- all formats ---------------------------------------------------------------------------- */
 
 int output_open(struct output *output, enum output_format format, size_t dimensions) {
-    *output = (struct output){.format = format, .dimensions = dimensions, .stream = stdout};
+    *output = (struct output){.format = format, .dimensions = dimensions, .stream = program_output};
     if (format == OUTPUT_JSON)
-        fputc('[', stdout);
-    if (format != OUTPUT_NPY)
-        return EXIT_GOOD;
-    if (fseek(stdout, 0, SEEK_CUR) != 0) {
-        output->spool = output->stream = tmpfile();
-        if (!output->spool) {
-            complain("cannot create a temporary file: %s", strerror(errno));
-            return EXIT_FAILED;
-        }
-        return EXIT_GOOD;
-    }
-    write_npy_header(stdout, 0, dimensions);
-    return finish_stream(stdout);
+        fputc('[', program_output);
+    return format == OUTPUT_NPY ? open_npy(output) : EXIT_GOOD;
 }
 
 static void write_numbers(FILE *stream, const float *row, size_t n, const char *separator) {
@@ -71,12 +160,12 @@ static void write_array(FILE *stream, const float *row, size_t n) {
     fputc(']', stream);
 }
 
-/* Writes an object with the fields of the input's object, except its text, and the embedding. The
- * fields are copied as they are in the input. */
+/* Writes an object with the embedding and with the fields of the input's object, except its text
+ * and an embedding it may have. The fields are copied as they are in the input. */
 static void write_object(FILE *stream, const struct json *object, const float *row, size_t n) {
     fputc('{', stream);
     for (const struct json *field = object ? object->first : NULL; field; field = field->next) {
-        if (strcmp(field->key, "text") == 0)
+        if (strcmp(field->key, "text") == 0 || strcmp(field->key, "embedding") == 0)
             continue;
         fwrite(field->raw_key, 1, (size_t)(field->raw + field->raw_length - field->raw_key),
                stream);
@@ -112,34 +201,13 @@ static void write_row(struct output *output, const struct record *record, const 
 int output_rows(struct output *output, const struct batch *batch, const float *rows) {
     for (size_t i = 0; i < batch->n; i++)
         write_row(output, &batch->records[i], rows + i * output->dimensions);
-    return finish_stream(output->stream);
-}
-
-/* Writes the header and the spooled rows to standard output. */
-static int copy_spool(struct output *output) {
-    char buffer[65536];
-    size_t length;
-    write_npy_header(stdout, output->rows, output->dimensions);
-    bool good = fseek(output->spool, 0, SEEK_SET) == 0;
-    while (good && (length = fread(buffer, 1, sizeof buffer, output->spool)) > 0)
-        good = fwrite(buffer, 1, length, stdout) == length;
-    if (good && ferror(output->spool)) {
-        complain("cannot read the temporary file");
-        good = false;
-    }
-    fclose(output->spool);
-    const int code = finish_stream(stdout);
-    return good || code != EXIT_GOOD ? code : EXIT_FAILED;
+    return finish_rows(output);
 }
 
 int output_close(struct output *output) {
+    if (output->format == OUTPUT_NPY)
+        return output->spool ? copy_spool(output) : complete_npy(output);
     if (output->format == OUTPUT_JSON)
-        fputs("]\n", stdout);
-    if (output->spool)
-        return copy_spool(output);
-    if (output->format == OUTPUT_NPY && fseek(stdout, 0, SEEK_SET) == 0) {
-        write_npy_header(stdout, output->rows, output->dimensions);
-        fseek(stdout, 0, SEEK_END);
-    }
-    return finish_stream(stdout);
+        fputs("]\n", program_output);
+    return finish_output();
 }

@@ -4,6 +4,7 @@
 #define WISP_CLI_OUTPUT_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "cli/input.h"
 
@@ -12,10 +13,14 @@ enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_NDJSON, OUTPUT_NPY, OUTPUT
 struct output {
     enum output_format format;
     size_t dimensions;
-    size_t rows; /* written so far */
-    FILE *stream;
-    FILE *spool; /* a temporary file for the rows of npy to a pipe: the header, which comes before
-                    them, has their number. Else NULL */
+    size_t rows;  /* written so far */
+    FILE *stream; /* program_output or `spool` */
+    /* The header of npy comes before the rows and has their number. In a regular file that was
+     * opened without O_APPEND it is overwritten at the end; `start` is its offset. Elsewhere the
+     * rows go to a temporary file first. */
+    FILE *spool; /* NULL: none */
+    off_t start;
+    bool failed; /* writing failed, and a message has said so */
 };
 
 /* Finds a format by its name. Returns false where there is none. */
@@ -24,13 +29,11 @@ bool output_format_of(const char *name, enum output_format *format);
 /* The next four return EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining. */
 int output_open(struct output *output, enum output_format format, size_t dimensions);
 
-/* Writes one row for each record of the batch and flushes the stream. */
+/* Writes one row for each record of the batch and flushes the stream. A field "embedding" of an
+ * object in the input gives way to the new one. */
 int output_rows(struct output *output, const struct batch *batch, const float *rows);
 
 /* Completes the output. */
 int output_close(struct output *output);
-
-/* Flushes a stream and reports whether all of it was written. */
-int finish_stream(FILE *stream);
 
 #endif

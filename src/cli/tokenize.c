@@ -77,10 +77,10 @@ static int print_ids(const wisp_model *model, wisp_text text, struct ids *ids) {
         *ids = (struct ids){data, count};
         return print_ids(model, text, ids);
     }
-    putchar('[');
+    fputc('[', program_output);
     for (size_t i = 0; i < count; i++)
-        printf("%s%d", i ? "," : "", ids->data[i]);
-    puts("]");
+        fprintf(program_output, "%s%d", i ? "," : "", ids->data[i]);
+    fputs("]\n", program_output);
     return EXIT_GOOD;
 }
 
@@ -96,7 +96,7 @@ static int tokenize_all(const wisp_model *model, struct input *input) {
         for (size_t i = 0; i < batch->n && printed == EXIT_GOOD; i++)
             printed = print_ids(model, batch->texts[i], &ids);
         if (printed == EXIT_GOOD)
-            printed = finish_stream(stdout);
+            printed = finish_output();
         code = printed != EXIT_GOOD ? printed : code;
         if (batch->n == 0)
             break;
@@ -114,14 +114,14 @@ int command_tokenize(int argc, char **argv) {
     bool wants_help = false;
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    if (!input_open(&input, (size_t)argc, false))
+    if (!input_open(&input, (size_t)argc))
         return EXIT_FAILED;
     int code = parse(&arguments, &input, &wants_help, argc, argv);
     if (code == EXIT_GOOD && wants_help)
-        fputs(help, stdout);
+        fputs(help, program_output);
     else if (code == EXIT_GOOD)
         code = open_model(&arguments, &model, &session);
-    if (session) {
+    if (code == EXIT_GOOD && session) {
         watch_signals(NULL);
         code = tokenize_all(model, &input);
     }

@@ -6,6 +6,7 @@
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
+#include "host/file.h"
 #include "native/open_path.h"
 
 /* Returns the value of llama.cpp's general.file_type for a file whose matrices have this format. */
@@ -134,6 +135,7 @@ wisp_status wisp_convert(const char *input, const char *output, const wisp_conve
     const wisp_convert_options defaults = {0}, *o = options ? options : &defaults;
     struct gguf_plan plan = {.progress = o->progress, .progress_context = o->progress_context};
     struct directory dir;
+    TRY(file_check_output(output, error));
     TRY(directory_open_path(&dir, input, error));
     plan.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats);
     const wisp_status status = plan.formats ? convert(&dir, output, o, &plan, error)

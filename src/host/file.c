@@ -15,11 +15,9 @@
 /* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
 static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
     const int code = errno;
-    const wisp_status status = code == ENOENT   ? WISP_ERROR_NOT_FOUND
-                               : code == ENOMEM ? WISP_ERROR_MEMORY
-                                                : WISP_ERROR_IO;
     /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
-    return fail(error, status, path, NULL, "cannot %s: %s", action, strerror(code));
+    return fail(error, code == ENOMEM ? WISP_ERROR_MEMORY : WISP_ERROR_IO, path, NULL,
+                "cannot %s: %s", action, strerror(code));
 }
 
 static wisp_status map_descriptor(int descriptor, const char *path, struct mapped_file *file,
@@ -45,6 +43,8 @@ static wisp_status map_descriptor(int descriptor, const char *path, struct mappe
 wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *error) {
     /* O_NONBLOCK: opening a FIFO for reading would wait for a writer otherwise. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0 && errno == ENOENT)
+        return fail(error, WISP_ERROR_NOT_FOUND, path, NULL, "cannot open: %s", strerror(ENOENT));
     if (descriptor < 0)
         return fail_errno(error, path, "open");
     const wisp_status status = map_descriptor(descriptor, path, file, error);
@@ -101,6 +101,8 @@ static wisp_status find_target(struct file_writer *writer, struct stat *replaced
     const char *path = writer->path;
     *replaced = (struct stat){0};
     if (lstat(path, replaced) != 0) {
+        if (errno != ENOENT)
+            return fail_errno(error, path, "look for it");
         *replaced = (struct stat){0};
         const int length = snprintf(writer->target, sizeof writer->target, "%s", path);
         if (length < 0 || (size_t)length >= sizeof writer->target)
@@ -194,4 +196,15 @@ void file_writer_discard(struct file_writer *writer) {
     fclose(writer->stream);
     writer->stream = NULL;
     unlink(writer->temporary);
+}
+
+wisp_status file_check_output(const char *path, wisp_error *error) {
+    struct file_writer writer = {.path = path};
+    struct stat replaced;
+    char copy[PATH_MAX];
+    TRY(find_target(&writer, &replaced, error));
+    snprintf(copy, sizeof copy, "%s", writer.target);
+    if (faccessat(AT_FDCWD, dirname(copy), W_OK | X_OK, AT_EACCESS) != 0)
+        return fail_errno(error, path, "write to its folder");
+    return WISP_OK;
 }

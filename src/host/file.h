@@ -44,8 +44,8 @@ struct file_writer {
 };
 
 /* Starts to write the file at `path`, which has to outlive the writer. Fails with
- * WISP_ERROR_ARGUMENT where the path is too long, and with WISP_ERROR_IO or _NOT_FOUND where the
- * file cannot be created or replaced. */
+ * WISP_ERROR_ARGUMENT where the path is too long, with WISP_ERROR_IO where the file cannot be
+ * created or replaced (a missing folder is such a case), and with WISP_ERROR_MEMORY. */
 wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_error *error);
 
 /* Appends `length` bytes. */
@@ -58,5 +58,9 @@ wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error);
 
 /* Deletes the temporary file. Does nothing after a commit or another discard. */
 void file_writer_discard(struct file_writer *writer);
+
+/* Fails where file_writer_open would, as far as that can be known without creating a file. Long
+ * work that ends with writing a file calls it first. */
+wisp_status file_check_output(const char *path, wisp_error *error);
 
 #endif

@@ -30,9 +30,10 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
                         (double)plan->shares[i]);
     plan->share = plan->shares[plan->levels - 1];
     TRY(metadata_f32_or(dir, KEY_SPARSE_SHARE, &plan->share, error));
-    if (!(plan->share > 0 && plan->share <= 1))
+    /* A session takes 1 - share, which as a float is 1 where the share is smaller than this. */
+    if (!(plan->share > 0x1p-25f && plan->share <= 1))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARE,
-                    "%g is not above 0 and at most 1", (double)plan->share);
+                    "%g is not above 3e-8 and at most 1", (double)plan->share);
     TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
     if (!plan->order)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");

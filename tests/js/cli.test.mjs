@@ -78,7 +78,33 @@ describe('embed', () => {
     assert.equal(code, 4);
     assert.equal(out.trimEnd().split('\n').length, 2);
     assert.match(err, /line 3/);
-    assert.match(wisp(['embed', '--input', 'ndjson'], '{"text"').err, /line 1/);
+    const { err: cut } = wisp(['embed', '--input', 'ndjson'], '\n{"text"');
+    assert.match(cut, /^wisp: -: line 2, column 8: [^:]+\n$/);
+  });
+
+  test('ndjson: blank lines and a byte order mark are skipped', () => {
+    const input =
+      '\ufeff"one"\n\n \t\r\n{"text":"two"}\r\n' + '\n'.repeat(2 << 20) + '""\n"four"\n\n';
+    assert.deepEqual(rowsOf(['--input', 'ndjson'], input), expected);
+    assert.equal(rowsOf(['--input', 'ndjson'], '\ufeff\n\n').length, 0);
+    const { err, code } = wisp(['embed', '--input', 'ndjson'], '"a"\n\n\n7\n');
+    assert.equal(code, 4);
+    assert.match(err, /line 4: neither a JSON string nor/);
+  });
+
+  test('lines: a byte order mark is no text', () => {
+    assert.deepEqual(rowsOf([], '\ufeffone\ntwo\n\nfour'), expected);
+    assert.equal(rowsOf([], '\ufeff').length, 0);
+    assert.equal(rowsOf([], '\ufeff\n').length, SIZE);
+  });
+
+  test('ndjson: an embedding in the input is replaced', () => {
+    const input = '{"embedding": [1], "text": "one", "id": 1, "embedd\\u0069ng2": 2}\n';
+    const { out } = wisp(['embed', '--input', 'ndjson', '--format', 'ndjson'], input);
+    assert.equal(out.split('embedding"').length, 2);
+    const { embedding, id } = JSON.parse(out);
+    assert.equal(id, 1);
+    assert.deepEqual(Float32Array.from(embedding), expected.subarray(0, SIZE));
   });
 
   test('texts, files and standard input mix in order', () => {
@@ -106,9 +132,9 @@ describe('embed', () => {
     rows.forEach((value, i) => assert.ok(Math.abs(value - expected[i] / length) < 1e-6));
   });
 
-  test('--prompt stands before each text', () => {
+  test('--prompt-text stands before each text', () => {
     assert.deepEqual(
-      rowsOf(['--prompt', 'query: ', '--text', 'one']),
+      rowsOf(['--prompt-text', 'query: ', '--text', 'one']),
       rowsOf(['--text', 'query: one']),
     );
   });
@@ -209,12 +235,35 @@ describe('embed', () => {
       [['embed', '--dimensions', '-3'], /whole number/],
       [['embed', '--dimensions', '385', '--text', 'x'], /385.*384/],
       [['embed', '--nonsense'], /nonsense/],
+      [['embed', '--cpu', 'abacus', '--text', 'x'], /--cpu abacus: choose one of .*scalar/],
+      [['embed', '--sparsity', '1e-60'], /above 0 and below 1/],
+      [['embed', '--sparsity', '0.9999999999'], /above 0 and below 1/],
+      [['embed', '-m', '', '--text', 'x'], /--model: the path is empty/],
+      [['embed', ''], /input: the path is empty/],
+      [['inspect', ''], /the path is empty/],
+      [['convert', '', 'x.gguf'], /input: the path is empty/],
+      [['convert', 'x.gguf', ''], /output: the path is empty/],
       [['frobnicate'], /there is no command frobnicate/],
       [[], /usage: wisp COMMAND/],
     ])) {
       const { code, err } = wisp(args);
       assert.equal(code, 2, args.join(' '));
       assert.match(err, message);
+    }
+  });
+
+  test('an option that the model refuses stops the run', () => {
+    for (const args of [
+      ['embed', '--text', 'x'],
+      ['similarity', '-q', 'x', '--text', 'x'],
+      ['similarity', '--pairs'],
+      ['eval', 'sts'],
+    ]) {
+      const options = ['--predictor', 'exact', '--sparsity', '0.5'];
+      const { code, out, err } = wisp([...args, ...options], 'x\ty\n');
+      assert.equal(code, 2, args.join(' '));
+      assert.equal(out, '');
+      assert.match(err, /neither of the predictors lowrank and sentence\n$/);
     }
   });
 
@@ -226,7 +275,9 @@ describe('embed', () => {
       assert.equal(code, 3);
       assert.ok(err.includes(folder), err);
     }
-    assert.equal(wisp(['embed', '--cpu', 'abacus', '--text', 'x']).code, 3);
+    const empty = wisp(['embed', '--text', 'x'], '', { WISP_MODEL: '' });
+    assert.equal(empty.code, 3);
+    assert.match(empty.err, /WISP_MODEL: the path is empty/);
   });
 
   test('a file that cannot be read is exit code 1', () => {
@@ -307,7 +358,7 @@ describe('other commands', () => {
     const path = join(folder, 'never.gguf');
     assert.equal(wisp(['convert', '--type', 'q3', DEFAULT_MODEL_PATH, path]).code, 2);
     assert.equal(wisp(['convert', DEFAULT_MODEL_PATH]).code, 2);
-    assert.equal(wisp(['convert', DEFAULT_MODEL_PATH, join(folder, 'no/such/x.gguf')]).code, 3);
+    assert.equal(wisp(['convert', DEFAULT_MODEL_PATH, join(folder, 'no/such/x.gguf')]).code, 1);
     assert.ok(!readdirSync(folder).includes('never.gguf'));
   });
 

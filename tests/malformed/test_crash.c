@@ -181,15 +181,14 @@ static struct user_regs_struct registers_of(pid_t child) {
     return registers;
 }
 
-/* Lets the program run until it has set up its signal handlers, the last for SIGPIPE, and so is in
- * its own code. */
+/* Lets the program run until it has set up its signal handlers, of which the last is SIGTERM's. */
 static bool go_to_main(pid_t child) {
     int status;
     for (unsigned seen = 0; seen < 2;) { /* entered and left */
         if (!next_stop(child, &status))
             return false;
         const struct user_regs_struct registers = registers_of(child);
-        seen += registers.orig_rax == SYS_rt_sigaction && registers.rdi == SIGPIPE;
+        seen += registers.orig_rax == SYS_rt_sigaction && registers.rdi == SIGTERM;
     }
     return true;
 }

@@ -176,7 +176,7 @@ static void every_write_fails(void **state) {
 
 static void no_folder(void **state) {
     (void)state;
-    expect_failure(temporary_path("nowhere/out.gguf"), NULL, WISP_ERROR_NOT_FOUND, "No such file");
+    expect_failure(temporary_path("nowhere/out.gguf"), NULL, WISP_ERROR_IO, "No such file");
     expect_failure(temporary_path("tiny.gguf/out.gguf"), NULL, WISP_ERROR_IO, "Not a directory");
     char long_name[300];
     memset(long_name, 'x', sizeof long_name);

@@ -47,7 +47,7 @@ static void a_link_stays_a_link(void **state) {
     assert_true(S_ISLNK(info.st_mode));
     expect_text(file, "new");
     unlink(file);
-    assert_int_equal(write_text(link, "lost"), WISP_ERROR_NOT_FOUND);
+    assert_int_equal(write_text(link, "lost"), WISP_ERROR_IO);
     assert_int_equal(lstat(link, &info), 0);
 }
 
@@ -102,6 +102,25 @@ static void a_write_that_failed_fails_the_commit(void **state) {
     expect_text(file, "old");
 }
 
+/* Looking whether a file can be written leaves the folder as it was. */
+static void outputs_are_checked(void **state) {
+    (void)state;
+    char new_file[128], old_file[128];
+    wisp_error error;
+    snprintf(new_file, sizeof new_file, "%s", temporary_path("new"));
+    snprintf(old_file, sizeof old_file, "%s", temporary_path("old"));
+    write_file(old_file, "old", 3);
+    assert_int_equal(file_check_output(new_file, &error), WISP_OK);
+    assert_false(file_exists(new_file));
+    assert_int_equal(file_check_output(old_file, &error), WISP_OK);
+    expect_text(old_file, "old");
+    const char *lost = temporary_path("no/folder/new");
+    assert_int_equal(file_check_output(lost, &error), WISP_ERROR_IO);
+    assert_string_equal(error.file, lost);
+    assert_int_equal(file_check_output("/dev/null", &error), WISP_ERROR_IO);
+    assert_int_equal(file_check_output(temporary_path("."), &error), WISP_ERROR_IO);
+}
+
 static int tear_down(void **state) {
     (void)state;
     remove_temporary_folder();
@@ -114,6 +133,7 @@ int main(void) {
         cmocka_unit_test(devices_are_refused),
         cmocka_unit_test(mode_and_owner_are_kept),
         cmocka_unit_test(a_write_that_failed_fails_the_commit),
+        cmocka_unit_test(outputs_are_checked),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, tear_down);
 }

@@ -479,14 +479,41 @@ static void what_cannot_be_done_is_said(void **state) {
     assert_int_not_equal(access(output, F_OK), 0);
 }
 
-/* A file whose plan has one fault. */
+/* A model may be so small that a third of its hidden_size is no whole number above 0. */
+static void smallest_models_are_calibrated(void **state) {
+    (void)state;
+    char plain[256], path[256];
+    struct texts texts;
+    wisp_error error = {0};
+    make_texts(&texts);
+    snprintf(path, sizeof path, "%s", temporary_path("smallest-calibrated.gguf"));
+    for (uint32_t hidden = 1; hidden <= 3; hidden++) {
+        const struct tiny_shape shape = {
+            .hidden = hidden, .wide = 8, .layers = 1, .heads = 1, .positions = 16};
+        struct gguf file;
+        gguf_make(&file, &shape);
+        snprintf(plain, sizeof plain, "%s", write_made(&file, "smallest.gguf"));
+        if (wisp_calibrate(plain, path, texts.text, TEXTS, NULL, &error) != WISP_OK)
+            fail_msg("hidden_size %u: %s", hidden, error.message);
+        wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_LOWRANK, NULL);
+        wisp_session *session = open_session_or_fail(model, 1);
+        float row[3];
+        embed_or_fail(session, texts.text, 1, row);
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+}
+
+/* A file whose plan has one fault. A `share` of 0 is not written. */
 static void expect_bad_plan(const int32_t *order, size_t n, const float *shares, uint64_t levels,
-                            const char *field) {
+                            float share, const char *field) {
     struct gguf file;
     struct bytes bytes = {0}, value = {0};
     gguf_make(&file, &tiny_shape_q8_0);
     if (order)
         gguf_set_i32s(&file, "wisp.sparse.order", order, n);
+    if (share != 0)
+        gguf_set_f32(&file, "wisp.sparse.share", share);
     bytes_put_u32(&value, 6); /* f32 */
     bytes_put_u64(&value, levels);
     bytes_put(&value, shares, levels * sizeof *shares);
@@ -506,15 +533,18 @@ static void malformed_plans_are_refused(void **state) {
     assert_non_null(order);
     for (size_t i = 0; i < n; i++)
         order[i] = (int32_t)(i % tiny_shape_q8_0.wide);
-    expect_bad_plan(NULL, 0, good, 2, "wisp.sparse.order");
-    expect_bad_plan(order, n - 1, good, 2, "wisp.sparse.order");
-    expect_bad_plan(order, n, falling, 2, "wisp.sparse.shares");
-    expect_bad_plan(order, n, much, 2, "wisp.sparse.shares");
-    expect_bad_plan(order, n, good, 0, "wisp.sparse.shares");
+    expect_bad_plan(NULL, 0, good, 2, 0, "wisp.sparse.order");
+    expect_bad_plan(order, n - 1, good, 2, 0, "wisp.sparse.order");
+    expect_bad_plan(order, n, falling, 2, 0, "wisp.sparse.shares");
+    expect_bad_plan(order, n, much, 2, 0, "wisp.sparse.shares");
+    expect_bad_plan(order, n, good, 0, 0, "wisp.sparse.shares");
+    expect_bad_plan(order, n, good, 2, 1.5f, "wisp.sparse.share");
+    /* A session takes the sparsity 1 - share, which is 1 as a float here. */
+    expect_bad_plan(order, n, good, 2, 1e-12f, "wisp.sparse.share");
     order[n - 1] = order[n - 2];
-    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n, good, 2, 0, "wisp.sparse.order");
     order[n - 1] = -1;
-    expect_bad_plan(order, n, good, 2, "wisp.sparse.order");
+    expect_bad_plan(order, n, good, 2, 0, "wisp.sparse.order");
     free(order);
 }
 
@@ -533,6 +563,7 @@ int main(void) {
         cmocka_unit_test(cancelling_leaves_no_file),
         cmocka_unit_test(auto_is_what_is_faster),
         cmocka_unit_test(what_cannot_be_done_is_said),
+        cmocka_unit_test(smallest_models_are_calibrated),
         cmocka_unit_test(malformed_plans_are_refused),
     };
     return cmocka_run_group_tests_name("sparse", tests, NULL, remove_models);

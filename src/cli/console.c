@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/console.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+enum { OUTPUT_BUFFER_BYTES = 1 << 16 };
+
+FILE *program_output;
+
+/* The errno of the first write to standard output that failed, or 0. */
+static int output_error;
+static bool error_was_reported;
+
+/* Writes all bytes, waiting where the descriptor is not ready. A signal does not end the wait: what
+ * is being written are whole records, and a second signal ends the program. */
+static ssize_t write_output(void *cookie, const char *bytes, size_t length) {
+    size_t done = 0;
+    (void)cookie;
+    while (output_error == 0 && done < length) {
+        const ssize_t count = write(STDOUT_FILENO, bytes + done, length - done);
+        if (count >= 0) {
+            done += (size_t)count;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            struct pollfd waiting = {.fd = STDOUT_FILENO, .events = POLLOUT};
+            poll(&waiting, 1, -1);
+        } else if (errno != EINTR) {
+            output_error = errno;
+        }
+    }
+    return output_error == 0 ? (ssize_t)length : 0;
+}
+
+static bool occupy_descriptors(void) {
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF)
+            continue;
+        /* open returns the lowest number that is free, which is this one. */
+        const int mode = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (open("/dev/null", mode) != descriptor)
+            return false;
+    }
+    return true;
+}
+
+bool console_open(void) {
+    const cookie_io_functions_t functions = {.write = write_output};
+    if (!occupy_descriptors())
+        return false;
+    program_output = fopencookie(NULL, "w", functions);
+    return program_output && setvbuf(program_output, NULL, _IOFBF, OUTPUT_BUFFER_BYTES) == 0;
+}
+
+int finish_output(void) {
+    const int flushed = fflush(program_output);
+    if (output_error == EPIPE)
+        return EXIT_CLOSED_PIPE;
+    if (output_error == 0 && flushed == 0)
+        return EXIT_GOOD;
+    if (!error_was_reported)
+        complain("cannot write the output: %s", strerror(output_error ? output_error : EIO));
+    error_was_reported = true;
+    return EXIT_FAILED;
+}
+
+bool is_output_file(const struct stat *info) {
+    struct stat output;
+    return fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&
+           output.st_dev == info->st_dev && output.st_ino == info->st_ino;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* Tells whether a terminal may act on the character: controls (C0, DEL, C1), line and paragraph
+ * separators, and the marks, embeddings and isolates by which text changes direction. */
+static bool controls_terminal(uint32_t c) {
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x61C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+size_t print_text(FILE *stream, const char *text, size_t length, size_t most, bool json,
+                  size_t *columns) {
+    static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+    size_t used = 0, shown = 0;
+    for (size_t characters = 0; used < length && characters < most; characters++) {
+        uint32_t c;
+        const char *at = text + used;
+        const size_t bytes = utf8_decode(at, length - used, &c);
+        used += bytes;
+        shown++;
+        if (c == UTF8_INVALID) {
+            fputs(replacement, stream);
+        } else if (controls_terminal(c)) {
+            fprintf(stream, "\\u%04x", (unsigned)c);
+            shown += 5;
+        } else {
+            if (json && (c == '"' || c == '\\'))
+                fputc('\\', stream);
+            fwrite(at, 1, bytes, stream);
+        }
+    }
+    if (columns)
+        *columns = shown;
+    return used;
+}
+
+void complain(const char *format, ...) {
+    char message[PATH_MAX + 1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    fputs("wisp: ", stderr);
+    print_text(stderr, message, strlen(message), SIZE_MAX, false, NULL);
+    fputc('\n', stderr);
+}

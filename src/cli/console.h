@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How the program answers: standard streams, messages, text from files, exit codes. */
+#ifndef WISP_CLI_CONSOLE_H
+#define WISP_CLI_CONSOLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1,        /* reading, writing or memory */
+    EXIT_USAGE = 2,         /* the command line is wrong */
+    EXIT_MODEL = 3,         /* the model is missing, malformed or not supported */
+    EXIT_INPUT = 4,         /* a line of the input is malformed */
+    EXIT_INTERRUPTED = 130, /* Ctrl-C, as shells report it */
+    EXIT_CLOSED_PIPE = 141  /* the reader of the output has closed it, as shells report it */
+};
+
+/* Writes to standard output. Where that would not block, as a pipe that another program has set to
+ * O_NONBLOCK, it waits. After an error it writes nothing more. */
+extern FILE *program_output;
+
+/* Prepares the standard streams. Where a standard descriptor is closed, it opens /dev/null in the
+ * direction in which the program does not use it: no other file gets the descriptor's number then,
+ * and using it is an error. Returns false where that is not possible. */
+bool console_open(void);
+
+/* Flushes program_output. Returns EXIT_GOOD, EXIT_CLOSED_PIPE, or EXIT_FAILED after complaining
+ * once. */
+int finish_output(void);
+
+/* Tells whether `info` describes the regular file that standard output writes to. */
+bool is_output_file(const struct stat *info);
+
+/* Writes at most `most` characters of a text that may hold anything. Characters that control a
+ * terminal or reorder its text become escapes such as \u001b, and ill-formed UTF-8 becomes U+FFFD.
+ * With `json` the result also fits between the quotes of a JSON string. Returns the number of bytes
+ * of `text` that were taken. *columns (may be NULL) is the number of characters that appear. */
+size_t print_text(FILE *stream, const char *text, size_t length, size_t most, bool json,
+                  size_t *columns);
+
+/* Prints "wisp: ..." to stderr. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
