@@ -151,7 +151,8 @@ static wisp_status run_pass(const struct job *job, struct worker *worker, const 
                           .hook_context = session};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
     for (uint32_t i = 0; i < job->members; i++)
-        pass->member[i] = (struct pass_member){&worker[i].trace, worker[i].counts};
+        pass->member[i] =
+            (struct pass_member){&worker[i].trace, worker[i].counts, &worker[i].tokens};
     pass_begin(pass, &worker->forward);
     *rows = pass->rows;
     return pass_run(pass, error);

@@ -70,7 +70,8 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
                          error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error);
+    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL,
+                        options->in_memory, error);
 }
 
 /* Resolves WISP_COMPUTE_AUTO: int8 where the file stores the first feed-forward layer quantised. */
@@ -127,7 +128,10 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
                     "%u rows for a vocabulary of %u tokens", model->network.config.vocabulary_size,
                     words);
     TRY(read_max_tokens(model, error));
-    return read_default_prompt(model, error);
+    TRY(read_default_prompt(model, error));
+    if (options->in_memory)
+        directory_close_sources(&model->dir);
+    return WISP_OK;
 }
 
 wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,

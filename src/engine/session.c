@@ -38,6 +38,7 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
         worker->counts = calloc(layers, sizeof *worker->counts);
         if (!worker->counts)
             return fail_memory(error, layers * sizeof *worker->counts);
+        TRY(token_rows_open(&worker->tokens, &network->tokens, error));
     }
     if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
         TRY(open_recalls(session, error));
@@ -133,6 +134,7 @@ void wisp_session_close(wisp_session *session) {
         workspace_release(&session->workers[i].batch);
         workspace_release(&session->workers[i].forward);
         trace_release(&session->workers[i].trace);
+        token_rows_release(&session->workers[i].tokens);
         free(session->workers[i].counts);
     }
     const size_t n =
@@ -157,7 +159,7 @@ void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats) {
         stats->truncated_texts += worker->stats.truncated_texts;
         for (size_t stage = 0; stage < STAGES; stage++)
             stats->stage_seconds[stage] += worker->trace.seconds[stage];
-        stats->workspace_bytes +=
-            worker->text.capacity + worker->batch.capacity + worker->forward.capacity;
+        stats->workspace_bytes += worker->text.capacity + worker->batch.capacity +
+                                  worker->forward.capacity + worker->tokens.bytes;
     }
 }

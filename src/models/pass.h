@@ -35,10 +35,11 @@ struct batch {
     const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; may be NULL */
 };
 
-/* The places where one member of the team records its work. */
+/* The places where one member of the team records its work, and rows that it keeps. */
 struct pass_member {
     struct trace *trace;          /* receives the time of each stage; may be NULL */
     struct sparse_counts *counts; /* [layers]: the pass adds neurons and times; may be NULL */
+    struct token_rows *tokens;    /* for token_embedding_row; may be NULL */
 };
 
 struct pass {

@@ -53,8 +53,22 @@ bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *par
     if (index >= file->dir.n_sources)
         return false;
     const wisp_source *source = &file->dir.sources[index];
-    *part = (wisp_file_part){.path = source->name, .data = source->data, .size = source->size};
+    *part = (wisp_file_part){.path = source->name, .size = source->size};
     return true;
+}
+
+wisp_status wisp_file_read_part(const wisp_file *file, size_t index, uint64_t offset, void *buffer,
+                                size_t length, wisp_error *error) {
+    const struct directory *dir = &file->dir;
+    if (index >= dir->n_sources)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %u parts", index,
+                    dir->n_sources);
+    const wisp_source *source = &dir->sources[index];
+    if (offset > source->size || length > source->size - offset)
+        return fail(error, WISP_ERROR_ARGUMENT, source->name, "offset",
+                    "%zu bytes at %llu, where the file has %llu", length,
+                    (unsigned long long)offset, (unsigned long long)source->size);
+    return source_read(source, NULL, offset, buffer, length, error);
 }
 
 bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata) {
