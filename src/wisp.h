@@ -35,7 +35,9 @@
  *
  * Errors: every call that can fail returns a wisp_status. When the caller passes a wisp_error, a
  * failing call fills it. The library never exits, aborts or prints. A failed call changes nothing
- * but output buffers: model and session remain usable.
+ * but output buffers: model and session remain usable. These calls fail with WISP_ERROR_ARGUMENT
+ * where an object, a path, a text or the place for a result is NULL; all others need objects that
+ * are open, unless they say that NULL is allowed.
  *
  * Ownership: an object that an _open function returns is released with the matching _close
  * function, which accepts NULL. Strings and pointers that a getter returns live as long as the
@@ -67,7 +69,7 @@ typedef enum wisp_status {
     WISP_OK = 0,
     WISP_ERROR_ARGUMENT = 1,    /* the caller passed an invalid argument */
     WISP_ERROR_MEMORY = 2,      /* an allocation failed */
-    WISP_ERROR_IO = 3,          /* reading or writing failed */
+    WISP_ERROR_IO = 3,          /* reading or writing failed, or a file changed while in use */
     WISP_ERROR_NOT_FOUND = 4,   /* a required file, tensor, key or prompt is absent */
     WISP_ERROR_FORMAT = 5,      /* a file is malformed */
     WISP_ERROR_UNSUPPORTED = 6, /* a well-formed file needs something that this build cannot do */
@@ -155,7 +157,8 @@ typedef enum wisp_predictor {
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
 
-/* Set a value by its name. Return false, and change nothing, where no value has this name. */
+/* Set a value by its name. Return false, and change nothing, where no value has this name or it is
+ * NULL. */
 WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
 WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
 
@@ -228,13 +231,17 @@ WISP_API const char *wisp_model_prompt(const wisp_model *model, const char *name
 typedef struct wisp_session wisp_session;
 
 typedef struct wisp_session_options {
-    uint32_t threads; /* 0 means 1. Results do not depend on the number of threads */
+    uint32_t threads; /* 0 means 1, at most 1024. Results do not depend on the number of threads */
     bool trace;       /* keep the times of all stages for wisp_session_write_trace */
     bool recall;      /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers
                          then compute all activations once more, and the times include that */
 } wisp_session_options;
 
-/* Opens a session. `options` may be NULL. The model must stay open as long as the session. */
+/* Opens a session. `options` may be NULL. The model must stay open as long as the session.
+ *
+ * After fork() both processes may use the models and sessions that were open, each on its own, and
+ * close them. No other thread may have been in a call with the session when the process forked. The
+ * session's threads are not in the child; its first wisp_embed there starts new ones. */
 WISP_API wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
                                        wisp_session **session, wisp_error *error);
 
@@ -456,7 +463,7 @@ typedef struct wisp_calibrate_options {
     size_t tokens;    /* the most tokens to fit to. 0: 32768. Each layer holds as many rows of
                          hidden_size floats in memory */
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
-    uint32_t threads; /* 0 means 1. The file does not depend on the number of threads */
+    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
     void *context;    /* passed to the functions below, each of which may be NULL */
     /* Called on the calling thread when `done` of `total` steps of a stage are done. The stages are
      * "texts", "layers", "sentences" and "compensation". All but the first count layers.
@@ -473,8 +480,8 @@ typedef struct wisp_calibrate_options {
  * texts, which should be like those it will embed, fits predictors of the neurons that a token
  * needs, and writes the model with the predictors to `output`. Every eighth text is not used for
  * fitting but for measuring. All weights keep their bits. The weights of each neuron are stored
- * side by side; wisp_convert with `plain` restores the original. `options` may be NULL. Only in the
- * native library. */
+ * side by side; wisp_convert with `plain` restores the original. `options` may be NULL. Fails with
+ * WISP_ERROR_IO where the input changes meanwhile. Only in the native library. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

@@ -240,6 +240,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .tokens = &c->tokens,
                                           .texts = o->sentence ? &c->texts : NULL,
                                           .formats = c->formats,
+                                          .input = &c->model->dir,
                                           .shares = shares,
                                           .share = 1 - o->sparsity};
     return write_calibrated(input, output, &calibrated, error);
@@ -293,6 +294,12 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     wisp_calibrate_options o = options ? *options : (wisp_calibrate_options){0};
     struct calibration c = {.options = &o};
     wisp_model *model;
+    TRY(require(input, "input", error));
+    TRY(require(output, "output", error));
+    TRY(require_texts(texts, n, error));
+    if (o.threads > POOL_MAX_THREADS)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", o.threads,
+                    POOL_MAX_THREADS);
     TRY(wisp_model_open(input, &dense, &model, error));
     c.model = model;
     const struct layer shape = {.hidden_size = model->network.config.hidden_size,

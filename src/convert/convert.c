@@ -135,6 +135,8 @@ wisp_status wisp_convert(const char *input, const char *output, const wisp_conve
     const wisp_convert_options defaults = {0}, *o = options ? options : &defaults;
     struct gguf_plan plan = {.progress = o->progress, .progress_context = o->progress_context};
     struct directory dir;
+    TRY(require(input, "input", error));
+    TRY(require(output, "output", error));
     TRY(directory_open_path(&dir, input, error));
     plan.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats);
     const wisp_status status = plan.formats ? convert(&dir, output, o, &plan, error)

@@ -188,7 +188,7 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
  * Where the texts make only one batch, its tokens are split among the members instead, provided
  * that each member gets enough of them. */
 static void plan_batches(struct job *job) {
-    const size_t workers = job->session->n_workers;
+    const size_t workers = pool_size(job->session->team);
     size_t total = 0;
     for (size_t i = 0; i < job->n; i++)
         total += estimate_tokens(job, &job->texts[i]);
@@ -206,6 +206,11 @@ static void plan_batches(struct job *job) {
 wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                        const wisp_embed_options *options, float *rows, wisp_error *error) {
     const wisp_embed_options defaults = {0}, *o = options ? options : &defaults;
+    TRY(require(session, "session", error));
+    TRY(require_texts(texts, n, error));
+    if (n > 0)
+        TRY(require(rows, "rows", error));
+    pool_renew(session->team);
     const wisp_model *model = session->model;
     struct job job = {.session = session, .texts = texts, .n = n, .rows = rows};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-enum { MAX_THREADS = 1024 };
-
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
     return session->recalls + layer * session->n_workers;
@@ -54,10 +52,12 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
                               wisp_session **session, wisp_error *error) {
     uint32_t threads = options && options->threads ? options->threads : 1;
     struct pool *team = NULL;
+    TRY(require(session, "session", error));
     *session = NULL;
-    if (threads > MAX_THREADS)
+    TRY(require(model, "model", error));
+    if (threads > POOL_MAX_THREADS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", threads,
-                    MAX_THREADS);
+                    POOL_MAX_THREADS);
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -83,6 +83,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
 }
 
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
+    TRY(require(session, "session", error));
     const wisp_model *model = session->model;
     if (!session->thresholds)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",

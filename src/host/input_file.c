@@ -56,17 +56,21 @@ static bool same_time(struct timespec a, struct timespec b) {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+/* Returns whether two descriptions of a file say that its bytes are the same. The time of
+ * modification alone would not do, because programs that copy files set it back. The other time
+ * also changes where the file gains or loses a name, as when a new file replaces it, which does no
+ * harm; the number of names then tells. */
+static bool same_contents(const struct stat *a, const struct stat *b) {
+    return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim) &&
+           (same_time(a->st_ctim, b->st_ctim) || a->st_nlink != b->st_nlink);
+}
+
 /* Returns whether the bytes that were read so far are those of the file that was opened. The system
- * sets both times before it writes, so bytes that were read before this look are old ones if the
- * times are. The time of modification alone would not do, because programs that copy files set it
- * back. The other time also changes where the file gains or loses a name, as when a new file
- * replaces it, which does no harm; the number of names then tells. */
+ * sets the times before it writes, so bytes that were read before this look are old ones if the
+ * times are. */
 static bool is_unchanged(const struct input_file *file) {
-    const struct stat *then = &file->opened;
     struct stat now;
-    return fstat(file->descriptor, &now) == 0 && now.st_size == then->st_size &&
-           same_time(now.st_mtim, then->st_mtim) &&
-           (same_time(now.st_ctim, then->st_ctim) || now.st_nlink != then->st_nlink);
+    return fstat(file->descriptor, &now) == 0 && same_contents(&now, &file->opened);
 }
 
 /* Implements the `read` of the source. */
@@ -116,6 +120,12 @@ wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *
 void file_source_loaded(const wisp_source *source) {
     if (source->close == close_input)
         ((struct input_file *)source->context)->loaded = true;
+}
+
+bool file_source_same(const wisp_source *a, const wisp_source *b) {
+    const struct input_file *x = a->context, *y = b->context;
+    return x->opened.st_dev == y->opened.st_dev && x->opened.st_ino == y->opened.st_ino &&
+           same_contents(&x->opened, &y->opened);
 }
 
 wisp_status file_read(const char *path, struct file_bytes *bytes, wisp_error *error) {

@@ -31,4 +31,8 @@ wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *
  * a source of another kind. */
 void file_source_loaded(const wisp_source *source);
 
+/* Returns whether two sources of file_source_open were opened on one file, which was not modified
+ * between. */
+bool file_source_same(const wisp_source *a, const wisp_source *b);
+
 #endif

@@ -33,7 +33,9 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
                             wisp_error *error) {
     const double start = clock_seconds();
     struct directory dir;
+    TRY(require(model, "model", error));
     *model = NULL;
+    TRY(require(path, "path", error));
     TRY(directory_open_path(&dir, path, error));
     TRY(model_load(&dir, options, start, model, error));
     for (uint32_t i = 0; i < (*model)->dir.n_sources; i++)

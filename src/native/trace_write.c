@@ -47,6 +47,8 @@ static void write_events(FILE *to, const wisp_session *session) {
 wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
                                      wisp_error *error) {
     struct file_writer writer;
+    TRY(require(session, "session", error));
+    TRY(require(path, "path", error));
     if (!session->workers[0].trace.keeps_spans)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "trace",
                     "the session was opened without options.trace");

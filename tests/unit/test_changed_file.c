@@ -324,6 +324,31 @@ static void a_conversion_notices(void **state) {
     free(name);
 }
 
+static void change_model(void *context, uint32_t layer, const wisp_calibrated_layer *found) {
+    (void)found;
+    if (layer == 0)
+        overwrite(context, 0, "GGUF", 4);
+}
+
+/* Calibration reads the model again when it writes the result, minutes later. */
+static void a_calibration_notices(void **state) {
+    (void)state;
+    struct texts texts;
+    const char *path = tiny_model("model.gguf", "gelu"),
+               *output = temporary_path("calibrated.gguf");
+    char *name = strdup(path);
+    const wisp_calibrate_options options = {
+        .sparsity = 0.5f, .rank = 8, .layer = change_model, .context = name};
+    wisp_error error;
+    make_texts(&texts);
+    set_times(path);
+    assert_int_equal(wisp_calibrate(path, output, texts.text, TEXTS, &options, &error),
+                     WISP_ERROR_IO);
+    assert_non_null(strstr(error.message, "the file changed while the model was calibrated"));
+    assert_int_equal(access(output, F_OK), -1);
+    free(name);
+}
+
 /* ---- checksums ------------------------------------------------------------------------------ */
 
 static void checksums_tell_every_bit(void **state) {
@@ -351,6 +376,7 @@ int main(void) {
         cmocka_unit_test(a_file_that_changes_while_it_is_read),
         cmocka_unit_test(what_shows_a_file_notices),
         cmocka_unit_test(a_conversion_notices),
+        cmocka_unit_test(a_calibration_notices),
         cmocka_unit_test(checksums_tell_every_bit),
     };
     return cmocka_run_group_tests_name("changed_file", tests, NULL, remove_models);
