@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "calibrate/collect.h"
 #include "calibrate/compensation.h"
 #include "calibrate/fit.h"
@@ -268,8 +269,8 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
                     "%u, where this model allows 1 to %zu", o->rank, most);
     if (!(o->sparsity > 0 && o->sparsity < 1))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
-                    (double)o->sparsity);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
+                    number_text((double)o->sparsity, 6).text);
 
     /* Unless a type is named, Q8_0 where rows are whole blocks of it. */
     const char *name = o->predictor_type;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/number_text.h"
+
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
     return session->recalls + layer * session->n_workers;
@@ -89,8 +91,8 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the model runs with neither of the predictors lowrank and sentence");
     if (!(sparsity >= 0 && sparsity < 1))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
-                    (double)sparsity);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not from 0 to below 1",
+                    number_text((double)sparsity, 6).text);
     const size_t intermediate_size = model->network.config.intermediate_size;
     for (size_t l = 0; l < model->network.config.layers; l++)
         sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,
