@@ -35,7 +35,9 @@
  *
  * Errors: every call that can fail returns a wisp_status. When the caller passes a wisp_error, a
  * failing call fills it. The library never exits, aborts or prints. A failed call changes nothing
- * but output buffers: model and session remain usable.
+ * but output buffers: model and session remain usable. These calls fail with WISP_ERROR_ARGUMENT
+ * where an object, a path, a text or the place for a result is NULL; all others need objects that
+ * are open, unless they say that NULL is allowed.
  *
  * Ownership: an object that an _open function returns is released with the matching _close
  * function, which accepts NULL. Strings and pointers that a getter returns live as long as the
@@ -67,7 +69,7 @@ typedef enum wisp_status {
     WISP_OK = 0,
     WISP_ERROR_ARGUMENT = 1,    /* the caller passed an invalid argument */
     WISP_ERROR_MEMORY = 2,      /* an allocation failed */
-    WISP_ERROR_IO = 3,          /* reading or writing failed */
+    WISP_ERROR_IO = 3,          /* reading or writing failed, or a file changed while in use */
     WISP_ERROR_NOT_FOUND = 4,   /* a required file, tensor, key or prompt is absent */
     WISP_ERROR_FORMAT = 5,      /* a file is malformed */
     WISP_ERROR_UNSUPPORTED = 6, /* a well-formed file needs something that this build cannot do */
@@ -88,25 +90,36 @@ WISP_API const char *wisp_status_name(wisp_status status);
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
+/* Returned by wisp_source.read where the bytes are no longer those that the model began with. */
+enum { WISP_SOURCE_CHANGED = -2 };
+
 /* Provides the bytes of a GGUF model.
  *
- * With `data`, the `size` bytes at `data` are used in place. They must outlive the model, and
- * `read` is not called.
+ * With `data`, the `size` bytes at `data` are used in place. They must outlive the model and must
+ * not change, and `read` is not called. A mapped file is not safe where another program may
+ * truncate it: the system then ends the process.
  *
  * Without `data`, `read` copies the bytes [offset, offset + length) to `buffer` and returns 0, or
- * another number on failure. The library never asks for bytes beyond `size`. It calls `read` on the
- * calling thread while wisp_model_open_source runs. Where `lasting` is true, it also calls `read`
- * later, from any thread that embeds, until the model is closed: the embeddings of tokens, which
- * are up to half of a small model, are then read when a text needs them and not kept in memory. */
+ * WISP_SOURCE_CHANGED, or another number on failure. The library never asks for bytes beyond
+ * `size`. It calls `read` on the calling thread while wisp_model_open_source runs. Where `lasting`
+ * is true, it also calls `read` later, from any thread that embeds, until the model is closed: the
+ * embeddings of tokens, which are up to half of a small model, are then read when a text needs them
+ * and not kept in memory (unless wisp_model_options.in_memory is set).
+ *
+ * `may_change` matters for lasting sources only. It says that someone may change the bytes while
+ * the model is open. The library then reads all token embeddings once when it opens the model, and
+ * keeps a checksum of each, 8 bytes for a token. A token whose embedding has changed since then
+ * makes wisp_embed fail with WISP_ERROR_IO. */
 typedef struct wisp_source {
     uint64_t size; /* in bytes */
     const void *data;
     int (*read)(void *context, uint64_t offset, void *buffer, size_t length);
-    void (*close)(void *context); /* called once, when the model is closed or could not be opened.
-                                     May be NULL */
+    void (*close)(void *context); /* called once: when the model is closed or could not be opened,
+                                     or after opening it with `in_memory`. May be NULL */
     void *context;                /* passed to `read` and `close` */
     const char *name;             /* the name of the source in errors. May be NULL */
     bool lasting;
+    bool may_change;
 } wisp_source;
 
 /* ---- models --------------------------------------------------------------------------------- */
@@ -144,7 +157,8 @@ typedef enum wisp_predictor {
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
 
-/* Set a value by its name. Return false, and change nothing, where no value has this name. */
+/* Set a value by its name. Return false, and change nothing, where no value has this name or it is
+ * NULL. */
 WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
 WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
 
@@ -152,10 +166,20 @@ typedef struct wisp_model_options {
     wisp_compute compute;
     const char *kernels; /* a name from wisp_kernels_name. NULL: the fastest kernel set */
     wisp_predictor predictor;
+    bool in_memory; /* copy the token embeddings too, so that nothing is read after opening */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
- * vocab.txt and the sentence-transformers files). `options` may be NULL. */
+ * vocab.txt and the sentence-transformers files). `options` may be NULL.
+ *
+ * Files are read, not mapped to memory, so that the process survives whatever becomes of them. The
+ * file with the weights stays open until the model is closed: the embeddings of tokens are read
+ * from it when texts need them. To replace a model on disk, write another file and rename it over
+ * the old one; models that are open keep the old one. If a program truncates or overwrites the file
+ * itself, wisp_embed fails with WISP_ERROR_IO for texts whose tokens have changed, and other texts
+ * keep their embeddings. With `in_memory` the file is closed after opening, and nothing that
+ * happens to it matters; the model then takes more memory (wisp_model_info.resident_bytes). Opening
+ * fails with WISP_ERROR_IO where the file is modified meanwhile. */
 WISP_API wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
                                      wisp_model **model, wisp_error *error);
 
@@ -183,7 +207,7 @@ typedef struct wisp_model_info {
     uint32_t vocabulary_size;
     uint32_t max_tokens;     /* longer texts are truncated to this many, special tokens included */
     uint64_t parameters;     /* weights in the file */
-    uint64_t resident_bytes; /* memory that the model holds, without mapped pages of its file */
+    uint64_t resident_bytes; /* memory that the model holds */
 } wisp_model_info;
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
@@ -207,13 +231,17 @@ WISP_API const char *wisp_model_prompt(const wisp_model *model, const char *name
 typedef struct wisp_session wisp_session;
 
 typedef struct wisp_session_options {
-    uint32_t threads; /* 0 means 1. Results do not depend on the number of threads */
+    uint32_t threads; /* 0 means 1, at most 1024. Results do not depend on the number of threads */
     bool trace;       /* keep the times of all stages for wisp_session_write_trace */
     bool recall;      /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers
                          then compute all activations once more, and the times include that */
 } wisp_session_options;
 
-/* Opens a session. `options` may be NULL. The model must stay open as long as the session. */
+/* Opens a session. `options` may be NULL. The model must stay open as long as the session.
+ *
+ * After fork() both processes may use the models and sessions that were open, each on its own, and
+ * close them. No other thread may have been in a call with the session when the process forked. The
+ * session's threads are not in the child; its first wisp_embed there starts new ones. */
 WISP_API wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
                                        wisp_session **session, wisp_error *error);
 
@@ -388,8 +416,7 @@ WISP_API void wisp_file_close(wisp_file *file);
  * safetensors files. */
 typedef struct wisp_file_part {
     const char *path;
-    const void *data; /* the whole part, mapped to memory */
-    uint64_t size;    /* in bytes */
+    uint64_t size; /* in bytes */
 } wisp_file_part;
 
 typedef struct wisp_metadata {
@@ -414,6 +441,12 @@ typedef struct wisp_tensor {
 WISP_API bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *part);
 WISP_API bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata);
 WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tensor);
+
+/* Copies bytes [offset, offset + length) of part `index` to `buffer`. WISP_ERROR_ARGUMENT where
+ * they are not all in the part. This function and those that read tensors and frequencies fail with
+ * WISP_ERROR_IO where the file was modified after it was opened. */
+WISP_API wisp_status wisp_file_read_part(const wisp_file *file, size_t index, uint64_t offset,
+                                         void *buffer, size_t length, wisp_error *error);
 
 /* Reads all of a tensor as f32, in the order of its shape. `values` must have room for it.
  * WISP_ERROR_UNSUPPORTED where wisp does not read the type, WISP_ERROR_FORMAT where a value is not
@@ -490,7 +523,7 @@ typedef struct wisp_calibrate_options {
     size_t tokens;    /* the most tokens to fit to. 0: 32768. Each layer holds as many rows of
                          hidden_size floats in memory */
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
-    uint32_t threads; /* 0 means 1. The file does not depend on the number of threads */
+    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
     void *context;    /* passed to the functions below, each of which may be NULL */
     /* Called on the calling thread when `done` of `total` steps of a stage are done. The stages are
      * "texts", "layers", "sentences" and "compensation". All but the first count layers.
@@ -508,7 +541,8 @@ typedef struct wisp_calibrate_options {
  * needs, and writes the model with the predictors to `output`. Every eighth text is not used for
  * fitting but for measuring. All weights keep their bits. The weights of each neuron are stored
  * side by side; wisp_convert with `plain` restores the original. Whether `output` can be written is
- * found out first, as by wisp_convert. `options` may be NULL. Only in the native library. */
+ * found out first, as by wisp_convert. `options` may be NULL. Fails with WISP_ERROR_IO where the
+ * input changes meanwhile. Only in the native library. */
 WISP_API wisp_status wisp_calibrate(const char *input, const char *output, const wisp_text *texts,
                                     size_t n, const wisp_calibrate_options *options,
                                     wisp_error *error);

@@ -15,6 +15,10 @@ wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error) {
     return WISP_OK;
 }
 
+void pool_renew(struct pool *team) {
+    (void)team;
+}
+
 void pool_close(struct pool *team) {
     (void)team;
 }

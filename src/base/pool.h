@@ -11,9 +11,17 @@
 
 struct pool;
 
-/* Starts a team of `threads` threads, which include the caller. The team is smaller where the
- * system grants fewer threads: pool_size tells its size. Fails only where there is no memory. */
+enum { POOL_MAX_THREADS = 1024 };
+
+/* Starts a team of `threads` threads, at most POOL_MAX_THREADS, which include the caller. The team
+ * is smaller where the system grants fewer threads: pool_size tells its size. Fails only where
+ * there is no memory. */
 wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error);
+
+/* Starts the threads of the team again if this process is a fork of the one that started them: a
+ * fork copies the calling thread only. The team never becomes larger than it was, and it is smaller
+ * where the system grants fewer threads. Does nothing in the process that started them. */
+void pool_renew(struct pool *team);
 
 /* Ends the team's threads and frees it. `team` may be NULL. */
 void pool_close(struct pool *team);

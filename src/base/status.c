@@ -88,3 +88,18 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
     make_printable(error->field);
     make_printable(error->message);
 }
+
+wisp_status require(const void *argument, const char *name, wisp_error *error) {
+    return argument ? WISP_OK
+                    : fail(error, WISP_ERROR_ARGUMENT, NULL, name, "NULL, and this is required");
+}
+
+wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error) {
+    if (n > 0)
+        TRY(require(texts, "texts", error));
+    for (size_t i = 0; i < n; i++)
+        if (texts[i].length > 0 && !texts[i].bytes)
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts",
+                        "the bytes of text %zu are NULL, and it has %zu", i, texts[i].length);
+    return WISP_OK;
+}

@@ -15,6 +15,11 @@ void set_error(wisp_error *error, wisp_status status, const char *file, const ch
  * function does not go on to return WISP_OK. */
 #define fail(error, status, ...) (set_error(error, status, __VA_ARGS__), (wisp_status)(status))
 
+/* Fail with WISP_ERROR_ARGUMENT where an argument of the API is NULL, or n texts or the bytes of
+ * one are. */
+wisp_status require(const void *argument, const char *name, wisp_error *error);
+wisp_status require_texts(const wisp_text *texts, size_t n, wisp_error *error);
+
 #define fail_memory(error, bytes)                                                                  \
     fail(error, WISP_ERROR_MEMORY, NULL, NULL, "out of memory: %llu bytes were needed",            \
          (unsigned long long)(bytes))

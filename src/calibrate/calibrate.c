@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "calibrate/collect.h"
 #include "calibrate/compensation.h"
 #include "calibrate/fit.h"
@@ -241,6 +242,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .tokens = &c->tokens,
                                           .texts = o->sentence ? &c->texts : NULL,
                                           .formats = c->formats,
+                                          .input = &c->model->dir,
                                           .shares = shares,
                                           .share = 1 - o->sparsity};
     return write_calibrated(input, output, &calibrated, error);
@@ -268,8 +270,8 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "rank",
                     "%u, where this model allows 1 to %zu", o->rank, most);
     if (!(o->sparsity > 0 && o->sparsity < 1))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
-                    (double)o->sparsity);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
+                    number_text((double)o->sparsity, 6).text);
 
     /* Unless a type is named, Q8_0 where rows are whole blocks of it. */
     const char *name = o->predictor_type;
@@ -294,6 +296,12 @@ wisp_status wisp_calibrate(const char *input, const char *output, const wisp_tex
     wisp_calibrate_options o = options ? *options : (wisp_calibrate_options){0};
     struct calibration c = {.options = &o};
     wisp_model *model;
+    TRY(require(input, "input", error));
+    TRY(require(output, "output", error));
+    TRY(require_texts(texts, n, error));
+    if (o.threads > POOL_MAX_THREADS)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", o.threads,
+                    POOL_MAX_THREADS);
     TRY(file_check_output(output, error));
     TRY(wisp_model_open(input, &dense, &model, error));
     if (!model->network.architecture->embeds) {

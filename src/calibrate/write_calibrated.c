@@ -8,6 +8,7 @@
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
 #include "formats/neurons.h"
+#include "host/input_file.h"
 #include "native/open_path.h"
 
 /* Tensors are quantised into memory, which becomes a source of the directory. */
@@ -160,12 +161,25 @@ static wisp_status write_all(struct adder *a, const char *output, const struct c
     return write_model(dir, &plan, NEURONS_WHERE_POSSIBLE, output, a->error);
 }
 
+/* Fails unless the directory was read from the files that were calibrated. */
+static wisp_status check_input(const struct directory *dir, const struct directory *calibrated,
+                               wisp_error *error) {
+    bool same = dir->n_sources == calibrated->n_sources;
+    for (uint32_t i = 0; same && i < dir->n_sources; i++)
+        same = file_source_same(&dir->sources[i], &calibrated->sources[i]);
+    return same ? WISP_OK
+                : fail(error, WISP_ERROR_IO, dir->file, NULL,
+                       "the file changed while the model was calibrated");
+}
+
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error) {
     struct directory dir;
     struct adder adder = {.dir = &dir, .error = error};
     TRY(directory_open_path(&dir, input, error));
-    const wisp_status status = write_all(&adder, output, calibrated);
+    wisp_status status = check_input(&dir, calibrated->input, error);
+    if (status == WISP_OK)
+        status = write_all(&adder, output, calibrated);
     arena_release(&adder.scratch);
     directory_release(&dir);
     return status;

@@ -22,11 +22,13 @@ struct calibrated {
     const struct predictor_set *tokens;
     const struct predictor_set *texts; /* for whole texts; NULL: none */
     struct predictor_formats formats;
-    const float *shares; /* [CALIBRATED_LEVELS]: of neurons computed, rising */
-    float share;         /* the default */
+    const struct directory *input; /* the model that was calibrated */
+    const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
+    float share;                   /* the default */
 };
 
-/* Reads the model at `input` and writes it with the calibration, in place of one it may have. */
+/* Reads the model at `input` and writes it with the calibration, in place of one it may have. Fails
+ * with WISP_ERROR_IO where the files there are not those of calibrated->input any more. */
 wisp_status write_calibrated(const char *input, const char *output,
                              const struct calibrated *calibrated, wisp_error *error);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sha256.h"
+#include "base/status.h"
 #include "cli/cli.h"
 #include "cli/inspect_neurons.h"
 
@@ -29,16 +31,46 @@ static const struct option options[] = {{"format", required_argument, NULL, OPTI
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
-static void print_digest(const wisp_file_part *part, const char *before, const char *after) {
+/* The SHA-256 of a part of the file, in hexadecimal. */
+struct digest {
+    char text[65];
+};
+
+static wisp_status digest_part(const wisp_file *file, size_t index, uint64_t size,
+                               struct digest *digest, wisp_error *error) {
+    static unsigned char buffer[1 << 16];
+    unsigned char bytes[32];
     struct sha256 hash;
-    unsigned char digest[32];
     sha256_start(&hash);
-    sha256_add(&hash, part->data, (size_t)part->size);
-    sha256_finish(&hash, digest);
-    fputs(before, program_output);
-    for (size_t i = 0; i < sizeof digest; i++)
-        fprintf(program_output, "%02x", digest[i]);
-    fputs(after, program_output);
+    for (uint64_t at = 0; at < size;) {
+        const size_t here = size - at < sizeof buffer ? (size_t)(size - at) : sizeof buffer;
+        const wisp_status status = wisp_file_read_part(file, index, at, buffer, here, error);
+        if (status != WISP_OK)
+            return status;
+        sha256_add(&hash, buffer, here);
+        at += here;
+    }
+    sha256_finish(&hash, bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(digest->text + 2 * i, 3, "%02x", bytes[i]);
+    return WISP_OK;
+}
+
+/* Sets *digests to those of all parts. The caller frees them, also after an error. */
+static wisp_status digest_parts(const wisp_file *file, struct digest **digests, wisp_error *error) {
+    wisp_file_part part;
+    size_t n = 0;
+    while (wisp_file_get_part(file, n, &part))
+        n++;
+    *digests = calloc(n + 1, sizeof **digests);
+    if (!*digests)
+        return fail_memory(error, n * sizeof **digests);
+    for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
+        const wisp_status status = digest_part(file, i, part.size, &(*digests)[i], error);
+        if (status != WISP_OK)
+            return status;
+    }
+    return WISP_OK;
 }
 
 static void format_shape(const wisp_tensor *tensor, const char *separator, char text[SHAPE_BYTES]) {
@@ -64,7 +96,8 @@ static void print_value(const char *text) {
     fputs(shown < length ? "...\n" : "\n", program_output);
 }
 
-static void print_table(const wisp_file *file, bool sha256) {
+/* `digests` is NULL where they were not asked for. */
+static void print_table(const wisp_file *file, const struct digest *digests) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
@@ -73,8 +106,8 @@ static void print_table(const wisp_file *file, bool sha256) {
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
         print_name(part.path, 0);
         fprintf(program_output, ", %llu bytes\n", (unsigned long long)part.size);
-        if (sha256)
-            print_digest(&part, "sha256 ", "\n");
+        if (digests)
+            fprintf(program_output, "sha256 %s\n", digests[i].text);
     }
     while (wisp_file_get_metadata(file, n, &metadata))
         n++;
@@ -118,7 +151,7 @@ static void print_json_value(const wisp_metadata *metadata) {
         print_json_text(text);
 }
 
-static void print_json(const wisp_file *file, bool sha256) {
+static void print_json(const wisp_file *file, const struct digest *digests) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
@@ -127,8 +160,8 @@ static void print_json(const wisp_file *file, bool sha256) {
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", program_output);
         print_json_text(part.path);
         fprintf(program_output, ",\"bytes\":%llu", (unsigned long long)part.size);
-        if (sha256)
-            print_digest(&part, ",\"sha256\":\"", "\"");
+        if (digests)
+            fprintf(program_output, ",\"sha256\":\"%s\"", digests[i].text);
         fputc('}', program_output);
     }
     fputs("],\n\"metadata\":{", program_output);
@@ -179,12 +212,16 @@ int command_inspect(int argc, char **argv) {
         return EXIT_USAGE;
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
-    if (neurons)
+    struct digest *digests = NULL;
+    if (sha256 && !neurons && digest_parts(file, &digests, &error) != WISP_OK)
+        code = complain_of(&error);
+    else if (neurons)
         code = print_neurons(file);
     else if (json)
-        print_json(file, sha256);
+        print_json(file, digests);
     else
-        print_table(file, sha256);
+        print_table(file, digests);
+    free(digests);
     wisp_file_close(file);
     const int closed = finish_output();
     return code == EXIT_GOOD ? closed : code;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "convert/calibration_tensors.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
@@ -91,8 +92,8 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
     if (options->sparsity != 0) {
         struct metadata *entry = find_entry(dir, share_key);
         if (!(options->sparsity > 0 && options->sparsity < 1))
-            return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not between 0 and 1",
-                        (double)options->sparsity);
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
+                        number_text((double)options->sparsity, 6).text);
         if (!entry)
             return fail(error, WISP_ERROR_NOT_FOUND, dir->file, share_key,
                         "the model is not calibrated: wisp calibrate makes it so");
@@ -135,6 +136,8 @@ wisp_status wisp_convert(const char *input, const char *output, const wisp_conve
     const wisp_convert_options defaults = {0}, *o = options ? options : &defaults;
     struct gguf_plan plan = {.progress = o->progress, .progress_context = o->progress_context};
     struct directory dir;
+    TRY(require(input, "input", error));
+    TRY(require(output, "output", error));
     TRY(file_check_output(output, error));
     TRY(directory_open_path(&dir, input, error));
     plan.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats);

@@ -140,7 +140,8 @@ static wisp_status run_pass(const struct job *job, struct worker *worker, const 
                           .hook_context = session};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
     for (uint32_t i = 0; i < job->members; i++)
-        pass->member[i] = (struct pass_member){&worker[i].trace, worker[i].counts};
+        pass->member[i] =
+            (struct pass_member){&worker[i].trace, worker[i].counts, &worker[i].tokens};
     pass_begin(pass, &worker->forward);
     *rows = pass->rows;
     return pass_run(pass, error);
@@ -176,7 +177,7 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
  * Where the texts make only one batch, its tokens are split among the members instead, provided
  * that each member gets enough of them. */
 static void plan_batches(struct job *job) {
-    const size_t workers = job->session->n_workers;
+    const size_t workers = pool_size(job->session->team);
     size_t total = 0;
     for (size_t i = 0; i < job->n; i++)
         total += estimate_tokens(job, &job->texts[i]);
@@ -194,6 +195,11 @@ static void plan_batches(struct job *job) {
 wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                        const wisp_embed_options *options, float *rows, wisp_error *error) {
     const wisp_embed_options defaults = {0}, *o = options ? options : &defaults;
+    TRY(require(session, "session", error));
+    TRY(require_texts(texts, n, error));
+    if (n > 0)
+        TRY(require(rows, "rows", error));
+    pool_renew(session->team);
     const wisp_model *model = session->model;
     if (!model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",

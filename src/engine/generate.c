@@ -64,7 +64,7 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
     struct generation *g = session->generation;
     const size_t vocabulary = network->config.vocabulary_size, starts[] = {0, n};
     struct kv_cache *caches[] = {&g->cache};
-    const size_t most = smaller(session->n_workers, PASS_MAX_MEMBERS);
+    const size_t most = smaller(pool_size(session->team), PASS_MAX_MEMBERS);
     const bool by_outputs = most > 1 && n < MEMBER_MIN_TOKENS * most && !network->sparse &&
                             network->architecture->by_outputs &&
                             network->resident_bytes / network->config.layers >= SPLIT_LAYER_BYTES;
@@ -91,8 +91,8 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
         .hook_context = session};
     pass->rows = workspace_take(&g->space, all ? n : 1, vocabulary, sizeof(float));
     for (uint32_t i = 0; i < members; i++)
-        pass->member[i] =
-            (struct pass_member){&session->workers[i].trace, session->workers[i].counts};
+        pass->member[i] = (struct pass_member){
+            &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
     pass_begin(pass, &g->space);
     *logits = pass->rows;
     trace_start(&session->workers[0].trace);
@@ -261,6 +261,11 @@ wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
     struct sampler sampler = {0};
     struct pending pending = {0};
     *r = (wisp_generation){0};
+    TRY(require(session, "session", error));
+    TRY(require_texts(&prompt, 1, error));
+    if (o->stops > 0)
+        TRY(require((const void *)o->stop, "stop", error));
+    pool_renew(session->team);
     TRY(open_generation(session, error));
     const wisp_model *model = session->model;
     wisp_status status = codec_encode(model->codec, prompt, true, &ids, error);
@@ -283,6 +288,10 @@ wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
 
 wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
                         wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require(ids, "ids", error));
+    TRY(require(logits, "logits", error));
+    pool_renew(session->team);
     TRY(open_generation(session, error));
     struct generation *g = session->generation;
     const size_t vocabulary = session->model->network.config.vocabulary_size;

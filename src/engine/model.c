@@ -70,7 +70,8 @@ static wisp_status load_network(wisp_model *model, const wisp_model_options *opt
                          error));
     TRY(choose_predictor(model, options, kernels, error));
     const bool sparse = model->predictor != WISP_PREDICTOR_DENSE;
-    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL, error);
+    return network_load(&model->network, kernels, model->int8, sparse ? &model->plan : NULL,
+                        options->in_memory, error);
 }
 
 /* Resolves WISP_COMPUTE_AUTO: int8 where the file stores the first feed-forward layer quantised. */
@@ -109,8 +110,19 @@ static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     return WISP_OK;
 }
 
+static wisp_status check_options(const wisp_model_options *options, wisp_error *error) {
+    if (!wisp_compute_name((size_t)options->compute))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "compute", "%d is no wisp_compute",
+                    (int)options->compute);
+    if (!wisp_predictor_name((size_t)options->predictor))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "predictor", "%d is no wisp_predictor",
+                    (int)options->predictor);
+    return WISP_OK;
+}
+
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
+    TRY(check_options(options, error));
     /* The architecture comes first: of a file of another one, no other error would make sense. */
     TRY(network_open(&model->network, &model->dir, error));
     TRY(choose_kernels(options->kernels, &kernels, error));
@@ -128,7 +140,10 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
                     "%u rows for a vocabulary of %zu tokens", rows, words);
     TRY(read_max_tokens(model, error));
-    return read_default_prompt(model, error);
+    TRY(read_default_prompt(model, error));
+    if (options->in_memory)
+        directory_close_sources(&model->dir);
+    return WISP_OK;
 }
 
 wisp_status model_load(struct directory *dir, const wisp_model_options *options, double start,
@@ -153,9 +168,11 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
 wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_options *options,
                                    wisp_model **model, wisp_error *error) {
     const double start = clock_seconds();
+    TRY(require(model, "model", error));
+    *model = NULL;
+    TRY(require(source, "source", error));
     struct directory dir = {.file = source->name ? source->name : "model"};
     uint32_t index;
-    *model = NULL;
     wisp_status status = directory_add_source(&dir, source, &index, error);
     if (status == WISP_OK && !source->data && !source->read)
         status = fail(error, WISP_ERROR_ARGUMENT, dir.file, NULL, "a source without data or read");
@@ -251,6 +268,11 @@ bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key
 
 wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids, size_t capacity,
                           size_t *count, wisp_error *error) {
+    TRY(require(model, "model", error));
+    TRY(require(count, "count", error));
+    if (capacity > 0)
+        TRY(require(ids, "ids", error));
+    TRY(require_texts(&text, 1, error));
     if (model->codec) {
         struct token_list list = {0};
         const wisp_status status = codec_encode(model->codec, text, true, &list, error);

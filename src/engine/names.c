@@ -19,9 +19,11 @@ const char *wisp_predictor_name(size_t predictor) {
     return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
 }
 
-/* Returns the index of `name`, or -1. */
+/* Returns the index of `name`, or -1 where no value has it or it is NULL. */
 static int find(const char *(*name_of)(size_t index), const char *name) {
     const char *candidate;
+    if (!name)
+        return -1;
     for (int i = 0; (candidate = name_of((size_t)i)); i++)
         if (strcmp(candidate, name) == 0)
             return i;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "base/random.h"
 
 static wisp_status check(const wisp_sampling *o, wisp_error *error) {
@@ -23,8 +24,9 @@ static wisp_status check(const wisp_sampling *o, wisp_error *error) {
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (!(limits[i].value >= limits[i].least && limits[i].value <= limits[i].most))
             return fail(error, WISP_ERROR_ARGUMENT, NULL, limits[i].name,
-                        "%g is not between %g and %g", (double)limits[i].value,
-                        (double)limits[i].least, (double)limits[i].most);
+                        "%s is not between %s and %s", number_text((double)limits[i].value, 6).text,
+                        number_text((double)limits[i].least, 6).text,
+                        number_text((double)limits[i].most, 6).text);
     return WISP_OK;
 }
 

@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/number_text.h"
 #include "engine/generation.h"
-
-enum { MAX_THREADS = 1024 };
 
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
@@ -40,6 +39,7 @@ static wisp_status open_layers(wisp_session *session, bool recall, wisp_error *e
         worker->counts = calloc(layers, sizeof *worker->counts);
         if (!worker->counts)
             return fail_memory(error, layers * sizeof *worker->counts);
+        TRY(token_rows_open(&worker->tokens, &network->tokens, error));
     }
     if (recall && session->model->predictor != WISP_PREDICTOR_DENSE)
         TRY(open_recalls(session, error));
@@ -55,10 +55,12 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
                               wisp_session **session, wisp_error *error) {
     uint32_t threads = options && options->threads ? options->threads : 1;
     struct pool *team = NULL;
+    TRY(require(session, "session", error));
     *session = NULL;
-    if (threads > MAX_THREADS)
+    TRY(require(model, "model", error));
+    if (threads > POOL_MAX_THREADS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", threads,
-                    MAX_THREADS);
+                    POOL_MAX_THREADS);
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -94,13 +96,14 @@ wisp_status session_stop_if_cancelled(void *context, struct cursor at, const flo
 }
 
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
+    TRY(require(session, "session", error));
     const wisp_model *model = session->model;
     if (!session->thresholds)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the model runs with neither of the predictors lowrank and sentence");
     if (!(sparsity >= 0 && sparsity < 1))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%g is not from 0 to below 1",
-                    (double)sparsity);
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not from 0 to below 1",
+                    number_text((double)sparsity, 6).text);
     const size_t intermediate_size = model->network.config.intermediate_size;
     for (size_t l = 0; l < model->network.config.layers; l++)
         sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,
@@ -145,6 +148,7 @@ void wisp_session_close(wisp_session *session) {
         workspace_release(&session->workers[i].batch);
         workspace_release(&session->workers[i].forward);
         trace_release(&session->workers[i].trace);
+        token_rows_release(&session->workers[i].tokens);
         free(session->workers[i].counts);
     }
     const size_t n =
@@ -170,7 +174,7 @@ void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats) {
         stats->truncated_texts += worker->stats.truncated_texts;
         for (size_t stage = 0; stage < STAGES; stage++)
             stats->stage_seconds[stage] += worker->trace.seconds[stage];
-        stats->workspace_bytes +=
-            worker->text.capacity + worker->batch.capacity + worker->forward.capacity;
+        stats->workspace_bytes += worker->text.capacity + worker->batch.capacity +
+                                  worker->forward.capacity + worker->tokens.bytes;
     }
 }

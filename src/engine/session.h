@@ -20,6 +20,7 @@ struct worker {
     wisp_stats stats; /* counts texts and tokens; `trace` holds the times */
     struct trace trace;
     struct sparse_counts *counts; /* [layers] */
+    struct token_rows tokens;     /* stored token embeddings that were read lately */
 };
 
 struct generation; /* generation.h */

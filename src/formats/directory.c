@@ -8,10 +8,15 @@
 #include "base/half.h"
 #include "base/memory.h"
 
-void directory_release(struct directory *dir) {
+void directory_close_sources(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
         if (dir->sources[i].close)
             dir->sources[i].close(dir->sources[i].context);
+    dir->n_sources = 0;
+}
+
+void directory_release(struct directory *dir) {
+    directory_close_sources(dir);
     free(dir->tensors);
     free(dir->stored);
     free(dir->metadata);
@@ -201,6 +206,21 @@ wisp_status directory_require_tensor(const struct directory *dir, const char *na
     return WISP_OK;
 }
 
+wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,
+                        size_t length, wisp_error *error) {
+    if (source->data) {
+        memcpy(buffer, (const unsigned char *)source->data + offset, length);
+        return WISP_OK;
+    }
+    const int failed = source->read(source->context, offset, buffer, length);
+    if (failed == WISP_SOURCE_CHANGED)
+        return fail(error, WISP_ERROR_IO, source->name, field,
+                    "the file changed after it was opened");
+    return failed ? fail(error, WISP_ERROR_IO, source->name, field,
+                         "reading %zu bytes at %llu failed", length, (unsigned long long)offset)
+                  : WISP_OK;
+}
+
 wisp_status directory_rows(const struct directory *dir, const struct tensor *tensor, uint64_t first,
                            uint64_t rows, struct tensor_cache *cache, void *buffer,
                            const void **bytes, wisp_error *error) {
@@ -217,12 +237,9 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
         *bytes = (const unsigned char *)source->data + offset;
         return WISP_OK;
     }
-    if (source->read(source->context, offset, buffer, (size_t)(rows * tensor->row_bytes)) != 0)
-        return fail(error, WISP_ERROR_IO, source->name, tensor->name,
-                    "reading %llu bytes at %llu failed",
-                    (unsigned long long)(rows * tensor->row_bytes), (unsigned long long)offset);
     *bytes = buffer;
-    return WISP_OK;
+    return source_read(source, tensor->name, offset, buffer, (size_t)(rows * tensor->row_bytes),
+                       error);
 }
 
 /* NaN and infinity have the largest exponent. Adding 1 to the exponent carries into the sign bit

@@ -92,6 +92,9 @@ struct directory {
 /* Releases everything and closes the sources. Safe on a zeroed directory. */
 void directory_release(struct directory *dir);
 
+/* Closes the sources. Nothing can be read from them any more. */
+void directory_close_sources(struct directory *dir);
+
 /* Adds a source, which the directory owns from then on, also on failure. Sets *index to its index
  * in dir->sources. */
 wisp_status directory_add_source(struct directory *dir, const wisp_source *source, uint32_t *index,
@@ -189,6 +192,12 @@ wisp_status directory_floats(const struct directory *dir, const struct tensor *t
                              void *buffer, float *values, wisp_error *error);
 
 void tensor_cache_release(struct tensor_cache *cache);
+
+/* Copies bytes [offset, offset + length) of a source, which has them, to `buffer`. Fails with
+ * WISP_ERROR_IO where they cannot be read or have changed; `field` (may be NULL) is what they
+ * belong to. */
+wisp_status source_read(const wisp_source *source, const char *field, uint64_t offset, void *buffer,
+                        size_t length, wisp_error *error);
 
 /* Whether none of n values is NaN or infinite. */
 bool all_finite(const float *values, size_t n);

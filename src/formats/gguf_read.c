@@ -52,11 +52,7 @@ static wisp_status fill_window(struct cursor *c) {
     const uint64_t left = remaining(c);
     c->window_start = c->at;
     c->window_length = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
-    if (c->source->read(c->source->context, c->at, c->window, c->window_length) != 0)
-        return fail(c->error, WISP_ERROR_IO, c->source->name, NULL,
-                    "reading %zu bytes at %llu failed", c->window_length,
-                    (unsigned long long)c->at);
-    return WISP_OK;
+    return source_read(c->source, NULL, c->at, c->window, c->window_length, c->error);
 }
 
 /* Copies the next `length` bytes to `out`. It is an error where the file has fewer left. */

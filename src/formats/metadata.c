@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/number_text.h"
 #include "formats/directory.h"
 
 /* Appends an entry with a copy of the key. */
@@ -200,10 +201,10 @@ void metadata_format(const struct metadata *entry, char *text, size_t capacity) 
         snprintf(text, capacity, "%s", entry->as.b ? "true" : "false");
         break;
     case VALUE_F32:
-        snprintf(text, capacity, "%.7g", entry->as.f);
+        snprintf(text, capacity, "%s", number_text(entry->as.f, 7).text);
         break;
     case VALUE_F64:
-        snprintf(text, capacity, "%.17g", entry->as.f);
+        snprintf(text, capacity, "%s", number_text(entry->as.f, 17).text);
         break;
     case VALUE_ARRAY:
         snprintf(text, capacity, "%s[%llu]", value_type_name(entry->element),

@@ -6,11 +6,8 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/checked.h"
 
 /* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
 static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
@@ -18,44 +15,6 @@ static wisp_status fail_errno(wisp_error *error, const char *path, const char *a
     /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
     return fail(error, code == ENOMEM ? WISP_ERROR_MEMORY : WISP_ERROR_IO, path, NULL,
                 "cannot %s: %s", action, strerror(code));
-}
-
-static wisp_status map_descriptor(int descriptor, const char *path, struct mapped_file *file,
-                                  wisp_error *error) {
-    struct stat info;
-    if (fstat(descriptor, &info) != 0)
-        return fail_errno(error, path, "stat");
-    if (!S_ISREG(info.st_mode))
-        return fail(error, WISP_ERROR_IO, path, NULL, "not a regular file");
-    size_t length;
-    if (info.st_size < 0 || !checked_size((uint64_t)info.st_size, &length))
-        return fail(error, WISP_ERROR_IO, path, NULL, "too large to map");
-    *file = (struct mapped_file){.data = NULL, .size = length};
-    if (length == 0)
-        return WISP_OK;
-    void *data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED)
-        return fail_errno(error, path, "map");
-    file->data = data;
-    return WISP_OK;
-}
-
-wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *error) {
-    /* O_NONBLOCK: opening a FIFO for reading would wait for a writer otherwise. */
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 && errno == ENOENT)
-        return fail(error, WISP_ERROR_NOT_FOUND, path, NULL, "cannot open: %s", strerror(ENOENT));
-    if (descriptor < 0)
-        return fail_errno(error, path, "open");
-    const wisp_status status = map_descriptor(descriptor, path, file, error);
-    close(descriptor);
-    return status;
-}
-
-void file_unmap(struct mapped_file *file) {
-    if (file->data)
-        munmap((void *)(uintptr_t)file->data, (size_t)file->size);
-    *file = (struct mapped_file){0};
 }
 
 bool file_exists(const char *path) {

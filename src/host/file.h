@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Maps whole files for reading, and writes files that appear under their names only when they are
- * complete. Native only. */
+ * Writes files that appear under their names only when they are complete, and handles paths.
+ * input_file.h reads files. Native only. */
 #ifndef WISP_HOST_FILE_H
 #define WISP_HOST_FILE_H
 
@@ -10,18 +10,6 @@
 #include <stdio.h>
 
 #include "base/status.h"
-
-struct mapped_file {
-    const void *data; /* NULL where the file is empty */
-    uint64_t size;
-};
-
-/* Maps a regular file for reading. Fails with WISP_ERROR_NOT_FOUND where it does not exist, and
- * else with WISP_ERROR_IO or WISP_ERROR_MEMORY. */
-wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *error);
-
-/* Ends the mapping; `file` may be all zeros. */
-void file_unmap(struct mapped_file *file);
 
 bool file_exists(const char *path);
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct member {
     struct pool *team;
@@ -26,6 +27,8 @@ struct pool {
     atomic_uint arrived;     /* the members that wait in pool_barrier */
     atomic_uint barriers;    /* counts the barriers at which all members have arrived */
     uint32_t size;           /* the caller and the helpers that started */
+    uint32_t most;           /* the size when the team was opened */
+    pid_t process;           /* the process that the helpers belong to */
     struct member members[]; /* the helpers, from index 1 */
 };
 
@@ -67,29 +70,53 @@ static bool start_member(struct member *self) {
     return failed == 0;
 }
 
+/* Sets all fields but `most` to those of a team that has had no job, and starts helpers until the
+ * team has `threads` members or the system grants no more. */
+static void start_team(struct pool *team, uint32_t threads) {
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->wake, NULL);
+    pthread_cond_init(&team->done, NULL);
+    team->job = 0;
+    team->participants = 0;
+    team->running = 0;
+    team->closing = false;
+    atomic_store(&team->arrived, 0);
+    atomic_store(&team->barriers, 0);
+    team->process = getpid();
+    team->size = 1;
+    while (team->size < threads) {
+        struct member *next = &team->members[team->size];
+        *next = (struct member){.team = team, .index = team->size};
+        if (!start_member(next))
+            break;
+        team->size++;
+    }
+}
+
 wisp_status pool_open(uint32_t threads, struct pool **team, wisp_error *error) {
     const size_t bytes = sizeof(struct pool) + (size_t)threads * sizeof(struct member);
     struct pool *made = calloc(1, bytes);
     if (!made)
         return fail_memory(error, bytes);
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->wake, NULL);
-    pthread_cond_init(&made->done, NULL);
-    made->size = 1;
-    while (made->size < threads) {
-        struct member *next = &made->members[made->size];
-        *next = (struct member){.team = made, .index = made->size};
-        if (!start_member(next))
-            break;
-        made->size++;
-    }
+    start_team(made, threads);
+    made->most = made->size;
     *team = made;
     return WISP_OK;
+}
+
+void pool_renew(struct pool *team) {
+    if (team->process != getpid())
+        start_team(team, team->most);
 }
 
 void pool_close(struct pool *team) {
     if (!team)
         return;
+    if (team->process !=
+        getpid()) { /* there is nobody to wait for, and a helper may have the lock */
+        free(team);
+        return;
+    }
     pthread_mutex_lock(&team->lock);
     team->closing = true;
     pthread_cond_broadcast(&team->wake);

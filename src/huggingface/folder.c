@@ -2,11 +2,11 @@
 #include "huggingface/folder.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/schema.h"
 #include "host/file.h"
+#include "host/input_file.h"
 #include "huggingface/encoders.h"
 #include "huggingface/safetensors.h"
 
@@ -28,30 +28,16 @@ static wisp_status wrong_value(const char *folder, const char *file, const char 
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-static void unmap_source(void *context) {
-    struct mapped_file *file = context;
-    file_unmap(file);
-    free(file);
-}
-
 static wisp_status add_weights_file(struct directory *dir, const char *folder, const char *name,
                                     wisp_error *error) {
     char path[PATH_BYTES];
+    wisp_source source;
     uint32_t index;
     TRY(file_join(folder, name, path, sizeof path, error));
-    char *kept = arena_copy_text(&dir->arena, path, strlen(path));
-    struct mapped_file *file = calloc(1, sizeof *file);
-    wisp_status status =
-        kept && file ? file_map(path, file, error) : fail_memory(error, PATH_BYTES);
-    if (status != WISP_OK) {
-        free(file);
-        return status;
-    }
-    const wisp_source source = {.size = file->size,
-                                .data = file->data,
-                                .close = unmap_source,
-                                .context = file,
-                                .name = kept};
+    const char *kept = arena_copy_text(&dir->arena, path, strlen(path));
+    if (!kept)
+        return fail_memory(error, strlen(path));
+    TRY(file_source_open(kept, &source, error));
     TRY(directory_add_source(dir, &source, &index, error));
     return safetensors_read(dir, index, error);
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "huggingface/folder.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/file.h"
+#include "host/input_file.h"
 
 enum { PATH_BYTES = 4096 };
 
-static wisp_status parse(struct directory *dir, const struct mapped_file *file, const char *path,
+static wisp_status parse(struct directory *dir, const struct file_bytes *file, const char *path,
                          enum json_type type, const struct json **root, wisp_error *error) {
     /* An error points to its file name after this function has returned. */
     const char *kept = arena_copy_text(&dir->arena, path, strlen(path));
     if (!kept)
         return fail_memory(error, strlen(path));
-    const char *text = file->data ? file->data : "";
-    TRY(json_parse(&dir->arena, text, (size_t)file->size, kept, root, error));
+    TRY(json_parse(&dir->arena, file->data, file->size, kept, root, error));
     if ((*root)->type != type)
         return fail(error, WISP_ERROR_FORMAT, kept, NULL, "%s belongs here",
                     type == JSON_ARRAY ? "an array" : "an object");
@@ -24,13 +25,13 @@ static wisp_status parse(struct directory *dir, const struct mapped_file *file, 
 wisp_status hf_read_json(struct directory *dir, const char *folder, const char *name, bool required,
                          enum json_type type, const struct json **root, wisp_error *error) {
     char path[PATH_BYTES];
-    struct mapped_file file;
+    struct file_bytes file;
     *root = NULL;
     TRY(file_join(folder, name, path, sizeof path, error));
     if (!required && !file_exists(path))
         return WISP_OK;
-    TRY(file_map(path, &file, error));
+    TRY(file_read(path, &file, error));
     const wisp_status status = parse(dir, &file, path, type, root, error);
-    file_unmap(&file);
+    free(file.data);
     return status;
 }

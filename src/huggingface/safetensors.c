@@ -111,7 +111,6 @@ static wisp_status check_coverage(const struct reader *r) {
 
 wisp_status safetensors_read(struct directory *dir, uint32_t index, wisp_error *error) {
     const wisp_source *source = &dir->sources[index];
-    const unsigned char *data = source->data;
     struct reader r = {.dir = dir,
                        .file = source->name,
                        .source = index,
@@ -119,14 +118,22 @@ wisp_status safetensors_read(struct directory *dir, uint32_t index, wisp_error *
                        .error = error};
     if (source->size < 8)
         return malformed(&r, "header length", "the file ends before it");
-    const uint64_t header = load_u32(data) | (uint64_t)load_u32(data + 4) << 32;
+    unsigned char start[8];
+    TRY(source_read(source, NULL, 0, start, sizeof start, error));
+    const uint64_t header = load_u32(start) | (uint64_t)load_u32(start + 4) << 32;
     if (header < 2 || header > MAX_HEADER_BYTES || header > source->size - 8)
         return fail(error, WISP_ERROR_FORMAT, source->name, "header length",
                     "%llu is less than 2, more than %u or past the end of the file",
                     (unsigned long long)header, MAX_HEADER_BYTES);
     const struct json *root;
-    TRY(json_parse(&dir->arena, (const char *)data + 8, (size_t)header, source->name, &root,
-                   error));
+    char *text = malloc((size_t)header);
+    if (!text)
+        return fail_memory(error, header);
+    wisp_status status = source_read(source, NULL, sizeof start, text, (size_t)header, error);
+    if (status == WISP_OK)
+        status = json_parse(&dir->arena, text, (size_t)header, source->name, &root, error);
+    free(text);
+    TRY(status);
     if (!json_is(root, JSON_OBJECT))
         return malformed(&r, "header", "not a JSON object");
     r.data_start = 8 + header;

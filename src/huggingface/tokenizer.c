@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "host/file.h"
+#include "host/input_file.h"
 #include "huggingface/folder.h"
 #include "huggingface/tokenizer.h"
 
@@ -351,14 +352,14 @@ static wisp_status read_lines(struct reading *r, const char *text, size_t length
 
 static wisp_status read_vocab_txt(struct reading *r, size_t more) {
     char path[PATH_BYTES];
-    struct mapped_file file;
+    struct file_bytes file;
     TRY(file_join(r->folder, "vocab.txt", path, sizeof path, r->error));
     r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
     if (!r->file)
         return fail_memory(r->error, strlen(path));
-    TRY(file_map(path, &file, r->error));
-    const wisp_status status = read_lines(r, file.data, (size_t)file.size, more);
-    file_unmap(&file);
+    TRY(file_read(path, &file, r->error));
+    const wisp_status status = read_lines(r, file.data, file.size, more);
+    free(file.data);
     return status;
 }
 

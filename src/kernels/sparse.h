@@ -84,21 +84,23 @@ struct sparse_kernels {
      * list[i], or i where list is NULL. y = bias + (row.scale * scale) * (sum - row.zero * the sum
      * of the neuron's row). A gated activation is that of y and of the same expression for the
      * gate. centers [neurons] may be NULL, which stands for zeros. Returns the largest magnitude of
-     * the values. */
+     * the values, or NaN where one of them is NaN. */
     float (*activate)(enum activation kind, struct neuron_sums sums, const float *centers,
                       const uint16_t *list, size_t n, const struct quantised_row *row,
                       float *values);
 
     /* Computes values[i] = activation(y[i]) * scales[i] for i < n. A gated activation is that of
-     * y[i] and gate[i]; for others gate may be NULL. Returns the largest magnitude of the values.
-     */
+     * y[i] and gate[i]; for others gate may be NULL. Returns what `activate` returns. */
     float (*contribute)(enum activation kind, const float *y, const float *gate,
                         const float *scales, size_t n, float *values);
 
-    /* Quantises n values to bytes, round(values / largest * 127), ties to even. Bytes that are not
-     * 0 go to `bytes`, and their neurons, list[i] or i where list is NULL, to `kept`. Returns their
-     * number. Both arrays are filled up with 0 to a multiple of DOWN_NEURONS, and must have room
-     * for n + SPARSE_SLACK entries. *total is the sum of all bytes. */
+    /* Quantises n values to bytes, round(values / largest * 127), ties to even. `largest` is what
+     * `activate` or `contribute` returned for the values. Where it is infinite or NaN, all bytes
+     * count as 0: the scale by which the layer multiplies their sums is infinite or NaN too, and
+     * makes its whole output NaN. Bytes that are not 0 go to `bytes`, and their neurons, list[i] or
+     * i where list is NULL, to `kept`. Returns their number. Both arrays are filled up with 0 to a
+     * multiple of DOWN_NEURONS, and must have room for n + SPARSE_SLACK entries. *total is the sum
+     * of all bytes. */
     size_t (*compact)(const float *values, float largest, const uint16_t *list, size_t n,
                       uint16_t *kept, int8_t *bytes, int32_t *total);
 

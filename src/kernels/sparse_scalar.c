@@ -72,6 +72,11 @@ static float activation(enum activation kind, float x, float gate) {
     return gate / (1 + expf(-gate)) * x;
 }
 
+/* Returns the larger of a magnitude and that of x, or NaN where one of them is NaN. */
+static float larger_magnitude(float magnitude, float x) {
+    return magnitude >= fabsf(x) || isnan(magnitude) ? magnitude : fabsf(x);
+}
+
 static float activate(enum activation kind, struct neuron_sums sums, const float *centers,
                       const uint16_t *list, size_t n, const struct quantised_row *row,
                       float *values) {
@@ -83,7 +88,7 @@ static float activate(enum activation kind, struct neuron_sums sums, const float
         const float gate = gated ? finished(sums.gate[i], &sums.gates[j], row) : 0;
         const float above = activation(kind, y, gate) - (centers ? centers[j] : 0);
         values[i] = above * sums.neurons[j].column;
-        largest = fmaxf(largest, fabsf(values[i]));
+        largest = larger_magnitude(largest, values[i]);
     }
     return largest;
 }
@@ -93,7 +98,7 @@ static float contribute(enum activation kind, const float *y, const float *gate,
     float largest = 0;
     for (size_t i = 0; i < n; i++) {
         values[i] = activation(kind, y[i], gate ? gate[i] : 0) * scales[i];
-        largest = fmaxf(largest, fabsf(values[i]));
+        largest = larger_magnitude(largest, values[i]);
     }
     return largest;
 }
@@ -103,6 +108,8 @@ static size_t compact(const float *values, float largest, const uint16_t *list, 
     const float inverse = largest > 0x1p-120f ? 127 / largest : 0;
     size_t count = 0;
     *total = 0;
+    if (!isfinite(largest))
+        return 0;
     for (size_t i = 0; i < n; i++) {
         const int8_t byte = (int8_t)lrintf(values[i] * inverse);
         if (byte == 0)

@@ -183,10 +183,23 @@ ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
     return active;
 }
 
+/* Returns the largest lane of the bits of floats that are not negative, as a float. As integers the
+ * bits have the order of the floats, and those of NaN are the largest. A maximum of floats would
+ * lose NaN, or not, depending on the instruction set. */
+ALWAYS_INLINE float largest_of_bits(vi bits) {
+    int32_t lanes[VF_LANES], most = 0;
+    float largest;
+    vi_store(lanes, bits);
+    for (size_t v = 0; v < VF_LANES; v++)
+        most = lanes[v] > most ? lanes[v] : most;
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
 ALWAYS_INLINE float activate_all(struct neuron_sums sums, const float *centers,
                                  const uint16_t *list, size_t n, const struct quantised_row *row,
                                  float *values, const enum activation kind) {
-    vf most = vf_set1(0);
+    vi most = vi_set1(0);
     for (size_t i = 0; i < n; i += VF_LANES) {
         const size_t left = n - i, lanes = lanes_left(left);
         vf fields[4], gate[4];
@@ -202,9 +215,9 @@ ALWAYS_INLINE float activate_all(struct neuron_sums sums, const float *centers,
             active = vf_sub(active, load_centers(centers, list, i, left));
         const vf value = vf_mul(active, fields[3]);
         vf_store_n(values + i, value, lanes);
-        most = vf_max(most, vf_first(vf_abs(value), lanes, vf_set1(0)));
+        most = vi_max(most, vi_bits(vf_first(vf_abs(value), lanes, vf_set1(0))));
     }
-    return vf_largest(most);
+    return largest_of_bits(most);
 }
 
 static float sparse_activate(enum activation kind, struct neuron_sums sums, const float *centers,
@@ -217,32 +230,32 @@ static float sparse_activate(enum activation kind, struct neuron_sums sums, cons
     return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
 
-/* Computes the first `lanes` contributions of a vector. Returns their magnitudes. */
-ALWAYS_INLINE vf contribute_vector(const float *y, const float *gate, const float *scales,
+/* Computes the first `lanes` contributions of a vector. Returns the bits of their magnitudes. */
+ALWAYS_INLINE vi contribute_vector(const float *y, const float *gate, const float *scales,
                                    float *values, size_t lanes, const enum activation kind) {
     const vf opened = kind == ACTIVATION_GATED_SILU ? vf_load_n(gate, lanes) : vf_set1(0);
     const vf active = activated(vf_load_n(y, lanes), opened, kind);
     const vf value = vf_mul(active, vf_load_n(scales, lanes));
     vf_store_n(values, value, lanes);
-    return vf_abs(value);
+    return vi_bits(vf_abs(value));
 }
 
 ALWAYS_INLINE float contribute_all(const float *y, const float *gate, const float *scales, size_t n,
                                    float *values, const enum activation kind) {
     /* Two maxima run side by side: with one, each would wait for the one before. */
-    vf most = vf_set1(0), other = vf_set1(0);
+    vi most = vi_set1(0), other = vi_set1(0);
     size_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
         const size_t next = i + VF_LANES;
-        most = vf_max(most,
+        most = vi_max(most,
                       contribute_vector(y + i, gate + i, scales + i, values + i, VF_LANES, kind));
-        other = vf_max(other, contribute_vector(y + next, gate + next, scales + next, values + next,
+        other = vi_max(other, contribute_vector(y + next, gate + next, scales + next, values + next,
                                                 VF_LANES, kind));
     }
     for (; i < n; i += VF_LANES)
-        most = vf_max(most, contribute_vector(y + i, gate + i, scales + i, values + i,
+        most = vi_max(most, contribute_vector(y + i, gate + i, scales + i, values + i,
                                               lanes_left(n - i), kind));
-    return vf_largest(vf_max(most, other));
+    return largest_of_bits(vi_max(most, other));
 }
 
 static float sparse_contribute(enum activation kind, const float *y, const float *gate,
@@ -315,6 +328,9 @@ ALWAYS_INLINE size_t compact_rest(const float *values, vf factor, const uint16_t
 
 static size_t sparse_compact(const float *values, float largest, const uint16_t *list, size_t n,
                              uint16_t *kept, int8_t *bytes, int32_t *total) {
+    *total = 0;
+    if (!isfinite(largest))
+        return 0;
     const vf factor = vf_set1(largest > 0x1p-120f ? 127 / largest : 0);
     vi sum = vi_set1(0);
     size_t count = 0, i = 0;
@@ -331,7 +347,6 @@ static size_t sparse_compact(const float *values, float largest, const uint16_t 
     /* The total fits: it is at most 127 for each of 2^16 neurons. */
     int32_t lanes[VF_LANES];
     vi_store(lanes, sum);
-    *total = 0;
     for (size_t v = 0; v < VF_LANES; v++)
         *total += lanes[v];
     return count;

@@ -10,6 +10,7 @@
  *   vf_sum          adds up all lanes; vf_largest and vf_least return the extremes
  *   vi_round        rounds to whole numbers, ties to even; magnitudes must be below 2^22
  *   vi_bits         returns the bits of floats
+ *   vi_max          returns the larger of two signed integers in each lane
  *   vf_scale2(x,n)  computes x 2^n for exponents that stay normal; it uses the low 9 bits of n
  *   vi_store_u8     clamps each lane to 0..255 and stores VF_LANES bytes
  *   vi_store_u8_4   stores four vectors like that, one after the other

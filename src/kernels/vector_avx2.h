@@ -131,6 +131,10 @@ ALWAYS_INLINE vi vi_set1(int32_t x) {
     return _mm256_set1_epi32(x);
 }
 
+ALWAYS_INLINE vi vi_max(vi a, vi b) {
+    return _mm256_max_epi32(a, b);
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return _mm256_add_epi32(a, b);
 }

@@ -121,6 +121,10 @@ ALWAYS_INLINE vi vi_set1(int32_t x) {
     return _mm512_set1_epi32(x);
 }
 
+ALWAYS_INLINE vi vi_max(vi a, vi b) {
+    return _mm512_max_epi32(a, b);
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return _mm512_add_epi32(a, b);
 }

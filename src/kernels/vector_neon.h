@@ -123,6 +123,10 @@ ALWAYS_INLINE vi vi_set1(int32_t x) {
     return vdupq_n_s32(x);
 }
 
+ALWAYS_INLINE vi vi_max(vi a, vi b) {
+    return vmaxq_s32(a, b);
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return vaddq_s32(a, b);
 }

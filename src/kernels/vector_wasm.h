@@ -140,6 +140,10 @@ ALWAYS_INLINE vi vi_set1(int32_t x) {
     return wasm_i32x4_splat(x);
 }
 
+ALWAYS_INLINE vi vi_max(vi a, vi b) {
+    return wasm_i32x4_max(a, b);
+}
+
 ALWAYS_INLINE vi vi_add(vi a, vi b) {
     return wasm_i32x4_add(a, b);
 }

@@ -11,21 +11,43 @@ struct token_embedding {
     const struct tensor *tensor; /* [vocabulary_size, hidden_size] */
     const void *rows;            /* the tensor's bytes; NULL where each row is read from `dir` */
     void *copy;                  /* equals `rows` where they were copied, else NULL */
-    size_t bytes;                /* size of the copy */
+    uint64_t *checksums;         /* [vocabulary_size]: of rows that are read and may change */
+    size_t bytes;                /* size of the copy or of the checksums */
 };
 
-/* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Uses its rows in place where
- * the source is in memory, reads each when needed where the source is lasting, and copies them
- * otherwise. Fails where the tensor is missing, has another shape, or cannot be read. `dir` must
- * outlive it. The caller releases it with token_embedding_release, also after an error. */
+/* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Copies its rows where
+ * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
+ * needed where the source is lasting, and copies them otherwise. Fails where the tensor is missing,
+ * has another shape, or cannot be read. `dir` must outlive it. The caller releases it with
+ * token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
-                                 size_t vocabulary_size, size_t hidden_size, wisp_error *error);
+                                 size_t vocabulary_size, size_t hidden_size, bool in_memory,
+                                 wisp_error *error);
 
 void token_embedding_release(struct token_embedding *embedding);
 
+/* Stored rows that one thread has read lately, so that it reads those of frequent tokens once. It
+ * starts as zeros. */
+struct token_rows {
+    size_t slots;        /* 0: no rows are kept */
+    int32_t *ids;        /* [slots]: the token whose row is in the slot; -1: none */
+    unsigned char *rows; /* [slots, bytes of a row] */
+    size_t bytes;        /* of both arrays */
+};
+
+/* Makes room for rows where the embedding has to read a file for each of them, and otherwise does
+ * nothing. Fails where there is no memory. The caller releases it with token_rows_release, also
+ * after an error. */
+wisp_status token_rows_open(struct token_rows *kept, const struct token_embedding *embedding,
+                            wisp_error *error);
+
+void token_rows_release(struct token_rows *kept);
+
 /* Writes the embedding of token `id`, which is below vocabulary_size, to x [hidden_size]. `buffer`
- * has room for a stored row. Fails only where a source must be read and the read fails. */
-wisp_status token_embedding_row(const struct token_embedding *embedding, int32_t id, void *buffer,
-                                float *x, wisp_error *error);
+ * has room for a stored row; `kept`, which may be NULL, is the calling thread's. Fails only where a
+ * source must be read: with WISP_ERROR_IO where the read fails, or the row is not the one that was
+ * there when the model was loaded. */
+wisp_status token_embedding_row(const struct token_embedding *embedding, int32_t id,
+                                struct token_rows *kept, void *buffer, float *x, wisp_error *error);
 
 #endif

@@ -84,8 +84,8 @@ static wisp_status embed_tokens(const struct pass *pass, const struct bert_state
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
             const size_t row = network->config.rope_theta != 0 ? 0 : t - batch->starts[i];
-            TRY(token_embedding_row(&network->tokens, batch->ids[t], s->inner, s->x + t * size,
-                                    error));
+            TRY(token_embedding_row(&network->tokens, batch->ids[t], pass->member[0].tokens,
+                                    s->inner, s->x + t * size, error));
             memcpy(positions + t * size, w->position_embedding + row * size, size * sizeof(float));
         }
     network->kernels->layer_norm(s->x, positions, w->embedding_norm.weight, w->embedding_norm.bias,

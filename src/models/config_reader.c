@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "formats/schema.h"
 
 enum { MAX_SIZE = 1 << 20, MAX_LAYERS = 1024 };
@@ -159,7 +160,8 @@ wisp_status config_read_rope(const struct config_reader *r) {
         TRY(metadata_f32_or(r->dir, config_key(r, factors[i], key), &factor, r->error));
         if (!(factor == 1))
             return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                        "positions scaled by %g are not supported", (double)factor);
+                        "positions scaled by %s are not supported",
+                        number_text((double)factor, 6).text);
     }
     return WISP_OK;
 }

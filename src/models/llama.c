@@ -259,8 +259,8 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
         if (member > 0)
             break;
         for (size_t t = 0; t < pass->tokens; t++)
-            TRY(token_embedding_row(&network->tokens, pass->batch.ids[t], s->inner,
-                                    s->h + t * c->hidden_size, error));
+            TRY(token_embedding_row(&network->tokens, pass->batch.ids[t], pass->member[0].tokens,
+                                    s->inner, s->h + t * c->hidden_size, error));
         normalize(pass, 0, pass->tokens, w->layer[0].attention_norm);
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;

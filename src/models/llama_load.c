@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "formats/schema.h"
 #include "models/llama.h"
 #include "models/network.h"
@@ -43,7 +44,8 @@ static wisp_status load_rope_factors(struct network *network, struct llama_weigh
     for (size_t i = 0; i < pairs; i++)
         if (!(w->rope_factors[i] >= 1))
             return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
-                        "factor %zu is %g, which is not at least 1", i, (double)w->rope_factors[i]);
+                        "factor %zu is %s, which is not at least 1", i,
+                        number_text((double)w->rope_factors[i], 6).text);
     w->rope.factors = w->rope_factors;
     return WISP_OK;
 }

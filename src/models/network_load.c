@@ -44,7 +44,7 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
 }
 
 wisp_status network_load(struct network *n, const struct kernels *kernels, bool int8,
-                         const struct sparse_plan *plan, wisp_error *error) {
+                         const struct sparse_plan *plan, bool in_memory, wisp_error *error) {
     const uint32_t layers = n->config.layers;
     struct tensor_cache cache = {0};
     n->kernels = kernels;
@@ -52,7 +52,7 @@ wisp_status network_load(struct network *n, const struct kernels *kernels, bool 
     n->sparse = plan != NULL;
     n->sparse_by_text = plan && plan->by_text;
     TRY(token_embedding_load(&n->tokens, n->dir, n->config.vocabulary_size, n->config.hidden_size,
-                             error));
+                             in_memory, error));
     n->resident_bytes += n->tokens.bytes;
     /* Each layer has tensors, so a file with fewer tensors than layers is malformed. This bounds
      * the memory that a file can ask for. */

@@ -11,10 +11,11 @@
 wisp_status network_open(struct network *network, const struct directory *dir, wisp_error *error);
 
 /* Reads all weights of an opened network and packs them for `kernels`. Dense layers multiply in
- * int8 where `int8` is set; feed-forward layers become sparse where `plan` is not NULL. Fails where
- * a tensor is missing, has another shape or an unsupported type, or cannot be read. */
+ * int8 where `int8` is set; feed-forward layers become sparse where `plan` is not NULL. With
+ * `in_memory` the token embeddings are copied too, and nothing is read later. Fails where a tensor
+ * is missing, has another shape or an unsupported type, or cannot be read. */
 wisp_status network_load(struct network *network, const struct kernels *kernels, bool int8,
-                         const struct sparse_plan *plan, wisp_error *error);
+                         const struct sparse_plan *plan, bool in_memory, wisp_error *error);
 
 /* Frees all that the network holds, but not its directory. */
 void network_release(struct network *network);

@@ -40,10 +40,11 @@ struct batch {
     bool all_logits; /* compute logits for every token rather than the last of each text */
 };
 
-/* The places where one member of the team records its work. */
+/* The places where one member of the team records its work, and rows that it keeps. */
 struct pass_member {
     struct trace *trace;          /* receives the time of each stage; may be NULL */
     struct sparse_counts *counts; /* [layers]: the pass adds neurons and times; may be NULL */
+    struct token_rows *tokens;    /* for token_embedding_row; may be NULL */
 };
 
 struct pass {

@@ -18,7 +18,9 @@ struct wisp_file {
 };
 
 wisp_status wisp_file_open(const char *path, wisp_file **file, wisp_error *error) {
+    TRY(require(file, "file", error));
     *file = NULL;
+    TRY(require(path, "path", error));
     wisp_file *made = calloc(1, sizeof *made);
     if (!made)
         return fail_memory(error, sizeof *made);
@@ -53,8 +55,26 @@ bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *par
     if (index >= file->dir.n_sources)
         return false;
     const wisp_source *source = &file->dir.sources[index];
-    *part = (wisp_file_part){.path = source->name, .data = source->data, .size = source->size};
+    *part = (wisp_file_part){.path = source->name, .size = source->size};
     return true;
+}
+
+wisp_status wisp_file_read_part(const wisp_file *file, size_t index, uint64_t offset, void *buffer,
+                                size_t length, wisp_error *error) {
+    TRY(require(file, "file", error));
+    const struct directory *dir = &file->dir;
+    if (index >= dir->n_sources)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %u parts", index,
+                    dir->n_sources);
+    const wisp_source *source = &dir->sources[index];
+    if (offset > source->size || length > source->size - offset)
+        return fail(error, WISP_ERROR_ARGUMENT, source->name, "offset",
+                    "%zu bytes at %llu, where the file has %llu", length,
+                    (unsigned long long)offset, (unsigned long long)source->size);
+    if (length == 0)
+        return WISP_OK;
+    TRY(require(buffer, "buffer", error));
+    return source_read(source, NULL, offset, buffer, length, error);
 }
 
 bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata) {
@@ -88,6 +108,7 @@ bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tens
 
 wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
                                   wisp_error *error) {
+    TRY(require(file, "file", error));
     const struct directory *dir = &file->dir;
     if (index >= file->n_tensors)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %zu tensors", index,
@@ -96,6 +117,7 @@ wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *va
     if (!tensor->format->dequantise)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
                     "tensors of type %s are not supported", tensor->format->name);
+    TRY(require(values, "values", error));
     struct tensor_cache cache = {0};
     void *row = memory_allocate((size_t)tensor->row_bytes);
     wisp_status status = row ? WISP_OK : fail_memory(error, tensor->row_bytes);
@@ -132,11 +154,16 @@ static wisp_status read_order(const struct directory *dir, size_t *layers, size_
 wisp_status wisp_file_get_neurons(const wisp_file *file, size_t *layers, size_t *neurons,
                                   wisp_error *error) {
     const int32_t *order;
+    TRY(require(file, "file", error));
+    TRY(require(layers, "layers", error));
+    TRY(require(neurons, "neurons", error));
     return read_order(&file->dir, layers, neurons, &order, error);
 }
 
 wisp_status wisp_file_read_frequencies(const wisp_file *file, size_t layer, float *frequencies,
                                        wisp_error *error) {
+    TRY(require(file, "file", error));
+    TRY(require(frequencies, "frequencies", error));
     const struct directory *dir = &file->dir;
     size_t layers, neurons;
     const int32_t *order;

@@ -1,36 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opens models from the file system. Native only. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "formats/gguf.h"
 #include "host/file.h"
+#include "host/input_file.h"
 #include "huggingface/folder.h"
 #include "native/open_path.h"
 
-static void unmap(void *context) {
-    struct mapped_file *file = context;
-    file_unmap(file);
-    free(file);
-}
-
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
+    wisp_source source;
     uint32_t index;
     dir->file = arena_copy_text(&dir->arena, path, strlen(path));
-    struct mapped_file *file = calloc(1, sizeof *file);
-    wisp_status status = dir->file && file ? file_map(path, file, error)
-                                           : fail_memory(error, sizeof *file + strlen(path));
-    if (status != WISP_OK) {
-        free(file);
-        return status;
-    }
-    /* An empty file has no mapping. It still counts as in memory: `data` must not be NULL. */
-    const wisp_source source = {.size = file->size,
-                                .data = file->data ? file->data : "",
-                                .close = unmap,
-                                .context = file,
-                                .name = dir->file};
+    if (!dir->file)
+        return fail_memory(error, strlen(path));
+    TRY(file_source_open(dir->file, &source, error));
     TRY(directory_add_source(dir, &source, &index, error));
     return gguf_read(dir, index, error);
 }
@@ -48,7 +33,12 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
                             wisp_error *error) {
     const double start = clock_seconds();
     struct directory dir;
+    TRY(require(model, "model", error));
     *model = NULL;
+    TRY(require(path, "path", error));
     TRY(directory_open_path(&dir, path, error));
-    return model_load(&dir, options, start, model, error);
+    TRY(model_load(&dir, options, start, model, error));
+    for (uint32_t i = 0; i < (*model)->dir.n_sources; i++)
+        file_source_loaded(&(*model)->dir.sources[i]);
+    return WISP_OK;
 }

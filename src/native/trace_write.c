@@ -2,6 +2,7 @@
  * Writes a session's spans to a file for chrome://tracing or Perfetto. The format is Google's
  * "Trace Event Format": complete events (ph X) in microseconds. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "engine/session.h"
 #include "host/file.h"
@@ -9,11 +10,18 @@
 /* Viewers need the id of a process, any number will do: all threads of a session are in one. */
 enum { PROCESS = 1 };
 
+/* Writes a field whose unit is the microsecond. It writes whole numbers only, since printf would
+ * put the host program's decimal comma into a fraction. */
+static void write_time(FILE *to, const char *name, double seconds) {
+    const long long nanoseconds = llround(1e9 * seconds);
+    fprintf(to, ",\"%s\":%lld.%03lld", name, nanoseconds / 1000, nanoseconds % 1000);
+}
+
 static void write_span(FILE *to, const struct span *span, double origin, uint32_t thread) {
     fprintf(to, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%" PRIu32 ",\"name\":\"%s\"", PROCESS, thread,
             wisp_stage_name(span->stage));
-    fprintf(to, ",\"ts\":%.3f,\"dur\":%.3f", 1e6 * (span->start - origin),
-            1e6 * (span->end - span->start));
+    write_time(to, "ts", span->start - origin);
+    write_time(to, "dur", span->end - span->start);
     if (span->layer != NO_LAYER)
         fprintf(to, ",\"args\":{\"layer\":%d}", span->layer);
     fputs("}", to);
@@ -32,10 +40,10 @@ static void write_thread(FILE *to, const struct trace *trace, double origin, uin
 static void write_events(FILE *to, const wisp_session *session) {
     const wisp_model *model = session->model;
     uint64_t dropped = 0;
-    fprintf(to,
-            "{\"traceEvents\":[\n{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"name\":\"load\",\"ts\":0,"
-            "\"dur\":%.3f}",
-            PROCESS, 1e6 * model->load_seconds);
+    fprintf(to, "{\"traceEvents\":[\n{\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"name\":\"load\",\"ts\":0",
+            PROCESS);
+    write_time(to, "dur", model->load_seconds);
+    fputs("}", to);
     for (uint32_t i = 0; i < session->n_workers; i++) {
         write_thread(to, &session->workers[i].trace, model->load_start, i);
         dropped += session->workers[i].trace.dropped;
@@ -47,6 +55,8 @@ static void write_events(FILE *to, const wisp_session *session) {
 wisp_status wisp_session_write_trace(const wisp_session *session, const char *path,
                                      wisp_error *error) {
     struct file_writer writer;
+    TRY(require(session, "session", error));
+    TRY(require(path, "path", error));
     if (!session->workers[0].trace.keeps_spans)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "trace",
                     "the session was opened without options.trace");

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "sparse/neuron_store.h"
@@ -96,8 +97,8 @@ static wisp_status load_input_scale(const struct neuron_store *store, size_t ind
     for (size_t c = 0; c < l->hidden_size; c++)
         if (!(l->input_scale[c] >= 0x1p-40f && l->input_scale[c] <= 0x1p40f))
             return fail(error, WISP_ERROR_FORMAT, store->dir->file, TENSOR_FACTORS,
-                        "factor %zu of layer %zu is %g, not a number between 2^-40 and 2^40", c,
-                        index, (double)l->input_scale[c]);
+                        "factor %zu of layer %zu is %s, not a number between 2^-40 and 2^40", c,
+                        index, number_text((double)l->input_scale[c], 6).text);
     return WISP_OK;
 }
 
@@ -160,7 +161,8 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
               scale <= 0x1p64f)) /* holds the square root of every normal or subnormal float */
             return fail(error, WISP_ERROR_FORMAT, store->dir->file,
                         layer_tensor_name(name, index, TENSOR_DOWN_ROW_SCALES, ""),
-                        "value %zu is %g, not a number between 2^-75 and 2^64", c, (double)scale);
+                        "value %zu is %s, not a number between 2^-75 and 2^64", c,
+                        number_text((double)scale, 6).text);
         l->inverse_row_scale[c] = 1 / scale;
     }
     return WISP_OK;

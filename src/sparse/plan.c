@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/number_text.h"
 #include "formats/neurons_read.h"
 
 static const char shares_key[] = KEY_SPARSE_SHARES;
@@ -26,14 +27,15 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
     for (size_t i = 0; i < plan->levels; i++)
         if (!(plan->shares[i] > (i ? plan->shares[i - 1] : 0)) || plan->shares[i] > 1)
             return fail(error, WISP_ERROR_FORMAT, dir->file, shares_key,
-                        "level %zu is %g: levels rise from above 0 to 1", i,
-                        (double)plan->shares[i]);
+                        "level %zu is %s: levels rise from above 0 to 1", i,
+                        number_text((double)plan->shares[i], 6).text);
     plan->share = plan->shares[plan->levels - 1];
     TRY(metadata_f32_or(dir, KEY_SPARSE_SHARE, &plan->share, error));
     /* A session takes 1 - share, which as a float is 1 where the share is smaller than this. */
     if (!(plan->share > 0x1p-25f && plan->share <= 1))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARE,
-                    "%g is not above 3e-8 and at most 1", (double)plan->share);
+                    "%s is not above 3e-8 and at most 1",
+                    number_text((double)plan->share, 6).text);
     TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
     if (!plan->order)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");

@@ -473,23 +473,52 @@ void test_sparse_extremes(void **state) {
         check_case(fills[(size_t)i % (sizeof fills / sizeof *fills)]);
 }
 
-/* NaN is above no threshold. With NaN and infinities among the values, lists must still be lists of
- * these neurons, no longer than their room. */
+/* Returns the largest magnitude of n values, or NaN where one of them is NaN. */
+static float largest_or_nan(const float *values, size_t n) {
+    float largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(values[i]))
+            return values[i];
+        largest = fmaxf(largest, fabsf(values[i]));
+    }
+    return largest;
+}
+
+static float contribute_special(const struct where *w, enum activation kind, float *values) {
+    float *from = new_floats(w->m, FILL_SPECIAL), *gates = new_floats(w->m, FILL_SPECIAL);
+    float *by = new_floats(w->m, rng_coin(&kernel_rng) ? FILL_SPECIAL : FILL_UNIFORM);
+    const float largest = w->set->sparse->contribute(kind, from, gates, by, w->m, values);
+    free(from);
+    free(gates);
+    free(by);
+    return largest;
+}
+
+/* NaN is above no threshold. Where a contribution is NaN or infinite, so is the largest one, and
+ * no bytes are kept: a NaN would become a byte like any other. Others are kept as ever. */
 void test_sparse_special_values(void **state) {
     enum { N = 150 };
+    static const enum activation kinds[] = {ACTIVATION_RELU, ACTIVATION_GELU,
+                                            ACTIVATION_GATED_SILU};
     (void)state;
     for (size_t s = 0; kernels_at(s); s++)
         for (int i = 0; i < CASES; i++) {
-            const struct where w = {SPARSE, kernels_at(s), N, 0, 0, FILL_SPECIAL};
-            float largest, *values = new_contributions(N, FILL_SPECIAL, &largest);
-            const struct compacted c = compact_placed(&w, values, largest, NULL, N);
-            assert_true(c.count <= N);
+            const size_t n = 1 + rng_below(&kernel_rng, N);
+            const struct where w = {SPARSE, kernels_at(s), n, 0, 0, FILL_SPECIAL};
+            float values[N];
+            const float largest = contribute_special(&w, kinds[i % 3], values);
+            const float wanted = largest_or_nan(values, n);
+            assert_true(isnan(wanted) ? isnan(largest) : largest == wanted);
+            const struct compacted c = compact_placed(&w, values, largest, NULL, n);
+            int32_t total = 0;
+            assert_true(c.count <= n && (isfinite(largest) || c.count == 0));
             for (size_t j = 0; j < round_up(c.count, DOWN_NEURONS); j++) {
                 const bool follows = j == 0 || c.kept[j] > c.kept[j - 1];
-                assert_true(j < c.count ? c.kept[j] < N && follows : c.kept[j] == 0);
+                assert_true(j < c.count ? c.kept[j] < n && follows : c.kept[j] == 0);
+                total += c.bytes[j];
             }
+            assert_int_equal(c.total, total);
             check_choose(&w, FILL_SPECIAL);
-            free(values);
         }
 }
 

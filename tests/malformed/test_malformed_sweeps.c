@@ -57,9 +57,9 @@ static void cut_at_every_byte(void **state) {
         const struct opening read = open_read(file.data, size);
         expect_outcome(&read, WISP_ERROR_FORMAT, in_place.error.field, NULL);
         assert_int_equal(truncate(path, (off_t)size), 0);
-        const struct opening mapped = open_path(path, size);
-        expect_outcome(&mapped, WISP_ERROR_FORMAT, in_place.error.field, NULL);
-        assert_string_equal(mapped.error.file, path);
+        const struct opening from_file = open_path(path, size);
+        expect_outcome(&from_file, WISP_ERROR_FORMAT, in_place.error.field, NULL);
+        assert_string_equal(from_file.error.file, path);
     }
     bytes_release(&file);
 }

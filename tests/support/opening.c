@@ -242,11 +242,11 @@ void expect_opening(const struct bytes *file, wisp_status status, const char *fi
     expect_outcome(&read, status, field, says);
     write_file("tiny.gguf", file->data, file->size);
     const char *path = temporary_path("tiny.gguf");
-    const struct opening mapped = open_path(path, file->size);
-    expect_outcome(&mapped, status, field, says);
+    const struct opening from_file = open_path(path, file->size);
+    expect_outcome(&from_file, status, field, says);
     if (status != WISP_OK) {
         assert_string_equal(in_place.error.file, "tiny.gguf");
         assert_string_equal(read.error.file, "tiny.gguf");
-        assert_string_equal(mapped.error.file, path);
+        assert_string_equal(from_file.error.file, path);
     }
 }

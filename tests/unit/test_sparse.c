@@ -548,8 +548,49 @@ static void malformed_plans_are_refused(void **state) {
     free(order);
 }
 
+/* Fills each row of a matrix of floats with a value near the largest one, of alternating sign, so
+ * that the products of any input overflow, half of them to each side. */
+static void fill_with_huge_rows(struct gguf_tensor *tensor) {
+    const size_t row_bytes = (size_t)tensor->dims[0] * sizeof(float);
+    for (size_t at = 0; at < tensor->data.size; at += sizeof(float)) {
+        const float value = at / row_bytes % 2 ? -3e38f : 3e38f;
+        memcpy(tensor->data.data + at, &value, sizeof value);
+    }
+}
+
+/* The activations of such weights are infinite, and NaN where W_down is 0. Both are errors: a NaN
+ * among finite contributions was once quantised like a number. */
+static void weights_near_the_largest_float_are_an_error(void **state) {
+    (void)state;
+    struct tiny_shape shape = tiny_shape_q8_0;
+    shape.type = BLOCK_F32;
+    for (int zero = 0; zero < 2; zero++) {
+        struct gguf file;
+        const char *kernels;
+        gguf_make(&file, &shape);
+        gguf_set_text(&file, "wisp.hidden_act", "relu");
+        fill_with_huge_rows(gguf_tensor(&file, "blk.0.ffn_up.weight"));
+        struct gguf_tensor *down = gguf_tensor(&file, "blk.0.ffn_down.weight");
+        if (zero)
+            memset(down->data.data, 0, down->data.size);
+        const char *path = write_made(&file, "huge.gguf");
+        for (size_t i = 0; (kernels = wisp_kernels_name(i)) != NULL; i++) {
+            const wisp_text text = wisp_text_of("the man is eat food");
+            wisp_model *model = open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, kernels);
+            wisp_session *session = open_session_or_fail(model, 1);
+            wisp_error error;
+            float row[HIDDEN];
+            assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_ERROR_FORMAT);
+            assert_non_null(strstr(error.message, "is not finite"));
+            wisp_session_close(session);
+            wisp_model_close(model);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_near_the_largest_float_are_an_error),
         cmocka_unit_test(systems_are_solved),
         cmocka_unit_test(eigenvectors_are_found),
         cmocka_unit_test(grams_are_sums_of_products),

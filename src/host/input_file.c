@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#define st_ctim st_ctimespec
+#endif
+
+struct input_file {
+    int descriptor;
+    struct stat opened; /* describes the file as it was before its first byte was read */
+    bool loaded;        /* file_source_loaded was called */
+};
+
+/* Fails with the text of errno. `action` is what could not be done to the file, such as "open". */
+static wisp_status fail_errno(wisp_error *error, const char *path, const char *action) {
+    const int code = errno;
+    /* strerror is safe among threads here: in glibc and musl each thread has its own text. */
+    return fail(error, code == ENOMEM ? WISP_ERROR_MEMORY : WISP_ERROR_IO, path, NULL,
+                "cannot %s: %s", action, strerror(code));
+}
+
+static wisp_status describe(struct input_file *file, const char *path, wisp_error *error) {
+    if (fstat(file->descriptor, &file->opened) != 0)
+        return fail_errno(error, path, "stat");
+    if (!S_ISREG(file->opened.st_mode))
+        return fail(error, WISP_ERROR_IO, path, NULL, "not a regular file");
+    if (file->opened.st_size < 0)
+        return fail(error, WISP_ERROR_IO, path, NULL, "its size is negative");
+    return WISP_OK;
+}
+
+static wisp_status open_input(const char *path, struct input_file *file, wisp_error *error) {
+    /* O_NONBLOCK: opening a FIFO for reading would wait for a writer otherwise. */
+    *file = (struct input_file){.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (file->descriptor < 0 && errno == ENOENT)
+        return fail(error, WISP_ERROR_NOT_FOUND, path, NULL, "cannot open: %s", strerror(ENOENT));
+    if (file->descriptor < 0)
+        return fail_errno(error, path, "open");
+    const wisp_status status = describe(file, path, error);
+    if (status != WISP_OK)
+        close(file->descriptor);
+    return status;
+}
+
+static bool same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Returns whether two descriptions of a file say that its bytes are the same. The time of
+ * modification alone would not do, because programs that copy files set it back. The other time
+ * also changes where the file gains or loses a name, as when a new file replaces it, which does no
+ * harm; the number of names then tells. */
+static bool same_contents(const struct stat *a, const struct stat *b) {
+    return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim) &&
+           (same_time(a->st_ctim, b->st_ctim) || a->st_nlink != b->st_nlink);
+}
+
+/* Returns whether the bytes that were read so far are those of the file that was opened. The system
+ * sets the times before it writes, so bytes that were read before this look are old ones if the
+ * times are. */
+static bool is_unchanged(const struct input_file *file) {
+    struct stat now;
+    return fstat(file->descriptor, &now) == 0 && same_contents(&now, &file->opened);
+}
+
+/* Implements the `read` of the source. */
+static int read_input(void *context, uint64_t offset, void *buffer, size_t length) {
+    const struct input_file *file = context;
+    unsigned char *to = buffer;
+    while (length > 0) {
+        const ssize_t n = pread(file->descriptor, to, length, (off_t)offset);
+        if (n == 0)
+            return WISP_SOURCE_CHANGED;
+        if (n < 0 && errno != EINTR)
+            return -1;
+        if (n < 0)
+            continue;
+        to += n;
+        offset += (uint64_t)n;
+        length -= (size_t)n;
+    }
+    return file->loaded || is_unchanged(file) ? 0 : WISP_SOURCE_CHANGED;
+}
+
+static void close_input(void *context) {
+    struct input_file *file = context;
+    close(file->descriptor);
+    free(file);
+}
+
+wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *error) {
+    struct input_file *file = malloc(sizeof *file);
+    if (!file)
+        return fail_memory(error, sizeof *file);
+    const wisp_status status = open_input(path, file, error);
+    if (status != WISP_OK) {
+        free(file);
+        return status;
+    }
+    *source = (wisp_source){.size = (uint64_t)file->opened.st_size,
+                            .read = read_input,
+                            .close = close_input,
+                            .context = file,
+                            .name = path,
+                            .lasting = true,
+                            .may_change = true};
+    return WISP_OK;
+}
+
+void file_source_loaded(const wisp_source *source) {
+    if (source->close == close_input)
+        ((struct input_file *)source->context)->loaded = true;
+}
+
+bool file_source_same(const wisp_source *a, const wisp_source *b) {
+    const struct input_file *x = a->context, *y = b->context;
+    return x->opened.st_dev == y->opened.st_dev && x->opened.st_ino == y->opened.st_ino &&
+           same_contents(&x->opened, &y->opened);
+}
+
+wisp_status file_read(const char *path, struct file_bytes *bytes, wisp_error *error) {
+    struct input_file file;
+    *bytes = (struct file_bytes){0};
+    TRY(open_input(path, &file, error));
+    wisp_status status = WISP_OK;
+    if (!checked_size((uint64_t)file.opened.st_size, &bytes->size) ||
+        !(bytes->data = malloc(bytes->size + 1))) /* malloc(0) may be NULL */
+        status = fail_memory(error, (uint64_t)file.opened.st_size);
+    const int failed = status == WISP_OK ? read_input(&file, 0, bytes->data, bytes->size) : 0;
+    if (failed == WISP_SOURCE_CHANGED)
+        status = fail(error, WISP_ERROR_IO, path, NULL, "the file changed while it was read");
+    else if (failed)
+        status = fail_errno(error, path, "read");
+    close(file.descriptor);
+    if (status != WISP_OK) {
+        free(bytes->data);
+        *bytes = (struct file_bytes){0};
+    }
+    return status;
+}
