@@ -86,14 +86,17 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
         {"n_inner", "intermediate_size", "nomic-bert.feed_forward_length"},
         {"n_layer", "num_hidden_layers", "nomic-bert.block_count"},
         {"n_head", "num_attention_heads", "nomic-bert.attention.head_count"},
-        {"n_positions", "max_position_embeddings", "nomic-bert.context_length"},
-        {"type_vocab_size", NULL, "tokenizer.ggml.token_type_count"}};
+        {"n_positions", "max_position_embeddings", "nomic-bert.context_length"}};
+    static const struct hf_field types = {"type_vocab_size", NULL,
+                                          "tokenizer.ggml.token_type_count"};
+    static const uint32_t usual_types = 2; /* NomicBertConfig's default */
     static const struct hf_field epsilon = {"layer_norm_epsilon", "layer_norm_eps",
                                             "nomic-bert.attention.layer_norm_epsilon"};
     TRY(check_settings(config, error));
     TRY(check_activation(config, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(hf_put_size(dir, config, &sizes[i], error));
+    TRY(hf_put_size_or(dir, config, &types, usual_types, error));
     TRY(directory_put_bool(dir, "nomic-bert.attention.causal", false, error));
     TRY(hf_put_number(dir, config, &epsilon, NULL, error));
     return put_rotary(dir, config, error);
