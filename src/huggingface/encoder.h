@@ -12,6 +12,7 @@
 struct hf_config {
     const struct json *root;
     const char *file;
+    uint32_t max_seq_length; /* the limit of tokens in sentence_bert_config.json; 0: none */
 };
 
 /* Tensors whose names start with `hf` in a folder start with `gguf` in a GGUF file. */

@@ -135,12 +135,18 @@ static wisp_status find_encoder(struct directory *dir, const char *folder, bool 
                                 wisp_error *error) {
     static const char file[] = "config.json";
     char path[HF_PATH_BYTES];
+    *config = (struct hf_config){0};
     hf_path_of(path, folder, file);
     config->file = arena_copy_text(&dir->arena, path, strlen(path));
     if (!config->file)
         return fail_memory(error, strlen(path));
     TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config->root, error));
     TRY(hf_encoder_find(config, encoder, error));
+    const struct json *quantised = json_get(config->root, "quantization_config");
+    if (quantised && !json_is(quantised, JSON_NULL))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
+                    "weights quantised by %.32s are not supported, only F32, F16 and BF16",
+                    hf_shown(json_get(quantised, "quant_method")));
     return has_modules ? WISP_OK : check_class(config, error);
 }
 
@@ -168,8 +174,8 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
 
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
     char inner[HF_PATH_BYTES];
-    bool lowercase_first;
     uint32_t pooling;
+    struct hf_sentence sentence;
     struct hf_modules modules;
     struct hf_config config;
     const struct hf_encoder *encoder;
@@ -188,9 +194,10 @@ wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error
     TRY(hf_read_modules(dir, folder, &modules, &pooling, error));
     if (modules.list)
         TRY(hf_read_sentence_model(dir, folder, error));
-    TRY(hf_read_sentence_transformer(dir, proper, modules.list != NULL, &lowercase_first, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules.list != NULL, &sentence, error));
+    config.max_seq_length = sentence.max_seq_length;
     TRY(read_config(dir, &config, encoder, pooling, error));
-    TRY(hf_read_tokenizer(dir, proper, lowercase_first, error));
+    TRY(hf_read_tokenizer(dir, proper, sentence.lowercase_first, error));
     TRY(read_weights(dir, proper, error));
     TRY(hf_encoder_rename_tensors(dir, encoder, &config, error));
     return directory_finish(dir, error);

@@ -67,7 +67,8 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
                               wisp_error *error) {
     static const struct hf_field own = {"rotary_emb_base", NULL, base_key};
     static const struct hf_field theta = {"rope_theta", NULL, base_key};
-    const struct hf_config rope = {json_get(config->root, "rope_parameters"), config->file};
+    const struct hf_config rope = {.root = json_get(config->root, "rope_parameters"),
+                                   .file = config->file};
     const bool has_rope = json_is(rope.root, JSON_OBJECT);
     TRY(check_fraction(config, "rotary_emb_fraction", !has_rope, error));
     if (!has_rope)
@@ -77,6 +78,19 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
         return unsupported(&rope, "rope_type", type, "default", error);
     TRY(check_fraction(&rope, "partial_rotary_factor", false, error));
     return hf_put_number(dir, &rope, &theta, NULL, error);
+}
+
+/* sentence-transformers lets such a limit stand, since each position can be rotated. wisp truncates
+ * to the model's positions. */
+static wisp_status check_limit(const struct hf_config *config, wisp_error *error) {
+    const struct json *own = json_get(config->root, "n_positions");
+    const struct json *positions = own ? own : json_get(config->root, "max_position_embeddings");
+    uint64_t most;
+    if (!json_to_u64(positions, &most) || config->max_seq_length <= most)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, positions->key,
+                "%llu positions are fewer than max_seq_length %u of sentence_bert_config.json",
+                (unsigned long long)most, config->max_seq_length);
 }
 
 static wisp_status read_config(struct directory *dir, const struct hf_config *config,
@@ -93,6 +107,7 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
     static const struct hf_field epsilon = {"layer_norm_epsilon", "layer_norm_eps",
                                             "nomic-bert.attention.layer_norm_epsilon"};
     TRY(check_settings(config, error));
+    TRY(check_limit(config, error));
     TRY(check_activation(config, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(hf_put_size(dir, config, &sizes[i], error));

@@ -205,27 +205,27 @@ static wisp_status put_tokenizer_limit(struct directory *dir, const char *folder
 }
 
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, bool *lowercase_first,
+                                         bool has_modules, struct hf_sentence *sentence,
                                          wisp_error *error) {
+    const size_t n = has_modules ? sizeof transformer_files / sizeof *transformer_files : 0;
     const struct json *config = NULL;
-    const char *file = transformer_files[0];
+    const char *file = NULL;
     uint64_t tokens;
-    *lowercase_first = false;
-    for (size_t i = 0; has_modules && i < sizeof transformer_files / sizeof *transformer_files &&
-                       (!config || config->count == 0);
-         i++) {
+    *sentence = (struct hf_sentence){0};
+    for (size_t i = 0; i < n && (!config || config->count == 0); i++) {
         file = transformer_files[i];
         TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
     }
     for (const struct json *m = config ? config->first : NULL; m; m = m->next)
         TRY(check_setting(folder, file, m, error));
     const struct json *lower = json_get(config, "do_lower_case");
-    if (!is_absent(lower) && !json_to_bool(lower, lowercase_first))
+    if (!is_absent(lower) && !json_to_bool(lower, &sentence->lowercase_first))
         return hf_wrong_value(folder, file, "do_lower_case", "true or false", error);
     const struct json *max = json_get(config, "max_seq_length");
     if (is_absent(max))
         return put_tokenizer_limit(dir, folder, error);
     if (!json_to_u64(max, &tokens) || tokens > UINT32_MAX)
         return hf_wrong_value(folder, file, "max_seq_length", "a whole number", error);
-    return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, (uint32_t)tokens, error);
+    sentence->max_seq_length = (uint32_t)tokens;
+    return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, sentence->max_seq_length, error);
 }

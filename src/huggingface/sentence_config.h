@@ -10,11 +10,16 @@
  * and wisp.dimensions. */
 wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wisp_error *error);
 
-/* Reads sentence_bert_config.json (`has_modules`) and the limit that tokenizer_config.json has, of
- * the folder of the Transformer: adds wisp.max_seq_length. `*lowercase_first`: a Lowercase
- * normalizer is to stand before the tokenizer's own. */
+/* What the folder of the Transformer says, beside its config.json. */
+struct hf_sentence {
+    bool lowercase_first;    /* a Lowercase normalizer is to stand before the tokenizer's own */
+    uint32_t max_seq_length; /* of sentence_bert_config.json; 0 where it has none */
+};
+
+/* Reads sentence_bert_config.json, which counts only with a modules.json, and the limit of tokens
+ * in tokenizer_config.json, which counts where the former has none: adds wisp.max_seq_length. */
 wisp_status hf_read_sentence_transformer(struct directory *dir, const char *folder,
-                                         bool has_modules, bool *lowercase_first,
+                                         bool has_modules, struct hf_sentence *sentence,
                                          wisp_error *error);
 
 #endif

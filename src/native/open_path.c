@@ -15,6 +15,25 @@ static void unmap(void *context) {
     free(file);
 }
 
+/* Reports a file that is no GGUF and whose name tells what it is instead. */
+static wisp_status check_name(const char *path, wisp_error *error) {
+    static const char whole[] = "is one file of a Hugging Face folder: name the folder, which also "
+                                "has config.json and the tokenizer";
+    static const char other[] = "is in a format that wisp does not read, which is GGUF and Hugging "
+                                "Face folders with model.safetensors";
+    static const struct {
+        const char *end, *what;
+    } known[] = {{".safetensors", whole}, {".json", whole}, {".onnx", other},
+                 {".bin", other},         {".pt", other},   {".pth", other}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t end = strlen(known[i].end);
+        if (length > end && strcmp(path + length - end, known[i].end) == 0)
+            return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL, "this file %s", known[i].what);
+    }
+    return WISP_OK;
+}
+
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
     uint32_t index;
     dir->file = arena_copy_text(&dir->arena, path, strlen(path));
@@ -32,6 +51,8 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
                                 .context = file,
                                 .name = dir->file};
     TRY(directory_add_source(dir, &source, &index, error));
+    if (source.size < 4 || memcmp(source.data, "GGUF", 4) != 0)
+        TRY(check_name(path, error));
     return gguf_read(dir, index, error);
 }
 
