@@ -7,7 +7,7 @@
 #include "formats/schema.h"
 #include "huggingface/folder.h"
 
-enum { NAME_BYTES = 256 };
+enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 
 static const char FILE_NAME[] = "modules.json";
 
@@ -88,6 +88,8 @@ wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf
         return WISP_OK;
     if (modules->list->count == 0)
         return unsupported(folder, "there are no modules, and so no embedding", error);
+    if (modules->list->count > MAX_MODULES)
+        return unsupported(folder, "there are more than 64 modules", error);
     TRY(read_module(folder, modules->list->first, &kind, &modules->transformer, error));
     if (kind != TRANSFORMER)
         return unsupported(folder, "the first module is no Transformer", error);

@@ -198,6 +198,39 @@ static wisp_status rebuild(struct reading *r, const struct files *files, bool lo
     return name_file(r, CONFIG_FILE);
 }
 
+/* ---- tokens of roles ------------------------------------------------------------------------- */
+
+static const struct {
+    const char *key, *usual;
+} ROLE_NAMES[ROLES] = {[ROLE_UNKNOWN] = {"unk_token", "[UNK]"},
+                       [ROLE_CLS] = {"cls_token", "[CLS]"},
+                       [ROLE_SEPARATOR] = {"sep_token", "[SEP]"},
+                       [ROLE_PADDING] = {"pad_token", "[PAD]"},
+                       [ROLE_MASK] = {"mask_token", "[MASK]"}};
+
+/* A setting of special_tokens_map.json, which counts more, or tokenizer_config.json. */
+static const struct json *setting(const struct files *files, const char *key) {
+    const struct json *value = json_get(files->map, key);
+    return value ? value : json_get(files->config, key);
+}
+
+/* The text of an entry, which names a token bare or with its flags. NULL where it names none. */
+static const struct json *named_by(const struct json *entry) {
+    const struct json *text = json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
+    return json_is(text, JSON_STRING) && text->text_length > 0 ? text : NULL;
+}
+
+/* Whether a role has the token, by what a file says or as its usual one. */
+static bool has_role(const struct files *files, const char *token) {
+    for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
+        const struct json *entry = setting(files, ROLE_NAMES[role].key);
+        if (entry ? json_equals(named_by(entry), token)
+                  : strcmp(token, ROLE_NAMES[role].usual) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- added_tokens_decoder ------------------------------------------------------------------- */
 
 /* Its keys are ids, as text. */
@@ -240,15 +273,15 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
             continue;
         }
         bool special = false;
+        places[id] = -1; /* of no interest any more */
         TRY(hf_read_token_flags(r, entry, &r->flags[place], &special));
         r->types[id] = special ? TYPE_CONTROL : TYPE_USER_DEFINED;
     }
     for (size_t i = 0; files->is_bert && i < n_found; i++) {
-        char key[16];
-        snprintf(key, sizeof key, "%d", (int)r->added[i]);
-        if (!json_get(files->decoder, key) &&
-            (r->types[r->added[i]] != TYPE_CONTROL || r->flags[i] != 0))
-            return unsupported(r, field, r->tokens[r->added[i]].bytes,
+        const int32_t id = r->added[i];
+        const bool is_plain = r->types[id] == TYPE_CONTROL && r->flags[i] == 0;
+        if (places[id] >= 0 && !(is_plain && has_role(files, r->tokens[id].bytes)))
+            return unsupported(r, field, r->tokens[id].bytes,
                                "is an added token of tokenizer.json only: versions 4 and 5 of "
                                "transformers differ in whether they find it in a text");
     }
@@ -257,26 +290,12 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
 
 /* ---- special tokens ------------------------------------------------------------------------- */
 
-static const struct {
-    const char *key, *usual;
-} ROLE_NAMES[ROLES] = {[ROLE_UNKNOWN] = {"unk_token", "[UNK]"},
-                       [ROLE_CLS] = {"cls_token", "[CLS]"},
-                       [ROLE_SEPARATOR] = {"sep_token", "[SEP]"},
-                       [ROLE_PADDING] = {"pad_token", "[PAD]"},
-                       [ROLE_MASK] = {"mask_token", "[MASK]"}};
-
-/* A setting of special_tokens_map.json, which counts more, or tokenizer_config.json. */
-static const struct json *setting(const struct files *files, const char *key) {
-    const struct json *value = json_get(files->map, key);
-    return value ? value : json_get(files->config, key);
-}
-
 /* Finds the token that an entry names, bare or with its flags. It must be in the vocabulary: one
  * that is not gets an id that the model may have no row for. */
 static wisp_status find_named(struct reading *r, const char *field, const struct json *entry,
                               int32_t *id) {
-    const struct json *text = json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
-    if (!json_is(text, JSON_STRING) || text->text_length == 0)
+    const struct json *text = named_by(entry);
+    if (!text)
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a token belongs here");
     *id = hf_find_token(r, (wisp_text){text->text, text->text_length});
     r->separator_is_named = r->separator_is_named || (*id >= 0 && *id == r->ids[ROLE_SEPARATOR]);

@@ -17,9 +17,9 @@ static void unmap(void *context) {
 
 /* Reports a file that is no GGUF and whose name tells what it is instead. */
 static wisp_status check_name(const char *path, wisp_error *error) {
-    static const char whole[] = "is one file of a Hugging Face folder: name the folder, which also "
+    static const char whole[] = "one file of a Hugging Face folder: name the folder, which also "
                                 "has config.json and the tokenizer";
-    static const char other[] = "is in a format that wisp does not read, which is GGUF and Hugging "
+    static const char other[] = "a format that wisp does not read, unlike GGUF and Hugging "
                                 "Face folders with model.safetensors";
     static const struct {
         const char *end, *what;
@@ -29,7 +29,7 @@ static wisp_status check_name(const char *path, wisp_error *error) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t end = strlen(known[i].end);
         if (length > end && strcmp(path + length - end, known[i].end) == 0)
-            return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL, "this file %s", known[i].what);
+            return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL, "%s", known[i].what);
     }
     return WISP_OK;
 }

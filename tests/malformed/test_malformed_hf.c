@@ -253,7 +253,7 @@ static const struct malformed cases[] = {
     {"two ways of pooling", POOLING, "cls_token\":false", "cls_token\":true", UNSUPPORTED,
      "pooling_mode", NULL},
     {"no way of pooling", POOLING, "mean_tokens\":true", "mean_tokens\":1", UNSUPPORTED,
-     "pooling_mode", NULL},
+     "pooling_mode_mean_tokens", "1 is neither"},
     {"max_seq_length a string", LIMITS, "12", "\"12\"", FORMAT, "max_seq_length", "whole number"},
     {"max_seq_length -1", LIMITS, "12", "-1", FORMAT, "max_seq_length", NULL},
     {"max_seq_length 2", LIMITS, "12", "2", FORMAT, "wisp.max_seq_length", "3 tokens"},

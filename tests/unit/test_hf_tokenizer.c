@@ -136,9 +136,11 @@ static void test_config_overrides(void **state) {
 }
 
 static void test_other_steps(void **state) {
-    static const char *const bert[5] = {TOKENIZER(
-        "null", "null", "BertPreTokenizer",
-        "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}", MODEL)};
+    static const char *const bert[5] = {
+        TOKENIZER("null", "null", "BertPreTokenizer",
+                  "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}",
+                  MODEL),
+        NULL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}"};
     static const char *const one[5] = {
         TOKENIZER("[]", "{\"type\":\"Sequence\",\"normalizers\":[" NORMALIZER "]}",
                   "BertPreTokenizer", TEMPLATE, MODEL),
@@ -240,7 +242,7 @@ static void test_malformed_files(void **state) {
         {{NULL, "[UNK]\n[CLS]\n[SEP]", "{\"added_tokens_decoder\":{\"x\":{}}}"},
          WISP_ERROR_FORMAT,
          "added_tokens_decoder"},
-        {{NULL, "[UNK]\n[CLS]\n[SEP]", NULL, NULL, "{\"x\":3}"}, WISP_ERROR_UNSUPPORTED, ""},
+        {{NULL, "[UNK]\n[CLS]\n[SEP]", NULL, NULL, "{\"x\":3}"}, WISP_ERROR_UNSUPPORTED, "x"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
