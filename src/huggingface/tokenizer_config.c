@@ -339,22 +339,30 @@ static wisp_status read_role(struct reading *r, const struct files *files, enum 
     return id >= 0 && (files->is_bert || entry) ? add_special(r, entry, id) : WISP_OK;
 }
 
-static wisp_status read_extra(struct reading *r, const char *field, const struct json *entry) {
+/* Reads a further special token. The tokens of roles stand from `first` in r->added. */
+static wisp_status read_extra(struct reading *r, size_t first, const char *field,
+                              const struct json *entry) {
     int32_t id;
     if (is_absent(entry))
         return WISP_OK;
     TRY(find_named(r, field, entry, &id));
+    for (size_t i = 0; i < ROLES && first + i < r->added_count; i++)
+        if (r->added[first + i] == id && r->flags[first + i] != 0)
+            return unsupported(r, field, r->tokens[id].bytes,
+                               "has a role of its own, and the two differ in how it is found in a "
+                               "text");
     return add_special(r, entry, id);
 }
 
 /* Reads a list of further special tokens, or an object of them by their names. */
-static wisp_status read_extras(struct reading *r, const char *field, const struct json *list) {
+static wisp_status read_extras(struct reading *r, size_t first, const char *field,
+                               const struct json *list) {
     if (is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY) && !json_is(list, JSON_OBJECT))
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a list of tokens belongs here");
     for (const struct json *entry = list->first; entry; entry = entry->next)
-        TRY(read_extra(r, field, entry));
+        TRY(read_extra(r, first, field, entry));
     return WISP_OK;
 }
 
@@ -368,17 +376,18 @@ static bool leaves_prompt_out(const struct directory *dir) {
 
 static wisp_status read_special_tokens(struct reading *r, const struct files *files) {
     static const char now[] = "extra_special_tokens", before[] = "additional_special_tokens";
+    const size_t first = r->added_count;
     const struct json *extra = setting(files, now), *additional = setting(files, before);
     for (enum role role = ROLE_UNKNOWN; role < ROLES; role++)
         TRY(read_role(r, files, role));
-    TRY(read_extra(r, "bos_token", setting(files, "bos_token")));
-    TRY(read_extra(r, "eos_token", setting(files, "eos_token")));
+    TRY(read_extra(r, first, "bos_token", setting(files, "bos_token")));
+    TRY(read_extra(r, first, "eos_token", setting(files, "eos_token")));
     if (extra && extra->count > 0 && additional && additional->count > 0)
         return unsupported(r, now, before,
                            "is there too: versions of transformers differ in which "
                            "they take");
-    TRY(read_extras(r, now, extra));
-    TRY(read_extras(r, before, additional));
+    TRY(read_extras(r, first, now, extra));
+    TRY(read_extras(r, first, before, additional));
     if (!files->is_bert && !r->separator_is_named && leaves_prompt_out(r->dir))
         return unsupported(r, "sep_token", "a tokenizer that does not name its last token",
                            "is not supported where pooling leaves prompts out: "
