@@ -27,6 +27,7 @@ struct files {
     const struct json *map;       /* special_tokens_map.json; NULL where there is a decoder */
     const struct json *legacy;    /* added_tokens.json; likewise */
     bool is_bert;                 /* the class is one of BERT's */
+    size_t first_named;           /* the number of added tokens that files list as such */
 };
 
 /* Makes folder/name the file that errors name. */
@@ -304,14 +305,25 @@ static wisp_status find_named(struct reading *r, const char *field, const struct
                            "\"%.60s\" is not in the vocabulary", text->text);
 }
 
-/* Makes a token one that is found in a text as it stands, where it is not yet. */
-static wisp_status add_special(struct reading *r, const struct json *entry, int32_t id) {
-    bool special;
-    if (r->types[id] != TYPE_NORMAL)
+/* Makes a token one that is found in a text as it stands, where it is not yet. Those of this kind
+ * stand in r->added from files->first_named. transformers takes the last of two descriptions. */
+static wisp_status add_special(struct reading *r, const struct files *files, const char *field,
+                               const struct json *entry, int32_t id) {
+    enum { ROLE_TOKENS = ROLES + 2 }; /* with bos_token and eos_token */
+    uint8_t flags;
+    bool special = false;
+    TRY(hf_read_token_flags(r, entry, &flags, &special));
+    if (r->types[id] == TYPE_NORMAL) {
+        r->types[id] = TYPE_CONTROL;
+        r->flags[r->added_count] = flags;
+        r->added[r->added_count++] = id;
         return WISP_OK;
-    TRY(hf_read_token_flags(r, entry, &r->flags[r->added_count], &special));
-    r->types[id] = TYPE_CONTROL;
-    r->added[r->added_count++] = id;
+    }
+    for (size_t i = 0; i < ROLE_TOKENS && files->first_named + i < r->added_count; i++)
+        if (r->added[files->first_named + i] == id && r->flags[files->first_named + i] != flags)
+            return unsupported(r, field, r->tokens[id].bytes,
+                               "stands here twice, and the two differ in how the token is found in "
+                               "a text");
     return WISP_OK;
 }
 
@@ -336,33 +348,27 @@ static wisp_status read_role(struct reading *r, const struct files *files, enum 
                            "transformers differ in which they take");
     if (r->ids[role] < 0)
         r->ids[role] = id;
-    return id >= 0 && (files->is_bert || entry) ? add_special(r, entry, id) : WISP_OK;
+    return id >= 0 && (files->is_bert || entry) ? add_special(r, files, field, entry, id) : WISP_OK;
 }
 
-/* Reads a further special token. The tokens of roles stand from `first` in r->added. */
-static wisp_status read_extra(struct reading *r, size_t first, const char *field,
+static wisp_status read_extra(struct reading *r, const struct files *files, const char *field,
                               const struct json *entry) {
     int32_t id;
     if (is_absent(entry))
         return WISP_OK;
     TRY(find_named(r, field, entry, &id));
-    for (size_t i = 0; i < ROLES && first + i < r->added_count; i++)
-        if (r->added[first + i] == id && r->flags[first + i] != 0)
-            return unsupported(r, field, r->tokens[id].bytes,
-                               "has a role of its own, and the two differ in how it is found in a "
-                               "text");
-    return add_special(r, entry, id);
+    return add_special(r, files, field, entry, id);
 }
 
 /* Reads a list of further special tokens, or an object of them by their names. */
-static wisp_status read_extras(struct reading *r, size_t first, const char *field,
+static wisp_status read_extras(struct reading *r, const struct files *files, const char *field,
                                const struct json *list) {
     if (is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY) && !json_is(list, JSON_OBJECT))
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a list of tokens belongs here");
     for (const struct json *entry = list->first; entry; entry = entry->next)
-        TRY(read_extra(r, first, field, entry));
+        TRY(read_extra(r, files, field, entry));
     return WISP_OK;
 }
 
@@ -376,18 +382,17 @@ static bool leaves_prompt_out(const struct directory *dir) {
 
 static wisp_status read_special_tokens(struct reading *r, const struct files *files) {
     static const char now[] = "extra_special_tokens", before[] = "additional_special_tokens";
-    const size_t first = r->added_count;
     const struct json *extra = setting(files, now), *additional = setting(files, before);
     for (enum role role = ROLE_UNKNOWN; role < ROLES; role++)
         TRY(read_role(r, files, role));
-    TRY(read_extra(r, first, "bos_token", setting(files, "bos_token")));
-    TRY(read_extra(r, first, "eos_token", setting(files, "eos_token")));
+    TRY(read_extra(r, files, "bos_token", setting(files, "bos_token")));
+    TRY(read_extra(r, files, "eos_token", setting(files, "eos_token")));
     if (extra && extra->count > 0 && additional && additional->count > 0)
         return unsupported(r, now, before,
                            "is there too: versions of transformers differ in which "
                            "they take");
-    TRY(read_extras(r, first, now, extra));
-    TRY(read_extras(r, first, before, additional));
+    TRY(read_extras(r, files, now, extra));
+    TRY(read_extras(r, files, before, additional));
     if (!files->is_bert && !r->separator_is_named && leaves_prompt_out(r->dir))
         return unsupported(r, "sep_token", "a tokenizer that does not name its last token",
                            "is not supported where pooling leaves prompts out: "
@@ -435,6 +440,7 @@ wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lo
     TRY(name_file(&r, CONFIG_FILE));
     TRY(read_decoder(&r, &files));
     TRY(hf_sort_tokens(&r));
+    files.first_named = r.added_count;
     TRY(read_special_tokens(&r, &files));
     return hf_put_tokenizer(&r);
 }
