@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "formats/directory.h"
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 
 /* A config.json, with its path for errors. */
 struct hf_config {

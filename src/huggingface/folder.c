@@ -8,6 +8,7 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "huggingface/encoders.h"
+#include "huggingface/json_file.h"
 #include "huggingface/modules.h"
 #include "huggingface/safetensors.h"
 #include "huggingface/sentence_config.h"

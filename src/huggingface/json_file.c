@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "formats/schema.h"
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 
 enum { NAME_BYTES = 256, MAX_MODULES = 64 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "formats/schema.h"
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 
 enum { KEY_BYTES = 256 };
 

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "host/file.h"
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 #include "huggingface/tokenizer.h"
 
 enum { MAX_TOKENS = 1 << 26 };

@@ -13,6 +13,7 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 #include "huggingface/tokenizer.h"
 
 enum { WORD_LIMIT = 100 }; /* characters of a word, where nothing else is said */
