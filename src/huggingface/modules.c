@@ -65,6 +65,8 @@ static wisp_status read_module(const char *folder, const struct json *module, en
                                const char **path, wisp_error *error) {
     char full[HF_PATH_BYTES];
     const struct json *type = json_get(module, "type"), *given = json_get(module, "path");
+    *kind = KINDS;
+    *path = "";
     if (!json_is(type, JSON_STRING) || !json_is(given, JSON_STRING))
         return hf_wrong_value(folder, FILE_NAME, "type, path", "two strings", error);
     *kind = kind_of(type->text);
