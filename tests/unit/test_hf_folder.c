@@ -218,7 +218,18 @@ static void more_tokens_than_rotary_positions_are_refused(void **state) {
     folder_make(&folder, &tiny_nomic);
     folder_put_text(&folder, "sentence_bert_config.json", "{\"max_seq_length\":17}");
     const struct opening opening = open_folder(&folder);
-    expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "n_positions", "max_seq_length 17");
+    expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "max_position_embeddings",
+                   "max_seq_length 17");
+}
+
+/* Heads of another size would take other parts of the projections. */
+static void a_head_size_that_does_not_follow_is_refused(void **state) {
+    struct folder folder;
+    (void)state;
+    folder_make(&folder, &tiny_nomic);
+    folder_replace(&folder, "config.json", "{", "{\"head_dim\":3,");
+    const struct opening opening = open_folder(&folder);
+    expect_outcome(&opening, WISP_ERROR_UNSUPPORTED, "head_dim", "3 is not supported");
 }
 
 static void model_safetensors_counts_before_shards(void **state) {
@@ -254,6 +265,7 @@ int main(void) {
         cmocka_unit_test(limits_of_tokens),
         cmocka_unit_test(a_limit_that_is_no_whole_number_is_refused),
         cmocka_unit_test(more_tokens_than_rotary_positions_are_refused),
+        cmocka_unit_test(a_head_size_that_does_not_follow_is_refused),
         cmocka_unit_test(model_safetensors_counts_before_shards),
     };
     return cmocka_run_group_tests_name("hf folder", tests, NULL, tidy);
