@@ -213,7 +213,7 @@ export class BaseEmbedder {
 
   /** Values of one embedding. */
   get dimensions() {
-    return this.#engine.hiddenSize;
+    return this.#engine.dimensions;
   }
 
   /**

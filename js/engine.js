@@ -44,6 +44,7 @@ import { checkSparse, wantedPredictor } from './sparse.js';
  * @property {string} predictor
  * @property {number} sparsity the share of neurons that lowrank or sentence skips, else 0
  * @property {string} pooling
+ * @property {number} dimensions of an embedding: hiddenSize, or fewer where the file says so
  * @property {number} hiddenSize
  * @property {number} intermediateSize
  * @property {number} layers
@@ -193,7 +194,7 @@ export class Engine {
 
   /** Number of values of an embedding. */
   get dimensions() {
-    return this.info().hiddenSize;
+    return this.info().dimensions;
   }
 
   /** Bytes of the instance's memory. */

@@ -212,7 +212,8 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
-/* Returns the number of values of an embedding, which is the hidden_size. */
+/* Returns the number of values of an embedding: the hidden_size, or fewer where the file cuts
+ * embeddings (wisp.dimensions). */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 
 /* Gives the key and the value, as text, of entry `index` of the file's metadata. An array is given
@@ -328,7 +329,7 @@ WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int3
 typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
     size_t dimensions;  /* keep this many leading values of each embedding and normalise it again
-                           (Matryoshka). 0: keep all */
+                           (Matryoshka). 0: keep wisp_model_dimensions of them */
 } wisp_embed_options;
 
 /* Embeds `n` texts. Writes the embeddings to rows [n, dimensions], normalised where the model asks

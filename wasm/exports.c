@@ -220,11 +220,11 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
         engine->has_sparsity ? 17 : 6,
         engine->has_sparsity ? engine->sparsity : (double)info.sparsity, info.pooling);
     put(engine,
-        "\"hiddenSize\":%u,\"intermediateSize\":%u,\"layers\":%u,\"heads\":%u,"
+        "\"dimensions\":%zu,\"hiddenSize\":%u,\"intermediateSize\":%u,\"layers\":%u,\"heads\":%u,"
         "\"vocabularySize\":%u,\"maxTokens\":%u,\"parameters\":%llu,\"residentBytes\":%llu,"
         "\"build\":\"%s\",\"features\":\"%s\"}",
-        info.hidden_size, info.intermediate_size, info.layers, info.heads, info.vocabulary_size,
-        info.max_tokens, (unsigned long long)info.parameters,
+        wisp_model_dimensions(engine->model), info.hidden_size, info.intermediate_size, info.layers,
+        info.heads, info.vocabulary_size, info.max_tokens, (unsigned long long)info.parameters,
         (unsigned long long)info.resident_bytes, wisp_build(), wisp_cpu_features());
     return engine->out_of_memory ? NULL : engine->text;
 }

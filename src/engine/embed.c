@@ -28,7 +28,7 @@ struct job {
     const wisp_text *texts;
     size_t n;
     wisp_text prompt;
-    size_t prompt_tokens; /* leading tokens of each text that mean pooling leaves out */
+    size_t prompt_tokens; /* leading tokens of each text that pooling leaves out */
     size_t dimensions;    /* length of a row */
     float *rows;          /* [n, dimensions] */
     size_t batch_tokens;  /* a batch ends before its estimated tokens exceed this */
@@ -97,12 +97,13 @@ static wisp_status tokenize_batch(const struct job *job, struct worker *worker, 
     return WISP_OK;
 }
 
-/* Writes the first `dimensions` values of a pooled row, normalised as
- * torch.nn.functional.normalize(eps=1e-12) does where `normalize` is set. Returns false where they
- * are not finite. */
-static bool write_row(const float *pooled, size_t dimensions, bool normalize, float *row) {
+/* Writes the first `dimensions` values of a pooled row. Where `normalize` is set they are divided
+ * by the length of its first `size` values, as torch.nn.functional.normalize(eps=1e-12) does.
+ * Returns false where one of the `size` values is not finite. */
+static bool write_row(const float *pooled, size_t size, size_t dimensions, bool normalize,
+                      float *row) {
     double squares = 0;
-    for (size_t i = 0; i < dimensions; i++)
+    for (size_t i = 0; i < size; i++)
         squares += (double)pooled[i] * (double)pooled[i];
     const double length = sqrt(squares);
     const float scale = normalize ? (float)(1 / (length > 1e-12 ? length : 1e-12)) : 1;
@@ -154,7 +155,10 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     struct worker *worker = &job->session->workers[member];
     const wisp_model *model = job->session->model;
     const size_t size = model->network.config.hidden_size;
-    const bool normalize = model->network.config.normalize || job->dimensions < size;
+    /* sentence-transformers normalises the whole row and then cuts it where the model says so. A
+     * caller that asks for fewer values gets them normalised again. */
+    const bool cut = job->dimensions < model->dimensions;
+    const bool normalize = model->network.config.normalize || cut;
     struct batch batch;
     const float *pooled;
     trace_start(&worker->trace);
@@ -162,8 +166,8 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
     trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
     TRY(run_pass(job, worker, &batch, &pooled, error));
     for (size_t i = first; i < end; i++)
-        if (!write_row(pooled + (i - first) * size, job->dimensions, normalize,
-                       job->rows + i * job->dimensions))
+        if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
+                       normalize, job->rows + i * job->dimensions))
             return fail(error, WISP_ERROR_FORMAT, model->dir.file, NULL,
                         "the embedding of text %zu is not finite: a token's embedding is not, or "
                         "weights are too large",

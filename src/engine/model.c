@@ -95,6 +95,17 @@ static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {
     return WISP_OK;
 }
 
+static wisp_status read_dimensions(wisp_model *model, wisp_error *error) {
+    const uint32_t hidden_size = model->network.config.hidden_size;
+    model->dimensions = hidden_size;
+    TRY(metadata_u32_or(&model->dir, KEY_DIMENSIONS, &model->dimensions, error));
+    if (model->dimensions == 0)
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, KEY_DIMENSIONS,
+                    "an embedding has at least one value");
+    model->dimensions = model->dimensions < hidden_size ? model->dimensions : hidden_size;
+    return WISP_OK;
+}
+
 static wisp_status read_default_prompt(wisp_model *model, wisp_error *error) {
     const char *name = NULL;
     model->default_prompt = "";
@@ -140,6 +151,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
                     "%u rows for a vocabulary of %zu tokens", rows, words);
     TRY(read_max_tokens(model, error));
+    TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
     if (options->in_memory)
         directory_close_sources(&model->dir);
@@ -242,7 +254,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
 }
 
 size_t wisp_model_dimensions(const wisp_model *model) {
-    return model->network.config.hidden_size;
+    return model->dimensions;
 }
 
 const char *wisp_model_prompt(const wisp_model *model, const char *name) {

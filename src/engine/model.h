@@ -17,7 +17,8 @@ struct wisp_model {
     bool int8;                   /* dense layers multiply in int8 */
     wisp_predictor predictor;    /* the choice that was made; never AUTO */
     struct sparse_plan plan;     /* zeroed where the model is not calibrated */
-    bool pool_prompt;            /* mean pooling includes the tokens of the prompt */
+    bool pool_prompt;            /* pooling includes the tokens of the prompt */
+    uint32_t dimensions;         /* values of an embedding; at most hidden_size */
     double load_start, load_seconds;
 };
 

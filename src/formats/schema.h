@@ -33,8 +33,13 @@
 /* string: the name of the prompt that is used unless the caller names another. Default: none. */
 #define KEY_DEFAULT_PROMPT_NAME "wisp.default_prompt_name"
 
-/* bool: mean pooling includes the prompt's tokens. Default: true. */
+/* bool: pooling includes the prompt's tokens. Otherwise mean pooling leaves them out, and cls
+ * pooling takes the first token after them. Default: true. */
 #define KEY_POOL_PROMPT "wisp.pool_prompt"
+
+/* u32, at least 1: an embedding has only this many of the first values of the whole one, by whose
+ * length it is divided. Default: the architecture's embedding_length, which is also the most. */
+#define KEY_DIMENSIONS "wisp.dimensions"
 
 /* ---- the tokenizer: what GGUF has no keys for ------------------------------------------------ */
 

@@ -31,14 +31,17 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
         {"intermediate_size", NULL, "bert.feed_forward_length"},
         {"num_hidden_layers", NULL, "bert.block_count"},
         {"num_attention_heads", NULL, "bert.attention.head_count"},
-        {"max_position_embeddings", NULL, "bert.context_length"},
-        {"type_vocab_size", NULL, "tokenizer.ggml.token_type_count"}};
+        {"max_position_embeddings", NULL, "bert.context_length"}};
+    static const struct hf_field types = {"type_vocab_size", NULL,
+                                          "tokenizer.ggml.token_type_count"};
+    static const uint32_t usual_types = 2; /* BertConfig's default */
     static const struct hf_field epsilon = {"layer_norm_eps", NULL,
                                             "bert.attention.layer_norm_epsilon"};
     static const double usual_epsilon = 1e-12; /* BertConfig's default */
     TRY(check_variant(config, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(hf_put_size(dir, config, &sizes[i], error));
+    TRY(hf_put_size_or(dir, config, &types, usual_types, error));
     TRY(directory_put_bool(dir, "bert.attention.causal", false, error));
     TRY(put_activation(dir, config, error));
     return hf_put_number(dir, config, &epsilon, &usual_epsilon, error);

@@ -9,13 +9,6 @@ enum { NAME_BYTES = 96 };
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-const char *hf_shown(const struct json *value) {
-    static const char *const names[] = {"null", "false", "true", "", "", "an array", "an object"};
-    if (!value)
-        return "(none)";
-    return value->text ? value->text : names[value->type];
-}
-
 /* Finds the field under one of its names, and sets *name to that. Without `optional`, its absence
  * is an error. */
 static wisp_status find_field(const struct hf_config *config, const struct hf_field *field,
@@ -34,11 +27,16 @@ static wisp_status find_field(const struct hf_config *config, const struct hf_fi
 
 wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
                         const struct hf_field *field, wisp_error *error) {
+    return hf_put_size_or(dir, config, field, 0, error);
+}
+
+wisp_status hf_put_size_or(struct directory *dir, const struct hf_config *config,
+                           const struct hf_field *field, uint32_t fallback, wisp_error *error) {
     const struct json *given;
     const char *name;
-    uint64_t value;
-    TRY(find_field(config, field, false, &given, &name, error));
-    if (!json_to_u64(given, &value) || value == 0 || value > UINT32_MAX)
+    uint64_t value = fallback;
+    TRY(find_field(config, field, fallback != 0, &given, &name, error));
+    if ((given && !json_to_u64(given, &value)) || value == 0 || value > UINT32_MAX)
         return fail(error, WISP_ERROR_FORMAT, config->file, name,
                     "%.32s is no whole number from 1 to %u", hf_shown(given), UINT32_MAX);
     return directory_put_u32(dir, field->key, (uint32_t)value, error);
@@ -97,8 +95,25 @@ static bool is_droppable(const char *name) {
            strcmp(name, "embeddings.position_ids") == 0;
 }
 
+/* Reports a tensor that the encoder does not have. Rerankers and other classifiers are the usual
+ * case: their last layer makes scores of what an encoder gives. */
+static wisp_status refuse_tensor(const struct directory *dir, const struct tensor *tensor,
+                                 const struct hf_encoder *encoder, const struct hf_config *config,
+                                 wisp_error *error) {
+    const char *file = dir->sources[tensor->source].name;
+    const struct json *classes = json_get(config->root, "architectures");
+    const struct json *class = json_is(classes, JSON_ARRAY) ? classes->first : NULL;
+    if (after(tensor->name, "classifier."))
+        return fail(error, WISP_ERROR_UNSUPPORTED, file, tensor->name,
+                    "the weights of a classifier or reranker (%.64s), which scores texts and was "
+                    "not trained to embed them: wisp runs models that make embeddings",
+                    hf_shown(class));
+    return fail(error, WISP_ERROR_UNSUPPORTED, file, tensor->name,
+                "a tensor that an encoder of type %s does not have", encoder->type);
+}
+
 wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_encoder *encoder,
-                                      wisp_error *error) {
+                                      const struct hf_config *config, wisp_error *error) {
     size_t kept = 0;
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
@@ -110,9 +125,7 @@ wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_enc
         if (is_droppable(name))
             continue;
         if (!gguf_name(encoder, name, renamed))
-            return fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
-                        tensor->name, "a tensor that an encoder of type %s does not have",
-                        encoder->type);
+            return refuse_tensor(dir, tensor, encoder, config, error);
         tensor->name = arena_copy_text(&dir->arena, renamed, strlen(renamed));
         if (!tensor->name)
             return fail_memory(error, strlen(renamed));

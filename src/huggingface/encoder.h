@@ -6,11 +6,13 @@
 
 #include "base/json.h"
 #include "formats/directory.h"
+#include "huggingface/json_file.h"
 
 /* A config.json, with its path for errors. */
 struct hf_config {
     const struct json *root;
     const char *file;
+    uint32_t max_seq_length; /* the limit of tokens in sentence_bert_config.json; 0: none */
 };
 
 /* Tensors whose names start with `hf` in a folder start with `gguf` in a GGUF file. */
@@ -35,12 +37,9 @@ struct hf_encoder {
  * does not use. A tensor that is neither known nor droppable is an error: what it would do to the
  * result is not known. */
 wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_encoder *encoder,
-                                      wisp_error *error);
+                                      const struct hf_config *config, wisp_error *error);
 
 /* ---- for read_config ------------------------------------------------------------------------ */
-
-/* How errors show a value; "(none)" for NULL. */
-const char *hf_shown(const struct json *value);
 
 /* A field of config.json, another spelling of it or NULL, and the metadata key that it goes to. */
 struct hf_field {
@@ -50,6 +49,10 @@ struct hf_field {
 /* Adds a whole number of at least 1, which must be there. */
 wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
                         const struct hf_field *field, wisp_error *error);
+
+/* Adds a whole number of at least 1, or the fallback where config.json has none. */
+wisp_status hf_put_size_or(struct directory *dir, const struct hf_config *config,
+                           const struct hf_field *field, uint32_t fallback, wisp_error *error);
 
 /* Adds a number, or *fallback where config.json has none. Without a fallback it must be there. */
 wisp_status hf_put_number(struct directory *dir, const struct hf_config *config,

@@ -24,6 +24,6 @@ wisp_status hf_encoder_find(const struct hf_config *config, const struct hf_enco
         snprintf(known + used, sizeof known - used, "%s%s", before, encoders[i]->type);
     }
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
-                "models of type %.32s are not supported, only %s",
+                "models of type %.64s are not supported, only %s",
                 json_is(type, JSON_STRING) ? type->text : "(none)", known);
 }

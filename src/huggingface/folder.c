@@ -8,29 +8,18 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/encoders.h"
+#include "huggingface/json_file.h"
+#include "huggingface/modules.h"
 #include "huggingface/safetensors.h"
+#include "huggingface/sentence_config.h"
 
-enum { PATH_BYTES = 4096, NAME_BYTES = 256 };
-
-/* folder/file as errors name it, in a buffer of PATH_BYTES. */
-static const char *path_of(char *path, const char *folder, const char *file) {
-    const int length = snprintf(path, PATH_BYTES, "%s/%s", folder, file);
-    return length < 0 ? file : path;
-}
-
-/* A value of a JSON object that must have its type where it is present. */
-static wisp_status wrong_value(const char *folder, const char *file, const char *field,
-                               const char *wanted, wisp_error *error) {
-    char path[PATH_BYTES];
-    return fail(error, WISP_ERROR_FORMAT, path_of(path, folder, file), field, "%s belongs here",
-                wanted);
-}
+enum { NAME_BYTES = 256 };
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
 static wisp_status add_weights_file(struct directory *dir, const char *folder, const char *name,
                                     wisp_error *error) {
-    char path[PATH_BYTES];
+    char path[HF_PATH_BYTES];
     wisp_source source;
     uint32_t index;
     TRY(file_join(folder, name, path, sizeof path, error));
@@ -40,11 +29,6 @@ static wisp_status add_weights_file(struct directory *dir, const char *folder, c
     TRY(file_source_open(kept, &source, error));
     TRY(directory_add_source(dir, &source, &index, error));
     return safetensors_read(dir, index, error);
-}
-
-/* Whether this is a name within the folder: the index may not make us read files elsewhere. */
-static bool is_plain_name(const char *name) {
-    return *name && *name != '.' && !strpbrk(name, "/\\");
 }
 
 static bool is_among(const char *const *names, uint32_t count, const char *name) {
@@ -60,10 +44,10 @@ static wisp_status read_shards(struct directory *dir, const char *folder, const 
     const struct json *map = json_get(index, "weight_map");
     const char *names[DIRECTORY_MAX_SOURCES] = {0}; /* of the shards that were read */
     if (!json_is(map, JSON_OBJECT) || map->count == 0)
-        return wrong_value(folder, file, "weight_map", "an object of file names", error);
+        return hf_wrong_value(folder, file, "weight_map", "an object of file names", error);
     for (const struct json *entry = map->first; entry; entry = entry->next) {
-        if (!json_is(entry, JSON_STRING) || !is_plain_name(entry->text))
-            return wrong_value(folder, file, entry->key, "a file name without folders", error);
+        if (!json_is(entry, JSON_STRING) || !hf_is_plain_name(entry->text))
+            return hf_wrong_value(folder, file, entry->key, "a file name without folders", error);
         if (is_among(names, dir->n_sources, entry->text))
             continue;
         TRY(add_weights_file(dir, folder, entry->text, error));
@@ -72,158 +56,95 @@ static wisp_status read_shards(struct directory *dir, const char *folder, const 
     return WISP_OK;
 }
 
+/* Weights in formats that wisp does not read, as their files or folders are called. */
+static const char *const other_weights[] = {"pytorch_model.bin",
+                                            "pytorch_model.bin.index.json",
+                                            "onnx",
+                                            "model.onnx",
+                                            "openvino",
+                                            "tf_model.h5",
+                                            "flax_model.msgpack"};
+
+/* Where a folder has both, transformers reads model.safetensors and not the index, which may be
+ * left from an earlier version of the model. */
 static wisp_status read_weights(struct directory *dir, const char *folder, wisp_error *error) {
+    static const char whole[] = "model.safetensors", shards[] = "model.safetensors.index.json";
     const struct json *index;
-    TRY(hf_read_json(dir, folder, "model.safetensors.index.json", false, JSON_OBJECT, &index,
-                     error));
+    char path[HF_PATH_BYTES];
+    if (file_exists(hf_path_of(path, folder, whole)))
+        return add_weights_file(dir, folder, whole, error);
+    TRY(hf_read_json(dir, folder, shards, false, JSON_OBJECT, &index, error));
     if (index)
         return read_shards(dir, folder, index, error);
-    return add_weights_file(dir, folder, "model.safetensors", error);
-}
-
-/* ---- sentence-transformers files ------------------------------------------------------------ */
-
-static wisp_status read_pooling(struct directory *dir, const char *folder, const char *path,
-                                uint32_t *type, wisp_error *error) {
-    /* Names of sentence-transformers' flags, and llama.cpp's numbers for the key pooling_type. */
-    static const struct {
-        const char *flag, *mode;
-        uint32_t type;
-    } modes[] = {{"pooling_mode_mean_tokens", "mean", 1},
-                 {"pooling_mode_cls_token", "cls", 2},
-                 {"pooling_mode_max_tokens", "max", 0},
-                 {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", 0},
-                 {"pooling_mode_weightedmean_tokens", "weightedmean", 0},
-                 {"pooling_mode_lasttoken", "lasttoken", 0}};
-    char file[NAME_BYTES], full[PATH_BYTES];
-    const struct json *config;
-    snprintf(file, sizeof file, "%s/config.json", path);
-    TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config, error));
-    uint32_t chosen = 0;
-    *type = 0;
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (json_is(json_get(config, modes[i].flag), JSON_TRUE) ||
-            json_equals(json_get(config, "pooling_mode"), modes[i].mode)) {
-            *type = modes[i].type;
-            chosen++;
-        }
-    if (chosen != 1 || *type == 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, file), "pooling_mode",
-                    "only mean pooling or cls pooling is supported, and one of them must be on");
-    if (json_is(json_get(config, "include_prompt"), JSON_FALSE))
-        return directory_put_bool(dir, KEY_POOL_PROMPT, false, error);
-    return WISP_OK;
-}
-
-static const char *last_part(const char *dotted) {
-    const char *dot = strrchr(dotted, '.');
-    return dot ? dot + 1 : dotted;
-}
-
-/* The modules of modules.json. Without it sentence-transformers pools by mean and does not
- * normalise.
- */
-struct modules {
-    const char *transformer; /* the folder of the model proper, "" for the same one */
-    uint32_t pooling;        /* 0 until it is known */
-    bool normalized;
-};
-
-static wisp_status read_module(struct directory *dir, const char *folder, const struct json *module,
-                               struct modules *found, wisp_error *error) {
-    const struct json *type = json_get(module, "type"), *path = json_get(module, "path");
-    if (!json_is(type, JSON_STRING) || !json_is(path, JSON_STRING) ||
-        (path->text_length > 0 && !is_plain_name(path->text)))
-        return wrong_value(folder, "modules.json", "type, path",
-                           "two strings, path without folders,", error);
-    const char *name = last_part(type->text);
-    if (strcmp(name, "Transformer") == 0) {
-        found->transformer = path->text;
-        return WISP_OK;
-    }
-    char full[PATH_BYTES];
-    if (strcmp(name, "Pooling") == 0 && found->pooling > 0)
-        return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, "modules.json"), "type",
-                    "a second pooling is not supported");
-    if (strcmp(name, "Pooling") == 0)
-        return read_pooling(dir, folder, path->text, &found->pooling, error);
-    if (strcmp(name, "Normalize") == 0) {
-        found->normalized = true;
-        return WISP_OK;
-    }
-    return fail(error, WISP_ERROR_UNSUPPORTED, path_of(full, folder, "modules.json"), "type",
-                "modules of type %.64s are not supported", type->text);
-}
-
-static wisp_status read_modules(struct directory *dir, const char *folder, struct modules *found,
-                                wisp_error *error) {
-    const struct json *modules;
-    *found = (struct modules){.transformer = ""};
-    TRY(hf_read_json(dir, folder, "modules.json", false, JSON_ARRAY, &modules, error));
-    for (const struct json *m = modules ? modules->first : NULL; m; m = m->next)
-        TRY(read_module(dir, folder, m, found, error));
-    if (found->pooling == 0)
-        found->pooling = 1;
-    return directory_put_bool(dir, KEY_NORMALIZE, found->normalized, error);
-}
-
-/* sentence-transformers before version 6 keeps the limit here, later ones with the tokenizer, whose
- * value may be beyond all bounds: then the model's positions are the limit. */
-static wisp_status read_limits(struct directory *dir, const char *folder, bool *lowercase_first,
-                               wisp_error *error) {
-    static const char file[] = "sentence_bert_config.json";
-    const struct json *config, *tokenizer;
-    uint64_t tokens;
-    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
-    TRY(hf_read_json(dir, folder, "tokenizer_config.json", false, JSON_OBJECT, &tokenizer, error));
-    *lowercase_first = json_is(json_get(config, "do_lower_case"), JSON_TRUE);
-    const struct json *max = json_get(config, "max_seq_length");
-    if (max && !json_is(max, JSON_NULL)) {
-        if (!json_to_u64(max, &tokens) || tokens > UINT32_MAX)
-            return wrong_value(folder, file, "max_seq_length", "a whole number", error);
-        return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, (uint32_t)tokens, error);
-    }
-    if (json_to_u64(json_get(tokenizer, "model_max_length"), &tokens) && tokens <= UINT32_MAX)
-        return directory_put_u32(dir, KEY_MAX_SEQ_LENGTH, (uint32_t)tokens, error);
-    return WISP_OK;
-}
-
-static wisp_status read_prompts(struct directory *dir, const char *folder, wisp_error *error) {
-    static const char file[] = "config_sentence_transformers.json";
-    const struct json *config;
-    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
-    const struct json *prompts = json_get(config, "prompts");
-    if (prompts && !json_is(prompts, JSON_NULL) && !json_is(prompts, JSON_OBJECT))
-        return wrong_value(folder, file, "prompts", "an object", error);
-    for (const struct json *p = prompts ? prompts->first : NULL; p; p = p->next) {
-        char key[NAME_BYTES];
-        const int length = snprintf(key, sizeof key, KEY_PROMPT_PREFIX "%s", p->key);
-        if (!json_is(p, JSON_STRING) || length < 0 || (size_t)length >= sizeof key)
-            return wrong_value(folder, file, "prompts", "an object of strings with short names",
-                               error);
-        TRY(directory_put_text(dir, key, (wisp_text){p->text, p->text_length}, error));
-    }
-    const struct json *name = json_get(config, "default_prompt_name");
-    if (!name || json_is(name, JSON_NULL))
-        return WISP_OK;
-    if (!json_is(name, JSON_STRING))
-        return wrong_value(folder, file, "default_prompt_name", "a string", error);
-    return directory_put_text(dir, KEY_DEFAULT_PROMPT_NAME,
-                              (wisp_text){name->text, name->text_length}, error);
+    for (size_t i = 0; i < sizeof other_weights / sizeof *other_weights; i++)
+        if (file_exists(hf_path_of(path, folder, other_weights[i])))
+            return fail(error, WISP_ERROR_NOT_FOUND, hf_path_of(path, folder, whole), NULL,
+                        "No such file, and wisp does not read %s: load the model with transformers "
+                        "and store it with save_pretrained, which writes safetensors",
+                        other_weights[i]);
+    return add_weights_file(dir, folder, whole, error); /* which says that there is no such file */
 }
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-static wisp_status read_config(struct directory *dir, const char *folder, uint32_t pooling,
-                               const struct hf_encoder **encoder, wisp_error *error) {
-    char full[PATH_BYTES], key[NAME_BYTES];
-    struct hf_config config = {.file = path_of(full, folder, "config.json")};
-    TRY(hf_read_json(dir, folder, "config.json", true, JSON_OBJECT, &config.root, error));
-    TRY(hf_encoder_find(&config, encoder, error));
-    const char *architecture = (*encoder)->architecture;
-    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(architecture), error));
-    TRY((*encoder)->read_config(dir, &config, error));
-    snprintf(key, sizeof key, "%s.pooling_type", architecture);
+/* An adapter changes the weights of a base model, whether these are in the folder or not. */
+static wisp_status check_adapter(struct directory *dir, const char *folder, wisp_error *error) {
+    static const char file[] = "adapter_config.json";
+    const struct json *config;
+    char path[HF_PATH_BYTES];
+    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
+    if (!config)
+        return WISP_OK;
+    return fail(
+        error, WISP_ERROR_UNSUPPORTED, hf_path_of(path, folder, file), "peft_type",
+        "adapters of type %.32s are not supported: merge it into its base model with peft's "
+        "merge_and_unload, and store the result",
+        hf_shown(json_get(config, "peft_type")));
+}
+
+/* Of a model without modules.json, sentence-transformers pools the last token where its class is
+ * one for causal language modelling, whatever its attention is. */
+static wisp_status check_class(const struct hf_config *config, wisp_error *error) {
+    static const char ending[] = "ForCausalLM";
+    const struct json *classes = json_get(config->root, "architectures");
+    const struct json *class = json_is(classes, JSON_ARRAY) ? classes->first : NULL;
+    const size_t length = sizeof ending - 1;
+    if (!json_is(class, JSON_STRING) || class->text_length < length ||
+        strcmp(class->text + class->text_length - length, ending) != 0)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "architectures",
+                "%.64s is not supported without a modules.json", class->text);
+}
+
+/* Reads model_type, without which no other error of the folder would make sense. */
+static wisp_status find_encoder(struct directory *dir, const char *folder, bool has_modules,
+                                struct hf_config *config, const struct hf_encoder **encoder,
+                                wisp_error *error) {
+    static const char file[] = "config.json";
+    char path[HF_PATH_BYTES];
+    *config = (struct hf_config){0};
+    hf_path_of(path, folder, file);
+    config->file = arena_copy_text(&dir->arena, path, strlen(path));
+    if (!config->file)
+        return fail_memory(error, strlen(path));
+    TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config->root, error));
+    TRY(hf_encoder_find(config, encoder, error));
+    const struct json *quantised = json_get(config->root, "quantization_config");
+    if (quantised && !json_is(quantised, JSON_NULL))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
+                    "weights quantised by %.32s are not supported, only F32, F16 and BF16",
+                    hf_shown(json_get(quantised, "quant_method")));
+    return has_modules ? WISP_OK : check_class(config, error);
+}
+
+static wisp_status read_config(struct directory *dir, const struct hf_config *config,
+                               const struct hf_encoder *encoder, uint32_t pooling,
+                               wisp_error *error) {
+    char key[NAME_BYTES];
+    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(encoder->architecture),
+                           error));
+    TRY(encoder->read_config(dir, config, error));
+    snprintf(key, sizeof key, "%s.pooling_type", encoder->architecture);
     return directory_put_u32(dir, key, pooling, error);
 }
 
@@ -239,25 +160,32 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
 }
 
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
-    char inner[PATH_BYTES];
-    bool lowercase_first;
-    struct modules modules;
+    char inner[HF_PATH_BYTES];
+    uint32_t pooling;
+    struct hf_sentence sentence;
+    struct hf_modules modules;
+    struct hf_config config;
     const struct hf_encoder *encoder;
     const char *proper = folder; /* where the model itself is */
     dir->file = arena_copy_text(&dir->arena, folder, strlen(folder));
     if (!dir->file)
         return fail_memory(error, strlen(folder));
     TRY(put_name(dir, folder, error));
-    TRY(read_modules(dir, folder, &modules, error));
-    TRY(read_prompts(dir, folder, error));
+    TRY(hf_find_modules(dir, folder, &modules, error));
     if (*modules.transformer) {
         TRY(file_join(folder, modules.transformer, inner, sizeof inner, error));
         proper = inner;
     }
-    TRY(read_limits(dir, proper, &lowercase_first, error));
-    TRY(read_config(dir, proper, modules.pooling, &encoder, error));
-    TRY(hf_read_tokenizer(dir, proper, lowercase_first, error));
+    TRY(check_adapter(dir, proper, error));
+    TRY(find_encoder(dir, proper, modules.list != NULL, &config, &encoder, error));
+    TRY(hf_read_modules(dir, folder, &modules, &pooling, error));
+    if (modules.list)
+        TRY(hf_read_sentence_model(dir, folder, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules.list != NULL, &sentence, error));
+    config.max_seq_length = sentence.max_seq_length;
+    TRY(read_config(dir, &config, encoder, pooling, error));
+    TRY(hf_read_tokenizer(dir, proper, sentence.lowercase_first, error));
     TRY(read_weights(dir, proper, error));
-    TRY(hf_encoder_rename_tensors(dir, encoder, error));
+    TRY(hf_encoder_rename_tensors(dir, encoder, &config, error));
     return directory_finish(dir, error);
 }

@@ -67,7 +67,8 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
                               wisp_error *error) {
     static const struct hf_field own = {"rotary_emb_base", NULL, base_key};
     static const struct hf_field theta = {"rope_theta", NULL, base_key};
-    const struct hf_config rope = {json_get(config->root, "rope_parameters"), config->file};
+    const struct hf_config rope = {.root = json_get(config->root, "rope_parameters"),
+                                   .file = config->file};
     const bool has_rope = json_is(rope.root, JSON_OBJECT);
     TRY(check_fraction(config, "rotary_emb_fraction", !has_rope, error));
     if (!has_rope)
@@ -79,6 +80,38 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 
+/* A whole number under Nomic's name or that of transformers; 0 where there is none. */
+static uint64_t size_of(const struct hf_config *config, const char *own, const char *other) {
+    const struct json *given = json_get(config->root, own);
+    uint64_t size = 0;
+    return json_to_u64(given ? given : json_get(config->root, other), &size) ? size : 0;
+}
+
+/* transformers stores the size of a head beside the sizes that it follows from. */
+static wisp_status check_head_size(const struct hf_config *config, wisp_error *error) {
+    static const char field[] = "head_dim";
+    const struct json *given = json_get(config->root, field);
+    const uint64_t hidden_size = size_of(config, "n_embd", "hidden_size");
+    const uint64_t heads = size_of(config, "n_head", "num_attention_heads");
+    uint64_t size;
+    if (!given || json_is(given, JSON_NULL) || heads == 0)
+        return WISP_OK;
+    if (!json_to_u64(given, &size) || size != hidden_size / heads)
+        return unsupported(config, field, given, "hidden_size / num_attention_heads", error);
+    return WISP_OK;
+}
+
+/* sentence-transformers lets such a limit stand, since each position can be rotated. wisp truncates
+ * to the model's positions. */
+static wisp_status check_limit(const struct hf_config *config, wisp_error *error) {
+    const uint64_t most = size_of(config, "n_positions", "max_position_embeddings");
+    if (config->max_seq_length <= most)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "max_position_embeddings",
+                "%llu positions are fewer than max_seq_length %u of sentence_bert_config.json",
+                (unsigned long long)most, config->max_seq_length);
+}
+
 static wisp_status read_config(struct directory *dir, const struct hf_config *config,
                                wisp_error *error) {
     static const struct hf_field sizes[] = {
@@ -86,14 +119,19 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
         {"n_inner", "intermediate_size", "nomic-bert.feed_forward_length"},
         {"n_layer", "num_hidden_layers", "nomic-bert.block_count"},
         {"n_head", "num_attention_heads", "nomic-bert.attention.head_count"},
-        {"n_positions", "max_position_embeddings", "nomic-bert.context_length"},
-        {"type_vocab_size", NULL, "tokenizer.ggml.token_type_count"}};
+        {"n_positions", "max_position_embeddings", "nomic-bert.context_length"}};
+    static const struct hf_field types = {"type_vocab_size", NULL,
+                                          "tokenizer.ggml.token_type_count"};
+    static const uint32_t usual_types = 2; /* NomicBertConfig's default */
     static const struct hf_field epsilon = {"layer_norm_epsilon", "layer_norm_eps",
                                             "nomic-bert.attention.layer_norm_epsilon"};
     TRY(check_settings(config, error));
     TRY(check_activation(config, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(hf_put_size(dir, config, &sizes[i], error));
+    TRY(hf_put_size_or(dir, config, &types, usual_types, error));
+    TRY(check_head_size(config, error));
+    TRY(check_limit(config, error));
     TRY(directory_put_bool(dir, "nomic-bert.attention.causal", false, error));
     TRY(hf_put_number(dir, config, &epsilon, NULL, error));
     return put_rotary(dir, config, error);

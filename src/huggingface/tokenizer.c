@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * BERT tokenizers of a Hugging Face folder, as the metadata that text/tokenizer.h reads.
- * Truncation and padding settings are ignored on purpose: sentence-transformers overrides them with
- * its own (sentence_bert_config.json), and a batch is never padded here. */
+ * Reads tokenizer.json and vocab.txt. tokenizer_config.c has the other files, and says what of
+ * these two counts. The lengths in truncation and padding are ignored on purpose:
+ * sentence-transformers overrides them with its own, and a batch is never padded here. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
 #include "host/file.h"
 #include "host/input_file.h"
-#include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 #include "huggingface/tokenizer.h"
 
-enum { PATH_BYTES = 4096, MAX_TOKENS = 1 << 26 };
-
-enum { FLAG_SINGLE_WORD = 1, FLAG_LSTRIP = 2, FLAG_RSTRIP = 4, FLAG_NORMALIZED = 8 };
+enum { MAX_TOKENS = 1 << 26 };
 
 static wisp_status bad(const struct reading *r, const char *field, const char *what) {
     return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
@@ -23,20 +21,15 @@ static wisp_status unsupported(const struct reading *r, const char *field, const
     return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%s", what);
 }
 
-/* Reads folder/name and makes it the file that errors name. */
-static wisp_status read_file(struct reading *r, const char *name, bool required,
-                             const struct json **root) {
-    char path[PATH_BYTES];
-    TRY(file_join(r->folder, name, path, sizeof path, r->error));
-    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
-    if (!r->file)
-        return fail_memory(r->error, strlen(path));
-    return hf_read_json(r->dir, r->folder, name, required, JSON_OBJECT, root, r->error);
+static wisp_status unsupported_value(const struct reading *r, const char *field,
+                                     const struct json *value, const char *wanted) {
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field,
+                "%.64s is not supported, only %s: wisp reads the WordPiece tokenizers of BERT",
+                hf_shown(value), wanted);
 }
 
-/* A bool member; where it is absent or null *value stays. */
-static wisp_status read_bool(const struct reading *r, const struct json *object, const char *key,
-                             const char *field, bool *value) {
+wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *object,
+                                   const char *key, const char *field, bool *value) {
     const struct json *member = json_get(object, key);
     if (!member || json_is(member, JSON_NULL) || json_to_bool(member, value))
         return WISP_OK;
@@ -102,8 +95,7 @@ static int compare_texts(const void *a, const void *b) {
     return (x.length > y.length) - (x.length < y.length);
 }
 
-/* Makes tokens findable by their text; no two may be equal. */
-static wisp_status sort_tokens(struct reading *r) {
+wisp_status hf_sort_tokens(struct reading *r) {
     for (size_t i = 0; i < r->count; i++)
         r->sorted[i] = &r->tokens[i];
     qsort((void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
@@ -116,8 +108,7 @@ static wisp_status sort_tokens(struct reading *r) {
     return WISP_OK;
 }
 
-/* The id of a token, or -1. */
-static int32_t find_token(const struct reading *r, wisp_text text) {
+int32_t hf_find_token(const struct reading *r, wisp_text text) {
     const wisp_text *key = &text;
     const wisp_text *const *found =
         bsearch(&key, (const void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
@@ -126,8 +117,8 @@ static int32_t find_token(const struct reading *r, wisp_text text) {
 
 /* ---- added tokens --------------------------------------------------------------------------- */
 
-static wisp_status read_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
-                              bool *special) {
+wisp_status hf_read_token_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
+                                bool *special) {
     static const struct {
         const char *key;
         uint8_t flag;
@@ -138,21 +129,19 @@ static wisp_status read_flags(const struct reading *r, const struct json *entry,
     *flags = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         bool set = false;
-        TRY(read_bool(r, entry, known[i].key, "added_tokens", &set));
+        TRY(hf_read_tokenizer_bool(r, entry, known[i].key, "added_tokens", &set));
         *flags |= set ? known[i].flag : 0;
     }
-    return read_bool(r, entry, "special", "added_tokens", special);
+    return hf_read_tokenizer_bool(r, entry, "special", "added_tokens", special);
 }
 
-/* Adds one token of added_tokens. Its id must be the one it has in the vocabulary or, for a token
- * that is not there, the next free one. */
-static wisp_status add_token(struct reading *r, const struct json *entry, uint64_t id) {
+wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t id) {
     const struct json *content = json_get(entry, "content");
     bool special = false;
     uint8_t flags;
     if (!json_is(content, JSON_STRING) || content->text_length == 0)
         return bad(r, "added_tokens", "every added token needs a text as its content");
-    TRY(read_flags(r, entry, &flags, &special));
+    TRY(hf_read_token_flags(r, entry, &flags, &special));
     if (id == r->count && r->count < r->capacity) {
         r->tokens[r->count++] = text_of(content);
     } else if (id >= r->model_count || !is_same(r->tokens[id], text_of(content))) {
@@ -178,7 +167,7 @@ static wisp_status read_added_tokens(struct reading *r, const struct json *list)
         uint64_t id;
         if (!json_to_u64(json_get(entry, "id"), &id))
             return bad(r, "added_tokens", "every added token needs an id");
-        TRY(add_token(r, entry, id));
+        TRY(hf_add_token(r, entry, id));
     }
     return WISP_OK;
 }
@@ -212,14 +201,15 @@ static wisp_status read_normalizer(struct reading *r, const struct json *step) {
         return WISP_OK;
     }
     if (!json_equals(json_get(step, "type"), "BertNormalizer"))
-        return unsupported(r, "normalizer", "only BertNormalizer is supported");
-    TRY(read_bool(r, step, "clean_text", "normalizer.clean_text", &r->clean_text));
-    TRY(read_bool(r, step, "handle_chinese_chars", "normalizer.handle_chinese_chars",
-                  &r->handle_chinese_chars));
-    TRY(read_bool(r, step, "lowercase", "normalizer.lowercase", &r->lowercase));
+        return unsupported_value(r, "normalizer", json_get(step, "type"), "BertNormalizer");
+    TRY(hf_read_tokenizer_bool(r, step, "clean_text", "normalizer.clean_text", &r->clean_text));
+    TRY(hf_read_tokenizer_bool(r, step, "handle_chinese_chars", "normalizer.handle_chinese_chars",
+                               &r->handle_chinese_chars));
+    TRY(hf_read_tokenizer_bool(r, step, "lowercase", "normalizer.lowercase", &r->lowercase));
     const struct json *accents = json_get(step, "strip_accents");
     r->strip_accents_given = accents && !json_is(accents, JSON_NULL);
-    return read_bool(r, step, "strip_accents", "normalizer.strip_accents", &r->strip_accents);
+    return hf_read_tokenizer_bool(r, step, "strip_accents", "normalizer.strip_accents",
+                                  &r->strip_accents);
 }
 
 static wisp_status read_model(struct reading *r, const struct json *model, size_t added) {
@@ -228,17 +218,17 @@ static wisp_status read_model(struct reading *r, const struct json *model, size_
     const struct json *limit = json_get(model, "max_input_chars_per_word");
     uint64_t characters = r->word_limit;
     if (type && !json_equals(type, "WordPiece"))
-        return unsupported(r, "model.type", "only WordPiece is supported");
+        return unsupported_value(r, "model.type", type, "WordPiece");
     if (prefix && !json_equals(prefix, HF_CONTINUATION_PREFIX))
-        return unsupported(r, "model.continuing_subword_prefix", "only \"##\" is supported");
+        return unsupported_value(r, "model.continuing_subword_prefix", prefix, "\"##\"");
     if (limit && (!json_to_u64(limit, &characters) || characters > UINT32_MAX))
         return bad(r, "model.max_input_chars_per_word", "a whole number belongs here");
     if (!json_is(unknown, JSON_STRING))
         return bad(r, "model.unk_token", "a token belongs here");
     r->word_limit = (uint32_t)characters;
     TRY(read_vocabulary(r, json_get(model, "vocab"), added));
-    TRY(sort_tokens(r));
-    r->ids[ROLE_UNKNOWN] = find_token(r, text_of(unknown));
+    TRY(hf_sort_tokens(r));
+    r->ids[ROLE_UNKNOWN] = hf_find_token(r, text_of(unknown));
     if (r->ids[ROLE_UNKNOWN] < 0)
         return bad(r, "model.unk_token", "the token is not in the vocabulary");
     return WISP_OK;
@@ -293,27 +283,34 @@ static wisp_status read_post_processor(struct reading *r, const struct json *ste
     if (json_equals(type, "TemplateProcessing"))
         return read_template(r, step);
     if (!json_equals(type, "BertProcessing") && !json_equals(type, "RobertaProcessing"))
-        return unsupported(r, "post_processor",
-                           "only TemplateProcessing and BertProcessing are supported");
+        return unsupported_value(r, "post_processor", type,
+                                 "TemplateProcessing and BertProcessing");
     TRY(read_pair_id(r, json_get(step, "cls"), "post_processor.cls", &r->ids[ROLE_CLS]));
     return read_pair_id(r, json_get(step, "sep"), "post_processor.sep", &r->ids[ROLE_SEPARATOR]);
 }
 
-static wisp_status read_tokenizer_json(struct reading *r, const struct json *root) {
+wisp_status hf_read_tokenizer_json(struct reading *r, const struct json *root, size_t more) {
     const struct json *added = json_get(root, "added_tokens");
     const struct json *split = only_step(json_get(root, "pre_tokenizer"), "pretokenizers");
     if (!json_equals(json_get(split, "type"), "BertPreTokenizer"))
-        return unsupported(r, "pre_tokenizer", "only BertPreTokenizer is supported");
+        return unsupported_value(r, "pre_tokenizer", json_get(split, "type"), "BertPreTokenizer");
     TRY(read_normalizer(r, json_get(root, "normalizer")));
-    TRY(read_model(r, json_get(root, "model"), added ? added->count : 0));
+    TRY(read_model(r, json_get(root, "model"), more + (added ? added->count : 0)));
     TRY(read_added_tokens(r, added));
-    TRY(sort_tokens(r));
+    TRY(hf_sort_tokens(r));
     return read_post_processor(r, json_get(root, "post_processor"));
 }
 
-/* ---- vocab.txt and tokenizer_config.json ---------------------------------------------------- */
+/* ---- vocab.txt ------------------------------------------------------------------------------ */
 
+/* transformers 5 drops white space at the end of a line, and transformers 4 does not. */
 static wisp_status check_line(const struct reading *r, wisp_text line, size_t number) {
+    const char last = line.length > 0 ? line.bytes[line.length - 1] : 'x';
+    if (last == ' ' || last == '\t')
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, NULL,
+                    "line %zu ends in white space: versions 4 and 5 of transformers differ in what "
+                    "token it is",
+                    number);
     for (size_t i = 0; i < line.length;) {
         uint32_t code_point;
         i += utf8_decode(line.bytes + i, line.length - i, &code_point);
@@ -347,150 +344,13 @@ static wisp_status read_lines(struct reading *r, const char *text, size_t length
         at += full + 1;
     }
     r->model_count = r->count;
-    return sort_tokens(r);
+    return hf_sort_tokens(r);
 }
 
-static wisp_status read_vocab_txt(struct reading *r, size_t more) {
-    char path[PATH_BYTES];
+wisp_status hf_read_vocab_txt(struct reading *r, size_t more) {
     struct file_bytes file;
-    TRY(file_join(r->folder, "vocab.txt", path, sizeof path, r->error));
-    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
-    if (!r->file)
-        return fail_memory(r->error, strlen(path));
-    TRY(file_read(path, &file, r->error));
+    TRY(file_read(r->file, &file, r->error));
     const wisp_status status = read_lines(r, file.data, file.size, more);
     free(file.data);
     return status;
-}
-
-/* Ids are the keys, as text. */
-static bool id_of_key(const struct json *entry, uint64_t *id) {
-    const struct json number = {
-        .type = JSON_NUMBER, .text = entry->key, .text_length = entry->key_length};
-    return entry->key_length > 0 && json_to_u64(&number, id);
-}
-
-static wisp_status read_added_decoder(struct reading *r, const struct json *decoder) {
-    if (!decoder || json_is(decoder, JSON_NULL))
-        return WISP_OK;
-    if (!json_is(decoder, JSON_OBJECT))
-        return bad(r, "added_tokens_decoder", "an object belongs here");
-    for (const struct json *entry = decoder->first; entry; entry = entry->next) {
-        uint64_t id;
-        if (!id_of_key(entry, &id))
-            return bad(r, "added_tokens_decoder", "its keys must be ids");
-        TRY(add_token(r, entry, id));
-    }
-    return WISP_OK;
-}
-
-/* ---- special tokens by role ----------------------------------------------------------------- */
-
-static const struct {
-    const char *key, *usual;
-} ROLE_NAMES[ROLES] = {[ROLE_UNKNOWN] = {"unk_token", "[UNK]"},
-                       [ROLE_CLS] = {"cls_token", "[CLS]"},
-                       [ROLE_SEPARATOR] = {"sep_token", "[SEP]"},
-                       [ROLE_PADDING] = {"pad_token", "[PAD]"},
-                       [ROLE_MASK] = {"mask_token", "[MASK]"}};
-
-/* A role's entry in tokenizer_config.json or special_tokens_map.json: its text, bare or with flags.
- */
-static const struct json *role_entry(const struct json *config, const struct json *map,
-                                     enum role role) {
-    const struct json *entry = json_get(config, ROLE_NAMES[role].key);
-    if (!entry || json_is(entry, JSON_NULL))
-        entry = json_get(map, ROLE_NAMES[role].key);
-    return json_is(entry, JSON_STRING) || json_is(entry, JSON_OBJECT) ? entry : NULL;
-}
-
-/* Finds the ids of special tokens that tokenizer.json has not given. */
-static wisp_status find_roles(struct reading *r, const struct json *config,
-                              const struct json *map) {
-    for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
-        const struct json *entry = role_entry(config, map, role);
-        const struct json *content =
-            json_is(entry, JSON_OBJECT) ? json_get(entry, "content") : entry;
-        const char *usual = ROLE_NAMES[role].usual;
-        const wisp_text text =
-            json_is(content, JSON_STRING) ? text_of(content) : (wisp_text){usual, strlen(usual)};
-        if (r->ids[role] < 0)
-            r->ids[role] = find_token(r, text);
-        if (role <= ROLE_SEPARATOR && r->ids[role] < 0)
-            return fail(r->error, WISP_ERROR_FORMAT, r->file, ROLE_NAMES[role].key,
-                        "\"%.60s\" is not in the vocabulary", text.bytes);
-    }
-    return WISP_OK;
-}
-
-/* Without tokenizer.json, special tokens are matched in text as they are. */
-static wisp_status add_roles(struct reading *r, const struct json *config, const struct json *map) {
-    for (enum role role = ROLE_UNKNOWN; role < ROLES; role++) {
-        const struct json *entry = role_entry(config, map, role);
-        const int32_t id = r->ids[role];
-        bool special;
-        uint8_t flags;
-        if (id < 0 || r->types[id] != TYPE_NORMAL)
-            continue;
-        TRY(read_flags(r, entry, &flags, &special));
-        r->types[id] = TYPE_CONTROL;
-        r->added[r->added_count] = id;
-        r->flags[r->added_count++] = flags;
-    }
-    return WISP_OK;
-}
-
-/* transformers builds a BertTokenizer anew with the settings of tokenizer_config.json, whatever
- * tokenizer.json says of them. */
-static wisp_status read_overrides(struct reading *r, const struct json *config) {
-    const struct json *accents = json_get(config, "strip_accents");
-    TRY(read_bool(r, config, "do_lower_case", "do_lower_case", &r->lowercase));
-    TRY(read_bool(r, config, "tokenize_chinese_chars", "tokenize_chinese_chars",
-                  &r->handle_chinese_chars));
-    if (accents && !json_is(accents, JSON_NULL))
-        r->strip_accents_given = true;
-    return read_bool(r, config, "strip_accents", "strip_accents", &r->strip_accents);
-}
-
-static wisp_status read_vocab_files(struct reading *r, const struct json *config,
-                                    const struct json *map) {
-    const struct json *decoder = json_get(config, "added_tokens_decoder");
-    const char *config_file = r->file;
-    const struct json *legacy;
-    TRY(read_file(r, "added_tokens.json", false, &legacy));
-    if (legacy && legacy->count > 0 && !decoder)
-        return unsupported(r, NULL, "added tokens are supported from tokenizer.json only");
-    TRY(read_vocab_txt(r, json_is(decoder, JSON_OBJECT) ? decoder->count : 0));
-    r->file = config_file;
-    TRY(read_added_decoder(r, decoder));
-    TRY(sort_tokens(r));
-    TRY(find_roles(r, config, map));
-    return add_roles(r, config, map);
-}
-
-wisp_status hf_read_tokenizer(struct directory *dir, const char *folder, bool lowercase_first,
-                              wisp_error *error) {
-    struct reading r = {.dir = dir,
-                        .folder = folder,
-                        .error = error,
-                        .ids = {-1, -1, -1, -1, -1},
-                        .clean_text = true,
-                        .handle_chinese_chars = true,
-                        .lowercase = true,
-                        .lowercase_first = lowercase_first,
-                        .word_limit = 100};
-    const struct json *root, *config, *map;
-    TRY(read_file(&r, "tokenizer.json", false, &root));
-    if (root)
-        TRY(read_tokenizer_json(&r, root));
-    TRY(read_file(&r, "special_tokens_map.json", false, &map));
-    TRY(read_file(&r, "tokenizer_config.json", false, &config));
-    const struct json *class = json_get(config, "tokenizer_class");
-    if (!root || json_equals(class, "BertTokenizer") || json_equals(class, "BertTokenizerFast"))
-        TRY(read_overrides(&r, config));
-    if (root)
-        TRY(find_roles(&r, config, map));
-    else
-        TRY(read_vocab_files(&r, config, map));
-    return hf_put_tokenizer(&r);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tokenizer between its files, which tokenizer.c reads, and the metadata of a directory, which
- * tokenizer_metadata.c adds. */
+ * A tokenizer between its files, which tokenizer.c and tokenizer_config.c read, and the metadata of
+ * a directory, which tokenizer_metadata.c adds. */
 #ifndef WISP_HUGGINGFACE_TOKENIZER_H
 #define WISP_HUGGINGFACE_TOKENIZER_H
 
+#include "base/json.h"
 #include "formats/directory.h"
 
 #define HF_CONTINUATION_PREFIX "##"
 
 enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER_DEFINED = 4 };
+
+/* How an added token is found in a text; docs/formats.md has the numbers. */
+enum { FLAG_SINGLE_WORD = 1, FLAG_LSTRIP = 2, FLAG_RSTRIP = 4, FLAG_NORMALIZED = 8 };
 
 enum role { ROLE_UNKNOWN, ROLE_CLS, ROLE_SEPARATOR, ROLE_PADDING, ROLE_MASK, ROLES };
 
@@ -28,7 +32,36 @@ struct reading {
     bool clean_text, handle_chinese_chars, strip_accents, strip_accents_given, lowercase;
     bool lowercase_first; /* a Lowercase normalizer stands before BertNormalizer */
     uint32_t word_limit;
+    bool separator_is_named; /* by tokenizer_config.json or special_tokens_map.json */
 };
+
+/* ---- tokenizer.c ---------------------------------------------------------------------------- */
+
+/* Read tokenizer.json and vocab.txt, which is r->file in errors. `more` tokens may be added after
+ * them. */
+wisp_status hf_read_tokenizer_json(struct reading *r, const struct json *root, size_t more);
+wisp_status hf_read_vocab_txt(struct reading *r, size_t more);
+
+/* Adds a token as an entry of added_tokens describes it. Its id must be the one it has in the
+ * vocabulary or, for a token that is not there, the next free one. */
+wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t id);
+
+/* Reads how an added token is found, and whether it is a special one; where the entry does not say
+ * that, *special stays. */
+wisp_status hf_read_token_flags(const struct reading *r, const struct json *entry, uint8_t *flags,
+                                bool *special);
+
+/* Makes tokens findable by their text. It is an error that two are equal. */
+wisp_status hf_sort_tokens(struct reading *r);
+
+/* Returns the id of a token, or -1. The tokens must be sorted. */
+int32_t hf_find_token(const struct reading *r, wisp_text text);
+
+/* Reads a member that is true or false. Where it is absent or null *value stays. */
+wisp_status hf_read_tokenizer_bool(const struct reading *r, const struct json *object,
+                                   const char *key, const char *field, bool *value);
+
+/* ---- tokenizer_metadata.c ------------------------------------------------------------------- */
 
 /* Adds tokenizer.ggml.* and wisp.tokenizer.* to the directory. */
 wisp_status hf_put_tokenizer(struct reading *r);

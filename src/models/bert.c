@@ -142,8 +142,8 @@ static void add_and_norm(struct pass *pass, uint32_t member, struct cursor at,
     pass_mark(pass, member, at, STAGE_NORM);
 }
 
-/* Writes one row for each text: its first hidden state (CLS pooling), or the mean of all its hidden
- * states but the skipped ones. */
+/* Writes one row for each text: the first of its hidden states (CLS pooling) or their mean. The
+ * leading ones that the batch skips do not count in either. */
 static void pool(const struct pass *pass) {
     const struct network *network = pass->network;
     const struct batch *batch = &pass->batch;
@@ -151,12 +151,11 @@ static void pool(const struct pass *pass) {
     for (size_t i = 0; i < batch->texts; i++) {
         const size_t skipped = batch->skipped ? batch->skipped[i] : 0;
         const size_t tokens = batch->starts[i + 1] - batch->starts[i];
-        const float *x = pass->x + batch->starts[i] * size;
+        const float *x = pass->x + (batch->starts[i] + skipped) * size;
         if (network->config.pooling == POOLING_CLS)
             memcpy(pass->rows + i * size, x, size * sizeof *x);
         else
-            mean_of_rows(network->kernels, x + skipped * size, tokens - skipped, size,
-                         pass->rows + i * size);
+            mean_of_rows(network->kernels, x, tokens - skipped, size, pass->rows + i * size);
     }
 }
 

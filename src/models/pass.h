@@ -32,7 +32,7 @@ struct batch {
     size_t texts;
     const int32_t *ids;    /* [tokens], each below vocabulary_size */
     const size_t *starts;  /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
-    const size_t *skipped; /* [texts]: leading tokens that mean pooling leaves out; may be NULL */
+    const size_t *skipped; /* [texts]: leading tokens that pooling leaves out; may be NULL */
     /* [texts], for architectures that generate: the keys and values of the tokens before the ids,
      * which take the positions from cache->length on. There is room for them. A pass writes their
      * keys and values; whoever runs it sets cache->length when the pass has ended. */

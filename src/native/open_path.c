@@ -9,6 +9,25 @@
 #include "huggingface/folder.h"
 #include "native/open_path.h"
 
+/* Reports a file that is no GGUF and whose name tells what it is instead. */
+static wisp_status check_name(const char *path, wisp_error *error) {
+    static const char whole[] = "one file of a Hugging Face folder: name the folder, which also "
+                                "has config.json and the tokenizer";
+    static const char other[] = "a format that wisp does not read, unlike GGUF and Hugging "
+                                "Face folders with model.safetensors";
+    static const struct {
+        const char *end, *what;
+    } known[] = {{".safetensors", whole}, {".json", whole}, {".onnx", other},
+                 {".bin", other},         {".pt", other},   {".pth", other}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t end = strlen(known[i].end);
+        if (length > end && strcmp(path + length - end, known[i].end) == 0)
+            return fail(error, WISP_ERROR_UNSUPPORTED, path, NULL, "%s", known[i].what);
+    }
+    return WISP_OK;
+}
+
 static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error *error) {
     wisp_source source;
     uint32_t index;
@@ -17,6 +36,11 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
         return fail_memory(error, strlen(path));
     TRY(file_source_open(dir->file, &source, error));
     TRY(directory_add_source(dir, &source, &index, error));
+    char magic[4] = "";
+    if (source.size >= sizeof magic)
+        TRY(source_read(&source, NULL, 0, magic, sizeof magic, error));
+    if (memcmp(magic, "GGUF", sizeof magic) != 0)
+        TRY(check_name(path, error));
     return gguf_read(dir, index, error);
 }
 

@@ -65,17 +65,24 @@ static void put_back(const char *name) {
     unlink(path);
 }
 
+/* Returns the file because of which the named one would not be read, or NULL. */
+static const char *hides(const char *name) {
+    if (strcmp(name, "vocab.txt") == 0)
+        return "tokenizer.json";
+    return strcmp(name, "model.safetensors.index.json") == 0 ? "model.safetensors" : NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     wisp_model *model = NULL;
     wisp_error error;
     if (size == 0)
         return 0;
     const char *name = folder_files[data[0] % FOLDER_FILES];
-    const bool vocabulary = strcmp(name, "vocab.txt") == 0;
+    const char *hiding = hides(name);
     put(name, data + 1, size - 1);
-    if (vocabulary) {
+    if (hiding) {
         char path[256];
-        snprintf(path, sizeof path, "%s/tokenizer.json", base());
+        snprintf(path, sizeof path, "%s/%s", base(), hiding);
         unlink(path);
     }
     const wisp_status status = wisp_model_open(base(), NULL, &model, &error);
@@ -85,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_use(model);
     wisp_model_close(model);
     put_back(name);
-    if (vocabulary)
-        put_back("tokenizer.json");
+    if (hiding)
+        put_back(hiding);
     return 0;
 }

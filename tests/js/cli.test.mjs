@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { DEFAULT_MODEL_PATH, PROGRAM, floatsOf, start, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, floatsOf, start, wisp } from './support.mjs';
 
 const SIZE = 384;
 const folder = mkdtempSync(join(tmpdir(), 'wisp-cli-'));
@@ -278,6 +278,16 @@ describe('embed', () => {
     const empty = wisp(['embed', '--text', 'x'], '', { WISP_MODEL: '' });
     assert.equal(empty.code, 3);
     assert.match(empty.err, /WISP_MODEL: the path is empty/);
+  });
+
+  test('a file of a Hugging Face folder is no model: the error says what to name', () => {
+    const weights = `${ROOT}tests/data/models/overridden/model.safetensors`;
+    const { code, err } = wisp(['embed', '--model', weights, '--text', 'x']);
+    assert.equal(code, 3);
+    assert.match(err, /model\.safetensors: one file of a Hugging Face folder: name the folder/);
+    const path = join(folder, 'model.onnx');
+    writeFileSync(path, 'onnx');
+    assert.match(wisp(['inspect', path]).err, /model\.onnx: a format that wisp does not read/);
   });
 
   test('a file that cannot be read is exit code 1', () => {

@@ -289,3 +289,26 @@ describe('the end of the process', () => {
     assert.deepEqual({ code, out }, { code: 0, out: '[[],[]]\n' });
   });
 });
+
+// The folder's config_sentence_transformers.json says truncate_dim 8, of 16 values. Its pooling leaves prompts out.
+test("a model may cut its embeddings: sentence-transformers' rows, with prompts and without", async () => {
+  const golden = JSON.parse(
+    readFileSync(`${ROOT}tests/data/models/overridden/golden.json`, 'utf8'),
+  );
+  const embedder = await Embedder.load(smallModel('overridden'), { workers: 1, compute: 'f32' });
+  assert.equal(embedder.dimensions, 8);
+  assert.equal(embedder.info().hiddenSize, 16);
+  for (const { prompt, texts, rows } of golden) {
+    const found = await embedder.embed(texts, {
+      prompt: prompt === 'query' ? 'find the water: ' : '',
+    });
+    assert.equal(found.dimensions, 8);
+    rows
+      .flat()
+      .forEach((/** @type {number} */ value, /** @type {number} */ i) =>
+        assert.ok(Math.abs(found[i] - value) < 1e-5, `value ${i}: ${found[i]}, not ${value}`),
+      );
+  }
+  await assert.rejects(embedder.embed(['water'], { dimensions: 9 }), { field: 'dimensions' });
+  await embedder.close();
+});

@@ -53,8 +53,10 @@ static const char *path_in(const struct trial *trial, const char *name) {
 /* Makes a folder that has the file to be damaged. By default it has it already. */
 static void prepare(struct trial *trial, const char *name) {
     start(trial);
-    if (strcmp(name, VOCAB) == 0)
+    if (strcmp(name, VOCAB) == 0) {
         folder_drop(&trial->folder, TOKENIZER);
+        folder_drop(&trial->folder, "tokenizer_config.json");
+    }
     if (strcmp(name, INDEX) == 0)
         folder_shard(&trial->folder, &tiny_shape);
     folder_write(&trial->folder, trial->path);
@@ -233,8 +235,9 @@ static const struct flood floods[] = {
     {"config.json", "{\"x\":0", ",\"%u\":0", "}", WISP_ERROR_UNSUPPORTED, "model_type"},
     {"config.json", "{\"x\":0", ",\"y\":0", "}", WISP_ERROR_FORMAT, "twice"},
     {"config.json", "{\"x\":[0", ",[]", "]}", WISP_ERROR_UNSUPPORTED, "model_type"},
-    {"modules.json", "[{\"type\":\"Normalize\",\"path\":\"\"}",
-     ",{\"type\":\"Normalize\",\"path\":\"\"}", "]", WISP_OK, NULL},
+    {"modules.json", "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"\"}",
+     ",{\"type\":\"sentence_transformers.models.Normalize\",\"path\":\"\"}", "]",
+     WISP_ERROR_UNSUPPORTED, "more than 64 modules"},
     {"config_sentence_transformers.json", "{\"prompts\":{\"x\":\"\"", ",\"%u\":\"\"", "}}", WISP_OK,
      NULL},
     {"tokenizer.json",
@@ -329,6 +332,7 @@ static void too_many_shards(void **state) {
     struct bytes map = {0};
     (void)state;
     start(&trial);
+    folder_drop(&trial.folder, WEIGHTS);
     bytes_put(&map, "{\"weight_map\":{\"x\":\"shard0\"", 27);
     for (unsigned i = 0; i < SHARDS; i++)
         put_each(&map, ",\"%u", i), put_each(&map, "\":\"shard%u\"", i);

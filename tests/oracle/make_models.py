@@ -29,6 +29,8 @@ TEXTS = [
     "water",
 ]
 
+DROP = object()  # as the value of an edit: the key is removed
+
 VARIANTS = {
     # CLS pooling, twelve layers, text lower-cased first, a prompt by name: as bge-small-en
     "cls12": dict(
@@ -64,6 +66,24 @@ VARIANTS = {
                     rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
         pooling="cls", normalize=False, lowercase=False, text_lowercase=False, max_seq_length=48, dtype=torch.float32,
         prompts={}, shard=None),
+    # files that disagree, as edits by hand leave them: the tokenizer's settings, a special token and the limit in
+    # tokenizer_config.json only; CLS pooling that leaves the prompt out; embeddings cut to 8 values; a null prompt
+    "overridden": dict(
+        config=dict(hidden_size=16, num_attention_heads=2, intermediate_size=24, num_hidden_layers=1,
+                    max_position_embeddings=40, layer_norm_eps=1e-12),
+        pooling="cls", normalize=True, lowercase=False, text_lowercase=False, max_seq_length=40, dtype=torch.float32,
+        prompts={"query": "find the water: ", "passage": ""}, include_prompt=False, shard=None,
+        texts=[*TEXTS, "waters The Water water", "日本 CAFÉ caf\u0001e"],
+        edits={
+            "tokenizer.json": {"normalizer": {"type": "BertNormalizer", "clean_text": True, "lowercase": True,
+                                              "handle_chinese_chars": False, "strip_accents": True}},
+            "tokenizer_config.json": {"tokenize_chinese_chars": DROP, "strip_accents": DROP, "tokenizer_class": DROP,
+                                      "model_max_length": DROP, "max_len": 24,
+                                      "additional_special_tokens": ["water"]},
+            "config.json": {"type_vocab_size": DROP},
+            "config_sentence_transformers.json": {"truncate_dim": 8,
+                                                  "prompts": {"query": "find the water: ", "passage": None}},
+        }),
 }
 
 # As nomic-ai/nomic-embed-text-v1.5 names settings, and what it says of those that transformers knows no other of.
@@ -123,7 +143,17 @@ def build(name, spec):
         shutil.copy(weights, folder)
     if spec.get("spelling") == "nomic":
         respell(folder / "config.json")
+    if "edits" in spec:
+        for file, edits in spec["edits"].items():
+            edit(folder / file, edits)
+        goldens(folder, SentenceTransformer(str(folder), device="cpu"), spec)
     shutil.rmtree(source)
+
+
+def edit(path, edits):
+    values = {**json.loads(path.read_text()), **edits}
+    kept = {key: value for key, value in values.items() if value is not DROP}
+    path.write_text(json.dumps(kept, ensure_ascii=False, indent=2) + "\n")
 
 
 def respell(path):
@@ -137,7 +167,7 @@ def goldens(folder, whole, spec):
     """One case for each prompt, and one for none, whatever the default."""
     cases = []
     for prompt in [None, *spec["prompts"]]:
-        texts = TEXTS
+        texts = spec.get("texts", TEXTS)
         rows = whole.encode(texts, prompt_name=prompt) if prompt else whole.encode(texts, prompt="")
         cases.append({"prompt": prompt or "", "texts": texts, "rows": np.asarray(rows, np.float64).round(8).tolist()})
     folder.mkdir(parents=True, exist_ok=True)

@@ -123,6 +123,127 @@ static void test_vocab_txt(void **state) {
     }
 }
 
+#define CASED                                                                                      \
+    "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":false,"             \
+    "\"strip_accents\":true,\"lowercase\":false}"
+#define GENERIC "\"tokenizer_class\":\"PreTrainedTokenizerFast\""
+
+/* Of BERT's classes, which is also the class where none is named, tokenizer_config.json counts or
+ * what is usual, and never the normalizer of tokenizer.json; of the class of no model it is the
+ * other way round. */
+static void test_class_decides_which_file_counts(void **state) {
+    static const struct {
+        bool json_is_cased;
+        const char *config;
+        bool lowercase, strip_accents, chinese;
+    } cases[] = {{true, NULL, true, true, true},
+                 {true, "{}", true, true, true},
+                 {true, "{\"tokenizer_class\":null}", true, true, true},
+                 {true, "{\"tokenizer_class\":\"BertTokenizer\"}", true, true, true},
+                 {true, "{\"tokenizer_class\":\"BertTokenizerFast\"}", true, true, true},
+                 {true, "{\"tokenizer_class\":\"DistilBertTokenizer\"}", true, true, true},
+                 {true, "{\"do_lower_case\":false}", false, false, true},
+                 {true, "{\"strip_accents\":false}", true, false, true},
+                 {true, "{\"tokenize_chinese_chars\":false}", true, true, false},
+                 {true, "{" GENERIC "}", false, true, false},
+                 {true, "{" GENERIC ",\"do_lower_case\":true}", false, true, false},
+                 {false, "{\"do_lower_case\":false,\"strip_accents\":true}", false, true, true},
+                 {false, "{" GENERIC ",\"do_lower_case\":false}", true, true, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const texts[5] = {
+            cases[i].json_is_cased ? TOKENIZER("[]", CASED, "BertPreTokenizer", TEMPLATE, MODEL)
+                                   : WITH_ADDED("[]"),
+            NULL, cases[i].config};
+        struct fixture f;
+        if (read_folder(&f, texts) != WISP_OK)
+            fail_msg("case %zu: %s", i, f.error.message);
+        must_open(&f);
+        CHECK(&f, "foo FOO", 4, cases[i].lowercase ? 4 : 1);
+        CHECK(&f, "f\u00f3o", cases[i].strip_accents ? 4 : 1);
+        if (cases[i].chinese)
+            CHECK(&f, "foo\u65e5foo", 4, 1, 4);
+        else
+            CHECK(&f, "foo\u65e5foo", 1);
+        teardown(&f);
+    }
+}
+
+/* Tokens that tokenizer_config.json or special_tokens_map.json name are found within words too. */
+static void test_named_tokens_are_special(void **state) {
+    static const struct {
+        const char *config, *map;
+        bool found; /* also where it is part of a word */
+    } cases[] = {
+        {"{}", NULL, false},
+        {"{\"additional_special_tokens\":[\"foo\"]}", NULL, true},
+        {"{\"extra_special_tokens\":[{\"content\":\"foo\"}]}", NULL, true},
+        {"{\"extra_special_tokens\":{\"x_token\":\"foo\"}}", NULL, true},
+        {"{\"additional_special_tokens\":[\"[SEP]\"],\"extra_special_tokens\":[]}", NULL, false},
+        {"{\"mask_token\":\"foo\"}", NULL, true},
+        {"{\"bos_token\":\"foo\"}", NULL, true},
+        {"{\"eos_token\":null}", NULL, false},
+        {"{\"mask_token\":{\"content\":\"foo\",\"single_word\":true}}", NULL, false},
+        {"{\"mask_token\":\"[PAD]\"}", "{\"mask_token\":\"foo\"}", true},
+        {"{\"mask_token\":\"foo\"}", "{\"mask_token\":\"[PAD]\"}", false},
+        {"{}", "{\"additional_special_tokens\":[\"foo\"]}", true},
+        {"{\"added_tokens_decoder\":{}}", "{\"mask_token\":\"foo\"}", false},
+        {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"foo\"}}}", NULL, true},
+        {"{" GENERIC ",\"mask_token\":\"foo\"}", NULL, true},
+        {"{" GENERIC "}", NULL, false}};
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfoo\n##\u2581\n";
+        const char *config = cases[i / 2].config, *map = cases[i / 2].map;
+        const bool has_json = i % 2 == 0;
+        const char *const texts[5] = {has_json ? WITH_ADDED("[]") : NULL, has_json ? NULL : vocab,
+                                      config, map};
+        struct fixture f;
+        if (!has_json && strstr(config, GENERIC))
+            continue;
+        if (read_folder(&f, texts) != WISP_OK)
+            fail_msg("case %zu: %s", i / 2, f.error.message);
+        must_open(&f);
+        if (cases[i / 2].found)
+            CHECK(&f, "afoo foo", 1, 4, 4);
+        else
+            CHECK(&f, "afoo foo", 1, 4);
+        teardown(&f);
+    }
+}
+
+/* added_tokens_decoder changes how a token of tokenizer.json is found. */
+static void test_decoder_counts_before_tokenizer_json(void **state) {
+    static const char *const texts[5] = {WITH_ADDED("[" ADDED(4, "foo", false) "]"), NULL,
+                                         "{\"added_tokens_decoder\":{\"4\":{\"content\":\"foo\","
+                                         "\"single_word\":true,\"special\":true},"
+                                         "\"6\":{\"content\":\"new\"}}}"};
+    struct fixture f;
+    (void)state;
+    if (read_folder(&f, texts) != WISP_OK)
+        fail_msg("%s", f.error.message);
+    must_open(&f);
+    CHECK(&f, "afoo", 1);
+    CHECK(&f, "afoo foo new", 1, 4, 6);
+    teardown(&f);
+}
+
+/* A token of two descriptions, of which transformers takes the last. */
+static void test_descriptions_that_differ_are_refused(void **state) {
+    static const char *const configs[] = {
+        "{\"pad_token\":\"foo\",\"mask_token\":{\"content\":\"foo\",\"single_word\":true}}",
+        "{\"additional_special_tokens\":[\"foo\"],"
+        "\"mask_token\":{\"content\":\"foo\",\"lstrip\":true}}"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *const texts[5] = {WITH_ADDED("[]"), NULL, configs[i]};
+        struct fixture f;
+        assert_int_equal(read_folder(&f, texts), WISP_ERROR_UNSUPPORTED);
+        assert_non_null(strstr(f.error.message, "foo stands here twice"));
+        teardown(&f);
+    }
+}
+
 /* Where both files have a setting, transformers follows tokenizer_config.json. */
 static void test_config_overrides(void **state) {
     static const char *const texts[5] = {
@@ -136,9 +257,11 @@ static void test_config_overrides(void **state) {
 }
 
 static void test_other_steps(void **state) {
-    static const char *const bert[5] = {TOKENIZER(
-        "null", "null", "BertPreTokenizer",
-        "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}", MODEL)};
+    static const char *const bert[5] = {
+        TOKENIZER("null", "null", "BertPreTokenizer",
+                  "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}",
+                  MODEL),
+        NULL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}"};
     static const char *const one[5] = {
         TOKENIZER("[]", "{\"type\":\"Sequence\",\"normalizers\":[" NORMALIZER "]}",
                   "BertPreTokenizer", TEMPLATE, MODEL),
@@ -240,7 +363,7 @@ static void test_malformed_files(void **state) {
         {{NULL, "[UNK]\n[CLS]\n[SEP]", "{\"added_tokens_decoder\":{\"x\":{}}}"},
          WISP_ERROR_FORMAT,
          "added_tokens_decoder"},
-        {{NULL, "[UNK]\n[CLS]\n[SEP]", NULL, NULL, "{\"x\":3}"}, WISP_ERROR_UNSUPPORTED, ""},
+        {{NULL, "[UNK]\n[CLS]\n[SEP]", NULL, NULL, "{\"x\":3}"}, WISP_ERROR_UNSUPPORTED, "x"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -255,9 +378,15 @@ static void test_malformed_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokenizer_json),   cmocka_unit_test(test_vocab_txt),
-        cmocka_unit_test(test_config_overrides), cmocka_unit_test(test_other_steps),
+        cmocka_unit_test(test_tokenizer_json),
+        cmocka_unit_test(test_vocab_txt),
+        cmocka_unit_test(test_config_overrides),
+        cmocka_unit_test(test_other_steps),
         cmocka_unit_test(test_malformed_files),
+        cmocka_unit_test(test_class_decides_which_file_counts),
+        cmocka_unit_test(test_named_tokens_are_special),
+        cmocka_unit_test(test_decoder_counts_before_tokenizer_json),
+        cmocka_unit_test(test_descriptions_that_differ_are_refused),
     };
     return cmocka_run_group_tests_name("hf tokenizer", tests, NULL, NULL);
 }

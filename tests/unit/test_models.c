@@ -14,8 +14,8 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-static const char *const models[] = {"models/cls12", "models/mean-shards", "models/prompted",
-                                     "models/nomic", "models/nomic-respelt"};
+static const char *const models[] = {"models/cls12", "models/mean-shards",   "models/prompted",
+                                     "models/nomic", "models/nomic-respelt", "models/overridden"};
 
 /* Returns the largest difference of a case's rows from the golden ones, relative to their length.
  */
@@ -149,12 +149,36 @@ static void settings_are_read(void **state) {
     wisp_model_close(model);
 }
 
+/* The folder says truncate_dim 8 of 16 values. Fewer can be asked for, and more cannot. */
+static void embeddings_are_cut(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    wisp_error error;
+    float row[16];
+    const wisp_text text = wisp_text_of("water");
+    wisp_model *model =
+        open_model_or_fail(data_path("models/overridden", path), WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_model_dimensions(model), 8);
+    const wisp_embed_options more = {.dimensions = 9}, fewer = {.dimensions = 4};
+    assert_int_equal(wisp_embed(session, &text, 1, &more, row, &error), WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "dimensions");
+    assert_int_equal(wisp_embed(session, &text, 1, &fewer, row, &error), WISP_OK);
+    double squares = 0;
+    for (size_t i = 0; i < 4; i++)
+        squares += (double)row[i] * (double)row[i];
+    assert_true(fabs(squares - 1) < 1e-6);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_match_sentence_transformers),
         cmocka_unit_test(converted_files_match_too),
         cmocka_unit_test(rows_that_fit_no_block_are_refused),
         cmocka_unit_test(settings_are_read),
+        cmocka_unit_test(embeddings_are_cut),
     };
     return cmocka_run_group_tests_name("models", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "host/file.h"
 #include "huggingface/folder.h"
+#include "huggingface/json_file.h"
 #include "support/golden.h"
 #include "support/tokenizer_fixture.h"
 #include "text/wordpiece.h"

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "huggingface/modules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/schema.h"
+#include "huggingface/json_file.h"
+
+enum { NAME_BYTES = 256, MAX_MODULES = 64 };
+
+static const char FILE_NAME[] = "modules.json";
+
+enum kind { TRANSFORMER, POOLING, NORMALIZE, KINDS };
+
+/* A module's class is named with its package, and with or without the file that defines it: all of
+ * "sentence_transformers.models.Pooling", "sentence_transformers.models.Pooling.Pooling" and
+ * "sentence_transformers.models.pooling.Pooling" are in use. A class of another package is code of
+ * the model's author, whatever its name. */
+static const char *const packages[] = {"sentence_transformers.models.",
+                                       "sentence_transformers.base.modules.",
+                                       "sentence_transformers.sentence_transformer.modules."};
+
+static const struct {
+    const char *class, *file;
+} names[KINDS] = {
+    {"Transformer", "transformer."}, {"Pooling", "pooling."}, {"Normalize", "normalize."}};
+
+static const char *after(const char *text, const char *prefix, size_t length) {
+    return strncmp(text, prefix, length) == 0 ? text + length : text;
+}
+
+/* Whether `name`, which follows its package, is that of the kind. */
+static bool is_of_kind(const char *name, enum kind kind) {
+    const char *class = names[kind].class;
+    const size_t length = strlen(class);
+    if (strncmp(name, class, length) == 0 && name[length] == '.')
+        name += length + 1;
+    else
+        name = after(name, names[kind].file, strlen(names[kind].file));
+    return strcmp(name, class) == 0;
+}
+
+/* Returns KINDS where wisp has no such module. */
+static enum kind kind_of(const char *type) {
+    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
+        const size_t length = strlen(packages[i]);
+        if (strncmp(type, packages[i], length) != 0)
+            continue;
+        for (enum kind kind = TRANSFORMER; kind < KINDS; kind++)
+            if (is_of_kind(type + length, kind))
+                return kind;
+    }
+    return KINDS;
+}
+
+static wisp_status unsupported(const char *folder, const char *what, wisp_error *error) {
+    char path[HF_PATH_BYTES];
+    return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(path, folder, FILE_NAME), "type", "%s",
+                what);
+}
+
+/* Checks a member of the list, and sets *kind and *path, which is "" for the model's own folder. */
+static wisp_status read_module(const char *folder, const struct json *module, enum kind *kind,
+                               const char **path, wisp_error *error) {
+    char full[HF_PATH_BYTES];
+    const struct json *type = json_get(module, "type"), *given = json_get(module, "path");
+    *kind = KINDS;
+    *path = "";
+    if (!json_is(type, JSON_STRING) || !json_is(given, JSON_STRING))
+        return hf_wrong_value(folder, FILE_NAME, "type, path", "two strings", error);
+    *kind = kind_of(type->text);
+    if (*kind == KINDS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, FILE_NAME), "type",
+                    "modules of type %.160s are not supported, only sentence-transformers' "
+                    "Transformer, Pooling and Normalize",
+                    type->text);
+    *path = strcmp(given->text, ".") == 0 ? "" : given->text;
+    if (**path && !hf_is_plain_name(*path))
+        return hf_wrong_value(folder, FILE_NAME, "path", "a path without folders", error);
+    return WISP_OK;
+}
+
+wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
+                            wisp_error *error) {
+    enum kind kind;
+    *modules = (struct hf_modules){.transformer = ""};
+    TRY(hf_read_json(dir, folder, FILE_NAME, false, JSON_ARRAY, &modules->list, error));
+    if (!modules->list)
+        return WISP_OK;
+    if (modules->list->count == 0)
+        return unsupported(folder, "there are no modules, and so no embedding", error);
+    if (modules->list->count > MAX_MODULES)
+        return unsupported(folder, "there are more than 64 modules", error);
+    TRY(read_module(folder, modules->list->first, &kind, &modules->transformer, error));
+    if (kind != TRANSFORMER)
+        return unsupported(folder, "the first module is no Transformer", error);
+    return WISP_OK;
+}
+
+/* ---- Pooling -------------------------------------------------------------------------------- */
+
+/* A way to pool: its name, the flag that versions of sentence-transformers before 6 have for it,
+ * and llama.cpp's number for the key pooling_type, or 0 where wisp does not have it. */
+static const struct {
+    const char *mode, *flag;
+    uint32_t type;
+} modes[] = {{"mean", "pooling_mode_mean_tokens", 1},
+             {"cls", "pooling_mode_cls_token", 2},
+             {"max", "pooling_mode_max_tokens", 0},
+             {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", 0},
+             {"weightedmean", "pooling_mode_weightedmean_tokens", 0},
+             {"lasttoken", "pooling_mode_lasttoken", 0}};
+
+enum { MODES = sizeof modes / sizeof *modes };
+
+struct pooling {
+    const char *folder, *file;
+    const struct json *config;
+    wisp_error *error;
+};
+
+static wisp_status pooling_fault(const struct pooling *p, wisp_status status, const char *field,
+                                 const char *what, const char *found) {
+    char path[HF_PATH_BYTES];
+    return fail(p->error, status, hf_path_of(path, p->folder, p->file), field, "%.64s %s", found,
+                what);
+}
+
+/* A setting that wisp does not know may change what is pooled. */
+static wisp_status check_keys(const struct pooling *p) {
+    for (const struct json *m = p->config->first; m; m = m->next) {
+        bool known = strcmp(m->key, "word_embedding_dimension") == 0 ||
+                     strcmp(m->key, "embedding_dimension") == 0 ||
+                     strcmp(m->key, "pooling_mode") == 0 || strcmp(m->key, "include_prompt") == 0;
+        for (size_t i = 0; i < MODES && !known; i++)
+            known = strcmp(m->key, modes[i].flag) == 0;
+        if (!known)
+            return pooling_fault(p, WISP_ERROR_UNSUPPORTED, m->key,
+                                 "is the value of a setting of Pooling that wisp does not know",
+                                 hf_shown(m));
+    }
+    return WISP_OK;
+}
+
+/* Points *mode to the name of the way to pool. pooling_mode counts where it is there, else the
+ * flags do, and where none of them is on that is mean pooling. */
+static wisp_status read_mode(const struct pooling *p, const char **mode) {
+    static const char only[] = "is not supported, only mean or cls, one at a time";
+    const struct json *given = json_get(p->config, "pooling_mode");
+    *mode = NULL;
+    if (json_is(given, JSON_ARRAY) && given->count == 1)
+        given = given->first;
+    if (given) {
+        *mode = json_is(given, JSON_STRING) ? given->text : NULL;
+        return *mode ? WISP_OK
+                     : pooling_fault(p, WISP_ERROR_UNSUPPORTED, "pooling_mode", only,
+                                     hf_shown(given));
+    }
+    for (size_t i = 0; i < MODES; i++) {
+        const struct json *flag = json_get(p->config, modes[i].flag);
+        bool on = false;
+        if (flag && !json_to_bool(flag, &on))
+            return pooling_fault(p, WISP_ERROR_UNSUPPORTED, modes[i].flag,
+                                 "is neither true nor false", hf_shown(flag));
+        if (on && *mode)
+            return pooling_fault(p, WISP_ERROR_UNSUPPORTED, "pooling_mode", only,
+                                 "more than one mode");
+        *mode = on ? modes[i].mode : *mode;
+    }
+    *mode = *mode ? *mode : "mean";
+    return WISP_OK;
+}
+
+static wisp_status read_pooling(struct directory *dir, const char *folder, const char *path,
+                                uint32_t *type, wisp_error *error) {
+    char file[NAME_BYTES];
+    struct pooling p = {.folder = folder, .file = file, .error = error};
+    const char *mode;
+    bool include_prompt = true;
+    snprintf(file, sizeof file, "%s/config.json", path);
+    TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &p.config, error));
+    TRY(check_keys(&p));
+    TRY(read_mode(&p, &mode));
+    for (size_t i = 0; i < MODES; i++)
+        if (strcmp(mode, modes[i].mode) == 0)
+            *type = modes[i].type;
+    if (*type == 0)
+        return pooling_fault(&p, WISP_ERROR_UNSUPPORTED, "pooling_mode",
+                             "pooling is not supported, only mean or cls pooling", mode);
+    const struct json *include = json_get(p.config, "include_prompt");
+    if (include && !json_to_bool(include, &include_prompt))
+        return pooling_fault(&p, WISP_ERROR_FORMAT, "include_prompt", "is neither true nor false",
+                             hf_shown(include));
+    return include_prompt ? WISP_OK : directory_put_bool(dir, KEY_POOL_PROMPT, false, error);
+}
+
+/* ---- Normalize ------------------------------------------------------------------------------ */
+
+/* Normalize has a config.json since version 6 of sentence-transformers. */
+static wisp_status check_normalize(struct directory *dir, const char *folder, const char *path,
+                                   wisp_error *error) {
+    static const char *const keys[] = {"module_input_name", "module_output_name"};
+    char file[NAME_BYTES], full[HF_PATH_BYTES];
+    const struct json *config;
+    snprintf(file, sizeof file, "%s/config.json", path);
+    TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *given = json_get(config, keys[i]);
+        const bool is_absent = !given || (i == 1 && json_is(given, JSON_NULL));
+        if (!is_absent && !json_equals(given, "sentence_embedding"))
+            return fail(error, WISP_ERROR_UNSUPPORTED, hf_path_of(full, folder, file), keys[i],
+                        "to normalise %.64s is not supported, only sentence_embedding",
+                        hf_shown(given));
+    }
+    return WISP_OK;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+/* sentence-transformers keeps modules by their names, so that of two of one name only the last
+ * runs. */
+static bool has_name_before(const struct hf_modules *modules, const struct json *module) {
+    const struct json *name = json_get(module, "name");
+    for (const struct json *m = modules->list->first; m != module; m = m->next)
+        if (json_is(name, JSON_STRING) && json_equals(json_get(m, "name"), name->text))
+            return true;
+    return false;
+}
+
+static wisp_status read_list(struct directory *dir, const char *folder,
+                             const struct hf_modules *modules, uint32_t *pooling, bool *normalized,
+                             wisp_error *error) {
+    for (const struct json *m = modules->list->first->next; m; m = m->next) {
+        enum kind kind;
+        const char *path;
+        TRY(read_module(folder, m, &kind, &path, error));
+        if (has_name_before(modules, m))
+            return unsupported(folder, "two modules have one name", error);
+        if (kind == TRANSFORMER)
+            return unsupported(folder, "a second Transformer is not supported", error);
+        if (kind == POOLING && *pooling > 0)
+            return unsupported(folder, "a second pooling is not supported", error);
+        if (kind == POOLING) {
+            TRY(read_pooling(dir, folder, path, pooling, error));
+            continue;
+        }
+        if (*pooling == 0)
+            return unsupported(folder,
+                               "a Normalize stands before the Pooling, where version 6 of "
+                               "sentence-transformers skips it and version 5 fails",
+                               error);
+        TRY(check_normalize(dir, folder, path, error));
+        *normalized = true;
+    }
+    if (*pooling == 0)
+        return unsupported(folder, "no module is a Pooling, which makes an embedding of a text",
+                           error);
+    return WISP_OK;
+}
+
+wisp_status hf_read_modules(struct directory *dir, const char *folder,
+                            const struct hf_modules *modules, uint32_t *pooling,
+                            wisp_error *error) {
+    bool normalized = false;
+    *pooling = modules->list ? 0 : 1;
+    if (modules->list)
+        TRY(read_list(dir, folder, modules, pooling, &normalized, error));
+    return directory_put_bool(dir, KEY_NORMALIZE, normalized, error);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * modules.json: the modules of sentence-transformers that a text passes through. wisp runs one
+ * Transformer, one Pooling and any number of Normalize after it. */
+#ifndef WISP_HUGGINGFACE_MODULES_H
+#define WISP_HUGGINGFACE_MODULES_H
+
+#include "base/json.h"
+#include "formats/directory.h"
+
+struct hf_modules {
+    const struct json *list; /* NULL where there is no modules.json */
+    const char *transformer; /* the folder of the Transformer in the model's folder, or "" */
+};
+
+/* Finds the Transformer, which must come first. Does not look at the modules after it: where they
+ * are not supported, neither may the model be, and an error should say that first. */
+wisp_status hf_find_modules(struct directory *dir, const char *folder, struct hf_modules *modules,
+                            wisp_error *error);
+
+/* Reads the other modules and their settings: adds wisp.normalize and wisp.pool_prompt, and sets
+ * *pooling to llama.cpp's number of the way to pool. Without modules.json the model pools by mean
+ * and does not normalise, as in sentence-transformers. */
+wisp_status hf_read_modules(struct directory *dir, const char *folder,
+                            const struct hf_modules *modules, uint32_t *pooling, wisp_error *error);
+
+#endif
