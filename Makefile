@@ -62,11 +62,13 @@ UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 # A flavour is one way to build the C code. Its objects go to build/NAME/. Tests and the program build
 # in every flavour.
 
-FLAVOURS := native asan tsan coverage aarch64 m32 debug fuzz
+FLAVOURS := native asan tsan coverage aarch64 m32 musl big-endian debug fuzz
 
 # These flavours bring their own compiler, which the stamp sets up.
 COMPILER_aarch64 := .tools/stamp/aarch64
 COMPILER_m32 := .tools/stamp/m32
+COMPILER_musl := .tools/stamp/musl
+COMPILER_big-endian := .tools/stamp/big-endian
 COMPILER_fuzz := .tools/stamp/clang
 
 CC_native = $(CC)
@@ -87,6 +89,12 @@ FLAGS_aarch64 = $(if $(ISA),-O3,-O2) -g
 LINK_aarch64 = -static
 CC_m32 = .tools/bin/gcc-m32
 FLAGS_m32 = -O1 -g -msse2 -mfpmath=sse
+CC_musl = .tools/bin/musl-gcc
+FLAGS_musl = -O2 -g
+LINK_musl = -static
+CC_big-endian = .tools/bin/s390x-linux-gnu-gcc
+FLAGS_big-endian = -O2 -g
+LINK_big-endian = -static
 CC_fuzz = .tools/bin/clang
 FLAGS_fuzz = -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
@@ -98,6 +106,8 @@ MACHINE_tsan := $(MACHINE)
 MACHINE_coverage := $(MACHINE)
 MACHINE_aarch64 := aarch64
 MACHINE_m32 := i386
+MACHINE_musl := $(MACHINE)
+MACHINE_big-endian := s390x
 
 # Each test_NAME.c is a program. It links all other files of tests/support and tests/kernels.
 TEST_FOLDERS := unit kernels malformed

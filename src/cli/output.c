@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "cli/cli.h"
 
 enum { NPY_HEADER_BYTES = 128 };
@@ -71,6 +72,15 @@ static void write_array(FILE *stream, const float *row, size_t n) {
     fputc(']', stream);
 }
 
+/* Writes numbers as floats with their low byte first, as files of both binary formats have them. */
+static void write_floats(FILE *stream, const float *row, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float value = row[i];
+        swap_file_numbers(&value, 1, sizeof value);
+        fwrite(&value, sizeof value, 1, stream);
+    }
+}
+
 /* Writes an object with the fields of the input's object, except its text, and the embedding. The
  * fields are copied as they are in the input. */
 static void write_object(FILE *stream, const struct json *object, const float *row, size_t n) {
@@ -103,7 +113,7 @@ static void write_row(struct output *output, const struct record *record, const 
         break;
     case OUTPUT_NPY:
     case OUTPUT_F32:
-        fwrite(row, sizeof *row, n, output->stream);
+        write_floats(output->stream, row, n);
         break;
     }
     output->rows++;
