@@ -65,6 +65,9 @@ COMPONENTS = {
     "torch": Component(
         "pytorch", 1, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
         "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
+    "sbom": Component(
+        "scripting", 1, programs("python-sbom"), ("tools/requirements-sbom.txt",),
+        "Python with the packages of tools/requirements-sbom.txt", "look at the pip message above"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),

@@ -56,6 +56,24 @@ static bool runs_avx_vnni(void) {
 
 #elif defined(__aarch64__)
 
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+
+static bool has_feature(const char *name) {
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value != 0;
+}
+
+static bool runs_neon(void) {
+    return has_feature("hw.optional.arm.FEAT_DotProd");
+}
+
+static bool runs_neon_i8mm(void) {
+    return runs_neon() && has_feature("hw.optional.arm.FEAT_I8MM");
+}
+
+#else
 #include <sys/auxv.h>
 
 static bool runs_neon(void) {
@@ -67,6 +85,7 @@ static bool runs_neon_i8mm(void) {
     const unsigned long matrix_multiply = 1ul << 13; /* HWCAP2_I8MM */
     return runs_neon() && (getauxval(AT_HWCAP2) & matrix_multiply) != 0;
 }
+#endif
 
 #elif defined(__wasm_relaxed_simd__)
 
