@@ -381,7 +381,7 @@ big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
 
 # On Windows only the portable core runs, with threads: its users read files themselves.
 WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
-                  $(wildcard src/kernels/x86_64/*.c))
+                  $(filter-out %/amx.c,$(wildcard src/kernels/x86_64/*.c)))
 windows: build/windows/embed.exe
 	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
 

@@ -136,10 +136,12 @@ extern const struct kernels kernels_scalar;
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx_vnni;
 extern const struct kernels kernels_avx512;
+#if defined(__linux__)
 extern const struct kernels kernels_amx;
 /* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
  * where the system refuses. */
 bool amx_permitted(void);
+#endif
 #elif defined(__aarch64__)
 extern const struct kernels kernels_neon;
 extern const struct kernels kernels_neon_i8mm;

@@ -17,6 +17,8 @@ static bool runs_avx512(void) {
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
 }
 
+#ifdef __linux__ /* elsewhere wisp does not know how to ask for the tiles */
+
 /* Tells whether the CPU has tile registers with int8 products, and the system saves and grants
  * them.
  */
@@ -44,6 +46,8 @@ static bool runs_amx(void) {
     }
     return known == YES;
 }
+
+#endif
 
 static bool runs_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -121,8 +125,10 @@ static const struct {
     bool (*runs)(void);
 } sets[] = {
 #if defined(__x86_64__)
-    {&kernels_amx, runs_amx},           {&kernels_avx512, runs_avx512},
-    {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
+#ifdef __linux__
+    {&kernels_amx, runs_amx},
+#endif
+    {&kernels_avx512, runs_avx512}, {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
 #elif defined(__aarch64__)
     {&kernels_neon_i8mm, runs_neon_i8mm},
     {&kernels_neon, runs_neon},

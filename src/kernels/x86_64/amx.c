@@ -5,10 +5,8 @@
  * The AVX-512 product computes the rows, columns and lengths that do not fill tiles. Source: Intel
  * 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18. */
 #include <stdbool.h>
-#ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
 
 #include "kernels/vector_avx512.h"
 
@@ -224,14 +222,9 @@ static void gemm_int8_amx(struct quantised_rows x, const void *w, const float *b
         gemm_int8(rows_from(x, tiled, k), w, bias, y + tiled * ldy, ldy, m - tiled, n, k);
 }
 
-/* Only Linux is asked. No Mac has tiles, and on Windows nobody has tried them. */
 bool amx_permitted(void) {
-#ifdef __linux__
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILE_DATA = 18 };
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
-#else
-    return false;
-#endif
 }
 
 const struct kernels kernels_amx = KERNELS_OF("amx", 0, rows_quantise_unsigned, gemm_int8_amx);
