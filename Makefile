@@ -394,6 +394,10 @@ build/windows/embed.exe: build/windows/tests/windows/embed.o $(WINDOWS_CORE)
 sbom: build/libwisp.so wasm | .tools/stamp/sbom
 	.tools/bin/python-sbom tools/sbom.py --check
 
+# What other C libraries, machines and folders do to the results; too long for every change.
+.PHONY: test-portable
+test-portable: musl big-endian windows reproducible sbom
+
 # Builds all that is shipped twice, in different folders, and compares the bytes.
 reproducible: | .tools/stamp/emcc .tools/stamp/node_modules
 	python3 tools/check_reproducible.py

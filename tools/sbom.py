@@ -47,7 +47,7 @@ def archives_in(map_file):
         found = re.search(r"(\w[\w+-]*)\.a[(:]([\w.-]+\.o)\)?", line)
         if found and (re.match(r"\s*(-|[0-9a-f]+)\s+[0-9a-f]+\s+[0-9a-f]+\s", line)
                       or re.search(r"0x[0-9a-f]{8,}\s+0x[1-9a-f][0-9a-f]*\s", line)):
-            taken.setdefault(re.sub(r"-(debug|optz|noexcept|nontrapping|ww|sjlj|stubs|mt|tracing|memvalidate)\b.*", "",
+            taken.setdefault(re.sub(r"-(debug|optz|noexcept|nontrapping|ww|sjlj|stubs|mt|tracing|memvalidate|nocatch|memgrow)\b.*", "",
                                     found.group(1)), set()).add(found.group(2))
     return taken
 

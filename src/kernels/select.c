@@ -167,8 +167,10 @@ const char *wisp_kernels_name(size_t index) {
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
 #define AVX512 "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni"
+#ifdef __linux__
     if (runs_amx())
         return AVX512 " amx-tile amx-int8";
+#endif
     if (runs_avx512())
         return AVX512;
     if (runs_avx_vnni())

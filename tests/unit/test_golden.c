@@ -168,8 +168,7 @@ static void check_states(const struct network *network, const char *file, const 
     wisp_error error;
     float *npy = read_floats(shared_path(file, path), &length);
     assert_int_equal(length, 32 + 7 * n * SIZE);
-    struct expected_states expected = {.values = npy + 32,
-                                       .tokens = n};
+    struct expected_states expected = {.values = npy + 32, .tokens = n};
     const size_t starts[] = {0, n};
     const struct pass_size size = {.texts = 1, .tokens = n, .longest = n, .members = 1};
     struct workspace space = {0};
