@@ -33,7 +33,7 @@ EXCEPTION = "Apache-2.0 WITH LLVM-exception"
 RUNTIME = {
     "libgcc": ("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", "gcc's runtime: detection of the processor"),
     "libc": ("musl", "MIT", "the C library, as Emscripten has it"),
-    "libcompiler_rt": ("compiler-rt", EXCEPTION, "LLVM's runtime of the compiler, as Emscripten has it"),
+    "builtins": ("compiler-rt", EXCEPTION, "LLVM's runtime of the compiler, as Emscripten has it"),
     "libemmalloc": ("emmalloc", "MIT OR NCSA", "Emscripten's allocator"),
     "libstandalonewasm": ("standalone-wasm", "MIT OR NCSA", "Emscripten's support of modules without its JavaScript"),
 }
