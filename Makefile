@@ -62,15 +62,19 @@ UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 # A flavour is one way to build the C code. Its objects go to build/NAME/. Tests and the program build
 # in every flavour.
 
-FLAVOURS := native asan tsan coverage aarch64 m32 debug fuzz
+FLAVOURS := native asan tsan coverage aarch64 m32 musl big-endian windows debug fuzz
 
 # These flavours bring their own compiler, which the stamp sets up.
 COMPILER_aarch64 := .tools/stamp/aarch64
 COMPILER_m32 := .tools/stamp/m32
+COMPILER_musl := .tools/stamp/musl
+COMPILER_big-endian := .tools/stamp/big-endian
+COMPILER_windows := .tools/stamp/windows
 COMPILER_fuzz := .tools/stamp/clang
 
 CC_native = $(CC)
-FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC
+# Builds in any folder give the same bytes: debug information names files from the top of the checkout.
+FLAGS_native = $(CFLAGS) -DNDEBUG -fPIC -ffile-prefix-map=$(CURDIR)=.
 CC_debug = $(CC)
 FLAGS_debug = -O1 -g
 CC_asan = $(CC)
@@ -87,6 +91,17 @@ FLAGS_aarch64 = $(if $(ISA),-O3,-O2) -g
 LINK_aarch64 = -static
 CC_m32 = .tools/bin/gcc-m32
 FLAGS_m32 = -O1 -g -msse2 -mfpmath=sse
+CC_musl = .tools/bin/musl-gcc
+FLAGS_musl = -O2 -g
+LINK_musl = -static
+CC_big-endian = .tools/bin/s390x-linux-gnu-gcc
+FLAGS_big-endian = -O2 -g
+LINK_big-endian = -static
+CC_windows = .tools/bin/x86_64-w64-mingw32-gcc
+# gcc does not align the stack for vectors of more than 16 bytes on Windows, so the assembler must
+# turn aligned moves into unaligned ones. Format checks do not know C11's printf there.
+FLAGS_windows = -O2 -g -D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wa,-muse-unaligned-vector-move
+LINK_windows = -static
 CC_fuzz = .tools/bin/clang
 FLAGS_fuzz = -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 
@@ -98,6 +113,9 @@ MACHINE_tsan := $(MACHINE)
 MACHINE_coverage := $(MACHINE)
 MACHINE_aarch64 := aarch64
 MACHINE_m32 := i386
+MACHINE_musl := $(MACHINE)
+MACHINE_big-endian := s390x
+MACHINE_windows := x86_64
 
 # Each test_NAME.c is a program. It links all other files of tests/support and tests/kernels.
 TEST_FOLDERS := unit kernels malformed
@@ -158,11 +176,11 @@ build/libwisp.o: $(LIB_native)
 
 build/libwisp.a: build/libwisp.o
 	$(SAY) AR $@
-	$(Q)rm -f $@ && ar rcs $@ $<
+	$(Q)rm -f $@ && ar rcsD $@ $<
 
 build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
-	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 $^ $(LDLIBS) -o $@
+	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $@
 
 # ---- demo -----------------------------------------------------------------------------------------
 
@@ -206,7 +224,7 @@ build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 	$$(SAY) LINK $$@
-	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) $$^ -o $$@
+	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
 -include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
 endef
@@ -311,7 +329,7 @@ build/example.c: src/wisp.h
 build/example: build/example.c build/libwisp.a
 	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
 
-.PHONY: asan tsan m32 aarch64 valgrind coverage
+.PHONY: asan tsan m32 aarch64 musl big-endian windows reproducible valgrind coverage
 asan: $(TESTS_asan) build/asan/wisp
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
 
@@ -344,6 +362,45 @@ aarch64: $(PORTED_aarch64) $(ARM_CPUS:%=aarch64-%)
 $(ARM_CPUS:%=aarch64-%): aarch64-%: build/aarch64/wisp $(ON_EVERY_CPU)
 	.tools/bin/qemu-aarch64 -cpu $* $< --version | grep -Fx 'kernel sets: $(SETS_$*) (the first is the default)'
 	$(call run_tests,$(ON_EVERY_CPU),.tools/bin/qemu-aarch64 -cpu $*)
+
+# musl's tests run in full but for those that take minutes and do not depend on the C library.
+MUSL_TESTS := $(filter-out build/musl/tests/unit/test_golden build/musl/tests/malformed/test_malformed_sweeps \
+                build/musl/tests/malformed/test_crash, $(TESTS_musl))
+musl: $(MUSL_TESTS) build/musl/wisp
+	$(call run_tests,$(MUSL_TESTS),WISP_PROGRAM=build/musl/wisp)
+
+# These tests read files, tokenize, and embed with tiny models, on a machine whose numbers have their
+# low byte last. Then both machines write the same files.
+BIG_ENDIAN_TESTS := $(addprefix build/big-endian/tests/, kernels/test_blocks \
+    $(addprefix unit/,test_file test_hf_tokenizer test_models test_neuron_store test_nomic test_releases \
+        test_tokenizer test_tokenizer_metadata test_unicode test_weights) \
+    $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons))
+big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
+	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)
+	tests/oracle/same_files.sh build/wisp '.tools/bin/qemu-s390x build/big-endian/wisp' build/big-endian
+
+# On Windows only the portable core runs, with threads: its users read files themselves.
+WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
+                  $(filter-out %/amx.c,$(wildcard src/kernels/x86_64/*.c)))
+windows: build/windows/embed.exe
+	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
+
+build/windows/embed.exe: build/windows/tests/windows/embed.o $(WINDOWS_CORE)
+	$(SAY) LINK $@
+	$(Q)$(CC_windows) $(FLAGS_windows) $(LINK_windows) $^ $(LDLIBS) -o $@
+
+# What is built in and shipped; the file is valid and current (tools/sbom.py).
+.PHONY: sbom
+sbom: build/libwisp.so wasm | .tools/stamp/sbom
+	.tools/bin/python-sbom tools/sbom.py --check
+
+# What other C libraries, machines and folders do to the results; too long for every change.
+.PHONY: test-portable
+test-portable: musl big-endian windows reproducible sbom
+
+# Builds all that is shipped twice, in different folders, and compares the bytes.
+reproducible: | .tools/stamp/emcc .tools/stamp/node_modules
+	python3 tools/check_reproducible.py
 
 valgrind: build/debug/wisp build/debug/tests/unit/test_models | .tools/stamp/valgrind
 	.tools/bin/valgrind -q --error-exitcode=9 --leak-check=full \

@@ -49,6 +49,15 @@ COMPONENTS = {
         "apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"),
     "m32": Component(
         "cross", 1, programs("gcc-m32"), (), "32-bit x86 programs with the system's gcc", "apt install gcc-multilib"),
+    "musl": Component(
+        "cross", 1, programs("musl-gcc"), (), "gcc with the C library musl, for static programs", "apt install musl-tools"),
+    "big-endian": Component(
+        "cross", 1, programs("s390x-linux-gnu-gcc", "qemu-s390x"), (),
+        "gcc for s390x, whose bytes are in the other order, and qemu to run it",
+        "apt install gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static"),
+    "windows": Component(
+        "cross", 1, programs("x86_64-w64-mingw32-gcc", "wine"), (), "mingw-w64: gcc for Windows, and Wine to run it",
+        "apt install gcc-mingw-w64-x86-64-posix wine64"),
     "python": Component(
         "scripting", 1, (*programs("python"), ".tools/python/bin/python"), ("tools/requirements.txt",),
         "Python with the packages of tools/requirements.txt",
@@ -56,6 +65,9 @@ COMPONENTS = {
     "torch": Component(
         "pytorch", 1, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
         "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
+    "sbom": Component(
+        "scripting", 1, programs("python-sbom"), ("tools/requirements-sbom.txt",),
+        "Python with the packages of tools/requirements-sbom.txt", "look at the pip message above"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),
@@ -96,7 +108,7 @@ def install(name):
     stamp.parent.mkdir(exist_ok=True)
     stamp.unlink(missing_ok=True)
     recipe = importlib.import_module(f"setup.{component.module}")
-    getattr(recipe, f"install_{name}")()
+    getattr(recipe, f"install_{name.replace('-', '_')}")()
     temporary = stamp.with_suffix(".new")
     temporary.write_text(stamp_text(component), encoding="utf-8")
     temporary.replace(stamp)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/byte_order.h"
 #include "cli/cli.h"
 
 enum { NPY_HEADER_BYTES = 128 };
@@ -160,6 +161,17 @@ static void write_array(FILE *stream, const float *row, size_t n) {
     fputc(']', stream);
 }
 
+/* Writes numbers as floats with their low byte first, as files of both binary formats have them. */
+static void write_floats(FILE *stream, const float *row, size_t n) {
+    float some[256];
+    for (size_t done = 0, count; done < n; done += count) {
+        count = n - done < 256 ? n - done : 256;
+        memcpy(some, row + done, count * sizeof *some);
+        swap_file_numbers(some, count, sizeof *some);
+        fwrite(some, sizeof *some, count, stream);
+    }
+}
+
 /* Writes an object with the embedding and with the fields of the input's object, except its text
  * and an embedding it may have. The fields are copied as they are in the input. */
 static void write_object(FILE *stream, const struct json *object, const float *row, size_t n) {
@@ -192,7 +204,7 @@ static void write_row(struct output *output, const struct record *record, const 
         break;
     case OUTPUT_NPY:
     case OUTPUT_F32:
-        fwrite(row, sizeof *row, n, output->stream);
+        write_floats(output->stream, row, n);
         break;
     }
     output->rows++;

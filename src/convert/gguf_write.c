@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "convert/row_converter.h"
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
@@ -37,11 +38,19 @@ static wisp_status put_text(struct writer *w, const char *bytes, size_t length) 
 static wisp_status put_array(struct writer *w, const struct metadata *entry) {
     TRY(put_u32(w, entry->element));
     TRY(put_u64(w, entry->count));
-    if (entry->element != VALUE_STRING)
-        return file_write(w->file, entry->as.numbers,
-                          (size_t)entry->count * value_type_bytes(entry->element), w->error);
-    for (uint64_t i = 0; i < entry->count; i++)
-        TRY(put_text(w, entry->as.texts[i].bytes, entry->as.texts[i].length));
+    if (entry->element == VALUE_STRING) {
+        for (uint64_t i = 0; i < entry->count; i++)
+            TRY(put_text(w, entry->as.texts[i].bytes, entry->as.texts[i].length));
+        return WISP_OK;
+    }
+    const size_t size = value_type_bytes(entry->element);
+    const unsigned char *number = entry->as.numbers;
+    for (uint64_t i = 0; i < entry->count; i++, number += size) {
+        unsigned char bytes[8];
+        memcpy(bytes, number, size);
+        swap_file_numbers(bytes, 1, size);
+        TRY(file_write(w->file, bytes, size, w->error));
+    }
     return WISP_OK;
 }
 
@@ -49,8 +58,7 @@ static wisp_status put_array(struct writer *w, const struct metadata *entry) {
 static wisp_status put_scalar(struct writer *w, const struct metadata *entry) {
     uint64_t bits = 0;
     if (entry->type == VALUE_F32) {
-        const float narrow = (float)entry->as.f;
-        memcpy(&bits, &narrow, sizeof narrow);
+        bits = bits_of_float((float)entry->as.f);
     } else if (entry->type == VALUE_F64) {
         memcpy(&bits, &entry->as.f, sizeof bits);
     } else if (entry->type == VALUE_BOOL) {
@@ -59,8 +67,7 @@ static wisp_status put_scalar(struct writer *w, const struct metadata *entry) {
         bits = entry->as.u;
     }
     unsigned char bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(bits >> 8 * i);
+    store_u64(bytes, bits);
     return file_write(w->file, bytes, value_type_bytes(entry->type), w->error);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "convert/row_converter.h"
@@ -184,6 +185,8 @@ static wisp_status make_derived(const struct directory *dir, const struct tensor
         out[c] = base ? neurons_base(bias ? bias[c] : 0, row, center, intermediate_size)
                       : neurons_row_scale(row, intermediate_size);
     }
+    if (status == WISP_OK)
+        swap_file_numbers(out, hidden_size, sizeof *out);
     memory_free(row);
     memory_free(center);
     memory_free(bias);

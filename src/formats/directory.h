@@ -67,7 +67,7 @@ struct metadata {
         double f;
         bool b;
         wisp_text text;         /* terminated */
-        const void *numbers;    /* elements of an array as in the file, little-endian */
+        const void *numbers;    /* elements of an array, aligned, in the machine's byte order */
         const wisp_text *texts; /* elements of an array of strings, each terminated */
     } as;
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
 #include "base/half.h"
 #include "base/utf8.h"
@@ -89,7 +90,7 @@ static wisp_status take_u32(struct cursor *c, const char *field, uint32_t *value
 static wisp_status take_u64(struct cursor *c, const char *field, uint64_t *value) {
     unsigned char bytes[8];
     TRY(take(c, field, bytes, sizeof bytes));
-    *value = load_u32(bytes) | (uint64_t)load_u32(bytes + 4) << 32;
+    *value = load_u64(bytes);
     return WISP_OK;
 }
 
@@ -148,6 +149,7 @@ static wisp_status take_numbers(struct cursor *c, struct metadata *entry, size_t
     if (!numbers)
         return fail_memory(c->error, entry->count * element_bytes);
     TRY(take(c, entry->key, numbers, entry->count * element_bytes));
+    swap_file_numbers(numbers, (size_t)entry->count, element_bytes);
     entry->as.numbers = numbers;
     return WISP_OK;
 }
@@ -178,7 +180,7 @@ static wisp_status take_scalar(struct cursor *c, struct metadata *entry) {
     const size_t bytes = value_type_bytes(entry->type);
     unsigned char raw[8] = {0};
     TRY(take(c, entry->key, raw, bytes));
-    const uint64_t value = load_u32(raw) | (uint64_t)load_u32(raw + 4) << 32;
+    const uint64_t value = load_u64(raw);
     switch (entry->type) {
     case VALUE_I8:
     case VALUE_I16:

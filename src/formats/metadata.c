@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/number_text.h"
 #include "formats/directory.h"
 
@@ -165,27 +164,26 @@ wisp_status metadata_text(const struct directory *dir, const char *key, const ch
 }
 
 bool metadata_array_i64(const struct metadata *array, uint64_t i, int64_t *value) {
-    const unsigned char *at =
-        (const unsigned char *)array->as.numbers + i * value_type_bytes(array->element);
+    const void *numbers = array->as.numbers;
     switch (array->element) {
     case VALUE_U8:
     case VALUE_BOOL:
-        *value = at[0];
+        *value = ((const uint8_t *)numbers)[i];
         return true;
     case VALUE_I8:
-        *value = (int8_t)at[0];
+        *value = ((const int8_t *)numbers)[i];
         return true;
     case VALUE_U16:
-        *value = load_u16(at);
+        *value = ((const uint16_t *)numbers)[i];
         return true;
     case VALUE_I16:
-        *value = (int16_t)load_u16(at);
+        *value = ((const int16_t *)numbers)[i];
         return true;
     case VALUE_U32:
-        *value = load_u32(at);
+        *value = ((const uint32_t *)numbers)[i];
         return true;
     case VALUE_I32:
-        *value = (int32_t)load_u32(at);
+        *value = ((const int32_t *)numbers)[i];
         return true;
     default:
         return false;

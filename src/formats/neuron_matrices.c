@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/transpose.h"
 #include "formats/neurons.h"
 
@@ -45,10 +46,10 @@ static void spread_eight(const struct down_rows *d, const unsigned char *const c
     for (; r + 8 <= d->rows; r += 8) {
         uint64_t x[8];
         for (size_t c = 0; c < 8; c++)
-            memcpy(&x[c], columns[c] + d->first + r, 8);
+            x[c] = load_u64(columns[c] + d->first + r);
         transpose_bytes(x);
         for (size_t i = 0; i < 8; i++, out += d->row_bytes)
-            memcpy(out, &x[i], 8);
+            store_u64(out, x[i]);
     }
     for (; r < d->rows; r++, out += d->row_bytes)
         for (size_t c = 0; c < 8; c++)

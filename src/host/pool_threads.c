@@ -60,14 +60,18 @@ static void *run_helper(void *argument) {
 }
 
 /* Starts a helper thread. It blocks all signals, which go to the threads of the program that uses
- * the library. */
+ * the library; Windows sends none. */
 static bool start_member(struct member *self) {
+#ifdef _WIN32
+    return pthread_create(&self->thread, NULL, run_helper, self) == 0;
+#else
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&self->thread, NULL, run_helper, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed == 0;
+#endif
 }
 
 /* Sets all fields but `most` to those of a team that has had no job, and starts helpers until the

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
-#include "base/half.h"
 #include "base/json.h"
 
 #define MAX_HEADER_BYTES (100u * 1000 * 1000)
@@ -120,7 +120,7 @@ wisp_status safetensors_read(struct directory *dir, uint32_t index, wisp_error *
         return malformed(&r, "header length", "the file ends before it");
     unsigned char start[8];
     TRY(source_read(source, NULL, 0, start, sizeof start, error));
-    const uint64_t header = load_u32(start) | (uint64_t)load_u32(start + 4) << 32;
+    const uint64_t header = load_u64(start);
     if (header < 2 || header > MAX_HEADER_BYTES || header > source->size - 8)
         return fail(error, WISP_ERROR_FORMAT, source->name, "header length",
                     "%llu is less than 2, more than %u or past the end of the file",

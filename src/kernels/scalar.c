@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
+#include "kernels/weights.h"
 
 enum { PANEL = SCALAR_PANEL };
 
@@ -55,8 +56,8 @@ static float block_product(const uint8_t *q, float scale, float zero, const unsi
     int32_t sum = 0;
     for (size_t c = 0; c < length; c++)
         sum += q[c] * values[(c / 4 * PANEL + j) * 4 + c % 4];
-    const float weight_scale = float_of_bits(load_u32(block + j * 4));
-    const float weight_sum = float_of_bits(load_u32(block + (PANEL + j) * 4));
+    const float weight_scale = packed_float(block + j * 4);
+    const float weight_sum = packed_float(block + (PANEL + j) * 4);
     return ((float)sum - zero * weight_sum) * (scale * weight_scale);
 }
 
@@ -95,7 +96,7 @@ static float q4_block_product(const uint8_t *q, float scale, float zero, const u
         }
         total += (float)sum * float_of_half(load_u16(part + j * 2));
     }
-    return (total - zero * float_of_bits(load_u32(block + j * 4))) * scale;
+    return (total - zero * packed_float(block + j * 4)) * scale;
 }
 
 static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,

@@ -17,6 +17,8 @@ static bool runs_avx512(void) {
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2");
 }
 
+#ifdef __linux__ /* elsewhere wisp does not know how to ask for the tiles */
+
 /* Tells whether the CPU has tile registers with int8 products, and the system saves and grants
  * them.
  */
@@ -45,6 +47,8 @@ static bool runs_amx(void) {
     return known == YES;
 }
 
+#endif
+
 static bool runs_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("f16c");
@@ -56,6 +60,24 @@ static bool runs_avx_vnni(void) {
 
 #elif defined(__aarch64__)
 
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+
+static bool has_feature(const char *name) {
+    int value = 0;
+    size_t size = sizeof value;
+    return sysctlbyname(name, &value, &size, NULL, 0) == 0 && value != 0;
+}
+
+static bool runs_neon(void) {
+    return has_feature("hw.optional.arm.FEAT_DotProd");
+}
+
+static bool runs_neon_i8mm(void) {
+    return runs_neon() && has_feature("hw.optional.arm.FEAT_I8MM");
+}
+
+#else
 #include <sys/auxv.h>
 
 static bool runs_neon(void) {
@@ -67,6 +89,7 @@ static bool runs_neon_i8mm(void) {
     const unsigned long matrix_multiply = 1ul << 13; /* HWCAP2_I8MM */
     return runs_neon() && (getauxval(AT_HWCAP2) & matrix_multiply) != 0;
 }
+#endif
 
 #elif defined(__wasm_relaxed_simd__)
 
@@ -102,8 +125,10 @@ static const struct {
     bool (*runs)(void);
 } sets[] = {
 #if defined(__x86_64__)
-    {&kernels_amx, runs_amx},           {&kernels_avx512, runs_avx512},
-    {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
+#ifdef __linux__
+    {&kernels_amx, runs_amx},
+#endif
+    {&kernels_avx512, runs_avx512}, {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
 #elif defined(__aarch64__)
     {&kernels_neon_i8mm, runs_neon_i8mm},
     {&kernels_neon, runs_neon},
@@ -142,8 +167,10 @@ const char *wisp_kernels_name(size_t index) {
 const char *wisp_cpu_features(void) {
 #if defined(__x86_64__)
 #define AVX512 "avx2 fma bmi2 avx512f avx512bw avx512dq avx512vl avx512vnni"
+#ifdef __linux__
     if (runs_amx())
         return AVX512 " amx-tile amx-int8";
+#endif
     if (runs_avx512())
         return AVX512;
     if (runs_avx_vnni())

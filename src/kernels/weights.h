@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Quantises weights symmetrically to int8, for the functions that pack them. */
+ * Quantises weights symmetrically to int8, for the functions that pack them, and reads packed
+ * floats. */
 #ifndef WISP_KERNELS_WEIGHTS_H
 #define WISP_KERNELS_WEIGHTS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Returns the largest magnitude of n weights. It ignores NaN, which a malformed file may hold. */
 float largest_magnitude(const float *w, size_t n);
@@ -18,5 +20,12 @@ static inline float inverse_scale(float largest) {
 /* Computes q[i] = w[i] inverse for i < n, rounded to the nearest whole number, ties to even. Values
  * beyond -127..127 and NaN become 0. Returns the sum of q. */
 int32_t round_weights(const float *restrict w, size_t n, float inverse, int8_t *restrict q);
+
+/* Reads a float that a pack function has put among bytes, in the machine's byte order. */
+static inline float packed_float(const unsigned char *bytes) {
+    float value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
 #include "base/half.h"
 
@@ -14,6 +15,7 @@ static float half_at(const unsigned char *bytes) {
 
 static void dequantise_f32(const void *blocks, size_t n, float *out) {
     memcpy(out, blocks, n * sizeof *out);
+    swap_file_numbers(out, n, sizeof *out);
 }
 
 static void dequantise_f16(const void *blocks, size_t n, float *out) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/half.h"
 #include "quant/blocks.h"
 
@@ -14,6 +15,7 @@ static void store_half(float value, unsigned char *out) {
 
 void quantise_f32(const float *values, size_t n, void *out) {
     memcpy(out, values, n * sizeof *values);
+    swap_file_numbers(out, n, sizeof *values);
 }
 
 void quantise_f16(const float *values, size_t n, void *out) {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/half.h"
 #include "kernel_case.h"
+#include "kernels/weights.h"
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
@@ -23,8 +23,8 @@ struct weight_block {
 static struct weight_block weight_block(const unsigned char *packed, size_t k, size_t j, size_t b) {
     const size_t row = packed_int8_bytes(1, k, 1), left = int8_row_bytes(k) - b * INT8_BLOCK;
     const unsigned char *block = packed + j * row + b * (2 * sizeof(float) + INT8_BLOCK);
-    return (struct weight_block){.scale = float_of_bits(load_u32(block)),
-                                 .sum = float_of_bits(load_u32(block + 4)),
+    return (struct weight_block){.scale = packed_float(block),
+                                 .sum = packed_float(block + 4),
                                  .values = (const int8_t *)block + 2 * sizeof(float),
                                  .length = left < INT8_BLOCK ? left : INT8_BLOCK};
 }
@@ -60,8 +60,8 @@ static void check_panel(const unsigned char *packed, const unsigned char *single
         for (size_t b = 0; b < int8_blocks(k); b++) {
             const struct weight_block one = weight_block(single, k, j < n ? j : 0, b);
             const size_t in = j % panel;
-            const float scale = float_of_bits(load_u32(block + in * 4));
-            const float sum = float_of_bits(load_u32(block + (panel + in) * 4));
+            const float scale = packed_float(block + in * 4);
+            const float sum = packed_float(block + (panel + in) * 4);
             assert_true(scale == (j < n ? one.scale : 0) && sum == (j < n ? one.sum : 0));
             const unsigned char *values = block + panel * 2 * sizeof(float);
             for (size_t c = 0; c < one.length; c++) {

@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "kernel_case.h"
+#include "kernels/weights.h"
 #include "quant/blocks.h"
 
 #undef fail /* base/status.h has another */
@@ -54,7 +55,7 @@ static void check_pack(size_t n, size_t k, size_t panel) {
         const unsigned char *block = packed + j / panel * packed_q4_bytes(panel, k, panel);
         for (size_t start = 0; start < k; start += INT8_BLOCK) {
             const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
-            const float held = float_of_bits(load_u32(block + j % panel * 4));
+            const float held = packed_float(block + j % panel * 4);
             const unsigned char *part = block + panel * 4;
             float sum = 0;
             for (size_t p = start / Q4_BLOCK; p < (start + length) / Q4_BLOCK; p++) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "formats/directory.h"
 
 const struct tiny_shape tiny_shape = {
@@ -81,6 +82,11 @@ void bytes_put_u64(struct bytes *bytes, uint64_t value) {
     bytes_put_u32(bytes, (uint32_t)(value >> 32));
 }
 
+void bytes_put_f32s(struct bytes *bytes, const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        bytes_put_u32(bytes, bits_of_float(values[i]));
+}
+
 /* Overwrites the bytes at `offset` with those that were appended last. */
 static void move_end(struct bytes *bytes, size_t at, size_t size) {
     bytes->size -= size;
@@ -97,6 +103,16 @@ void bytes_set_u32(struct bytes *bytes, size_t at, uint32_t value) {
 void bytes_set_u64(struct bytes *bytes, size_t at, uint64_t value) {
     bytes_put_u64(bytes, value);
     move_end(bytes, at, 8);
+}
+
+void bytes_set_f32(struct bytes *bytes, size_t at, float value) {
+    bytes_set_u32(bytes, at, bits_of_float(value));
+}
+
+float bytes_get_f32(const struct bytes *bytes, size_t at) {
+    if (at + 4 > bytes->size)
+        give_up("there are no such bytes to read", NULL);
+    return float_of_bits(load_u32(bytes->data + at));
 }
 
 void bytes_release(struct bytes *bytes) {
@@ -159,9 +175,7 @@ void gguf_set_u32(struct gguf *file, const char *name, uint32_t value) {
 }
 
 void gguf_set_f32(struct gguf *file, const char *name, float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    gguf_set_u32(file, name, bits);
+    gguf_set_u32(file, name, bits_of_float(value));
     gguf_key(file, name)->type = VALUE_F32;
 }
 

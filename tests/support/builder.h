@@ -23,8 +23,11 @@ struct bytes {
 void bytes_put(struct bytes *bytes, const void *data, size_t size);
 void bytes_put_u32(struct bytes *bytes, uint32_t value);
 void bytes_put_u64(struct bytes *bytes, uint64_t value);
+void bytes_put_f32s(struct bytes *bytes, const float *values, size_t count);
 void bytes_set_u32(struct bytes *bytes, size_t at, uint32_t value);
 void bytes_set_u64(struct bytes *bytes, size_t at, uint64_t value);
+void bytes_set_f32(struct bytes *bytes, size_t at, float value);
+float bytes_get_f32(const struct bytes *bytes, size_t at);
 void bytes_release(struct bytes *bytes);
 
 /* ---- GGUF ----------------------------------------------------------------------------------- */

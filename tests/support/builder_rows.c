@@ -121,7 +121,7 @@ static struct gguf_tensor make_row_scales(const struct tiny_shape *shape, const 
         for (size_t i = 0; i < shape->wide; i++)
             largest = fmaxf(largest, fabsf(row[i]));
         largest = largest > 0 ? sqrtf(largest) : 1;
-        bytes_put(&scales.data, &largest, sizeof largest);
+        bytes_put_f32s(&scales.data, &largest, 1);
     }
     free(row);
     scales.n_dims = 1;

@@ -103,7 +103,7 @@ static void put_tensor(void *context, const char *name, uint64_t dim0, uint64_t 
     put_format(&weights->header,
                "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
                start ? "," : "", hf, shape, start, start + n * sizeof *values);
-    bytes_put(&weights->data, values, n * sizeof *values);
+    bytes_put_f32s(&weights->data, values, n);
     free(values);
 }
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/byte_order.h"
+
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
@@ -54,6 +56,15 @@ void *read_file(const char *path, size_t *length) {
     if (length)
         *length = (size_t)size;
     return bytes;
+}
+
+float *read_floats(const char *path, size_t *count) {
+    size_t length;
+    float *values = read_file(path, &length);
+    assert_int_equal(length % sizeof *values, 0);
+    *count = length / sizeof *values;
+    swap_file_numbers(values, *count, sizeof *values);
+    return values;
 }
 
 const struct json *read_json_file(const char *path, struct arena *arena, char **text) {

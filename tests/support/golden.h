@@ -24,6 +24,9 @@ const char *data_path(const char *name, char path[GOLDEN_PATH_BYTES]);
  * read. */
 void *read_file(const char *path, size_t *length);
 
+/* Reads a file of floats, and sets *count to their number. Otherwise as read_file. */
+float *read_floats(const char *path, size_t *count);
+
 /* Returns the root of a JSON file, in `arena`. The caller frees `raw`, its text, after the tree is
  * done with. */
 const struct json *read_json_file(const char *path, struct arena *arena, char **text);

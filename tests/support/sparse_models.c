@@ -71,13 +71,9 @@ static void add_tensor(struct gguf *file, uint32_t layer, const char *suffix, ui
 /* Returns a number from four fifths to six fifths. */
 static void add_factors(struct gguf *file, uint32_t layer, uint64_t hidden) {
     add_tensor(file, layer, "ffn_factors", hidden, 1, BLOCK_F32);
-    unsigned char *data = file->tensors[file->n_tensors - 1].data.data;
-    for (size_t c = 0; c < hidden; c++) {
-        float factor;
-        memcpy(&factor, data + c * sizeof factor, sizeof factor);
-        factor = exp2f(factor / 4);
-        memcpy(data + c * sizeof factor, &factor, sizeof factor);
-    }
+    struct bytes *data = &file->tensors[file->n_tensors - 1].data;
+    for (size_t c = 0; c < hidden; c++)
+        bytes_set_f32(data, c * sizeof(float), exp2f(bytes_get_f32(data, c * sizeof(float)) / 4));
 }
 
 /* Adds Q, q and thresholds. */
@@ -139,7 +135,7 @@ void make_predicting(struct gguf *file, const struct predicting *p) {
     set_order(file, p->shape);
     bytes_put_u32(&shares, VALUE_F32);
     bytes_put_u64(&shares, PREDICTING_LEVELS);
-    bytes_put(&shares, predicting_shares, sizeof predicting_shares);
+    bytes_put_f32s(&shares, predicting_shares, PREDICTING_LEVELS);
     gguf_set(file, "wisp.sparse.shares", VALUE_ARRAY, shares.data, shares.size);
     gguf_settle(file);
     bytes_release(&shares);

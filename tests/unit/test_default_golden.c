@@ -31,8 +31,8 @@ static int set_up(void **state) {
     size_t length;
     wisp_error error;
     assert_non_null(f);
-    f->rows = read_file(data_path("golden-default.f32", path), &length);
-    assert_int_equal(length, TEXTS * SIZE * sizeof(float));
+    f->rows = read_floats(data_path("golden-default.f32", path), &length);
+    assert_int_equal(length, TEXTS * SIZE);
     f->lines = read_file(data_path("golden-default.jsonl", path), NULL);
     char *line = f->lines;
     for (size_t i = 0; i < TEXTS; i++) {

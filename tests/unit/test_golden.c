@@ -40,8 +40,8 @@ static float *golden_rows(const char *name) {
     char path[GOLDEN_PATH_BYTES], file[GOLDEN_PATH_BYTES];
     size_t length;
     snprintf(file, sizeof file, "golden/%s/embeddings.f32", name);
-    float *rows = read_file(shared_path(file, path), &length);
-    assert_int_equal(length, TEXTS * SIZE * sizeof(float));
+    float *rows = read_floats(shared_path(file, path), &length);
+    assert_int_equal(length, TEXTS * SIZE);
     return rows;
 }
 
@@ -166,10 +166,9 @@ static void check_states(const struct network *network, const char *file, const 
     char path[GOLDEN_PATH_BYTES];
     size_t length;
     wisp_error error;
-    char *npy = read_file(shared_path(file, path), &length);
-    assert_int_equal(length, 128 + 7 * n * SIZE * sizeof(float));
-    struct expected_states expected = {.values = (const float *)(const void *)(npy + 128),
-                                       .tokens = n};
+    float *npy = read_floats(shared_path(file, path), &length);
+    assert_int_equal(length, 32 + 7 * n * SIZE);
+    struct expected_states expected = {.values = npy + 32, .tokens = n};
     const size_t starts[] = {0, n};
     const struct pass_size size = {.texts = 1, .tokens = n, .longest = n, .members = 1};
     struct workspace space = {0};

@@ -216,10 +216,13 @@ static void expect_neurons(struct gguf *made, wisp_status status, const char *fi
 static void make_frequencies(struct gguf *made) {
     static const float shares[] = {0.5f, 1};
     const struct tiny_shape *shape = &tiny_rows;
-    unsigned char value[12 + sizeof shares] = {VALUE_F32, 0, 0, 0, 2};
-    memcpy(value + 12, shares, sizeof shares);
+    struct bytes value = {0};
+    bytes_put_u32(&value, VALUE_F32);
+    bytes_put_u64(&value, 2);
+    bytes_put_f32s(&value, shares, 2);
     gguf_make(made, shape);
-    gguf_set(made, "wisp.sparse.shares", VALUE_ARRAY, value, sizeof value);
+    gguf_set(made, "wisp.sparse.shares", VALUE_ARRAY, value.data, value.size);
+    bytes_release(&value);
     for (uint32_t l = 0; l < shape->layers; l++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.ffn_frequency", l);

@@ -334,8 +334,7 @@ static void row_scales_may_be_in_the_file(void **state) {
             embed(open_with(path, WISP_COMPUTE_INT8, WISP_PREDICTOR_EXACT, NULL), expected);
             gguf_make(&file, &shape);
             if (altered)
-                memcpy(gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data.data + 8, &scale,
-                       sizeof scale);
+                bytes_set_f32(&gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data, 8, scale);
             else
                 for (size_t l = 0; l < 2; l++)
                     gguf_drop_tensor(&file,
@@ -400,9 +399,9 @@ static void bad_row_scales_are_refused(void **state) {
             0x1p100f; /* too large for the last of the scales, which is the smallest possible */
         shape.rows = true;
         gguf_make(&file, &shape);
-        memcpy(gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data.data, &bad[i], sizeof *bad);
-        memcpy(gguf_tensor(&file, "blk.1.ffn_neurons.hot")->data.data + HIDDEN * sizeof huge, &huge,
-               sizeof huge);
+        bytes_set_f32(&gguf_tensor(&file, "blk.1.ffn_down_row_scales")->data, 0, bad[i]);
+        bytes_set_f32(&gguf_tensor(&file, "blk.1.ffn_neurons.hot")->data, HIDDEN * sizeof huge,
+                      huge);
         write_gguf("bad.gguf", &file, path);
         gguf_release(&file);
         assert_int_equal(wisp_model_open(path, &exact, &model, &error), WISP_ERROR_FORMAT);

@@ -516,7 +516,7 @@ static void expect_bad_plan(const int32_t *order, size_t n, const float *shares,
         gguf_set_f32(&file, "wisp.sparse.share", share);
     bytes_put_u32(&value, 6); /* f32 */
     bytes_put_u64(&value, levels);
-    bytes_put(&value, shares, levels * sizeof *shares);
+    bytes_put_f32s(&value, shares, levels);
     gguf_set(&file, "wisp.sparse.shares", 9, value.data, value.size);
     gguf_write_bytes(&file, &bytes);
     expect_opening(&bytes, WISP_ERROR_FORMAT, field, NULL);

@@ -246,7 +246,7 @@ static void set_dims(struct gguf_tensor *tensor, const uint64_t *dims) {
 }
 
 static void set_f32(struct gguf *file, const char *name, float value) {
-    memcpy(gguf_tensor(file, name)->data.data, &value, sizeof value);
+    bytes_set_f32(&gguf_tensor(file, name)->data, 0, value);
 }
 
 /* Each file has one fault, and the error names it. */

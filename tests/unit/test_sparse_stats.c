@@ -113,12 +113,10 @@ static void columns_have_their_lengths(void **state) {
     struct gguf file;
     p.shape = &shape;
     make_predicting(&file, &p);
-    unsigned char *down = gguf_tensor(&file, "blk.0.ffn_down.weight")->data.data;
+    struct bytes *down = &gguf_tensor(&file, "blk.0.ffn_down.weight")->data;
     for (size_t i = 0; i < HIDDEN * WIDE; i++) {
-        float weight;
-        memcpy(&weight, down + i * sizeof weight, sizeof weight);
-        weight = ldexpf(weight, (int)(i / WIDE % 5));
-        memcpy(down + i * sizeof weight, &weight, sizeof weight);
+        const float weight = bytes_get_f32(down, i * sizeof weight);
+        bytes_set_f32(down, i * sizeof weight, ldexpf(weight, (int)(i / WIDE % 5)));
     }
     path = write_made(&file, "rows.gguf");
     for (size_t k = 0; (kernels = wisp_kernels_name(k)) != NULL; k++) {

@@ -1,4 +1,4 @@
-"""Installs compilers for other machines: 64-bit ARM with an emulator, and 32-bit x86."""
+"""Installs compilers for other machines, and what runs their programs: 64-bit ARM, s390x, 32-bit x86, musl, Windows."""
 
 import re
 
@@ -6,7 +6,11 @@ from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
 from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program, write_wrapper)
 
-ARM_PROGRAMS = tuple(f"aarch64-linux-gnu-{name}" for name in ("gcc", "ar", "objdump", "nm", "strip"))
+ARM = "aarch64-linux-gnu"
+ARM_PROGRAMS = tuple(f"{ARM}-{name}" for name in ("gcc", "ar", "objdump", "nm", "strip"))
+S390X = "s390x-linux-gnu"
+S390X_PROGRAMS = (f"{S390X}-gcc",)
+MINGW = "x86_64-w64-mingw32"
 
 POINTER_SIZE = """\
 #include <stdlib.h>
@@ -21,18 +25,56 @@ int main(void) {
 }
 """
 
+BYTE_ORDER = """\
+int main(void) {
+	const int one = 1;
+	return *(const char *)&one != 0;
+}
+"""
+
+THREAD = """\
+#include <pthread.h>
+static void *run(void *seen) { return *(int *)seen = 3, seen; }
+int main(void) {
+	int seen = 0;
+	pthread_t thread;
+	return pthread_create(&thread, 0, run, &seen) || pthread_join(thread, 0) || seen != 3;
+}
+"""
+
+# Links with musl's start files and libraries in place of glibc's, statically.
+MUSL_SPECS = """\
+*libgcc:
+libgcc.a%s libgcc_eh.a%s
+
+*startfile:
+crt1.o%s crti.o%s crtbeginT.o%s
+
+*endfile:
+crtend.o%s crtn.o%s
+
+*link:
+-static -nostdlib
+
+*lib:
+-lc
+"""
+
+# Wine keeps its registry below .tools, shows no windows and says only what goes wrong.
+WINE_SETUP = 'export WINEPREFIX="$tools/home/wine" WINEDEBUG="${WINEDEBUG:--all}" DISPLAY=\n'
+
 # The host's gcc brings these too; the x32 variant comes with 32-bit libraries.
+NOT_FOR_MUSL = ON_EVERY_HOST + r"|gcc.*|cpp.*|libgcc.*|lib.*san\d+|libgomp1|libitm1|libatomic1|libcc1-\d+|libquadmath0"
 NOT_FOR_M32 = ON_EVERY_HOST + r"|libgcc-\d+-dev|libx32.*|libc6-x32"
 
 
-def use_system_arm():
+def use_system_cross(machine, emulator, names):
     """Makes the wrappers run the system's cross compiler and emulator if it has both."""
-    emulator = system_program("qemu-aarch64", "qemu-aarch64-static")
-    paths = {name: system_program(name) for name in ARM_PROGRAMS}
-    if not emulator or not all(paths.values()):
+    emulating = system_program(f"qemu-{emulator}", f"qemu-{emulator}-static")
+    paths = {name: system_program(name) for name in names}
+    if not emulating or not all(paths.values()):
         return False
-    write_wrapper("qemu-aarch64", 'QEMU_LD_PREFIX="${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}" '
-                                  f'exec "{emulator}" "$@"\n')
+    write_wrapper(f"qemu-{emulator}", f'QEMU_LD_PREFIX="${{QEMU_LD_PREFIX:-/usr/{machine}}}" exec "{emulating}" "$@"\n')
     for name, path in paths.items():
         wrap_system_program(name, path)
     return True
@@ -45,28 +87,38 @@ def free_linker_scripts(folder):
             script.write_text(re.sub(r"/\S*/", "", script.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def use_private_arm():
-    with building("aarch64") as prefix:
-        fetch_programs(prefix, ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"])
-        free_linker_scripts(prefix / "usr/aarch64-linux-gnu/lib")
-        for emulator in prefix.glob("usr/bin/qemu-*"):
-            if emulator.name != "qemu-aarch64-static":
-                emulator.unlink()
-    for name in ARM_PROGRAMS:
-        wrap_private_program(name, f"aarch64/usr/bin/{name}", [f"aarch64/{LIBRARIES}"])
-    write_wrapper("qemu-aarch64", 'QEMU_LD_PREFIX="${QEMU_LD_PREFIX:-$tools/aarch64/usr/aarch64-linux-gnu}" '
-                                  'exec "$tools/aarch64/usr/bin/qemu-aarch64-static" "$@"\n')
+def use_private_cross(folder, machine, emulator, names, packages):
+    with building(folder) as prefix:
+        fetch_programs(prefix, [*packages, "qemu-user-static"])
+        free_linker_scripts(prefix / f"usr/{machine}/lib")
+        for program in prefix.glob("usr/bin/qemu-*"):
+            if program.name != f"qemu-{emulator}-static":
+                program.unlink()
+    for name in names:
+        wrap_private_program(name, f"{folder}/usr/bin/{name}", [f"{folder}/{LIBRARIES}"])
+    write_wrapper(f"qemu-{emulator}", f'QEMU_LD_PREFIX="${{QEMU_LD_PREFIX:-$tools/{folder}/usr/{machine}}}" '
+                                      f'exec "$tools/{folder}/usr/bin/qemu-{emulator}-static" "$@"\n')
+
+
+def try_cross(machine, emulator, source, *flags):
+    with scratch() as folder, step(f"trying the {emulator} compiler and emulator"):
+        (folder / "probe.c").write_text(source, encoding="utf-8")
+        for linking in (["-static"], []):
+            run([BIN / f"{machine}-gcc", "-O2", *flags, *linking, "probe.c", "-o", "probe"], cwd=folder)
+            run([BIN / f"qemu-{emulator}", "./probe"], cwd=folder)
 
 
 def install_aarch64():
-    if not use_system_arm():
-        use_private_arm()
-    with scratch() as folder, step("trying the ARM compiler and emulator"):
-        (folder / "probe.c").write_text(DOT_PRODUCT, encoding="utf-8")
-        for flags in (["-static"], []):
-            run([BIN / "aarch64-linux-gnu-gcc", "-O2", "-march=armv8.2-a+dotprod", *flags, "probe.c", "-o", "probe"],
-                cwd=folder)
-            run([BIN / "qemu-aarch64", "./probe"], cwd=folder)
+    if not use_system_cross(ARM, "aarch64", ARM_PROGRAMS):
+        use_private_cross("aarch64", ARM, "aarch64", ARM_PROGRAMS, ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"])
+    try_cross(ARM, "aarch64", DOT_PRODUCT, "-march=armv8.2-a+dotprod")
+
+
+def install_big_endian():
+    if not use_system_cross(S390X, "s390x", S390X_PROGRAMS):
+        use_private_cross("big-endian", S390X, "s390x", S390X_PROGRAMS,
+                          ["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross"])
+    try_cross(S390X, "s390x", BYTE_ORDER)
 
 
 def try_m32(*compiler):
@@ -100,3 +152,54 @@ def install_m32():
     except SetupError:
         use_private_m32()
     try_m32(BIN / "gcc-m32")
+
+
+def use_private_musl():
+    """Unpacks musl. gcc finds its files by -B, so that the checkout can be moved."""
+    machine = run(["gcc", "-dumpmachine"]).strip()
+    musl = machine.replace("-gnu", "-musl")
+    with building("musl") as prefix:
+        fetch_programs(prefix, ["musl-dev"], NOT_FOR_MUSL)
+        (prefix / "musl.specs").write_text(MUSL_SPECS, encoding="utf-8")
+    write_wrapper("musl-gcc", f"""\
+exec gcc -specs "$tools/musl/musl.specs" -B"$tools/musl/usr/lib/{musl}/" -nostdinc \\
+	-isystem "$tools/musl/usr/include/{musl}" -isystem "$(gcc -print-file-name=include)" "$@"
+""")
+
+
+def install_musl():
+    system = system_program("musl-gcc")
+    if system:
+        wrap_system_program("musl-gcc", system)
+    else:
+        use_private_musl()
+    with scratch() as folder, step("trying musl"):
+        (folder / "probe.c").write_text(THREAD, encoding="utf-8")
+        run([BIN / "musl-gcc", "-O2", "-static", "probe.c", "-o", "probe"], cwd=folder)
+        run([folder / "probe"])
+
+
+def use_private_windows():
+    with building("windows") as prefix:
+        fetch_programs(prefix, ["gcc-mingw-w64-x86-64-posix", "wine64"])
+        # Debian's script looks for the server in the system's folders only.
+        (prefix / "usr/lib/wine/wineserver").unlink()
+        (prefix / "usr/lib/wine/wineserver").symlink_to("wineserver64")
+        (prefix / LIBRARIES / "wine/x86_64-windows/zlib1.dll").symlink_to(f"../../../../{MINGW}/lib/zlib1.dll")
+    wrap_private_program(f"{MINGW}-gcc", f"windows/usr/bin/{MINGW}-gcc-posix", [f"windows/{LIBRARIES}"])
+    wrap_private_program("wine", "windows/usr/lib/wine/wine64", [f"windows/{LIBRARIES}"],
+                         WINE_SETUP)
+
+
+def install_windows():
+    compiler = system_program(f"{MINGW}-gcc-posix")
+    wine = system_program("wine64", "wine")
+    if compiler and wine:
+        wrap_system_program(f"{MINGW}-gcc", compiler)
+        write_wrapper("wine", f'{WINE_SETUP}exec "{wine}" "$@"\n')
+    else:
+        use_private_windows()
+    with scratch() as folder, step("trying mingw-w64 and Wine"):
+        (folder / "probe.c").write_text(THREAD, encoding="utf-8")
+        run([BIN / f"{MINGW}-gcc", "-O2", "-static", "probe.c", "-o", "probe.exe"], cwd=folder)
+        run([BIN / "wine", "./probe.exe"], cwd=folder)

@@ -12,33 +12,41 @@ from .workspace import BIN, REPO, TOOLS, SetupError, building, run, scratch, ste
 # The package must work in these Nodes, besides the one on PATH.
 NODES = {"22": "22.23.3", "24": "24.21.0"}
 
-REQUIREMENTS = REPO / "tools/requirements.txt"
+
+def install_requirements(python, pip, requirements):
+    with step(f"installing {requirements.name}"):
+        run([python, *pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "-r", requirements])
 
 
-def install_requirements(python, pip):
-    with step(f"installing {REQUIREMENTS.name}"):
-        run([python, *pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "-r", REQUIREMENTS])
-
-
-def install_with_debians_pip(python):
+def install_with_debians_pip(python, requirements):
     """Gives a Python without pip the wheel in Debian's package of pip, which runs without installation."""
     with scratch() as folder:
         unpack(fetch_debs(None, ["python3-pip-whl"], assumed=".*"), folder)
         wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
-        install_requirements(python, [wheel / "pip"])
+        install_requirements(python, [wheel / "pip"], requirements)
 
 
-def install_python():
-    with building("python") as folder:
+def install_environment(name, requirements):
+    """Makes .tools/NAME, a Python environment with the packages of a list."""
+    with building(name) as folder:
         python = folder / "bin/python"
         with step("making a Python environment"):
             run([sys.executable, "-m", "venv", "--without-pip", folder])
         if importlib.util.find_spec("ensurepip"):
             run([python, "-m", "ensurepip"])
-            install_requirements(python, ["-m", "pip"])
+            install_requirements(python, ["-m", "pip"], requirements)
         else:
-            install_with_debians_pip(python)
+            install_with_debians_pip(python, requirements)
+
+
+def install_python():
+    install_environment("python", REPO / "tools/requirements.txt")
     write_wrapper("python", 'exec "$tools/python/bin/python" "$@"\n')
+
+
+def install_sbom():
+    install_environment("sbom", REPO / "tools/requirements-sbom.txt")
+    write_wrapper("python-sbom", 'exec "$tools/sbom/bin/python" "$@"\n')
 
 
 def install_node_modules():
