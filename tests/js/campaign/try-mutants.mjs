@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damaged models through the package, in Node and in pages.
 import { check, inTime } from '../pool/checks.mjs';
+import { sameBits } from './bits.mjs';
 import { makeMutant } from './mutants.mjs';
 import { Random } from './random.mjs';
 
@@ -118,18 +119,4 @@ async function tryModel(Embedder, bytes, how) {
 function expectedCode(error) {
   if (error?.name === 'WispError' && EXPECTED.includes(error.code)) return error.code;
   throw error;
-}
-
-/**
- * @param {Float32Array} found
- * @param {Float32Array} expected
- */
-function sameBits(found, expected) {
-  const bits = (/** @type {Float32Array} */ rows) => new Uint32Array(rows.buffer);
-  const other = bits(expected);
-  check(found.length === expected.length, 'the number of values changed');
-  check(
-    bits(found).every((value, i) => value === other[i]),
-    'the bits of a row changed',
-  );
 }
