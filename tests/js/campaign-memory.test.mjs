@@ -66,6 +66,7 @@ describe('memory and traps', () => {
       ['calibrated', smallCalibratedModel()],
       ['default', DEFAULT_MODEL_PATH],
     ]) {
+      /** @type {Subject} */
       const subject = { name, bytes: readAll(path), rows: [], growths: 0, allocations: 0 };
       subjects.push(subject);
       const countGrowths = (/** @type {any} */ imports) => ({

@@ -12,11 +12,13 @@ export const SEED = Number(process.env.WISP_SEED ?? (CAMPAIGN ? Date.now() % 2 *
 
 if (CAMPAIGN) console.log(`WISP_SEED=${SEED}`);
 
+/** @typedef {{ sample: number, all: number, campaign: number }} Numbers */
+
 /**
  * Returns how many of something a test does, and says where that is not all of them.
  * WISP_CAMPAIGN=2 makes the campaign twice as long.
  * @param {string} what
- * @param {{ sample: number, all: number, campaign: number }} numbers
+ * @param {Numbers} numbers
  */
 export function amount(what, { sample, all, campaign }) {
   if (CAMPAIGN) return Math.ceil(CAMPAIGN * campaign);

@@ -75,7 +75,8 @@ const WAYS = {
       for (let i = bytes; i-- > 0;) value = (value << 8n) | BigInt(copy[at + i]);
       const near = [value + 1n, value - 1n, 2n * value, value / 2n, value * value, -value];
       value = random.oneIn(2) ? random.pick(near) : random.pick(EXTREMES);
-      for (let i = 0; i < bytes; i++) view.setUint8(at + i, Number((value >> BigInt(8 * i)) & 255n));
+      for (let i = 0; i < bytes; i++)
+        view.setUint8(at + i, Number((value >> BigInt(8 * i)) & 255n));
     }
   },
 

@@ -10,7 +10,12 @@ import { Random } from './random.mjs';
 /** Codes that a damaged model may fail with. A trap or a lost worker is a fault of wisp. */
 const EXPECTED = ['format', 'unsupported', 'memory', 'not_found', 'argument'];
 
-const TEXTS = ['', 'water', 'Find the WATER, down the hill\u00e9 \u6c34.', 'words and more '.repeat(60)];
+const TEXTS = [
+  '',
+  'water',
+  'Find the WATER, down the hill\u00e9 \u6c34.',
+  'words and more '.repeat(60),
+];
 
 /**
  * A model that did not give what it should, with what is needed to make it again.
