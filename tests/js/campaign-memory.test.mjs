@@ -8,6 +8,7 @@ import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
 import { SEED, amount, report } from './campaign/amount.mjs';
 import { sameBits } from './campaign/bits.mjs';
+import { withInstances } from './campaign/instances.mjs';
 import { failAtGrowth } from './campaign/module.mjs';
 import { Random } from './campaign/random.mjs';
 import { inTime } from './pool/checks.mjs';
@@ -23,30 +24,6 @@ const CALLS = [
 
 /** @param {string} path */
 const readAll = (path) => new Uint8Array(readFileSync(path));
-
-/**
- * Runs `body` while `change` makes what every new instance exports and imports.
- * @param {(imports: any) => any} changeImports
- * @param {(exports: any) => any} changeExports
- * @param {() => Promise<void>} body
- */
-async function withInstances(changeImports, changeExports, body) {
-  const { instantiate } = WebAssembly;
-  /** @type {any} */ (WebAssembly).instantiate = async (
-    /** @type {WebAssembly.Module} */ module,
-    /** @type {WebAssembly.Imports} */ imports,
-  ) => {
-    const { exports } = await instantiate(module, changeImports(imports));
-    return { exports: changeExports({ ...exports }) };
-  };
-  try {
-    await body();
-  } finally {
-    WebAssembly.instantiate = instantiate;
-  }
-}
-
-const same = (/** @type {any} */ value) => value;
 
 /** @typedef {{ name: string, bytes: Uint8Array, rows: Float32Array[], growths: number,
  *   allocations: number }} Subject a model, its rows of CALLS, and what they take */
@@ -80,7 +57,7 @@ describe('memory and traps', () => {
           return exports.allocate(size);
         },
       });
-      await withInstances(countGrowths, countAllocations, async () => {
+      await withInstances({ imports: countGrowths, exports: countAllocations }, async () => {
         const engine = await Engine.open(module, subject.bytes);
         for (const texts of CALLS) subject.rows.push(engine.embed(texts));
         engine.close();
@@ -209,7 +186,7 @@ describe('memory and traps', () => {
           ...exports,
           allocate: (/** @type {number} */ size) => (++calls === n ? 0 : exports.allocate(size)),
         });
-        await withInstances(same, failNth, async () => {
+        await withInstances({ exports: failNth }, async () => {
           const failed = { once: false };
           try {
             const engine = await Engine.open(module, subject.bytes);
