@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that are killed at random moments while callers ask for rows, in Node and in pages.
+import { WispError } from '../../../js/errors.js';
 import { check, inTime, pause } from '../pool/checks.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 import { sameBits } from './bits.mjs';
@@ -102,7 +103,7 @@ export async function storm(how) {
     try {
       return await inTime(call);
     } catch (/** @type {any} */ error) {
-      if (error.name !== 'WispError' || !codes.includes(error.code)) throw error;
+      if (!(error instanceof WispError) || !codes.includes(error.code)) throw error;
       count(`failed as ${error.code}`);
     }
   }
