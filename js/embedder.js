@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import { pickBuild } from './builds.js';
-import { checkDimensions } from './engine.js';
 import { WispError, cancelled, throwIfAborted } from './errors.js';
 import { EmbedJob, TokenizeJob } from './job.js';
 import { startLocal } from './link-local.js';
@@ -228,7 +227,7 @@ export class BaseEmbedder {
     throwIfAborted(signal);
     const list = typeof texts === 'string' ? [texts] : texts;
     checkTexts(list);
-    if (dimensions !== undefined) checkDimensions(dimensions, this.dimensions);
+    checkDimensions(dimensions, this.dimensions);
     checkString(prompt ?? '', 'prompt');
     return this.#pool.submit(
       new EmbedJob([...list], {
@@ -318,4 +317,18 @@ function checkTexts(texts) {
 function checkString(value, field) {
   if (typeof value === 'string') return;
   throw new WispError('argument', `${field}: of type ${typeof value}, not a string`, { field });
+}
+
+/**
+ * @param {number | undefined} dimensions
+ * @param {number} most
+ */
+function checkDimensions(dimensions, most) {
+  if (dimensions === undefined) return;
+  if (Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= most) return;
+  throw new WispError(
+    'argument',
+    `dimensions: ${dimensions} is not a whole number from 1 to ${most}`,
+    { field: 'dimensions' },
+  );
 }

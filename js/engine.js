@@ -267,8 +267,12 @@ export class Engine {
    * @returns {Float32Array}
    */
   embed(texts, { prompt, dimensions = 0 } = {}) {
-    if (dimensions !== 0) checkDimensions(dimensions, this.dimensions);
-    const size = dimensions || this.dimensions;
+    const most = this.dimensions;
+    if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
+      const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
+      throw new WispError('argument', message, { field: 'dimensions' });
+    }
+    const size = dimensions || most;
     const rows = take(`${texts.length} rows`, () => new Float32Array(texts.length * size));
     const named = prompt ? this.prompt(prompt) : undefined;
     this.#withText(named ?? prompt, (promptPointer) => {
@@ -433,20 +437,6 @@ export class Engine {
     const start = pointer >>> 0;
     return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
-}
-
-/**
- * Throws unless a row can be cut to so many values.
- * @param {number} dimensions
- * @param {number} most
- */
-export function checkDimensions(dimensions, most) {
-  if (Number.isInteger(dimensions) && dimensions >= 1 && dimensions <= most) return;
-  throw new WispError(
-    'argument',
-    `dimensions: ${dimensions} is not a whole number from 1 to ${most}`,
-    { field: 'dimensions' },
-  );
 }
 
 /**

@@ -49,10 +49,12 @@ describe('damaged models', () => {
 async function tryInThread(data) {
   const worker = new Worker(THREAD, { workerData: data, execArgv: [] });
   let last = 0;
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer;
   try {
     return await new Promise((resolve, reject) => {
       const hangs = () => reject(new Error(`model ${last} of seed ${SEED} hangs`));
-      let timer = setTimeout(hangs, LONGEST_MS);
+      timer = setTimeout(hangs, LONGEST_MS);
       worker.on('error', reject);
       worker.on('exit', () => reject(new Error(`the thread ended at model ${last}`)));
       worker.on('message', ({ number, counts, error, bytes }) => {
@@ -66,6 +68,7 @@ async function tryInThread(data) {
       });
     });
   } finally {
+    clearTimeout(timer);
     await worker.terminate();
   }
 }
