@@ -59,27 +59,38 @@ export async function storm(how) {
   const counts = { texts: 0, calls: 0, kills: 0 };
   const count = (/** @type {string} */ what) => (counts[what] = (counts[what] ?? 0) + 1);
 
-  /** @type {any[]} the last ones that were made */
-  const made = [];
+  /** Workers that were not killed yet, and those of them that have begun to answer. */
+  const alive = /** @type {any[]} */ ([]);
+  const answering = new WeakSet();
   let started = 0;
   const worker = () => {
     started++;
-    made.push(makeWorker());
-    if (made.length > workers) made.shift();
-    return made[made.length - 1];
+    const made = makeWorker();
+    alive.push(made);
+    if (alive.length > workers) alive.shift(); // it ended by itself
+    (made.on ?? made.addEventListener).call(made, 'message', () => answering.add(made));
+    return made;
   };
-  const options = { workers, worker, startTimeout: 5000 };
+  const options = { workers, worker, startTimeout: 3000 };
   const embedder = await inTime(Embedder.load(how.model, options));
   let raging = true;
   let allSeen = false;
 
+  /** @param {any} victim */
+  function kill(victim) {
+    alive.splice(alive.indexOf(victim), 1);
+    killWorker(victim);
+    count('kills');
+  }
+
   async function killAtRandom() {
     while (raging && (counts.kills < kills || !allSeen)) {
-      // Some kills hit workers that start, others hit workers that have long been at work.
       await pause(random.below(random.pick([10, 50, 300])));
-      killWorker(random.pick(made));
-      count('kills');
-      if (random.oneIn(8)) for (const one of made) killWorker(one);
+      // A page notices only after startTimeout that a worker ended while it started.
+      const victims = random.oneIn(10) ? alive : alive.filter((each) => answering.has(each));
+      if (victims.length === 0) continue;
+      if (random.oneIn(8)) [...victims].forEach(kill);
+      else kill(random.pick(victims));
     }
     raging = false;
   }
