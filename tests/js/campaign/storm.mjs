@@ -84,8 +84,12 @@ export async function storm(how) {
   }
 
   async function killAtRandom() {
+    let seen = -1;
     while (raging && (counts.kills < kills || !allSeen)) {
       await pause(random.below(random.pick([10, 50, 300])));
+      // Where workers are slow to start, kills without a pause would let no call end well.
+      if (counts.texts === seen && !random.oneIn(10)) continue;
+      seen = counts.texts;
       // A page notices only after startTimeout that a worker ended while it started.
       const victims = random.oneIn(10) ? alive : alive.filter((each) => answering.has(each));
       if (victims.length === 0) continue;
