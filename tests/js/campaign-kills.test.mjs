@@ -22,8 +22,8 @@ const STORMS = [
     smallModel(),
     true,
     {
-      texts: { sample: 500, all: 5000, campaign: 10_000 },
-      kills: { sample: 25, all: 250, campaign: 3000 },
+      texts: { sample: 300, all: 3000, campaign: 10_000 },
+      kills: { sample: 10, all: 200, campaign: 3000 },
     },
   ],
   [
@@ -31,8 +31,8 @@ const STORMS = [
     DEFAULT_MODEL_PATH,
     false,
     {
-      texts: { sample: 100, all: 500, campaign: 10_000 },
-      kills: { sample: 10, all: 50, campaign: 1000 },
+      texts: { sample: 40, all: 400, campaign: 10_000 },
+      kills: { sample: 3, all: 40, campaign: 1000 },
     },
   ],
 ];
