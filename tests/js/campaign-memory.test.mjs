@@ -11,7 +11,7 @@ import { sameBits } from './campaign/bits.mjs';
 import { withInstances } from './campaign/instances.mjs';
 import { failAtGrowth } from './campaign/module.mjs';
 import { Random } from './campaign/random.mjs';
-import { inTime } from './pool/checks.mjs';
+import { settled } from './campaign/settled.mjs';
 import { DEFAULT_MODEL_PATH, ROOT, smallCalibratedModel, smallModel } from './support.mjs';
 
 /** Each takes more memory than those before. Long words are quick: each is one token. */
@@ -166,7 +166,7 @@ describe('memory and traps', () => {
    */
   async function runPool(subject, wasm, code) {
     const embedder = await Embedder.load(subject.bytes, { workers: 1, wasm });
-    const embed = (/** @type {string[]} */ texts) => inTime(embedder.embed(texts));
+    const embed = (/** @type {string[]} */ texts) => settled(embedder.embed(texts));
     try {
       const right = await makeCalls(subject, embed, code, 'in a worker');
       assert.ok(right[CALLS.length] || !right[0], 'the first call fails when it is made again');
@@ -174,7 +174,7 @@ describe('memory and traps', () => {
       const { lostWorkers } = embedder.stats();
       assert.ok(code === 'trap' ? lostWorkers >= failed : lostWorkers === 0, `${lostWorkers} lost`);
     } finally {
-      await inTime(embedder.close());
+      await settled(embedder.close());
     }
   }
 

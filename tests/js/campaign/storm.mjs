@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that are killed at random moments while callers ask for rows, in Node and in pages.
 import { WispError } from '../../../js/errors.js';
-import { check, inTime, pause } from '../pool/checks.mjs';
+import { check, pause } from '../pool/checks.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 import { sameBits } from './bits.mjs';
 import { Random } from './random.mjs';
+import { settled } from './settled.mjs';
 
 /** @typedef {import('../../../js/node.js').Embedder} Embedder */
 
@@ -72,7 +73,7 @@ export async function storm(how) {
     return made;
   };
   const options = { workers, worker, startTimeout: 3000 };
-  const embedder = await inTime(Embedder.load(how.model, options));
+  const embedder = await settled(Embedder.load(how.model, options));
   let raging = true;
   let allSeen = false;
 
@@ -116,7 +117,7 @@ export async function storm(how) {
   async function settle(call, codes) {
     count('calls');
     try {
-      return await inTime(call);
+      return await settled(call);
     } catch (/** @type {any} */ error) {
       if (!(error instanceof WispError) || !codes.includes(error.code)) throw error;
       count(`failed as ${error.code}`);
@@ -180,10 +181,10 @@ export async function storm(how) {
       `${started} were made: ${stats.lostWorkers} lost`,
     );
     counts['lost workers'] = stats.lostWorkers;
-    await inTime(embedder.close());
+    await settled(embedder.close());
   } finally {
     raging = false;
-    await inTime(embedder.destroy());
+    await settled(embedder.destroy());
   }
   return counts;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damaged models through the package, in Node and in pages.
-import { check, inTime } from '../pool/checks.mjs';
+import { check } from '../pool/checks.mjs';
 import { sameBits } from './bits.mjs';
 import { makeMutant } from './mutants.mjs';
 import { Random } from './random.mjs';
+import { settled } from './settled.mjs';
 
 /** @typedef {import('../../../js/node.js').Embedder} Embedder */
 
@@ -56,15 +57,15 @@ export async function tryMutants({ Embedder, originals, seed, first, count, work
       const random = new Random(Math.imul(seed, 0x9e3779b1) ^ number);
       const { way, bytes } = makeMutant(random, originals);
       try {
-        const outcome = await inTime(tryModel(Embedder, bytes, { workers, ...options(random) }));
+        const outcome = await settled(tryModel(Embedder, bytes, { workers, ...options(random) }));
         counts[outcome] = (counts[outcome] ?? 0) + 1;
-        sameBits(await inTime(good.embed(TEXTS)), expected);
+        sameBits(await settled(good.embed(TEXTS)), expected);
       } catch (cause) {
         throw new MutantError(`model ${number} of seed ${seed} (${way})`, cause, bytes);
       }
     }
     const next = await Embedder.load(originals[0].bytes, { workers });
-    sameBits(await inTime(next.embed(TEXTS)), expected);
+    sameBits(await settled(next.embed(TEXTS)), expected);
     await next.close();
   } finally {
     await good.destroy();
