@@ -300,6 +300,14 @@ test-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
+# Looks for what breaks the package: damaged models, memory that does not grow, traps, killed workers.
+# CAMPAIGN=0.1 makes it ten times shorter; WISP_SEED=... repeats one.
+CAMPAIGN = 1
+.PHONY: campaign-js
+campaign-js: build/wisp wasm | .tools/stamp/node_modules
+	$(Q)$(SETUP) chromium firefox $(if $(CI),,|| true)
+	WISP_TEST_ALL=1 WISP_CAMPAIGN=$(CAMPAIGN) node --test --test-concurrency=1 tests/js/campaign*.test.mjs
+
 # Compares the tokenizer with Hugging Face's, the generated tables with their generator, and neurons
 # as rows with the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python

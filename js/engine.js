@@ -151,7 +151,9 @@ export class Engine {
       },
       env: { emscripten_notify_memory_growth() {} },
     };
-    const instance = await WebAssembly.instantiate(module, imports);
+    const instance = await WebAssembly.instantiate(module, imports).catch((cause) => {
+      throw isEngineLimit(cause) ? outOfMemory('an instance of the module', cause) : cause;
+    });
     engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
     engine.#open(size, lasting, options);
     if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
@@ -168,7 +170,7 @@ export class Engine {
     this.#call((wasm) => {
       wasm._initialize();
       this.#engine = wasm.engine_new() >>> 0;
-      if (!this.#engine) throw outOfMemory();
+      if (!this.#engine) throw outOfMemory('the module cannot grow');
     });
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
@@ -243,7 +245,7 @@ export class Engine {
    * @returns {Int32Array}
    */
   tokenize(text) {
-    const bytes = encoder.encode(text);
+    const bytes = encode(text);
     const capacity = this.info().maxTokens;
     return this.#withBlock(bytes.length, (input) =>
       this.#withBlock(4 + 4 * capacity, (output) => {
@@ -266,8 +268,13 @@ export class Engine {
    * @returns {Float32Array}
    */
   embed(texts, { prompt, dimensions = 0 } = {}) {
-    const size = dimensions || this.dimensions;
-    const rows = new Float32Array(texts.length * size);
+    const most = this.dimensions;
+    if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
+      const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
+      throw new WispError('argument', message, { field: 'dimensions' });
+    }
+    const size = dimensions || most;
+    const rows = take(`${texts.length} rows`, () => new Float32Array(texts.length * size));
     const named = prompt ? this.prompt(prompt) : undefined;
     this.#withText(named ?? prompt, (promptPointer) => {
       let first = 0;
@@ -282,11 +289,14 @@ export class Engine {
 
   /** Frees the model and the instance. May be called more than once. */
   close() {
-    const wasm = this.#exports;
-    this.#exports = undefined;
-    this.#dead ??= new WispError('closed', 'the engine is closed');
-    if (wasm && this.#engine && this.#dead.code === 'closed') wasm.engine_free(this.#engine);
+    const engine = this.#engine;
     this.#engine = 0;
+    try {
+      if (engine && this.#exports) this.#call((wasm) => wasm.engine_free(engine));
+    } finally {
+      this.#exports = undefined;
+      this.#dead ??= new WispError('closed', 'the engine is closed');
+    }
   }
 
   /**
@@ -346,10 +356,9 @@ export class Engine {
     try {
       return body(wasm);
     } catch (error) {
-      if (!(error instanceof WebAssembly.RuntimeError) && !(error instanceof RangeError)) {
-        throw error;
-      }
-      this.#dead = new WispError('trap', `the WebAssembly instance failed: ${error.message}`, {
+      if (!(error instanceof WebAssembly.RuntimeError) && !isEngineLimit(error)) throw error;
+      const { message } = /** @type {Error} */ (error);
+      this.#dead = new WispError('trap', `the WebAssembly instance failed: ${message}`, {
         cause: error,
       });
       this.#exports = undefined;
@@ -382,11 +391,11 @@ export class Engine {
    */
   #withBlock(bytes, body) {
     const block = this.#call((wasm) => wasm.allocate(bytes) >>> 0);
-    if (!block) throw outOfMemory(bytes);
+    if (!block) throw outOfMemory(`the module cannot grow for ${bytes} bytes`);
     try {
       return body(block);
     } finally {
-      this.#exports?.release(block);
+      if (this.#exports) this.#call((wasm) => wasm.release(block));
     }
   }
 
@@ -399,7 +408,7 @@ export class Engine {
    */
   #withText(text, body) {
     if (text === undefined) return body(0);
-    const bytes = encoder.encode(text);
+    const bytes = encode(text);
     return this.#withBlock(bytes.length + 1, (block) => {
       const view = this.#bytes(block, bytes.length + 1);
       view.set(bytes);
@@ -419,7 +428,7 @@ export class Engine {
   /** @param {(wasm: Exports) => number} body writes a text */
   #json(body) {
     const text = this.#call(body);
-    if (!text) throw outOfMemory();
+    if (!text) throw outOfMemory('the module cannot grow');
     return JSON.parse(this.#string(text));
   }
 
@@ -431,11 +440,40 @@ export class Engine {
   }
 }
 
-/** @param {number} [bytes] */
-function outOfMemory(bytes) {
-  const what = bytes === undefined ? '' : ` for ${bytes} bytes`;
-  return new WispError('memory', `out of memory: the module cannot grow${what}`);
+/**
+ * Returns whether JavaScript itself has reached a limit, of memory or of its stack. Firefox has an
+ * error of its own for that.
+ * @param {unknown} error
+ */
+function isEngineLimit(error) {
+  return error instanceof RangeError || (error instanceof Error && error.name === 'InternalError');
 }
+
+/**
+ * @param {string} what there was no memory for
+ * @param {unknown} [cause]
+ */
+function outOfMemory(what, cause) {
+  return new WispError('memory', `out of memory: ${what}`, { cause });
+}
+
+/**
+ * Runs a function that takes memory of JavaScript.
+ * @template T
+ * @param {string} what it is for
+ * @param {() => T} allocate
+ * @returns {T}
+ */
+function take(what, allocate) {
+  try {
+    return allocate();
+  } catch (cause) {
+    throw isEngineLimit(cause) ? outOfMemory(what, cause) : cause;
+  }
+}
+
+/** @param {string} text */
+const encode = (text) => take(`the bytes of ${text.length} characters`, () => encoder.encode(text));
 
 /**
  * @param {Uint8Array} bytes
@@ -460,7 +498,7 @@ function takeGroup(texts, first) {
   const group = [];
   let bytes = 0;
   for (let i = first; i < texts.length && group.length < GROUP_TEXTS && bytes < GROUP_BYTES; i++) {
-    const encoded = encoder.encode(texts[i]);
+    const encoded = encode(texts[i]);
     group.push(encoded);
     bytes += encoded.length;
   }

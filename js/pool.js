@@ -267,5 +267,6 @@ export class Pool {
     if (this.#closed && this.#pending.size === 0) return;
     if (member.task) this.#startMember();
     else if (this.#members.size === 0) this.#failPending(error);
+    this.#pump();
   }
 }

@@ -122,6 +122,20 @@ export function smallModel(name = 'cls12') {
 }
 
 /**
+ * Returns such a model whose weights are of the type.
+ * @param {'f16' | 'q8_0' | 'q4_0'} type
+ * @param {string} [name]
+ */
+export function smallTypedModel(type, name = 'prompted') {
+  const path = `${ROOT}build/test-models/${name}-${type}.gguf`;
+  if (!existsSync(path)) {
+    const { code, err } = wisp(['convert', '--type', type, smallModel(name), path]);
+    if (code !== 0) throw new Error(err);
+  }
+  return path;
+}
+
+/**
  * Returns such a model after calibration.
  * @param {string} [name]
  */

@@ -6,6 +6,8 @@ import { Engine } from '../../../js/engine.js';
 import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
+export { killWorkers, loadMutants } from '../campaign/page.mjs';
+
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';
 const CALIBRATED = '/build/test-models/cls12-calibrated.gguf';

@@ -53,8 +53,8 @@ export const cases = {
 
   'a reply that is not one fails its call': (env) =>
     withEmbedder(env, {}, async (embedder) => {
-      const error = await inTime(embedder.embed(['FAULT wrongRows'])).catch((reason) => reason);
-      check(error instanceof Error, 'it was taken for rows');
+      await rejects(embedder.embed(['FAULT wrongRows']), 'worker', /no rows/);
+      await rejects(embedder.embed(['FAULT fewRows', 'b']), 'worker', /no rows/);
       await works(embedder);
     }),
 

@@ -26,13 +26,14 @@ export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 /**
  * @template T
  * @param {Promise<T>} promise
+ * @param {number} [longest] milliseconds
  * @returns {Promise<T>}
  */
-export function inTime(promise) {
+export function inTime(promise, longest = BOUND_MS) {
   /** @type {any} */
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('a promise was not settled')), BOUND_MS);
+    timer = setTimeout(() => reject(new Error('a promise was not settled')), longest);
   });
   return /** @type {Promise<T>} */ (Promise.race([promise, late])).finally(() =>
     clearTimeout(timer),

@@ -110,6 +110,9 @@ const FAULTS = {
   wrongRows({ request, host }) {
     host.post({ id: request.id, type: 'done', value: null, usage: undefined });
   },
+  fewRows({ request, host }) {
+    host.post({ id: request.id, type: 'done', value: new Float32Array(1), usage: undefined });
+  },
   /** All memory that the module can have is taken while the engine runs. */
   async grow({ request, receive }) {
     const blocks = [];

@@ -128,6 +128,21 @@ export const sparseCases = {
     });
   },
 
+  'a worker ends while it changes sparse layers, and no other starts: the rest goes on': async (
+    env,
+  ) => {
+    const calibrated = { ...env, model: env.calibrated };
+    await withEmbedder(calibrated, { workers: 2 }, async (embedder, workers) => {
+      const fault = () => inTime(embedder.embed(['FAULT sparse exit']));
+      await Promise.all([fault(), fault()]);
+      workers.queryOf = () => 'boot=throw';
+      const changing = rejects(embedder.setSparse({ sparsity: 0.8 }), 'worker', /ended/);
+      const behind = embedder.embed(['a', 'b']);
+      await changing;
+      check((await inTime(behind)).count === 2, 'rows are missing');
+    });
+  },
+
   'a worker that cannot follow a change is dropped': async (env) => {
     const expected = await freshRows(env, { sparsity: 0.8 });
     const options = { workers: 2 };
