@@ -179,6 +179,8 @@ static bool is_stage_of(const char *stage, const char *predictor) {
     for (size_t i = 0; i < sizeof dense_stages / sizeof *dense_stages; i++)
         if (strcmp(stage, dense_stages[i]) == 0)
             return is_dense;
+    if (strcmp(stage, "logits") == 0) /* of models that generate */
+        return false;
     return strcmp(stage, "ffn_sparse") != 0 || !is_dense;
 }
 
