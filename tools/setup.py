@@ -56,6 +56,10 @@ COMPONENTS = {
     "torch": Component(
         "pytorch", 1, programs("python-torch"), (), "Python with PyTorch and transformers, for the tests of training",
         "pip install -r tools/requirements-train.txt for the python3 that is on PATH"),
+    "sentence": Component(
+        "pytorch", 1, (".tools/sentence/sentence_transformers/__init__.py",), ("tools/requirements-sentence.txt",),
+        "sentence-transformers beside torch, for the comparison of models (set up python and torch first)",
+        "look at the pip message above"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),
