@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Compares wisp with sentence-transformers on tiny random models, a few hundred a run.
+
+    tests/oracle/models.py WISP [--seed N] [--cases N] [--case N]... [--keep FOLDER] [--list] [--verbose]
+
+A case is a model with some options changed (model_options.py, model_gguf.py): the first cases change one option each,
+in an order drawn from the seed; the later ones change several. wisp must give the reference's embeddings and token ids,
+or refuse the model with exit code 3 and a message that names a file; anything else is a failure, which is printed with
+the command that repeats it. Where sentence-transformers refuses a model, only crashes of wisp are failures.
+
+Needs torch, transformers and sentence-transformers: tools/setup.py python torch sentence.
+"""
+
+import argparse
+import collections
+import contextlib
+import io
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
+sys.path[:0] = [str(REPO / ".tools" / "sentence")]
+warnings.filterwarnings("ignore")
+logging.disable(logging.CRITICAL)
+
+import numpy as np  # noqa: E402  (the environment must be set first)
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from sentence_transformers import SentenceTransformer  # noqa: E402
+
+import model_options  # noqa: E402
+from model_folder import TEXTS, Folder  # noqa: E402
+
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(1)
+
+KINDS = ("bert", "nomic_bert")
+LEAST_COSINE, MOST_DIFFERENCE = 0.9999, 1e-3
+
+
+class Failure(Exception):
+    """wisp neither agreed with the reference nor refused the model properly."""
+
+
+class Refused(Exception):
+    """wisp refused the model; holds its message."""
+
+
+# ---- cases ----------------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """What one case changes: a kind of model, and options with their values."""
+
+    def __init__(self, kind, chosen):
+        self.kind, self.chosen = kind, chosen
+
+    def __str__(self):
+        return f"{self.kind}: " + (", ".join(f"{name} = {value}" for name, value in self.chosen) or "nothing changed")
+
+    def must_agree(self):
+        return len(self.chosen) == 0 or (len(self.chosen) == 1 and self.chosen[0] in model_options.SUPPORTED)
+
+
+def singles():
+    yield from (Case(kind, []) for kind in KINDS)
+    for name, kinds, values in model_options.OPTIONS:
+        for kind in kinds:
+            yield from (Case(kind, [(name, value)]) for value in values)
+
+
+def choose(seed, number):
+    """The case of this number: each option's values alone, shuffled by the seed, then random combinations."""
+    alone = list(singles())
+    random.Random(seed).shuffle(alone)
+    if number < len(alone):
+        return alone[number]
+    chosen = random.Random(f"{seed}/{number}")
+    kind = chosen.choice(KINDS)
+    possible = [(name, list(values)) for name, kinds, values in model_options.OPTIONS if kind in kinds]
+    options = chosen.sample(possible, chosen.randint(2, 6))
+    # Supported values are drawn more often, so that not all combinations are refused.
+    def draw(name, values):
+        good = [value for value in values if (name, value) in model_options.SUPPORTED]
+        return chosen.choice(good if good and chosen.random() < 0.6 else values)
+    return Case(kind, [(name, draw(name, values)) for name, values in options])
+
+
+def build(case, seed, path):
+    folder = Folder(case.kind, seed)
+    changes = {name: values for name, _, values in model_options.OPTIONS}
+    for name, value in case.chosen:
+        with contextlib.suppress(KeyError, IndexError, TypeError, StopIteration, AttributeError):
+            changes[name][value](folder)  # an option that another one left nothing to change does nothing
+    folder.write(path)
+    return folder
+
+
+# ---- the two sides --------------------------------------------------------------------------------------------------
+
+
+def reference(path, prompts):
+    """The embeddings and token ids for each prompt: None for the model's default, "" for none, or a name."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": torch.float32})
+        rows = {}
+        for prompt in prompts:
+            how = {} if prompt is None else {"prompt": ""} if prompt == "" else {"prompt_name": prompt}
+            rows[prompt] = np.asarray(model.encode(TEXTS, show_progress_bar=False, **how), np.float64)
+        given = model.preprocess(TEXTS)
+        ids = [row[mask.bool()].tolist() for row, mask in zip(given["input_ids"], given["attention_mask"])]
+    return rows, ids
+
+
+class Wisp:
+    def __init__(self, program):
+        self.program = program
+        self.input = "".join(json.dumps(text) + "\n" for text in TEXTS).encode()
+
+    def run(self, *words):
+        done = subprocess.run([self.program, *map(str, words)], input=self.input, capture_output=True, timeout=120)
+        complaint = done.stderr.decode("utf-8", "replace").strip()
+        if done.returncode == 3 and complaint and not done.stdout:
+            raise Refused(complaint)
+        if done.returncode != 0:
+            raise Failure(f"wisp {words[0]} ended with {done.returncode}: {complaint}")
+        return done.stdout
+
+    def embed(self, path, prompt):
+        words = [] if prompt is None else ["--prompt", prompt]
+        out = self.run("embed", "-m", path, "--compute", "f32", "--threads", 1, "--input", "ndjson", "--format", "json",
+                       *words)
+        return np.array(json.loads(out))
+
+    def tokenize(self, path):
+        return [json.loads(line) for line in self.run("tokenize", "-m", path, "--input", "ndjson").splitlines()]
+
+
+def compare(found, wanted, what):
+    if found.shape != wanted.shape:
+        raise Failure(f"{what}: {found.shape} numbers instead of {wanted.shape}")
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+    cosines = np.where(lengths > 0, (found * wanted).sum(axis=1) / np.maximum(lengths, 1e-30), 1)
+    difference = np.abs(found - wanted).max() / max(1, np.abs(wanted).max())
+    if not cosines.min() >= LEAST_COSINE or not difference <= MOST_DIFFERENCE:
+        worst = int(np.argmin(cosines))
+        raise Failure(f"{what}: cosine {cosines.min():.6f}, difference {difference:.2g}, first at {TEXTS[worst]!r}")
+
+
+def check(wisp, folder, path, converted):
+    """Returns in a word how the case ended, and why; raises Failure."""
+    prompts = [None, "", *folder.prompts]
+    try:
+        wanted, ids = reference(path, prompts)
+    except Exception as error:  # noqa: BLE001  (sentence-transformers raises all kinds)
+        wanted, ids, why = None, None, f"{type(error).__name__}: {error}"
+    try:
+        found = {prompt: wisp.embed(path, prompt) for prompt in prompts}
+    except Refused as refusal:
+        return "refused", str(refusal)
+    except Failure as failure:
+        if wanted is None and "ended with -" not in str(failure):
+            return "no reference", f"{failure} ({why})"
+        raise
+    if wanted is None:
+        return "no reference", why
+    for prompt in prompts:
+        compare(found[prompt], wanted[prompt], f"prompt {prompt!r}")
+    for text, own, theirs in zip(TEXTS, wisp.tokenize(path), ids):
+        if own != theirs:
+            raise Failure(f"ids of {text!r}: {own} instead of {theirs}")
+    wisp.run("convert", "--type", "f32", path, converted)
+    for prompt in prompts:
+        if not np.array_equal(wisp.embed(converted, prompt), found[prompt]):
+            raise Failure(f"prompt {prompt!r}: wisp convert's file gives other embeddings than the folder")
+    return "equal", ""
+
+
+# ---- the run --------------------------------------------------------------------------------------------------------
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wisp", type=Path, help="the program")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, help="how many cases to run (default: each option alone, and as many more)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--case", type=int, action="append", help="run this case alone (may be given again)")
+    parser.add_argument("--keep", type=Path, help="write the models into this folder and leave them there")
+    parser.add_argument("--list", action="store_true", help="print the options and stop")
+    parser.add_argument("--verbose", action="store_true", help="print every case")
+    return parser.parse_args()
+
+
+def run_case(wisp, arguments, number, folder):
+    case = choose(arguments.seed, number)
+    path = folder / f"case-{number}"
+    try:
+        made = build(case, f"{arguments.seed}/{number}", path)
+        result, why = check(wisp, made, path, folder / f"case-{number}.gguf")
+        if result == "refused" and case.must_agree():
+            raise Failure(f"refused: {why}")
+    except Failure as failure:
+        result, why = "FAILED", str(failure)
+    if arguments.verbose or result == "FAILED":
+        print(f"{number} {result}: {case}" + (f"\n    {why.replace(str(path), 'FOLDER')}" if why else ""))
+    if result == "FAILED":
+        print(f"    repeat: .tools/bin/python-torch tests/oracle/models.py {arguments.wisp} --seed {arguments.seed} "
+              f"--case {number} --keep FOLDER", flush=True)
+    return result
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.list:
+        print(model_options.describe())
+        return 0
+    wisp = Wisp(arguments.wisp.resolve())
+    count = arguments.cases or 2 * len(list(singles()))
+    numbers = arguments.case or range(arguments.first, arguments.first + count)
+    results, start = collections.Counter(), time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        for number in numbers:
+            if arguments.keep:
+                arguments.keep.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=temporary) as own:
+                results[run_case(wisp, arguments, number, arguments.keep or Path(own))] += 1
+    print(f"models of seed {arguments.seed}: " + ", ".join(f"{n} {what}" for what, n in sorted(results.items()))
+          + f" in {time.monotonic() - start:.0f} s")
+    return 1 if results["FAILED"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
