@@ -72,7 +72,8 @@ setting(CONFIG, "hidden_act", ["gelu", "relu", "gelu_new", "gelu_pytorch_tanh", 
                                "gelu_python_tanh", "quick_gelu", "gelu_10", "silu", "swish", "tanh", "sigmoid", "mish",
                                "relu2", "relu6", "leaky_relu", "linear", "laplace", ABSENT],
         ("gelu", "relu"), BERT)
-setting(CONFIG, "hidden_act", ["silu", "swish", "gelu", "relu", ABSENT], ("silu",), ("nomic_bert",))
+setting(CONFIG, "hidden_act", ["silu", "swish", "gelu", "relu", ABSENT], ("silu",), ("nomic_bert",),
+        "config.json: hidden_act of nomic_bert")
 setting(CONFIG, "layer_norm_eps", [1e-12, 1e-5, 0.01, 0.5, 1, ABSENT, "0.01", None], (1e-12, 1e-5, 0.01))
 setting(CONFIG, "position_embedding_type", ["absolute", "relative_key", "relative_key_query", None], ("absolute",), BERT)
 setting(CONFIG, "num_attention_heads", [1, 2, 8, 16, 32, 3, ABSENT], (1, 2, 8))
@@ -202,9 +203,11 @@ option("dtype of the tensors", {"f16": cast(torch.float16), "bf16": cast(torch.b
                                 "mixed": cast(torch.float16, lambda name: "word" in name or "dense" in name),
                                 "i8": cast(torch.int8, lambda name: "word" in name)}, ("f16", "bf16", "mixed"))
 option("names of tensors", {"bert.": rename("bert.{}".format), "model.": rename("model.{}".format),
-                            "nomic_bert.": rename("nomic_bert.{}".format), "roberta.": rename("roberta.{}".format),
+                            "roberta.": rename("roberta.{}".format),
                             "0.auto_model.": rename("0.auto_model.{}".format), "gamma": rename(old_norm_names),
-                            "upper": rename(str.upper)}, ("bert.",))
+                            "upper": rename(str.upper)}, ("bert.",), BERT)
+option("names of nomic_bert's tensors", {"bert.": rename("bert.{}".format), "nomic_bert.": rename("nomic_bert.{}".format)},
+       kinds=("nomic_bert",))
 option("extra tensors", {
     "pooler": chain(add_tensor("pooler.dense.weight", HIDDEN, HIDDEN), add_tensor("pooler.dense.bias", HIDDEN)),
     "masked": chain(add_tensor("cls.predictions.bias", 8), add_tensor("cls.predictions.decoder.weight", 8, HIDDEN)),
@@ -494,10 +497,3 @@ for key, values in {
     setting(SENTENCE, key, values)
 option("sentence_bert_config.json", {"absent": drop(SENTENCE), "named roberta": lambda folder: folder.json.__setitem__(
     "sentence_roberta_config.json", {**(folder.json.pop(SENTENCE, None) or {}), "max_seq_length": 8})})
-
-
-def describe():
-    """Lists the options, for whoever asks what is tried."""
-    return json.dumps({f"{name} ({', '.join(kinds)})": list(values) for name, kinds, values in OPTIONS}, indent=1,
-                      ensure_ascii=False)
-
