@@ -197,6 +197,18 @@ WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 WISP_API bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key,
                                   char *value, size_t capacity);
 
+/* A setting that changes embeddings and that the file of a model does not give, with the value that
+ * is used instead. GGUF files that wisp did not write lack some: of a BERT with ReLU, llama.cpp's
+ * converter does not say so, and wisp computes GELU. */
+typedef struct wisp_assumption {
+    const char *key;   /* of the metadata, which would give the setting: "wisp.hidden_act" */
+    const char *value; /* in words: "gelu" */
+} wisp_assumption;
+
+/* Gives assumption `index` of the model. Returns false past the last. */
+WISP_API bool wisp_model_get_assumption(const wisp_model *model, size_t index,
+                                        wisp_assumption *assumption);
+
 /* Returns the text of the model's prompt `name` ("query", "passage", ...), or NULL where the model
  * has no such prompt. With NULL as the name it returns the default prompt, which wisp_embed uses
  * unless its options give another; that is "" where the model has none. */
@@ -356,6 +368,10 @@ typedef struct wisp_tensor {
 WISP_API bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_part *part);
 WISP_API bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata);
 WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tensor);
+
+/* As wisp_model_get_assumption. */
+WISP_API bool wisp_file_get_assumption(const wisp_file *file, size_t index,
+                                       wisp_assumption *assumption);
 
 /* Reads all of a tensor as f32, in the order of its shape. `values` must have room for it.
  * WISP_ERROR_UNSUPPORTED where wisp does not read the type, WISP_ERROR_FORMAT where a value is not

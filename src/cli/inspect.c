@@ -11,7 +11,8 @@
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
     "\n"
-    "Lists the metadata and tensors of a model.\n"
+    "Lists the metadata and tensors of a model, and what wisp assumes where the file does not "
+    "say.\n"
     "\n"
     "      --format FORMAT    table (default) or json\n"
     "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
@@ -55,6 +56,7 @@ static void print_table(const wisp_file *file, bool sha256) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
+    wisp_assumption assumption;
     size_t n = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
@@ -70,6 +72,9 @@ static void print_table(const wisp_file *file, bool sha256) {
         printf("  %-44s %.*s%s\n", metadata.key, length < TABLE_VALUE ? length : TABLE_VALUE,
                metadata.text, length > TABLE_VALUE ? "..." : "");
     }
+    for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
+        printf("%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n", assumption.key,
+               assumption.value);
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
     printf("\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
@@ -113,6 +118,7 @@ static void print_json(const wisp_file *file, bool sha256) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
+    wisp_assumption assumption;
     fputs("{\"files\":[", stdout);
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stdout);
@@ -128,6 +134,13 @@ static void print_json(const wisp_file *file, bool sha256) {
         print_json_text(metadata.key);
         putchar(':');
         print_json_value(&metadata);
+    }
+    fputs("},\n\"assumed\":{", stdout);
+    for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++) {
+        fputs(i ? ",\n" : "\n", stdout);
+        print_json_text(assumption.key);
+        putchar(':');
+        print_json_text(assumption.value);
     }
     fputs("},\n\"tensors\":[", stdout);
     for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {

@@ -35,6 +35,10 @@ struct architecture {
     bool embeds;      /* turns texts into embeddings */
     bool generates;   /* continues texts; no code asks for it yet */
 
+    /* The names of its tensors outside of layers, and within a layer after "blk.<layer>.". Each
+     * list ends with NULL. A name stands for itself with ".weight" and ".bias" too. */
+    const char *const *tensors, *const *layer_tensors;
+
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * where one is missing, out of range or not supported. */
     wisp_status (*read_config)(const struct directory *dir, struct model_config *config,

@@ -29,7 +29,7 @@ const char *config_key(const struct config_reader *reader, const char *name,
  * vocabulary_size and token_types from the shapes of tensors. */
 wisp_status config_read_sizes(const struct config_reader *reader);
 
-/* Reads layer_norm_epsilon, which is 1e-12 where the key is absent. */
+/* Reads layer_norm_epsilon. */
 wisp_status config_read_layer_norm_epsilon(const struct config_reader *reader);
 
 /* Reads the key wisp.hidden_act. Where it is absent, config->activation stays as it is. The key may
@@ -44,7 +44,8 @@ wisp_status config_read_pooling(const struct config_reader *reader);
  * head, or that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
 
-/* Refuses a model whose tokens see only the tokens before them. */
-wisp_status config_refuse_causal(const struct config_reader *reader);
+/* Refuses a model whose attention or layers differ from BERT's by a key that llama.cpp knows:
+ * tokens that see only some others, heads of other sizes, scaled or bounded scores, experts. */
+wisp_status config_refuse_variants(const struct config_reader *reader);
 
 #endif

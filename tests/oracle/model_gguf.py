@@ -89,7 +89,9 @@ class File:
             writer.add_token_types(self.types)
         for name, values in self.tensors.items():
             kind = GGMLQuantizationType[self.kinds.get(name, "F32")]
-            writer.add_tensor(name, quants.quantize(np.ascontiguousarray(values), kind), raw_dtype=kind)
+            values = np.ascontiguousarray(values)
+            writer.add_tensor(name, values.astype(np.float64) if kind.name == "F64" else quants.quantize(values, kind),
+                              raw_dtype=kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -224,7 +226,7 @@ option("rope", {
     ("10000", "scaling none", "dimension_count 8"), NOMIC)
 option("sizes", {
     "context_length 20": both(keys(ARCH__context_length=20), model(lambda folder: folder.json[SENTENCE].update(max_seq_length=20))),
-    "context_length 100": Change(keys(ARCH__context_length=100)), "block_count 1": Change(keys(ARCH__block_count=1), refuse=True),
+    "context_length 100": Change(keys(ARCH__context_length=100), assumed="wisp.max_seq_length"), "block_count 1": Change(keys(ARCH__block_count=1), refuse=True),
     "block_count 3": Change(keys(ARCH__block_count=3), refuse=True),
     "embedding_length 16": Change(keys(ARCH__embedding_length=16), refuse=True),
     "feed_forward_length 32": Change(keys(ARCH__feed_forward_length=32), refuse=True),
@@ -358,7 +360,7 @@ option("ids of tokens", {
     "bos and eos": keys(**{GGML + "cls_token_id": ABSENT, GGML + "seperator_token_id": ABSENT, GGML + "bos_token_id": 2, GGML + "eos_token_id": 3}),
     "separator": keys(**{GGML + "seperator_token_id": ABSENT, GGML + "separator_token_id": 3}),
     "bos differs": Change(keys(**{GGML + "bos_token_id": 9})), "eos differs": keys(**{GGML + "eos_token_id": 9}),
-    "separators differ": Change(keys(**{GGML + "separator_token_id": 9}), refuse=True),
+    "separators differ": keys(**{GGML + "separator_token_id": 9}),
     "no unknown": Change(keys(**{GGML + "unknown_token_id": ABSENT})), "no mask": keys(**{GGML + "mask_token_id": ABSENT}),
     "no padding": keys(**{GGML + "padding_token_id": ABSENT}), "too large": Change(keys(**{GGML + "cls_token_id": 5000}), refuse=True),
     "no cls": Change(keys(**{GGML + "cls_token_id": ABSENT})), "unknown cat": both(

@@ -14,6 +14,7 @@ Needs torch, transformers and sentence-transformers: tools/setup.py python torch
 import argparse
 import collections
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -83,10 +84,16 @@ def singles():
             yield from (Case(kind, [(name, value)]) for value in values)
 
 
-def choose(seed, number):
-    """The case of this number: each option's values alone, shuffled by the seed, then random combinations."""
+@functools.lru_cache
+def shuffled_singles(seed):
     alone = list(singles())
     random.Random(seed).shuffle(alone)
+    return alone
+
+
+def choose(seed, number):
+    """The case of this number: each option's values alone, shuffled by the seed, then random combinations."""
+    alone = shuffled_singles(seed)
     if number < len(alone):
         return alone[number]
     chosen = random.Random(f"{seed}/{number}")
