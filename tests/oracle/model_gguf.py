@@ -205,8 +205,8 @@ option("causal", {"true": Change(keys(ARCH__attention__causal=True), refuse=True
 option("heads", {str(n): both(config(num_attention_heads=n), keys(ARCH__attention__head_count=n)) for n in (1, 2, 8)}, "all")
 option("keys of attention", {
     "head_count_kv 4": keys(ARCH__attention__head_count_kv=4), "head_count_kv 2": keys(ARCH__attention__head_count_kv=2),
-    "key_length 8": keys(ARCH__attention__key_length=8), "key_length 4": Change(keys(ARCH__attention__key_length=4), refuse=True),
-    "value_length 4": Change(keys(ARCH__attention__value_length=4), refuse=True),
+    "key_length 8": keys(ARCH__attention__key_length=8), "key_length 3": Change(keys(ARCH__attention__key_length=3), refuse=True),
+    "value_length 3": Change(keys(ARCH__attention__value_length=3), refuse=True),
     "scale": Change(keys(ARCH__attention__scale=0.5), refuse=True),
     "sliding_window": Change(keys(ARCH__attention__sliding_window=4), refuse=True),
     "clamp_kqv": Change(keys(ARCH__attention__clamp_kqv=1.0), refuse=True),

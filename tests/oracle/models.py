@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares wisp with sentence-transformers on tiny random models, a few hundred a run.
 
-    tests/oracle/models.py WISP [--seed N] [--cases N] [--case N]... [--keep FOLDER] [--list] [--verbose]
+    tests/oracle/models.py WISP [--seed N] [--cases N] [--seconds N] [--case N]... [--keep FOLDER] [--verbose]
 
 A case is a model with some options changed (model_options.py, model_gguf.py): the first cases change one option each,
 in an order drawn from the seed; the later ones change several. wisp must give the reference's embeddings and token ids,
@@ -103,7 +103,7 @@ def choose(seed, number):
     # Supported values are drawn more often, so that not all combinations are refused.
     def draw(name, values):
         good = [value for value in values if (name, value) in SUPPORTED]
-        return chosen.choice(good if good and chosen.random() < 0.6 else values)
+        return chosen.choice(good if good and chosen.random() < 0.8 else values)
     return Case(kind, [(name, draw(name, values)) for name, values in options])
 
 
@@ -239,8 +239,9 @@ def check(wisp, built):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wisp", type=Path, help="the program")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000, help="(default: drawn from the clock)")
     parser.add_argument("--cases", type=int, help="how many cases to run (default: each option alone, and as many more)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after this time")
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--case", type=int, action="append", help="run this case alone (may be given again)")
     parser.add_argument("--keep", type=Path, help="write the models into this folder and leave them there")
@@ -282,6 +283,8 @@ def main():
     results, start = collections.Counter(), time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         for number in numbers:
+            if time.monotonic() - start > arguments.seconds:
+                break
             if arguments.keep:
                 arguments.keep.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=temporary) as own:
