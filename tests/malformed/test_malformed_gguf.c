@@ -319,7 +319,7 @@ static void set_scale(struct gguf *file, uint64_t value) {
     gguf_set_f32(file, "bert.attention.scale", (float)value);
 }
 
-static void set_type(struct gguf *file, uint64_t value) {
+static void set_general_type(struct gguf *file, uint64_t value) {
     (void)value;
     gguf_set_text(file, "general.type", "adapter");
 }
@@ -626,7 +626,7 @@ static const struct malformed cases[] = {
     {"34: a layer 01", add_strange_tensor, 6, UNSUPPORTED, "blk.01.ffn_up.bias", NULL},
     {"34: an adapter's tensor", add_strange_tensor, 7, UNSUPPORTED, "token_embd.weight.lora_a",
      NULL},
-    {"34: no token types", drop_token_types, 0, UNSUPPORTED, "token_types.weight", "DistilBERT"},
+    {"34: no token types", drop_token_types, 0, NOT_FOUND, "token_types.weight", "DistilBERT"},
     {"33: a sliding window", set_strange_size, 0, UNSUPPORTED, "bert.attention.sliding_window",
      "3"},
     {"33: experts", set_strange_size, 1, UNSUPPORTED, "bert.expert_count", "3"},
@@ -634,7 +634,7 @@ static const struct malformed cases[] = {
      "only 4"},
     {"33: a part of a model", set_strange_size, 3, UNSUPPORTED, "split.count", "3 parts"},
     {"33: another scale", set_scale, 2, UNSUPPORTED, "bert.attention.scale", "2"},
-    {"33: an adapter", set_type, 0, UNSUPPORTED, "general.type", "adapter"},
+    {"33: an adapter", set_general_type, 0, UNSUPPORTED, "general.type", "adapter"},
     {"33: what is usual, said", set_usual_sizes, 0, WISP_OK, NULL, NULL},
     {"33: no epsilon", drop_epsilon, 0, NOT_FOUND, "bert.attention.layer_norm_epsilon", "missing"},
     {"33: lower case by both keys", set_case, 0, WISP_OK, NULL, NULL},

@@ -26,8 +26,10 @@ def setting(file, key, values, supported=(), kinds=BOTH, name=None):
     """Adds an option that sets a key of a JSON file; ABSENT removes it. Keys may go down: "normalizer.lowercase"."""
     def change(value):
         return lambda folder: put(folder.json.setdefault(file, {}), key, value)
-    option(name or f"{file}: {key}", {str(value): change(value) for value in values},
-           [str(value) for value in values] if supported == "all" else [str(value) for value in supported], kinds)
+    def spelled(value):
+        return json.dumps(value, ensure_ascii=False)
+    option(name or f"{file}: {key}", {spelled(value): change(value) for value in values},
+           [spelled(value) for value in (values if supported == "all" else supported)], kinds)
 
 
 ABSENT = "(absent)"
@@ -365,7 +367,7 @@ for key, values in {
             {}, {"7": {"content": "sat", "special": False, "normalized": True}},
             {"4": {"content": "[MASK]", "lstrip": True, "special": True}}],
         "backend": ["tokenizers", "custom"], "chat_template": ["{{ messages }}"], "add_special_tokens": [False]}.items():
-    setting(TOKENIZER_CONFIG, key, values, [value for value in values if key == "padding_side"])
+    setting(TOKENIZER_CONFIG, key, values)
 option("tokenizer_config.json", {"absent": drop(TOKENIZER_CONFIG)})
 setting("special_tokens_map.json", "cls_token", ["[CLS]", "the", {"content": "[CLS]", "lstrip": True}])
 setting("special_tokens_map.json", "unk_token", ["[UNK]", "cat"])
