@@ -79,7 +79,7 @@ setting(CONFIG, "hidden_act", ["silu", "swish", "gelu", "relu", ABSENT], ("silu"
 setting(CONFIG, "layer_norm_eps", [1e-12, 1e-5, 0.01, 0.5, 1, ABSENT, "0.01", None], (1e-12, 1e-5, 0.01))
 setting(CONFIG, "position_embedding_type", ["absolute", "relative_key", "relative_key_query", None], ("absolute",), BERT)
 setting(CONFIG, "num_attention_heads", [1, 2, 8, 16, 32, 3, ABSENT], (1, 2, 8))
-setting(CONFIG, "num_hidden_layers", [1, 3, 0, ABSENT])
+setting(CONFIG, "num_hidden_layers", [1, 3, 0, ABSENT], (1,))
 setting(CONFIG, "max_position_embeddings", [20, 64, ABSENT])
 setting(CONFIG, "vocab_size", [100, 10_000, ABSENT])
 setting(CONFIG, "type_vocab_size", [1, 3, ABSENT])
