@@ -271,8 +271,8 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-example
-test: test-c test-example test-wasm test-js test-oracle test-train
+.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-models test-example
+test: test-c test-example test-wasm test-js test-oracle test-train test-models
 
 # "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
 # everything. The tests read this variable too.
@@ -322,6 +322,20 @@ test-train: build/wisp
 	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    .tools/bin/python-torch tests/oracle/train_relu.py $<)
+
+# Compares tiny models with sentence-transformers: a sample of what campaign-models tries.
+test-models: build/wisp
+	$(call only_in_all,tiny models against sentence-transformers,\
+	    $(SETUP) python torch sentence $(if $(CI),,|| echo "skipped: sentence-transformers is absent"))
+	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -e .tools/stamp/sentence ||) \
+	    .tools/bin/python-torch tests/oracle/models.py $< --seed 1 --cases 300)
+
+# Tries every option of a model alone, and as many combinations; SEED=N repeats a run, and MODELS may
+# hold more options of the script: make campaign-models MODELS='--seconds 3600 --cases 1000000'
+.PHONY: campaign-models
+campaign-models: build/wisp
+	$(Q)$(SETUP) python torch sentence
+	.tools/bin/python-torch tests/oracle/models.py $< $(if $(SEED),--seed $(SEED)) $(MODELS)
 
 build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
 	$(SAY) LINK $@

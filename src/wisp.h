@@ -222,6 +222,18 @@ WISP_API size_t wisp_model_dimensions(const wisp_model *model);
 WISP_API bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key,
                                   char *value, size_t capacity);
 
+/* A setting that changes embeddings and that the file of a model does not give, with the value that
+ * is used instead. GGUF files that wisp did not write lack some: of a BERT with ReLU, llama.cpp's
+ * converter does not say so, and wisp computes GELU. */
+typedef struct wisp_assumption {
+    const char *key;   /* of the metadata, which would give the setting: "wisp.hidden_act" */
+    const char *value; /* in words: "gelu" */
+} wisp_assumption;
+
+/* Gives assumption `index` of the model. Returns false past the last. */
+WISP_API bool wisp_model_get_assumption(const wisp_model *model, size_t index,
+                                        wisp_assumption *assumption);
+
 /* Returns the text of the model's prompt `name` ("query", "passage", ...), or NULL where the model
  * has no such prompt. With NULL as the name it returns the default prompt, which wisp_embed uses
  * unless its options give another; that is "" where the model has none. */
@@ -443,6 +455,9 @@ WISP_API bool wisp_file_get_part(const wisp_file *file, size_t index, wisp_file_
 WISP_API bool wisp_file_get_metadata(const wisp_file *file, size_t index, wisp_metadata *metadata);
 WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tensor);
 
+/* As wisp_model_get_assumption. */
+WISP_API bool wisp_file_get_assumption(const wisp_file *file, size_t index,
+                                       wisp_assumption *assumption);
 /* Copies bytes [offset, offset + length) of part `index` to `buffer`. WISP_ERROR_ARGUMENT where
  * they are not all in the part. This function and those that read tensors and frequencies fail with
  * WISP_ERROR_IO where the file was modified after it was opened. */

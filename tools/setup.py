@@ -68,6 +68,10 @@ COMPONENTS = {
     "sbom": Component(
         "scripting", 1, programs("python-sbom"), ("tools/requirements-sbom.txt",),
         "Python with the packages of tools/requirements-sbom.txt", "look at the pip message above"),
+    "sentence": Component(
+        "pytorch", 1, (".tools/sentence/sentence_transformers/__init__.py",), ("tools/requirements-sentence.txt",),
+        "sentence-transformers beside torch, for the comparison of models (set up python and torch first)",
+        "look at the pip message above"),
     "node_modules": Component(
         "scripting", 1, ("node_modules",), ("package.json", "package-lock.json"),
         "the npm packages of package.json", "run npm install if package.json has changed since package-lock.json"),

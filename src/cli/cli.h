@@ -55,6 +55,7 @@ struct model_arguments {
     bool trace;            /* the session keeps the times that --trace writes */
     bool recall;           /* the session counts what --recall prints */
     bool generates;        /* the default model is the one that generates text */
+    bool verbose;          /* open_model prints what is assumed of the model */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */
@@ -64,7 +65,8 @@ enum {
     OPTION_COMPUTE = 1000,
     OPTION_CPU,
     OPTION_PREDICTOR,
-    OPTION_SPARSITY
+    OPTION_SPARSITY,
+    OPTION_VERBOSE
 };
 
 #define MODEL_OPTIONS                                                                              \
@@ -72,8 +74,9 @@ enum {
         {"threads", required_argument, NULL, OPTION_THREADS},                                      \
         {"compute", required_argument, NULL, OPTION_COMPUTE},                                      \
         {"predictor", required_argument, NULL, OPTION_PREDICTOR},                                  \
-        {"sparsity", required_argument, NULL, OPTION_SPARSITY}, {                                  \
-        "cpu", required_argument, NULL, OPTION_CPU                                                 \
+        {"sparsity", required_argument, NULL, OPTION_SPARSITY},                                    \
+        {"cpu", required_argument, NULL, OPTION_CPU}, {                                            \
+        "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
     }
 
 #define MODEL_HELP                                                                                 \
@@ -87,7 +90,8 @@ enum {
     "                         ReLU, else dense (default: auto)\n"                                  \
     "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
     "                         model's)\n"                                                          \
-    "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"
+    "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
+    "      --verbose          print what is assumed where the model's file does not say\n"
 
 /* Takes an option of MODEL_OPTIONS. Sets *code and returns false where its value is wrong, after
  * complaining. */

@@ -113,6 +113,9 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
         if (arguments->predictor == WISP_PREDICTOR_AUTO)
             arguments->predictor = WISP_PREDICTOR_LOWRANK;
         return parse_share("sparsity", value, &arguments->sparsity);
+    case OPTION_VERBOSE:
+        arguments->verbose = true;
+        return true;
     default:
         return false; /* getopt has said what is wrong */
     }
@@ -147,6 +150,7 @@ unsigned long default_threads(void) {
 int open_model(const struct model_arguments *arguments, wisp_model **model,
                wisp_session **session) {
     char found[PATH_MAX + 64];
+    wisp_assumption assumption;
     wisp_error error;
     const char *variable = arguments->generates ? "WISP_GENERATOR" : "WISP_MODEL";
     const char *path = arguments->path ? arguments->path : getenv(variable);
@@ -168,6 +172,9 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
         .recall = arguments->recall};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
+    for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
+        fprintf(stderr, "wisp: %s: assumed, as the file does not say: %s is %s\n", path,
+                assumption.key, assumption.value);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
         return complain_of(&error);
     if (arguments->sparsity > 0 &&

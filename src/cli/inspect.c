@@ -12,7 +12,8 @@
 static const char help[] =
     "usage: wisp inspect [OPTION]... FILE|FOLDER\n"
     "\n"
-    "Lists the metadata and tensors of a model.\n"
+    "Lists the metadata and tensors of a model, and what wisp assumes where the file does not "
+    "say.\n"
     "\n"
     "      --format FORMAT    table (default) or json\n"
     "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
@@ -101,6 +102,7 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
+    wisp_assumption assumption;
     size_t n = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
@@ -118,6 +120,9 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
         fputc(' ', program_output);
         print_value(metadata.text);
     }
+    for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
+        fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n", assumption.key,
+               assumption.value);
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
     fprintf(program_output, "\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
@@ -155,6 +160,7 @@ static void print_json(const wisp_file *file, const struct digest *digests) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
+    wisp_assumption assumption;
     fputs("{\"files\":[", program_output);
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
         fputs(i ? ",\n{\"name\":" : "\n{\"name\":", program_output);
@@ -170,6 +176,13 @@ static void print_json(const wisp_file *file, const struct digest *digests) {
         print_json_text(metadata.key);
         fputc(':', program_output);
         print_json_value(&metadata);
+    }
+    fputs("},\n\"assumed\":{", program_output);
+    for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++) {
+        fputs(i ? ",\n" : "\n", program_output);
+        print_json_text(assumption.key);
+        fputc(':', program_output);
+        print_json_text(assumption.value);
     }
     fputs("},\n\"tensors\":[", program_output);
     for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++) {

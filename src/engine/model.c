@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "formats/gguf.h"
 #include "formats/schema.h"
+#include "models/assumptions.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
 
@@ -266,6 +267,10 @@ const char *wisp_model_prompt(const wisp_model *model, const char *name) {
         return NULL;
     const struct metadata *entry = directory_find_metadata(&model->dir, key);
     return entry && entry->type == VALUE_STRING ? entry->as.text.bytes : NULL;
+}
+
+bool wisp_model_get_assumption(const wisp_model *model, size_t index, wisp_assumption *assumption) {
+    return assumption_get(&model->dir, index, assumption);
 }
 
 bool wisp_model_metadata(const wisp_model *model, size_t index, const char **key, char *value,

@@ -49,10 +49,16 @@
 /* bool: each Chinese character is a word of its own. Default: true. */
 #define KEY_TOKENIZER_HANDLE_CHINESE_CHARS "wisp.tokenizer.handle_chinese_chars"
 
-/* bool: text is converted to lower case. Default: true. */
+/* llama.cpp's keys for two of the settings below. A file may have both names of a setting where
+ * they agree. */
+#define KEY_GGML_LOWERCASE "tokenizer.ggml.normalizer.lowercase"
+#define KEY_GGML_STRIP_ACCENTS "tokenizer.ggml.normalizer.strip_accents"
+
+/* bool: text is converted to lower case. Default: KEY_GGML_LOWERCASE, else true. */
 #define KEY_TOKENIZER_LOWERCASE "wisp.tokenizer.lowercase"
 
-/* bool: accents are removed from letters. Default: the value of KEY_TOKENIZER_LOWERCASE. */
+/* bool: accents are removed from letters. Default: KEY_GGML_STRIP_ACCENTS, else whether text is
+ * converted to lower case. */
 #define KEY_TOKENIZER_STRIP_ACCENTS "wisp.tokenizer.strip_accents"
 
 /* u32: a word of more characters becomes the unknown token. Default: 100. */

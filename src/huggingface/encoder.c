@@ -3,6 +3,7 @@
 #include "formats/schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 96 };
@@ -90,6 +91,22 @@ static bool gguf_name(const struct hf_encoder *encoder, const char *hf, char *gg
     return true;
 }
 
+/* Whether a tensor belongs to a layer beyond the block_count that read_config has put into the
+ * directory. transformers leaves such layers out. */
+static bool is_beyond_layers(const struct directory *dir, const struct hf_encoder *encoder,
+                             const char *name) {
+    const char *digits = after(name, encoder->layer);
+    const size_t length = digits ? strspn(digits, "0123456789") : 0;
+    if (length == 0 || length > 6)
+        return false;
+    for (size_t i = 0; i < dir->n_metadata; i++) {
+        const char *key = after(dir->metadata[i].key, encoder->architecture);
+        if (key && strcmp(key, ".block_count") == 0)
+            return strtoul(digits, NULL, 10) >= dir->metadata[i].as.u;
+    }
+    return false;
+}
+
 static bool is_droppable(const char *name) {
     return after(name, "pooler.") || after(name, "cls.") ||
            strcmp(name, "embeddings.position_ids") == 0;
@@ -122,7 +139,7 @@ wisp_status hf_encoder_rename_tensors(struct directory *dir, const struct hf_enc
         for (size_t p = 0; p < 2 && encoder->prefixes[p] && !rest; p++)
             rest = after(name, encoder->prefixes[p]);
         name = rest ? rest : name;
-        if (is_droppable(name))
+        if (is_droppable(name) || is_beyond_layers(dir, encoder, name))
             continue;
         if (!gguf_name(encoder, name, renamed))
             return refuse_tensor(dir, tensor, encoder, config, error);

@@ -39,6 +39,10 @@ struct architecture {
     bool generates;   /* continues texts */
     bool by_outputs;  /* members of a pass can split outputs rather than tokens */
 
+    /* The names of its tensors outside of layers, and within a layer after "blk.<layer>.". Each
+     * list ends with NULL. A name stands for itself with ".weight" and ".bias" too. */
+    const char *const *tensors, *const *layer_tensors;
+
     /* Reads the hyper-parameters and checks them. Writes all of *config, defaults included. Fails
      * where one is missing, out of range or not supported. */
     wisp_status (*read_config)(const struct directory *dir, struct model_config *config,

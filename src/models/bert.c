@@ -9,6 +9,7 @@
 #include "attention/attention.h"
 #include "attention/rope.h"
 #include "base/checked.h"
+#include "formats/schema.h"
 #include "layers/mean.h"
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
@@ -223,10 +224,10 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
 /* Reads the hyper-parameters that both architectures have. */
 static wisp_status read_encoder(const struct config_reader *r) {
     TRY(config_read_sizes(r));
-    TRY(config_read_norm_epsilon(r, "attention.layer_norm_epsilon", 1e-12f));
+    TRY(config_read_norm_epsilon(r, "attention.layer_norm_epsilon"));
     TRY(config_read_activation(r));
     TRY(config_read_pooling(r));
-    return config_refuse_causal(r);
+    return config_refuse_variants(r);
 }
 
 static wisp_status read_bert(const struct directory *dir, struct model_config *config,
@@ -244,8 +245,22 @@ static wisp_status read_nomic_bert(const struct directory *dir, struct model_con
     return config_read_rope(&r);
 }
 
+static const char *const bert_tensors[] = {"token_embd", "position_embd", "token_types",
+                                           "token_embd_norm", NULL};
+static const char *const bert_layer_tensors[] = {
+    "attn_q",      "attn_k",           "attn_v",
+    "attn_output", "attn_output_norm", "layer_output_norm",
+    TENSOR_FFN_UP, TENSOR_FFN_DOWN,    NULL};
+static const char *const nomic_bert_tensors[] = {"token_embd", "token_types", "token_embd_norm",
+                                                 NULL};
+static const char *const nomic_bert_layer_tensors[] = {
+    "attn_qkv",    "attn_output",   "attn_output_norm", "layer_output_norm",
+    TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN,    NULL};
+
 const struct architecture architecture_bert = {.name = "bert",
                                                .embeds = true,
+                                               .tensors = bert_tensors,
+                                               .layer_tensors = bert_layer_tensors,
                                                .read_config = read_bert,
                                                .load = bert_load,
                                                .load_layer = bert_load_layer,
@@ -255,6 +270,8 @@ const struct architecture architecture_bert = {.name = "bert",
 
 const struct architecture architecture_nomic_bert = {.name = "nomic-bert",
                                                      .embeds = true,
+                                                     .tensors = nomic_bert_tensors,
+                                                     .layer_tensors = nomic_bert_layer_tensors,
                                                      .read_config = read_nomic_bert,
                                                      .load = bert_load,
                                                      .load_layer = bert_load_layer,

@@ -14,6 +14,10 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
     const bool rotary = c->rope_theta != 0;
     const size_t size = c->hidden_size, rows = rotary ? c->token_types : c->max_positions;
     float *types = NULL;
+    if (!directory_find_tensor(network->dir, "token_types.weight"))
+        return fail(error, WISP_ERROR_NOT_FOUND, network->dir->file, "token_types.weight",
+                    "the tensor is missing, as in files of DistilBERT and other models without "
+                    "token types, which are not supported");
     TRY(directory_load_floats(network->dir, rotary ? "token_types.weight" : "position_embd.weight",
                               rows, size, &w->position_embedding, error));
     network->resident_bytes += rows * size * sizeof(float);

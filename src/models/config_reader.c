@@ -73,11 +73,10 @@ wisp_status config_read_kv_heads(const struct config_reader *r) {
     return WISP_OK;
 }
 
-wisp_status config_read_norm_epsilon(const struct config_reader *r, const char *name, float usual) {
+wisp_status config_read_norm_epsilon(const struct config_reader *r, const char *name) {
     float *epsilon = &r->config->norm_epsilon;
     char key[CONFIG_KEY_BYTES];
-    *epsilon = usual;
-    TRY(metadata_f32_or(r->dir, config_key(r, name, key), epsilon, r->error));
+    TRY(metadata_f32(r->dir, config_key(r, name, key), epsilon, r->error));
     if (!isfinite(*epsilon) || *epsilon < 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "not a finite number of at least 0");
@@ -110,14 +109,37 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 
-wisp_status config_refuse_causal(const struct config_reader *r) {
+/* Refuses a file that has the key with a value other than `wanted`, which is written as
+ * metadata_format writes it. */
+static wisp_status refuse_others(const struct config_reader *r, const char *name,
+                                 const char *wanted) {
+    char key[CONFIG_KEY_BYTES], given[32];
+    const struct metadata *entry = directory_find_metadata(r->dir, config_key(r, name, key));
+    if (!entry)
+        return WISP_OK;
+    metadata_format(entry, given, sizeof given);
+    if (strcmp(given, wanted) == 0)
+        return WISP_OK;
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key, "%s is not supported, only %s",
+                given, wanted);
+}
+
+wisp_status config_refuse_variants(const struct config_reader *r) {
+    static const char *const zero[] = {"attention.scale",     "attention.sliding_window",
+                                       "attention.clamp_kqv", "attention.max_alibi_bias",
+                                       "expert_count",        "moe_every_n_layers"};
     bool causal = false;
-    char key[CONFIG_KEY_BYTES];
+    char key[CONFIG_KEY_BYTES], head_size[16];
     TRY(metadata_bool_or(r->dir, config_key(r, "attention.causal", key), &causal, r->error));
     if (causal)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "decoders are not supported");
-    return WISP_OK;
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+        TRY(refuse_others(r, zero[i], "0"));
+    TRY(refuse_others(r, "use_parallel_residual", "false"));
+    snprintf(head_size, sizeof head_size, "%u", r->config->hidden_size / r->config->heads);
+    TRY(refuse_others(r, "attention.key_length", head_size));
+    return refuse_others(r, "attention.value_length", head_size);
 }
 
 wisp_status config_refuse_experts(const struct config_reader *r) {

@@ -33,9 +33,8 @@ wisp_status config_read_sizes(const struct config_reader *reader);
  * head has keys and values of its own. */
 wisp_status config_read_kv_heads(const struct config_reader *reader);
 
-/* Reads norm_epsilon under the key `name`, which is `usual` where the key is absent. */
-wisp_status config_read_norm_epsilon(const struct config_reader *reader, const char *name,
-                                     float usual);
+/* Reads norm_epsilon under the key `name`. */
+wisp_status config_read_norm_epsilon(const struct config_reader *reader, const char *name);
 
 /* Reads the key wisp.hidden_act. Where it is absent, config->activation stays as it is. The key may
  * choose between gelu and relu, but not between a gated and an ungated layer. */
@@ -53,7 +52,8 @@ wisp_status config_read_rope(const struct config_reader *reader);
 /* Refuses a model whose feed-forward layers are made of experts. */
 wisp_status config_refuse_experts(const struct config_reader *reader);
 
-/* Refuses a model whose tokens see only the tokens before them. */
-wisp_status config_refuse_causal(const struct config_reader *reader);
+/* Refuses a model whose attention or layers differ from BERT's by a key that llama.cpp knows:
+ * tokens that see only some others, heads of other sizes, scaled or bounded scores, experts. */
+wisp_status config_refuse_variants(const struct config_reader *reader);
 
 #endif

@@ -316,7 +316,7 @@ static wisp_status llama_read_config(const struct directory *dir, struct model_c
     *config = (struct model_config){.activation = ACTIVATION_GATED_SILU, .rope_theta = 10000};
     TRY(config_read_sizes(&r));
     TRY(config_read_kv_heads(&r));
-    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_rms_epsilon", 1e-5f));
+    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_rms_epsilon"));
     TRY(config_read_activation(&r));
     TRY(config_refuse_experts(&r));
     return config_read_rope(&r);

@@ -3,13 +3,32 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/architectures.h"
+#include "models/tensor_names.h"
+
+/* Refuses files that hold no whole model: a part of one, an adapter, a projector of pictures. */
+static wisp_status refuse_fragments(const struct directory *dir, wisp_error *error) {
+    const char *type = "model";
+    uint32_t parts = 1;
+    TRY(metadata_text_or(dir, "general.type", &type, error));
+    if (strcmp(type, "model") != 0)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "general.type",
+                    "%.40s is not supported, only model", type);
+    TRY(metadata_u32_or(dir, "split.count", &parts, error));
+    if (parts > 1)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, "split.count",
+                    "one of %u parts of a model: merge them into one file", parts);
+    return WISP_OK;
+}
 
 wisp_status network_open(struct network *n, const struct directory *dir, wisp_error *error) {
     *n = (struct network){.dir = dir};
+    TRY(refuse_fragments(dir, error));
     TRY(architecture_find(dir, &n->architecture, error));
-    return n->architecture->read_config(dir, &n->config, error);
+    TRY(n->architecture->read_config(dir, &n->config, error));
+    return tensor_names_check(dir, n->architecture, n->config.layers, error);
 }
 
 /* Loads the layers one after the other. `cache` keeps the bytes of one layer's tensors at a time.

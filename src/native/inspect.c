@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "formats/neurons_read.h"
+#include "models/assumptions.h"
 #include "native/open_path.h"
 
 /* The longest number and the longest "type[length]" fit in this many bytes. */
@@ -104,6 +105,10 @@ bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_tensor *tens
     for (uint32_t i = 0; i < entry->n_dims; i++)
         tensor->shape[i] = entry->dims[entry->n_dims - 1 - i];
     return true;
+}
+
+bool wisp_file_get_assumption(const wisp_file *file, size_t index, wisp_assumption *assumption) {
+    return assumption_get(&file->dir, index, assumption);
 }
 
 wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,

@@ -169,21 +169,24 @@ static wisp_status read_tokens(struct builder *b) {
 
 /* ---- special ids ---------------------------------------------------------------------------- */
 
+/* Reads the id under a key. */
+static wisp_status read_key(struct builder *b, const char *key, int32_t *id) {
+    uint32_t value;
+    TRY(metadata_u32(b->dir, key, &value, b->error));
+    if (value >= b->count)
+        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, key,
+                    "id %lu, where there are %zu tokens", (unsigned long)value, b->count);
+    *id = (int32_t)value;
+    return WISP_OK;
+}
+
 /* Reads the id under the first of `keys` (a list that ends with NULL) that the file has; -1 where
  * it has none. */
 static wisp_status read_id(struct builder *b, const char *const *keys, int32_t *id) {
     *id = -1;
-    for (; *keys; keys++) {
-        uint32_t value;
-        if (!directory_find_metadata(b->dir, *keys))
-            continue;
-        TRY(metadata_u32(b->dir, *keys, &value, b->error));
-        if (value >= b->count)
-            return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, *keys,
-                        "id %lu, where there are %zu tokens", (unsigned long)value, b->count);
-        *id = (int32_t)value;
-        return WISP_OK;
-    }
+    for (; *keys && *id < 0; keys++)
+        if (directory_find_metadata(b->dir, *keys))
+            TRY(read_key(b, *keys, id));
     return WISP_OK;
 }
 
@@ -223,6 +226,19 @@ static wisp_status read_special_ids(struct builder *b, struct special_ids *ids) 
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
+/* Reads a setting that llama.cpp and wisp each have a key for. Where a file has both, they must
+ * agree. */
+static wisp_status read_shared_bool(struct builder *b, const char *ggml, const char *own,
+                                    bool *value) {
+    TRY(metadata_bool_or(b->dir, ggml, value, b->error));
+    const bool given = *value;
+    TRY(metadata_bool_or(b->dir, own, value, b->error));
+    if (*value != given && directory_find_metadata(b->dir, ggml))
+        return fail(b->error, WISP_ERROR_FORMAT, b->dir->file, own, "%s, where %s is %s",
+                    *value ? "true" : "false", ggml, given ? "true" : "false");
+    return WISP_OK;
+}
+
 static wisp_status read_settings(struct builder *b) {
     const struct directory *dir = b->dir;
     struct tokenizer *t = b->tokenizer;
@@ -233,15 +249,19 @@ static wisp_status read_settings(struct builder *b) {
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_CLEAN_TEXT, &n->clean_text, b->error));
     TRY(metadata_bool_or(dir, KEY_TOKENIZER_HANDLE_CHINESE_CHARS, &n->handle_chinese_chars,
                          b->error));
-    TRY(metadata_bool_or(dir, KEY_TOKENIZER_LOWERCASE, &n->lowercase, b->error));
+    TRY(read_shared_bool(b, KEY_GGML_LOWERCASE, KEY_TOKENIZER_LOWERCASE, &n->lowercase));
     n->strip_accents = n->lowercase;
-    TRY(metadata_bool_or(dir, KEY_TOKENIZER_STRIP_ACCENTS, &n->strip_accents, b->error));
+    TRY(read_shared_bool(b, KEY_GGML_STRIP_ACCENTS, KEY_TOKENIZER_STRIP_ACCENTS,
+                         &n->strip_accents));
     TRY(metadata_u32_or(dir, word_limit, &t->max_word_characters, b->error));
     if (t->max_word_characters > WORD_MAX_CHARACTERS)
         return fail(b->error, WISP_ERROR_UNSUPPORTED, dir->file, word_limit,
                     "words of up to %lu characters, where %d are supported",
                     (unsigned long)t->max_word_characters, WORD_MAX_CHARACTERS);
+    /* Tokens that were added to a vocabulary follow it, and are no pieces of words. */
     b->model_tokens = (uint32_t)b->count;
+    while (b->model_tokens > 0 && b->tokens[b->model_tokens - 1].type != TOKEN_NORMAL)
+        b->model_tokens--;
     return metadata_u32_or(dir, KEY_TOKENIZER_MODEL_TOKENS, &b->model_tokens, b->error);
 }
 
@@ -381,18 +401,16 @@ static wisp_status add_special_ids(struct builder *b, const struct special_ids *
     return WISP_OK;
 }
 
-/* For files without wisp's keys: adds control tokens, matched in raw text, and user-defined tokens,
- * matched in normalised text, which is Hugging Face's default. */
+/* For files without wisp's keys: adds control and user-defined tokens. Both are matched in raw
+ * text, as llama.cpp matches them. */
 static wisp_status add_typed_tokens(struct builder *b) {
     size_t count = 0;
     for (size_t i = 0; i < b->count; i++)
         count += b->tokens[i].type == TOKEN_CONTROL || b->tokens[i].type == TOKEN_USER_DEFINED;
     TRY(reserve_added(b, count));
     for (size_t i = 0; i < b->count; i++) {
-        if (b->tokens[i].type == TOKEN_CONTROL)
+        if (b->tokens[i].type == TOKEN_CONTROL || b->tokens[i].type == TOKEN_USER_DEFINED)
             TRY(add_token(b, (uint32_t)i, 0));
-        else if (b->tokens[i].type == TOKEN_USER_DEFINED)
-            TRY(add_token(b, (uint32_t)i, ADDED_NORMALIZED));
     }
     return WISP_OK;
 }

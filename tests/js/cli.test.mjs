@@ -358,6 +358,21 @@ describe('other commands', () => {
     );
   });
 
+  test('says what is assumed of a file that does not say it', () => {
+    const path = join(folder, 'unsaid.gguf');
+    const bytes = readFileSync(DEFAULT_MODEL_PATH);
+    bytes.write('gone', bytes.indexOf('wisp.hidden_act'));
+    writeFileSync(path, bytes);
+    const described = JSON.parse(wisp(['inspect', '--format', 'json', path]).out);
+    assert.equal(described.assumed['wisp.hidden_act'], 'gelu');
+    assert.match(wisp(['inspect', path]).out, /ASSUMED, .*\n +wisp\.hidden_act +gelu\n/);
+    const said = /assumed, as the file does not say: wisp\.hidden_act is gelu\n/;
+    assert.match(wisp(['embed', '--verbose', '-m', path, '--text', 'a']).err, said);
+    assert.doesNotMatch(wisp(['embed', '-m', path, '--text', 'a']).err, /assumed/);
+    const whole = JSON.parse(wisp(['inspect', '--format', 'json', DEFAULT_MODEL_PATH]).out);
+    assert.deepEqual(whole.assumed, {});
+  });
+
   test('converting to the same types changes no bit of the tensors', () => {
     const path = join(folder, 'same.gguf');
     wisp(['convert', DEFAULT_MODEL_PATH, path]);

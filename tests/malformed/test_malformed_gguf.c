@@ -275,7 +275,7 @@ static void set_signed_integer(struct gguf *file, uint64_t value) {
 
 static void set_architecture(struct gguf *file, uint64_t value) {
     (void)value;
-    gguf_set_text(file, "general.architecture", "llama");
+    gguf_set_text(file, "general.architecture", "t5");
 }
 
 static void set_activation(struct gguf *file, uint64_t value) {
@@ -286,6 +286,62 @@ static void set_activation(struct gguf *file, uint64_t value) {
 static void set_prompt_name(struct gguf *file, uint64_t value) {
     (void)value;
     gguf_set_text(file, "wisp.default_prompt_name", "passage");
+}
+
+/* ---- what wisp does not compute ------------------------------------------------------------- */
+
+static const char *const strange_tensors[] = {
+    "cls.weight",        "cls.output.bias",       "dense_2.weight",     "blk.0.attn_q_norm.weight",
+    "blk.2.ffn_up.bias", "blk.0.ffn_gate.weight", "blk.01.ffn_up.bias", "token_embd.weight.lora_a"};
+
+static void add_strange_tensor(struct gguf *file, uint64_t index) {
+    tiny_add_tensor(file, strange_tensors[index], 8, 1, BLOCK_F32);
+    gguf_settle(file);
+}
+
+static const char *const strange_sizes[] = {"bert.attention.sliding_window", "bert.expert_count",
+                                            "bert.attention.key_length", "split.count"};
+
+static void set_strange_size(struct gguf *file, uint64_t index) {
+    gguf_set_u32(file, strange_sizes[index], 3);
+}
+
+static void set_usual_sizes(struct gguf *file, uint64_t value) {
+    gguf_set_u32(file, "bert.attention.sliding_window", (uint32_t)value);
+    gguf_set_f32(file, "bert.attention.scale", 0);
+    gguf_set_bool(file, "bert.use_parallel_residual", false);
+    gguf_set_u32(file, "bert.attention.key_length", tiny_shape.hidden / tiny_shape.heads);
+    gguf_set_u32(file, "split.count", 1);
+    gguf_set_text(file, "general.type", "model");
+}
+
+static void set_scale(struct gguf *file, uint64_t value) {
+    gguf_set_f32(file, "bert.attention.scale", (float)value);
+}
+
+static void set_general_type(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_set_text(file, "general.type", "adapter");
+}
+
+static void drop_token_types(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_drop_tensor(file, "token_types.weight");
+}
+
+static void drop_epsilon(struct gguf *file, uint64_t value) {
+    (void)value;
+    gguf_drop_key(file, "bert.attention.layer_norm_epsilon");
+}
+
+static void set_case(struct gguf *file, uint64_t differs) {
+    gguf_set_bool(file, "wisp.tokenizer.lowercase", true);
+    gguf_set_bool(file, "tokenizer.ggml.normalizer.lowercase", !differs);
+}
+
+static void set_accents(struct gguf *file, uint64_t differs) {
+    gguf_set_bool(file, "wisp.tokenizer.strip_accents", false);
+    gguf_set_bool(file, "tokenizer.ggml.normalizer.strip_accents", differs != 0);
 }
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
@@ -551,13 +607,41 @@ static const struct malformed cases[] = {
     {"33: no room for a token", set_max_tokens, 2, FORMAT, "wisp.max_seq_length", "3 tokens"},
     {"33: more tokens than positions are cut", set_max_tokens, UINT32_MAX, WISP_OK, NULL, NULL},
     {"33: pooling type 0", set_pooling, 0, UNSUPPORTED, "bert.pooling_type", "0"},
-    {"33: another architecture", set_architecture, 0, UNSUPPORTED, "general.architecture", "llama"},
+    {"33: another architecture", set_architecture, 0, UNSUPPORTED, "general.architecture", "t5"},
     {"33: another activation", set_activation, 0, UNSUPPORTED, "wisp.hidden_act", "swish"},
     {"33: a prompt that is not there", set_prompt_name, 0, NOT_FOUND, "wisp.default_prompt_name",
      "passage"},
     {"34: hidden size 16 for 8", set_hidden, 16, FORMAT, "token_embd.weight", "16"},
     {"34: intermediate size 13 for 12", set_wide, 13, FORMAT, UP, "13"},
     {"34: 17 positions for 16", set_positions, 17, FORMAT, "position_embd.weight", "17"},
+    {"34: the head of a classifier", add_strange_tensor, 0, UNSUPPORTED, "cls.weight", "reranker"},
+    {"34: its output", add_strange_tensor, 1, UNSUPPORTED, "cls.output.bias", "reranker"},
+    {"34: a dense layer after pooling", add_strange_tensor, 2, UNSUPPORTED, "dense_2.weight",
+     "after pooling"},
+    {"34: a norm of queries", add_strange_tensor, 3, UNSUPPORTED, "blk.0.attn_q_norm.weight",
+     "architecture bert"},
+    {"34: a layer more than said", add_strange_tensor, 4, UNSUPPORTED, "blk.2.ffn_up.bias",
+     "2 layers"},
+    {"34: a gate of bert", add_strange_tensor, 5, UNSUPPORTED, "blk.0.ffn_gate.weight", NULL},
+    {"34: a layer 01", add_strange_tensor, 6, UNSUPPORTED, "blk.01.ffn_up.bias", NULL},
+    {"34: an adapter's tensor", add_strange_tensor, 7, UNSUPPORTED, "token_embd.weight.lora_a",
+     NULL},
+    {"34: no token types", drop_token_types, 0, NOT_FOUND, "token_types.weight", "DistilBERT"},
+    {"33: a sliding window", set_strange_size, 0, UNSUPPORTED, "bert.attention.sliding_window",
+     "3"},
+    {"33: experts", set_strange_size, 1, UNSUPPORTED, "bert.expert_count", "3"},
+    {"33: heads of another size", set_strange_size, 2, UNSUPPORTED, "bert.attention.key_length",
+     "only 4"},
+    {"33: a part of a model", set_strange_size, 3, UNSUPPORTED, "split.count", "3 parts"},
+    {"33: another scale", set_scale, 2, UNSUPPORTED, "bert.attention.scale", "2"},
+    {"33: an adapter", set_general_type, 0, UNSUPPORTED, "general.type", "adapter"},
+    {"33: what is usual, said", set_usual_sizes, 0, WISP_OK, NULL, NULL},
+    {"33: no epsilon", drop_epsilon, 0, NOT_FOUND, "bert.attention.layer_norm_epsilon", "missing"},
+    {"33: lower case by both keys", set_case, 0, WISP_OK, NULL, NULL},
+    {"33: keys that differ on case", set_case, 1, FORMAT, "wisp.tokenizer.lowercase",
+     "tokenizer.ggml.normalizer.lowercase is false"},
+    {"33: keys that differ on accents", set_accents, 1, FORMAT, "wisp.tokenizer.strip_accents",
+     "is true"},
     {"35: epsilon NaN", set_epsilon, 0x7FC00000, FORMAT, "bert.attention.layer_norm_epsilon",
      "finite"},
     {"35: epsilon infinite", set_epsilon, 0x7F800000, FORMAT, "bert.attention.layer_norm_epsilon",

@@ -185,7 +185,9 @@ static const struct malformed cases[] = {
     {"34: a layer number of 7 digits", WEIGHTS, "layer.1.output.dense.bias",
      "layer.1000000.output.dense.bias", UNSUPPORTED, NULL, NULL},
     {"34: a layer number with a zero before it", WEIGHTS, "layer.1.output.dense.bias",
-     "layer.01.output.dense.bias", NOT_FOUND, NULL, NULL},
+     "layer.01.output.dense.bias", UNSUPPORTED, NULL, "blk.01"},
+    {"34: layers beyond those of the model are left out", "config.json", "\"num_hidden_layers\":2",
+     "\"num_hidden_layers\":1", WISP_OK, NULL, NULL},
 
     {"34: the head of a reranker", WEIGHTS, "embeddings.LayerNorm.weight", "classifier.weight",
      UNSUPPORTED, "classifier.weight", "reranker"},

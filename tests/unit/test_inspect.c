@@ -59,6 +59,50 @@ static void lists_metadata(void **state) {
     wisp_file_close(file);
 }
 
+/* A setting that a file leaves out is listed with the value that is assumed. */
+static void lists_assumptions(void **state) {
+    static const struct {
+        const char *key, *value;
+    } settings[] = {{"wisp.hidden_act", "gelu"},
+                    {"bert.pooling_type", "1 (mean)"},
+                    {"wisp.normalize", "true"},
+                    {"wisp.max_seq_length", "the value of bert.context_length"},
+                    {"wisp.tokenizer.lowercase", "true"},
+                    {"wisp.tokenizer.strip_accents", "the value of lowercase"}};
+    enum { SETTINGS = sizeof settings / sizeof *settings };
+    (void)state;
+    for (size_t n = 0; n <= SETTINGS; n++) { /* the first n are left out */
+        struct gguf made;
+        wisp_assumption found;
+        wisp_model *model;
+        wisp_error error;
+        gguf_make(&made, &tiny_shape);
+        for (size_t i = 0; i < SETTINGS; i++) {
+            if (strncmp(settings[i].key, "wisp.tokenizer.", 15) == 0)
+                gguf_set_bool(&made, settings[i].key, true);
+            if (i < n)
+                gguf_drop_key(&made, settings[i].key);
+        }
+        const char *path = write_made(&made, "assumed.gguf");
+        wisp_file *file = open_or_fail(path);
+        assert_int_equal(wisp_model_open(path, NULL, &model, &error), WISP_OK);
+        for (size_t i = 0; i < n; i++) {
+            const bool shared = strncmp(settings[i].key, "wisp.tokenizer.", 15) == 0;
+            const char *key = strrchr(settings[i].key, '.');
+            assert_true(wisp_file_get_assumption(file, i, &found));
+            assert_string_equal(strrchr(found.key, '.'), key);
+            assert_int_equal(strncmp(found.key, "tokenizer.ggml.", 15) == 0, shared);
+            assert_string_equal(found.value, settings[i].value);
+            assert_true(wisp_model_get_assumption(model, i, &found));
+            assert_string_equal(strrchr(found.key, '.'), key);
+        }
+        assert_false(wisp_file_get_assumption(file, n, &found));
+        assert_false(wisp_model_get_assumption(model, n, &found));
+        wisp_model_close(model);
+        wisp_file_close(file);
+    }
+}
+
 static uint64_t count_values(const wisp_tensor *tensor) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->dimensions; i++)
@@ -309,6 +353,7 @@ static void other_faults_are_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lists_metadata),
+                                       cmocka_unit_test(lists_assumptions),
                                        cmocka_unit_test(reads_tensors),
                                        cmocka_unit_test(lists_what_is_stored),
                                        cmocka_unit_test(lists_a_folder),

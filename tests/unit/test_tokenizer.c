@@ -262,8 +262,57 @@ static void test_token_types(void **state) {
     put_numbers(&f, "wisp.tokenizer.continuations", VALUE_I32, continuations, 1);
     must_open(&f);
     CHECK(&f, "bar", UNK);
-    CHECK(&f, "fooKfoo", FOO, K, FOO);
+    CHECK(&f, "fookfoo fooKfoo k K", FOO, K, FOO, UNK, K, K); /* a piece too, so "K" is one */
     CHECK(&f, "foo\u2581 \u2581", FOO, NEW, UNK);
+    teardown(&f);
+}
+
+/* Tokens of llama.cpp's files that were added to the vocabulary are found in raw text, and are no
+ * pieces of words. */
+static void test_user_defined_tokens(void **state) {
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    f.tokens[NEW] = wisp_text_of("\u2581Tok");
+    f.types[NEW] = 4;
+    put_tokens(&f);
+    put_ids(&f);
+    must_open(&f);
+    CHECK(&f, "Tok fooTokfoo", NEW, FOO, NEW, FOO);
+    CHECK(&f, "tok TOK foo", UNK, UNK, FOO);
+    teardown(&f);
+    setup(&f);
+    f.tokens[NEW] = wisp_text_of("\u2581tok");
+    f.types[NEW] = 4;
+    put_tokens(&f);
+    put_ids(&f);
+    must_open(&f);
+    CHECK(&f, "tok TOK foo", NEW, UNK, FOO);
+    teardown(&f);
+}
+
+/* llama.cpp's keys for case and accents. */
+static void test_normalizer_keys(void **state) {
+    static const char lowercase[] = "tokenizer.ggml.normalizer.lowercase",
+                      accents[] = "tokenizer.ggml.normalizer.strip_accents";
+    struct fixture f;
+    (void)state;
+    setup_complete(&f);
+    put_bool(&f, lowercase, false); /* accents stay too */
+    must_open(&f);
+    CHECK(&f, "foo Foo f\u00f3o \u00e9 e\u0301", FOO, UNK, UNK, E_ACUTE, UNK);
+    teardown(&f);
+    setup_complete(&f);
+    put_bool(&f, lowercase, false);
+    put_bool(&f, accents, true);
+    must_open(&f);
+    CHECK(&f, "foo Foo f\u00f3o", FOO, UNK, FOO);
+    teardown(&f);
+    setup_complete(&f);
+    put_bool(&f, lowercase, true);
+    put_bool(&f, accents, false);
+    must_open(&f);
+    CHECK(&f, "FOO f\u00f3o \u00c9", FOO, UNK, E_ACUTE);
     teardown(&f);
 }
 
@@ -463,6 +512,8 @@ int main(void) {
         cmocka_unit_test(test_tokens_past_the_vocabulary),
         cmocka_unit_test(test_old_spelling),
         cmocka_unit_test(test_token_types),
+        cmocka_unit_test(test_user_defined_tokens),
+        cmocka_unit_test(test_normalizer_keys),
         cmocka_unit_test(test_colliding_pieces),
         cmocka_unit_test(test_large_texts),
         cmocka_unit_test(test_large_texts_with_added_tokens),

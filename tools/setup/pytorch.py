@@ -1,12 +1,15 @@
-"""Installs PyTorch and transformers, for the tests of tools/train_relu.py.
+"""Installs PyTorch and transformers, for the tests of tools/train_relu.py and tests/oracle/models.py.
 
 PyPI's PyTorch brings CUDA with it: 5 GB. Debian's is for CPUs, and its testing suite has a transformers that fits it,
 so they are taken from there with their own Python and C library, which a private loader starts.
 """
 
+import platform
+
 from .apt import fetch_debs
 from .prefix import LIBRARIES, unpack
-from .workspace import (BIN, SetupError, building, run, step, system_program, wrap_system_program,
+from .scripting import install_requirements, pip_of
+from .workspace import (BIN, REPO, TOOLS, SetupError, building, run, step, system_program, wrap_system_program,
                         write_wrapper)
 
 PROGRAM = "python-torch"
@@ -15,6 +18,13 @@ PROBE = """\
 import sys, safetensors.torch, tokenizers, torch, transformers
 assert sys.version_info >= (3, 11) and int(transformers.__version__.split(".")[0]) >= 5
 print(torch.__version__, transformers.__version__)
+"""
+
+PROBE_SENTENCE = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+import gguf, peft, sentence_transformers
+print(sentence_transformers.__version__)
 """
 
 # These are left out: packages for GPUs of AMD, for pictures, for booting systems, and for PyTorch's own tests.
@@ -55,3 +65,16 @@ def install_torch():
     write_wrapper(PROGRAM, RUN_PRIVATE)
     with step("importing PyTorch and transformers") as details:
         details.append(run([BIN / PROGRAM, "-c", PROBE]).strip())
+
+
+def install_sentence():
+    """Installs sentence-transformers for the Python that has PyTorch, in a folder that tests add to its path."""
+    version = run([BIN / PROGRAM, "-c", "import sys; print('%d%d' % sys.version_info[:2])"]).strip()
+    platforms = [word for glibc in ("2_17", "2_27", "2_28", "2014")
+                 for word in ("--platform", f"manylinux{'' if glibc == '2014' else '_'}{glibc}_{platform.machine()}")]
+    with building("sentence") as folder, pip_of(TOOLS / "python/bin/python") as pip:
+        install_requirements(pip, REPO / "tools/requirements-sentence.txt", "--no-deps", "--only-binary=:all:",
+                             "--implementation", "cp", "--python-version", version, "--abi", f"cp{version}", "--abi",
+                             "none", *platforms, "--target", folder)
+        with step("importing sentence-transformers") as details:
+            details.append(run([BIN / PROGRAM, "-c", PROBE_SENTENCE, folder]).strip().splitlines()[-1])

@@ -1,5 +1,6 @@
 """Installs the packages of this repository's Python and Node scripts, in the versions of their lists."""
 
+import contextlib
 import importlib.util
 import platform
 import shutil
@@ -13,17 +14,28 @@ from .workspace import BIN, REPO, TOOLS, SetupError, building, run, scratch, ste
 NODES = {"22": "22.23.3", "24": "24.21.0"}
 
 
-def install_requirements(python, pip, requirements):
-    with step(f"installing {requirements.name}"):
-        run([python, *pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "-r", requirements])
+def has_pip(python):
+    try:
+        run([python, "-m", "pip", "--version"])
+        return True
+    except SetupError:
+        return False
 
 
-def install_with_debians_pip(python, requirements):
-    """Gives a Python without pip the wheel in Debian's package of pip, which runs without installation."""
+@contextlib.contextmanager
+def pip_of(python):
+    """Gives the words that start pip: the Python's own, else the wheel in Debian's package, which needs no installation."""
+    if has_pip(python):
+        yield [python, "-m", "pip"]
+        return
     with scratch() as folder:
         unpack(fetch_debs(None, ["python3-pip-whl"], assumed=".*"), folder)
-        wheel = next(folder.glob("usr/share/python-wheels/pip-*.whl"))
-        install_requirements(python, [wheel / "pip"], requirements)
+        yield [python, next(folder.glob("usr/share/python-wheels/pip-*.whl")) / "pip"]
+
+
+def install_requirements(pip, file, *more):
+    with step(f"installing {file.name}"):
+        run([*pip, "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", *more, "-r", file])
 
 
 def install_environment(name, requirements):
@@ -34,9 +46,8 @@ def install_environment(name, requirements):
             run([sys.executable, "-m", "venv", "--without-pip", folder])
         if importlib.util.find_spec("ensurepip"):
             run([python, "-m", "ensurepip"])
-            install_requirements(python, ["-m", "pip"], requirements)
-        else:
-            install_with_debians_pip(python, requirements)
+        with pip_of(python) as pip:
+            install_requirements(pip, requirements)
 
 
 def install_python():
