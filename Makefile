@@ -271,8 +271,8 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-models test-example
-test: test-c test-example test-wasm test-js test-oracle test-train test-models
+.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-models test-decoders test-example
+test: test-c test-example test-wasm test-js test-oracle test-train test-models test-decoders
 
 # "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
 # everything. The tests read this variable too.
@@ -337,7 +337,14 @@ campaign-models: build/wisp
 	$(Q)$(SETUP) python torch sentence
 	.tools/bin/python-torch tests/oracle/models.py $< $(if $(SEED),--seed $(SEED)) $(MODELS)
 
-build/native/tests/oracle/tokenize_driver: build/native/tests/oracle/tokenize_driver.o $(LIB_native)
+# Compares decoders of random weights with transformers.
+test-decoders: build/native/tests/oracle/logits_driver build/wisp
+	$(call only_in_all,decoders against transformers,\
+	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
+	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
+	    .tools/bin/python-torch tests/oracle/decoders.py $<)
+
+build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) $(FLAGS_native) $^ $(LDLIBS) -o $@
 

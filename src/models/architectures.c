@@ -8,10 +8,9 @@
 #include "models/llama.h"
 
 static const struct architecture *const architectures[] = {
-    &architecture_bert,
-    &architecture_nomic_bert,
+    &architecture_bert,  &architecture_nomic_bert,
 #if !defined(__wasm__) /* the WebAssembly modules only embed texts */
-    &architecture_llama,
+    &architecture_llama, &architecture_qwen2,      &architecture_qwen3,
 #endif
 };
 

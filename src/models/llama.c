@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The forward pass of Llama, top to bottom. llama_load.c reads the weights. Norms stand before
- * blocks: s->h are the hidden states, and pass->x is their norm, which the next block reads. */
+ * The forward pass of Llama, Qwen2 and Qwen3, top to bottom. llama_load.c reads the weights. Norms
+ * stand before blocks: s->h are the hidden states, and pass->x is their norm, which the next block
+ * reads. */
 #include "models/llama.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 
 #include "attention/attention.h"
 #include "base/checked.h"
+#include "formats/schema.h"
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
 
@@ -93,11 +95,12 @@ static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor
     pass_mark(pass, member, at, STAGE_NORM);
 }
 
-/* Rotates the queries and keys of the member's tokens, and puts their keys and values into the
- * caches of their sequences. */
+/* Normalises, where the model does, and rotates the queries and keys of the member's tokens. Puts
+ * their keys and values into the caches of their sequences. */
 static void rotate_and_keep(const struct pass *pass, struct cursor at, struct pass_tokens own) {
     const struct model_config *c = &pass->network->config;
     const struct llama_weights *w = pass->network->weights;
+    const struct llama_layer *layer = &w->layer[at.layer];
     const struct llama_state *s = pass->state;
     const size_t ld = 2 * kv_size(c);
     for (size_t i = 0; i < pass->batch.texts; i++) {
@@ -109,6 +112,13 @@ static void rotate_and_keep(const struct pass *pass, struct cursor at, struct pa
         const float *table = cache->rope + position * c->head_size;
         float *q = s->q + (part.start + part.first) * q_size(c);
         float *kv = s->inner + (part.start + part.first) * ld;
+        for (size_t t = 0; t < n && c->has_qk_norm; t++) {
+            float *queries = q + t * q_size(c), *keys = kv + t * ld;
+            pass->network->kernels->rms_norm(queries, layer->q_norm, c->norm_epsilon, c->heads,
+                                             c->head_size, queries);
+            pass->network->kernels->rms_norm(keys, layer->k_norm, c->norm_epsilon, c->kv_heads,
+                                             c->head_size, keys);
+        }
         apply_rope(&w->rope, table, n, c->heads, c->head_size, q, q_size(c));
         apply_rope(&w->rope, table, n, c->kv_heads, c->head_size, kv, ld);
         kv_cache_write(cache, at.layer, position, n, kv, kv + kv_size(c), ld);
@@ -309,26 +319,67 @@ static void llama_rope(const struct network *network, struct rope *rope) {
     *rope = ((const struct llama_weights *)network->weights)->rope;
 }
 
+/* Reads the hyper-parameters that all three have. */
+static wisp_status read_decoder(const struct config_reader *r) {
+    TRY(config_read_sizes(r));
+    TRY(config_read_kv_heads(r));
+    TRY(config_read_norm_epsilon(r, "attention.layer_norm_rms_epsilon"));
+    TRY(config_read_activation(r));
+    TRY(config_refuse_experts(r));
+    return config_read_rope(r);
+}
+
+/* llama.cpp's value where a file has none. */
+static const float USUAL_ROPE_THETA = 10000;
+
 static wisp_status llama_read_config(const struct directory *dir, struct model_config *config,
                                      wisp_error *error) {
     const struct config_reader r = {dir, architecture_llama.name, config, error};
-    /* llama.cpp's default for rope_theta */
-    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU, .rope_theta = 10000};
-    TRY(config_read_sizes(&r));
-    TRY(config_read_kv_heads(&r));
-    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_rms_epsilon"));
-    TRY(config_read_activation(&r));
-    TRY(config_refuse_experts(&r));
-    return config_read_rope(&r);
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = USUAL_ROPE_THETA,
+                                    .rope_pairs = ROPE_NEIGHBOURS};
+    return read_decoder(&r);
 }
 
-const struct architecture architecture_llama = {.name = "llama",
-                                                .generates = true,
-                                                .by_outputs = true,
-                                                .read_config = llama_read_config,
-                                                .load = llama_load,
-                                                .load_layer = llama_load_layer,
-                                                .release = llama_release,
-                                                .take = llama_take,
-                                                .rope = llama_rope,
-                                                .step = llama_step};
+static wisp_status qwen2_read_config(const struct directory *dir, struct model_config *config,
+                                     wisp_error *error) {
+    const struct config_reader r = {dir, architecture_qwen2.name, config, error};
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = USUAL_ROPE_THETA,
+                                    .rope_pairs = ROPE_HALVES,
+                                    .has_qkv_bias = true};
+    return read_decoder(&r);
+}
+
+static wisp_status qwen3_read_config(const struct directory *dir, struct model_config *config,
+                                     wisp_error *error) {
+    const struct config_reader r = {dir, architecture_qwen3.name, config, error};
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = USUAL_ROPE_THETA,
+                                    .rope_pairs = ROPE_HALVES,
+                                    .has_qk_norm = true};
+    return read_decoder(&r);
+}
+
+static const char *const tensors[] = {"token_embd", "output_norm", "output", "rope_freqs", NULL};
+static const char *const layer_tensors[] = {
+    "attn_norm",   "attn_q",   "attn_k",        "attn_v",      "attn_output",   "attn_q_norm",
+    "attn_k_norm", "ffn_norm", TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};
+
+#define DECODER(its_name, its_read_config)                                                         \
+    {.name = its_name,                                                                             \
+     .generates = true,                                                                            \
+     .by_outputs = true,                                                                           \
+     .tensors = tensors,                                                                           \
+     .layer_tensors = layer_tensors,                                                               \
+     .read_config = its_read_config,                                                               \
+     .load = llama_load,                                                                           \
+     .load_layer = llama_load_layer,                                                               \
+     .release = llama_release,                                                                     \
+     .take = llama_take,                                                                           \
+     .rope = llama_rope,                                                                           \
+     .step = llama_step}
+
+const struct architecture architecture_llama = DECODER("llama", llama_read_config);
+const struct architecture architecture_qwen2 = DECODER("qwen2", qwen2_read_config);
+const struct architecture architecture_qwen3 = DECODER("qwen3", qwen3_read_config);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The Llama decoder, versions 1 to 3: RMS norms before blocks, rotary positions, grouped-query
- * attention, gated SiLU layers, no biases.
- * Source: Touvron et al., LLaMA (2023) and Llama 2 (2023); names of keys and tensors as in
- * llama.cpp's files, whose rotary pairs are neighbours. */
+ * attention, gated SiLU layers, no biases. Qwen2 adds biases to queries, keys and values, Qwen3
+ * instead normalises the queries and keys of each head.
+ * Sources: Touvron et al., LLaMA (2023) and Llama 2 (2023); Qwen Team, Qwen2 (2024) and Qwen3
+ * (2025); names of keys and tensors as in llama.cpp's files, whose rotary pairs are neighbours for
+ * Llama and halves for Qwen. */
 #ifndef WISP_MODELS_LLAMA_H
 #define WISP_MODELS_LLAMA_H
 
@@ -12,9 +14,10 @@
 
 struct llama_layer {
     float *attention_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
-    struct linear q;                           /* W_q [heads * head_size, hidden_size] */
-    struct linear kv;     /* W_k, then W_v, each [kv_heads * head_size, hidden_size] */
-    struct linear output; /* W_o [hidden_size, heads * head_size] */
+    float *q_norm, *k_norm; /* [head_size]: likewise; NULL where heads are not normalised */
+    struct linear q;        /* W_q [heads * head_size, hidden_size] */
+    struct linear kv;       /* W_k, then W_v, each [kv_heads * head_size, hidden_size] */
+    struct linear output;   /* W_o [hidden_size, heads * head_size] */
 };
 
 /* The weights that network->weights points to: all but the token embedding and the feed-forward
@@ -33,6 +36,6 @@ wisp_status llama_load(struct network *network, wisp_error *error);
 wisp_status llama_load_layer(struct network *network, uint32_t layer, wisp_error *error);
 void llama_release(struct network *network);
 
-extern const struct architecture architecture_llama;
+extern const struct architecture architecture_llama, architecture_qwen2, architecture_qwen3;
 
 #endif

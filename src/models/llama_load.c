@@ -9,25 +9,26 @@
 #include "models/llama.h"
 #include "models/network.h"
 
-/* Loads the weight of the RMS norm NAME.weight. */
-static wisp_status load_norm(struct network *network, const char *name, float **weight,
+/* Loads the weight [size] of an RMS norm. */
+static wisp_status load_norm(struct network *network, const char *name, size_t size, float **weight,
                              wisp_error *error) {
-    const size_t size = network->config.hidden_size;
     network->resident_bytes += size * sizeof **weight;
     return directory_load_floats(network->dir, name, 1, size, weight, error);
 }
 
 static wisp_status load_layer_norm(struct network *network, size_t index, const char *part,
-                                   float **weight, wisp_error *error) {
+                                   size_t size, float **weight, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
-    return load_norm(network, layer_tensor_name(name, index, part, TENSOR_WEIGHT), weight, error);
+    return load_norm(network, layer_tensor_name(name, index, part, TENSOR_WEIGHT), size, weight,
+                     error);
 }
 
 /* Loads tensors of n outputs and k inputs each as one layer. */
 static wisp_status load_linear(struct network *network, const char *const names[], size_t parts,
-                               size_t n, size_t k, struct linear *layer, wisp_error *error) {
+                               bool has_bias, size_t n, size_t k, struct linear *layer,
+                               wisp_error *error) {
     const struct linear_source source = {
-        .dir = network->dir, .names = names, .unbiased = true, .parts = parts, .n = n, .k = k};
+        .dir = network->dir, .names = names, .unbiased = !has_bias, .parts = parts, .n = n, .k = k};
     TRY(linear_load(layer, &source, network->kernels, network->int8, error));
     network->resident_bytes += layer->bytes;
     return WISP_OK;
@@ -58,10 +59,11 @@ wisp_status llama_load(struct network *network, wisp_error *error) {
     network->weights = w;
     if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
         return fail_memory(error, c->layers * sizeof *w->layer);
-    w->rope = (struct rope){.theta = c->rope_theta, .pairs = ROPE_NEIGHBOURS};
+    w->rope = (struct rope){.theta = c->rope_theta, .pairs = c->rope_pairs};
     TRY(load_rope_factors(network, w, error));
-    TRY(load_norm(network, "output_norm.weight", &w->output_norm, error));
-    return load_linear(network, logits, 1, c->vocabulary_size, c->hidden_size, &w->logits, error);
+    TRY(load_norm(network, "output_norm.weight", c->hidden_size, &w->output_norm, error));
+    return load_linear(network, logits, 1, false, c->vocabulary_size, c->hidden_size, &w->logits,
+                       error);
 }
 
 wisp_status llama_load_layer(struct network *network, uint32_t l, wisp_error *error) {
@@ -73,11 +75,18 @@ wisp_status llama_load_layer(struct network *network, uint32_t l, wisp_error *er
     const char *const kv_names[] = {layer_tensor_name(k, l, "attn_k", ""),
                                     layer_tensor_name(v, l, "attn_v", "")};
     const char *const output_names[] = {layer_tensor_name(o, l, "attn_output", "")};
-    TRY(load_linear(network, q_names, 1, c->heads * head_size, size, &layer->q, error));
-    TRY(load_linear(network, kv_names, 2, c->kv_heads * head_size, size, &layer->kv, error));
-    TRY(load_linear(network, output_names, 1, size, c->heads * head_size, &layer->output, error));
-    TRY(load_layer_norm(network, l, "attn_norm", &layer->attention_norm, error));
-    return load_layer_norm(network, l, "ffn_norm", &layer->feed_forward_norm, error);
+    TRY(load_linear(network, q_names, 1, c->has_qkv_bias, c->heads * head_size, size, &layer->q,
+                    error));
+    TRY(load_linear(network, kv_names, 2, c->has_qkv_bias, c->kv_heads * head_size, size,
+                    &layer->kv, error));
+    TRY(load_linear(network, output_names, 1, false, size, c->heads * head_size, &layer->output,
+                    error));
+    if (c->has_qk_norm) {
+        TRY(load_layer_norm(network, l, "attn_q_norm", head_size, &layer->q_norm, error));
+        TRY(load_layer_norm(network, l, "attn_k_norm", head_size, &layer->k_norm, error));
+    }
+    TRY(load_layer_norm(network, l, "attn_norm", size, &layer->attention_norm, error));
+    return load_layer_norm(network, l, "ffn_norm", size, &layer->feed_forward_norm, error);
 }
 
 void llama_release(struct network *network) {
@@ -89,6 +98,8 @@ void llama_release(struct network *network) {
         linear_release(&layer->q);
         linear_release(&layer->kv);
         linear_release(&layer->output);
+        memory_free(layer->q_norm);
+        memory_free(layer->k_norm);
         memory_free(layer->attention_norm);
         memory_free(layer->feed_forward_norm);
     }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "attention/rope.h"
 #include "kernels/activation.h"
 
 /* Pooling makes one embedding of a text's hidden states. The numbers are those of llama.cpp. */
@@ -19,8 +20,11 @@ struct model_config {
     float norm_epsilon; /* of layer norms, or RMS norms */
     enum activation activation;
     float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
-    bool fused_qkv;   /* the file stacks W_q, W_k and W_v in one tensor */
-    bool has_bias;    /* dense layers add a bias */
+    enum rope_pairs rope_pairs;
+    bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
+    bool has_bias;     /* dense layers add a bias */
+    bool has_qkv_bias; /* the layers of queries, keys and values add one, whatever has_bias says */
+    bool has_qk_norm;  /* the queries and keys of each head go through an RMS norm */
     enum pooling pooling;
     bool normalize; /* embeddings are scaled to length 1 */
 };

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares decoders with transformers: tiny models of random weights, written as GGUF by the gguf package.
+
+    python-torch tests/oracle/decoders.py LOGITS_DRIVER
+
+Every model's logits must be within 1e-4 of the largest one at each of 300 positions, and the tokens that transformers
+chooses greedily for 200 further positions must be those with wisp's largest logits.
+"""
+
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+# The Python that has PyTorch need not have gguf; the one of tools/setup.py has it.
+sys.path += [str(folder) for folder in (REPO / ".tools" / "python" / "lib").glob("python3*/site-packages")]
+
+try:
+    import gguf
+    import numpy as np
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+except ImportError as error:
+    print(f"skipped: decoders: {error}")
+    sys.exit(0)
+
+VOCABULARY, READ, GREEDY, TOLERANCE = 300, 300, 200, 1e-4
+
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
+             max_position_embeddings=512, bos_token_id=1, eos_token_id=2)
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 128}
+
+
+def plain_rope(theta):
+    return {"rope_type": "default", "rope_theta": theta}
+
+
+MODELS = {
+    "llama, every head its keys, tied": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=4, tie_word_embeddings=True, rms_norm_eps=1e-6,
+        rope_parameters=plain_rope(10000.0))),
+    "llama, grouped queries": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=False, rms_norm_eps=1e-5,
+        rope_parameters=plain_rope(10000.0))),
+    "llama, one key-value head, large heads": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True, rope_parameters=plain_rope(500.0))),
+    "llama, frequencies of Llama 3.1": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=True, rope_parameters=LLAMA3)),
+    "qwen2": ("qwen2", Qwen2ForCausalLM, Qwen2Config(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=False, rope_parameters=plain_rope(1000000.0))),
+    "qwen3": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
+        **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=plain_rope(1000000.0))),
+}
+
+LAYER_NAMES = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}
+
+
+def neighbours(weight, heads):
+    """Turns rotary halves, which transformers has, into the neighbouring pairs of GGUF's Llama."""
+    rows, columns = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
+
+
+def rope_factors(model):
+    """The numbers by which Llama 3.1 divides the angles of each pair."""
+    config = model.config
+    size = config.head_dim
+    usual = config.rope_parameters["rope_theta"] ** (-torch.arange(0, size, 2).float() / size)
+    return (usual / model.model.rotary_emb.inv_freq).float().numpy()
+
+
+def write_gguf(path, architecture, model):
+    config = model.config
+    writer = gguf.GGUFWriter(path, architecture)
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(head_size)
+    writer.add_value_length(head_size)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_rope_dimension_count(head_size)
+    writer.add_tokenizer_model("llama")
+    tokens = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % i for i in range(256)]
+    types = [2, 3, 3] + [6] * 256
+    tokens += [b"t%d" % i for i in range(VOCABULARY - len(tokens))]
+    types += [1] * (VOCABULARY - len(types))
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(i) for i in range(VOCABULARY)])
+    writer.add_token_types(types)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+    def add(name, tensor):
+        writer.add_tensor(name, np.ascontiguousarray(tensor.float().numpy()))
+
+    for name, tensor in model.state_dict().items():
+        if name == "model.embed_tokens.weight":
+            add("token_embd.weight", tensor)
+        elif name == "model.norm.weight":
+            add("output_norm.weight", tensor)
+        elif name == "lm_head.weight":
+            if not config.tie_word_embeddings:
+                add("output.weight", tensor)
+        else:
+            _, _, layer, *part, kind = name.split(".")
+            part = ".".join(part)
+            if architecture == "llama" and part in ("self_attn.q_proj", "self_attn.k_proj"):
+                tensor = neighbours(
+                    tensor, config.num_attention_heads if part.endswith("q_proj") else config.num_key_value_heads)
+            add(f"blk.{layer}.{LAYER_NAMES[part]}.{kind}", tensor)
+    if config.rope_parameters["rope_type"] == "llama3":
+        writer.add_tensor("rope_freqs.weight", rope_factors(model))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def logits_of(driver, path, ids, kernels, threads):
+    run = subprocess.run([driver, path, kernels, str(threads)], input=struct.pack(f"<{len(ids)}i", *ids),
+                         capture_output=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(f"{path}: {run.stderr.decode()}")
+    return np.frombuffer(run.stdout, dtype="<f4").reshape(len(ids), VOCABULARY)
+
+
+@torch.inference_mode()
+def compare(driver, folder, index, name, sets):
+    architecture, kind, config = MODELS[name]
+    torch.manual_seed(index)
+    model = kind(config).eval()
+    for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
+        parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
+                        (1 if parameter.dim() == 1 else 0))
+    path = folder / f"{index}.gguf"
+    write_gguf(path, architecture, model)
+    ids = torch.randint(0, VOCABULARY, (1, READ))
+    # Greedy decoding that never ends; the scores of all tokens are compared at once below.
+    whole = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=GREEDY, do_sample=False,
+                           eos_token_id=VOCABULARY, pad_token_id=0)
+    expected = model(whole).logits[0].numpy()
+    worst = 0.0
+    for kernels in sets:
+        for threads in (1, 3):
+            got = logits_of(driver, path, whole[0].tolist(), kernels, threads)
+            worst = max(worst, float(np.abs(got - expected).max() / np.abs(expected).max()))
+            chosen = got[READ - 1 : READ + GREEDY - 1].argmax(axis=1)
+            if not np.array_equal(chosen, whole[0, READ:].numpy()):
+                print(f"FAILED: {name}, {kernels}: greedy tokens differ")
+                return False
+    print(f"{name}: {READ + GREEDY} positions, {len(sets)} kernel sets, worst difference {worst:.1e} of the largest")
+    return worst <= TOLERANCE
+
+
+def main():
+    driver = sys.argv[1]
+    program = Path(driver).resolve().parents[3] / "wisp"
+    version = subprocess.run([program, "--version"], capture_output=True, check=True, text=True).stdout
+    sets = version.split("kernel sets: ")[1].split(" (")[0].split(", ")
+    with tempfile.TemporaryDirectory() as folder:
+        good = [compare(driver, Path(folder), i, name, sets) for i, name in enumerate(MODELS)]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

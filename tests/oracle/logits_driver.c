@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The logits of a decoder as a filter, for tests/oracle/decoders.py.
+ *
+ *     logits_driver MODEL KERNELS THREADS
+ *
+ * Reads a sequence of token ids from standard input, 32-bit little-endian numbers, and writes the
+ * logits [ids, vocabulary_size] that follow each, as little-endian floats. It computes in f32. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "wisp.h"
+
+enum { MOST_IDS = 4096 };
+
+static int report(const wisp_error *error) {
+    fprintf(stderr, "logits_driver: %s\n", error->message);
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    static int32_t ids[MOST_IDS];
+    wisp_model *model;
+    wisp_session *session;
+    wisp_model_info info;
+    wisp_error error;
+    if (argc != 4) {
+        fputs("usage: logits_driver MODEL KERNELS THREADS\n", stderr);
+        return 2;
+    }
+    const wisp_model_options options = {.compute = WISP_COMPUTE_F32, .kernels = argv[2]};
+    const wisp_session_options threads = {.threads = (uint32_t)atoi(argv[3])};
+    const size_t n = fread(ids, sizeof *ids, MOST_IDS, stdin);
+    if (wisp_model_open(argv[1], &options, &model, &error) != WISP_OK)
+        return report(&error);
+    if (wisp_session_open(model, &threads, &session, &error) != WISP_OK)
+        return report(&error);
+    wisp_model_get_info(model, &info);
+    const size_t values = n * info.vocabulary_size;
+    float *logits = malloc(values * sizeof *logits);
+    if (!logits || wisp_logits(session, ids, n, logits, &error) != WISP_OK)
+        return logits ? report(&error) : 1;
+    const size_t written = fwrite(logits, sizeof *logits, values, stdout);
+    free(logits);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return written == values && fflush(stdout) == 0 ? 0 : 1;
+}
