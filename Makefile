@@ -107,6 +107,8 @@ TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildc
 # tests/support/allocations.c wraps these functions in tests.
 WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
+FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+
 define flavour
 LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(wildcard src/kernels/$(MACHINE_$(1))/*.c))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
@@ -139,6 +141,19 @@ $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB
 
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
+
+# A fuzz target as a program that runs it once on each file of a corpus, and the writer of seeds.
+REPLAYS_$(1) := $$(FUZZERS:fuzz_%=build/$(1)/replay_%)
+
+$$(REPLAYS_$(1)): build/$(1)/replay_%: build/$(1)/tests/fuzz/fuzz_%.o build/$(1)/tests/fuzz/replay.o \
+    $$(SUPPORT_$(1)) $$(filter-out %/main.o,$$(CLI_$(1))) $$(LIB_$(1))
+build/$(1)/seeds: build/$(1)/tests/fuzz/seeds.o $$(SUPPORT_$(1)) $$(LIB_$(1))
+$$(REPLAYS_$(1)) build/$(1)/seeds:
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
+
+.SECONDARY: $$(patsubst %,build/$(1)/tests/fuzz/%.o,$$(FUZZERS) replay seeds)
+-include $$(patsubst %,build/$(1)/tests/fuzz/%.d,$$(FUZZERS) replay seeds)
 endef
 $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
 
@@ -253,8 +268,8 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-example
-test: test-c test-example test-wasm test-js test-oracle test-train
+.PHONY: test test-all test-c test-corpus test-wasm test-js test-oracle test-train test-example
+test: test-c test-corpus test-example test-wasm test-js test-oracle test-train
 
 # "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
 # everything. The tests read this variable too.
@@ -267,8 +282,20 @@ only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all'
 # Runs the test programs of a flavour in one shell, and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
+# Runs the fuzz targets of a flavour on their seeds and on the inputs in tests/fuzz/corpus.
+define run_corpus
+	@rm -rf build/$(1)/corpus
+	@build/$(1)/seeds build/$(1)/corpus
+	@for target in $(FUZZERS:fuzz_%=%); do \
+	    build/$(1)/replay_$$target build/$(1)/corpus/$$target tests/fuzz/corpus/$$target || exit 1; \
+	done
+endef
+
 test-c: $(TESTS_native) build/wisp
 	$(call run_tests,$(TESTS_native))
+
+test-corpus: $(REPLAYS_native) build/native/seeds
+	$(call run_corpus,native)
 
 # Node 20 needs a flag for relaxed SIMD; later versions do not.
 NODE_RELAXED = $(shell node --v8-options | grep -o -m1 -e '--experimental-wasm-relaxed-simd')
@@ -312,8 +339,9 @@ build/example: build/example.c build/libwisp.a
 	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
 
 .PHONY: asan tsan m32 aarch64 valgrind coverage
-asan: $(TESTS_asan) build/asan/wisp
+asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
+	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
 TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
@@ -356,7 +384,6 @@ coverage: $(TESTS_coverage) build/coverage/wisp
 	python3 tools/coverage.py build/coverage
 
 # Each target looks for inputs that break it for SECONDS; tests/fuzz/README.md says more.
-FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS = 60
 
 .PHONY: fuzz $(FUZZERS)
@@ -371,11 +398,10 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
 
-$(FUZZERS:%=build/fuzz/%) build/fuzz/seeds: build/fuzz/%: build/fuzz/tests/fuzz/%.o \
-    $(SUPPORT_fuzz) $(LIB_fuzz)
+$(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
+    $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)
 	$(SAY) LINK $@
-	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) \
-	    $(if $(filter fuzz_%,$*),-fsanitize=fuzzer) $^ $(LDLIBS) -o $@
+	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 include bench/rules.mk
 
