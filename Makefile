@@ -142,6 +142,11 @@ $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
 
+# The program for tests that refuse its allocations.
+build/$(1)/wisp-refusing: build/$(1)/tests/malformed/refuse.o $$(CLI_$(1)) $$(LIB_$(1))
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+
 # A fuzz target as a program that runs it once on each file of a corpus, and the writer of seeds.
 REPLAYS_$(1) := $$(FUZZERS:fuzz_%=build/$(1)/replay_%)
 
@@ -291,7 +296,7 @@ define run_corpus
 	done
 endef
 
-test-c: $(TESTS_native) build/wisp
+test-c: $(TESTS_native) build/wisp build/native/wisp-refusing
 	$(call run_tests,$(TESTS_native))
 
 test-corpus: $(REPLAYS_native) build/native/seeds
