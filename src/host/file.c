@@ -59,7 +59,7 @@ void file_unmap(struct mapped_file *file) {
 }
 
 bool file_exists(const char *path) {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool file_is_folder(const char *path) {

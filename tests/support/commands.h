@@ -19,8 +19,9 @@ struct command {
     const char *input;                    /* a file that is standard input; NULL: none */
     const char *outputs[COMMAND_OUTPUTS]; /* files that it writes, in the folder `out` */
     bool piped;                           /* standard output is a pipe and not a file */
-    bool figures;  /* what it writes has times, which differ from run to run */
-    size_t header; /* bytes at the start of the output that are written again at the end */
+    bool figures;        /* what it writes has times, which differ from run to run */
+    size_t header;       /* bytes at the start of the output that are written again at the end */
+    const char *closing; /* ends the output also after an error; NULL: nothing */
 };
 
 enum { COMMANDS = 18 };
