@@ -5,6 +5,7 @@
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage lines that the C tests reach            make fuzz      look for inputs that break it
+#   make campaign fuzz and inject faults for hours
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
 #   make serve    the page in web-demo/, on this machine
 #
@@ -407,6 +408,15 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuz
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)
 	$(SAY) LINK $@
 	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+
+# Sweeps through faults, campaign-* targets and all fuzz targets in turns, for HOURS of processor time
+# on JOBS cores; ARGS=--only-fuzz leaves the first two out. Ends with a summary and a smaller corpus.
+HOURS = 8
+JOBS = $(shell nproc)
+
+.PHONY: campaign
+campaign: | .tools/stamp/clang .tools/stamp/cmocka
+	python3 tests/fuzz/campaign.py --hours $(HOURS) --jobs $(JOBS) $(ARGS)
 
 include bench/rules.mk
 

@@ -183,6 +183,7 @@ static bool fault_at(const struct command *command, enum fault fault, size_t n) 
             return false;
         }
     const long call = (long)registers_of(child).orig_rax;
+    run.leaves = call == SYS_unlink;
     const bool befell = befall(child, fault, &status, &ended);
     if (!ended)
         run_to_end(child, &status);
@@ -201,7 +202,7 @@ static bool fault_at(const struct command *command, enum fault fault, size_t n) 
 }
 
 static void every_call(void **state) {
-    struct sampling sampling = sampling_of("system calls of the commands", 24);
+    struct sampling sampling = sampling_of("system calls of the commands", 48);
     const enum fault fault = *(const enum fault *)*state;
     good = failed = 0;
     for (size_t c = 0; c < COMMANDS; c++)
@@ -254,14 +255,17 @@ static bool refuse_allocation(const struct command *command, size_t n, bool onwa
     return refused;
 }
 
+/* Each of the first hundred allocations, and of later ones, which are more and more alike, fewer
+ * and fewer. */
 static void every_allocation(void **state) {
-    struct sampling sampling = sampling_of("allocations of the commands", 50);
+    struct sampling sampling = sampling_of("allocations of the commands", 40);
     (void)state;
     good = failed = 0;
     for (int onwards = 0; onwards < 2; onwards++)
         for (size_t c = 0; c < COMMANDS; c++)
             for (size_t n = sampling_stride(&sampling) - 1;
-                 refuse_allocation(&commands[c], n, onwards != 0); n += sampling_stride(&sampling))
+                 refuse_allocation(&commands[c], n, onwards != 0);
+                 n += sampling_stride(&sampling) * (1 + n / 100))
                 continue;
     commands_expect_right();
     print_message("             allocations: %zu went on, %zu failed\n", good, failed);

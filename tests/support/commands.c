@@ -327,7 +327,7 @@ void command_check_files(struct command_run *run, int status, const char *what) 
     read_pipe(&run->messages, &unread);
     bytes_release(&unread);
     check_files(run, WIFEXITED(status) && WEXITSTATUS(status) == 0, what);
-    if (clear_leftovers(run->command, name) > 0 && !killed)
+    if (clear_leftovers(run->command, name) > 0 && !killed && !run->leaves)
         command_wrong(run, what, "leaves %s", name);
 }
 

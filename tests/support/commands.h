@@ -43,6 +43,7 @@ struct command_run {
     bool existing;                  /* the outputs exist before, with other contents */
     void (*prepare)(void *context); /* is called in the new process. May be NULL */
     void *context;
+    bool leaves; /* a temporary file may stay, because its deletion was refused */
     /* The ends to read of the pipes for standard output, where the command is piped, and for
      * messages. Closed by command_check. */
     int output, messages;
