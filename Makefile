@@ -290,10 +290,10 @@ run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
 # Runs the fuzz targets of a flavour on their seeds and on the inputs in tests/fuzz/corpus.
 define run_corpus
-	@rm -rf build/$(1)/corpus
-	@build/$(1)/seeds build/$(1)/corpus
+	@rm -rf build/$(1)/seeds-written
+	@build/$(1)/seeds build/$(1)/seeds-written
 	@for target in $(FUZZERS:fuzz_%=%); do \
-	    build/$(1)/replay_$$target build/$(1)/corpus/$$target tests/fuzz/corpus/$$target || exit 1; \
+	    build/$(1)/replay_$$target build/$(1)/seeds-written/$$target tests/fuzz/corpus/$$target || exit 1; \
 	done
 endef
 
@@ -344,7 +344,12 @@ build/example.c: src/wisp.h
 build/example: build/example.c build/libwisp.a
 	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
 
-.PHONY: asan tsan m32 aarch64 valgrind coverage
+# clang's sanitizers also watch the vector kernels, which asan leaves out.
+ubsan: $(addprefix build/fuzz/tests/kernels/,test_kernels test_blocks test_attention) $(REPLAYS_fuzz) build/fuzz/seeds
+	$(call run_tests,$(filter build/fuzz/tests/%,$^))
+	$(call run_corpus,fuzz)
+
+.PHONY: asan ubsan tsan m32 aarch64 valgrind coverage
 asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
 	$(call run_corpus,asan)
