@@ -292,7 +292,8 @@ run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 define run_corpus
 	@rm -rf build/$(1)/seeds-written
 	@build/$(1)/seeds build/$(1)/seeds-written
-	@for target in $(FUZZERS:fuzz_%=%); do \
+	@export ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1; \
+	for target in $(FUZZERS:fuzz_%=%); do \
 	    build/$(1)/replay_$$target build/$(1)/seeds-written/$$target tests/fuzz/corpus/$$target || exit 1; \
 	done
 endef

@@ -2,14 +2,27 @@
  * Runs a fuzz target, without libFuzzer, once on each file of the given folders:
  *     replay_gguf tests/fuzz/corpus/gguf */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 
-/* The file that runs, for the message about an abort. */
+/* The file that runs. */
 static char path[512];
+
+/* Says which file it was, and lets the signal end the program. */
+static void name_file(int number) {
+    static const char before[] = "the input is ";
+    signal(number, SIG_DFL);
+    if (write(STDERR_FILENO, before, sizeof before - 1) > 0 &&
+        write(STDERR_FILENO, path, strlen(path)) > 0)
+        (void)!write(STDERR_FILENO, "\n", 1);
+    raise(number);
+}
 
 static void run_file(void) {
     size_t size = 0;
@@ -28,13 +41,13 @@ static void run_file(void) {
         fprintf(stderr, "%s: cannot read\n", path);
         exit(1);
     }
-    fprintf(stderr, "%s\r", path);
     LLVMFuzzerTestOneInput(data, size);
     free(data);
 }
 
 int main(int argc, char **argv) {
     size_t files = 0;
+    signal(SIGABRT, name_file);
     for (int i = 1; i < argc; i++) {
         struct dirent **entries;
         const int n = scandir(argv[i], &entries, NULL, alphasort);
@@ -52,7 +65,6 @@ int main(int argc, char **argv) {
         }
         free(entries);
     }
-    fprintf(stderr, "\033[K");
     printf("%s: %zu inputs\n", argv[0], files);
     return files > 0 ? 0 : 1;
 }
