@@ -58,6 +58,7 @@ void file_unmap(struct mapped_file *file) {
     *file = (struct mapped_file){0};
 }
 
+/* Where the system does not tell, the answer is yes: opening the file then fails and says why. */
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }

@@ -23,8 +23,6 @@ wisp_status file_map(const char *path, struct mapped_file *file, wisp_error *err
 /* Ends the mapping; `file` may be all zeros. */
 void file_unmap(struct mapped_file *file);
 
-/* Returns false only where there is certainly no such file. Where the system does not tell, opening
- * the file fails and says why. */
 bool file_exists(const char *path);
 
 bool file_is_folder(const char *path);
