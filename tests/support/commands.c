@@ -225,6 +225,8 @@ pid_t command_start(struct command_run *run) {
     char name[256];
     int output[2] = {-1, -1}, messages[2];
     clear_leftovers(run->command, name);
+    unlink(
+        in_folder("stdout")); /* of the run before, which may be killed before it opens its own */
     for (size_t i = 0; i < COMMAND_OUTPUTS && run->command->outputs[i]; i++) {
         const char *path = in_out(run->command->outputs[i]);
         if (run->existing)
@@ -341,8 +343,8 @@ bool command_check(struct command_run *run, int status, const char *what) {
     if (!WIFEXITED(status) && !killed)
         command_wrong(run, what, "ended by signal %d", WTERMSIG(status));
     if (good ? !same(&output, expected) : !is_beginning(&output, command))
-        command_wrong(run, what, "exit code %d, and the output is wrong: %zu bytes instead of %zu",
-                      WEXITSTATUS(status), output.size, expected->size);
+        command_wrong(run, what, "status %#x, and the output is wrong: %zu bytes instead of %zu",
+                      (unsigned)status, output.size, expected->size);
     bytes_release(&output);
     if (!good && WIFEXITED(status))
         check_message(run, WEXITSTATUS(status), what);
