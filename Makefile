@@ -5,6 +5,7 @@
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage lines that the C tests reach            make fuzz      look for inputs that break it
+#   make campaign fuzz and inject faults for hours
 #   make install  PREFIX=/usr/local, DESTDIR=              make bench     how fast it is (bench/README.md)
 #   make serve    the page in web-demo/, on this machine
 #
@@ -125,6 +126,8 @@ TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildc
 # tests/support/allocations.c wraps these functions in tests.
 WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
+FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+
 define flavour
 LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(wildcard src/kernels/$(MACHINE_$(1))/*.c))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
@@ -157,6 +160,24 @@ $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB
 
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
+
+# The program for tests that refuse its allocations.
+build/$(1)/wisp-refusing: build/$(1)/tests/malformed/refuse.o $$(CLI_$(1)) $$(LIB_$(1))
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $$^ $$(LDLIBS) -o $$@
+
+# A fuzz target as a program that runs it once on each file of a corpus, and the writer of seeds.
+REPLAYS_$(1) := $$(FUZZERS:fuzz_%=build/$(1)/replay_%)
+
+$$(REPLAYS_$(1)): build/$(1)/replay_%: build/$(1)/tests/fuzz/fuzz_%.o build/$(1)/tests/fuzz/replay.o \
+    $$(SUPPORT_$(1)) $$(filter-out %/main.o,$$(CLI_$(1))) $$(LIB_$(1))
+build/$(1)/seeds: build/$(1)/tests/fuzz/seeds.o $$(SUPPORT_$(1)) $$(LIB_$(1))
+$$(REPLAYS_$(1)) build/$(1)/seeds:
+	$$(SAY) LINK $$@
+	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
+
+.SECONDARY: $$(patsubst %,build/$(1)/tests/fuzz/%.o,$$(FUZZERS) replay seeds)
+-include $$(patsubst %,build/$(1)/tests/fuzz/%.d,$$(FUZZERS) replay seeds)
 endef
 $(foreach name,$(FLAVOURS),$(eval $(call flavour,$(name))))
 
@@ -271,8 +292,9 @@ $(eval $(call wasm_tests,relaxed))
 
 # ---- tests ----------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-c test-wasm test-js test-oracle test-train test-models test-decoders test-example
-test: test-c test-example test-wasm test-js test-oracle test-train test-models test-decoders
+.PHONY: test test-all test-c test-corpus test-wasm test-js test-oracle test-train test-models test-decoders
+.PHONY: test-example
+test: test-c test-corpus test-example test-wasm test-js test-oracle test-train test-models test-decoders
 
 # "make test" samples long tests and skips exhaustive ones; "make test-all", which CI runs, does
 # everything. The tests read this variable too.
@@ -285,8 +307,21 @@ only_in_all = $(if $(WISP_TEST_ALL),$(2),@echo 'skipped: $(1): in make test-all'
 # Runs the test programs of a flavour in one shell, and stops at the first that fails.
 run_tests = @for test in $(1); do $(2) $$test || exit 1; done
 
-test-c: $(TESTS_native) build/wisp
+# Runs the fuzz targets of a flavour on their seeds and on the inputs in tests/fuzz/corpus.
+define run_corpus
+	@rm -rf build/$(1)/seeds-written
+	@build/$(1)/seeds build/$(1)/seeds-written
+	@export ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1; \
+	for target in $(FUZZERS:fuzz_%=%); do \
+	    build/$(1)/replay_$$target build/$(1)/seeds-written/$$target tests/fuzz/corpus/$$target || exit 1; \
+	done
+endef
+
+test-c: $(TESTS_native) build/wisp build/native/wisp-refusing
 	$(call run_tests,$(TESTS_native))
+
+test-corpus: $(REPLAYS_native) build/native/seeds
+	$(call run_corpus,native)
 
 # Node 20 needs a flag for relaxed SIMD; later versions do not.
 NODE_RELAXED = $(shell node --v8-options | grep -o -m1 -e '--experimental-wasm-relaxed-simd')
@@ -358,9 +393,15 @@ build/example.c: src/wisp.h
 build/example: build/example.c build/libwisp.a
 	$(Q)$(CC) -std=c11 $(WARNINGS) -Isrc $^ $(LDLIBS) -o $@
 
-.PHONY: asan tsan m32 aarch64 musl big-endian windows reproducible valgrind coverage
-asan: $(TESTS_asan) build/asan/wisp
+# clang's sanitizers also watch the vector kernels, which asan leaves out.
+ubsan: $(addprefix build/fuzz/tests/kernels/,test_kernels test_blocks test_attention) $(REPLAYS_fuzz) build/fuzz/seeds
+	$(call run_tests,$(filter build/fuzz/tests/%,$^))
+	$(call run_corpus,fuzz)
+
+.PHONY: asan ubsan tsan m32 aarch64 musl big-endian windows reproducible valgrind coverage
+asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_tests,$(TESTS_asan),WISP_PROGRAM=build/asan/wisp)
+	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
 TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
@@ -442,7 +483,6 @@ coverage: $(TESTS_coverage) build/coverage/wisp
 	python3 tools/coverage.py build/coverage
 
 # Each target looks for inputs that break it for SECONDS; tests/fuzz/README.md says more.
-FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS = 60
 
 .PHONY: fuzz $(FUZZERS)
@@ -457,11 +497,19 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
 
-$(FUZZERS:%=build/fuzz/%) build/fuzz/seeds: build/fuzz/%: build/fuzz/tests/fuzz/%.o \
-    $(SUPPORT_fuzz) $(LIB_fuzz)
+$(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
+    $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)
 	$(SAY) LINK $@
-	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) \
-	    $(if $(filter fuzz_%,$*),-fsanitize=fuzzer) $^ $(LDLIBS) -o $@
+	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+
+# Sweeps through faults, campaign-* targets and all fuzz targets in turns, for HOURS of processor time
+# on JOBS cores; ARGS=--only-fuzz leaves the first two out. Ends with a summary and a smaller corpus.
+HOURS = 8
+JOBS = $(shell nproc)
+
+.PHONY: campaign
+campaign: | .tools/stamp/clang .tools/stamp/cmocka
+	python3 tests/fuzz/campaign.py --hours $(HOURS) --jobs $(JOBS) $(ARGS)
 
 include bench/rules.mk
 

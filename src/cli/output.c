@@ -135,10 +135,16 @@ static int complete_npy(const struct output *output) {
         complain("the output is damaged: another program wrote to the same file");
         return EXIT_FAILED;
     }
-    if (pwrite(STDOUT_FILENO, header, NPY_HEADER_BYTES, output->start) == NPY_HEADER_BYTES)
-        return EXIT_GOOD;
-    complain("cannot write the output: %s", strerror(errno));
-    return EXIT_FAILED;
+    for (size_t done = 0; done < NPY_HEADER_BYTES;) {
+        const ssize_t count = pwrite(STDOUT_FILENO, header + done, NPY_HEADER_BYTES - done,
+                                     output->start + (off_t)done);
+        if (count < 0 && errno != EINTR) {
+            complain("cannot write the output: %s", strerror(errno));
+            return EXIT_FAILED;
+        }
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return EXIT_GOOD;
 }
 
 /* ---- all formats ---------------------------------------------------------------------------- */

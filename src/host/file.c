@@ -17,8 +17,9 @@ static wisp_status fail_errno(wisp_error *error, const char *path, const char *a
                 "cannot %s: %s", action, strerror(code));
 }
 
+/* Where the system does not tell, the answer is yes: opening the file then fails and says why. */
 bool file_exists(const char *path) {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool file_is_folder(const char *path) {

@@ -69,6 +69,7 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
                           .zero = x.zero,
                           .blocks = int8_blocks(k),
                           .w = w,
+                          .next = w,
                           .ldy = ldy,
                           .columns = VF_LANES};
     const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, k, INT8_PANEL);

@@ -15,9 +15,9 @@ static float largest(const float *x, size_t ldx, size_t m, size_t k) {
     return most;
 }
 
-/* Stores a number as the c-th of a row of pairs. */
+/* Stores a number as the c-th of a row of pairs. NaN, which C cannot convert, becomes 0. */
 static void put(int32_t *pairs, size_t c, float value) {
-    const int16_t number = (int16_t)value;
+    const int16_t number = fabsf(value) <= 32767 ? (int16_t)value : 0;
     memcpy((unsigned char *)pairs + c * sizeof number, &number, sizeof number);
 }
 

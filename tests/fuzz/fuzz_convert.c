@@ -3,34 +3,9 @@
  * to the same bytes, and neurons that became rows convert back to the plain file. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fuzz.h"
-#include "support/folder.h"
-
-/* The paths of this process, which are made by the first call. */
-struct paths {
-    char folder[64], input[80], output[80], again[80], undone[80];
-};
-
-static struct paths paths;
-
-static void remove_paths(void) {
-    folder_remove(paths.folder);
-}
-
-static void make_paths(void) {
-    if (*paths.folder)
-        return;
-    snprintf(paths.folder, sizeof paths.folder, "/dev/shm/wisp-fuzz-%d", (int)getpid());
-    snprintf(paths.input, sizeof paths.input, "%s/in", paths.folder);
-    snprintf(paths.output, sizeof paths.output, "%s/out", paths.folder);
-    snprintf(paths.again, sizeof paths.again, "%s/again", paths.folder);
-    snprintf(paths.undone, sizeof paths.undone, "%s/undone", paths.folder);
-    mkdir(paths.folder, 0777);
-    atexit(remove_paths);
-}
+#include "fuzz_file.h"
 
 static void read_whole(const char *path, struct bytes *bytes) {
     char chunk[4096];
@@ -65,9 +40,10 @@ static void expect_undoing(const wisp_convert_options *options) {
     wisp_convert_options never = *options;
     never.neurons = false;
     never.plain = true;
-    convert(paths.input, paths.again, &never);
-    convert(paths.output, paths.undone, &plain);
-    expect_same(paths.again, paths.undone);
+    const char *again = fuzz_path("again.gguf"), *undone = fuzz_path("undone.gguf");
+    convert(fuzz_path("input.gguf"), again, &never);
+    convert(fuzz_path("output.gguf"), undone, &plain);
+    expect_same(again, undone);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -77,15 +53,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                           .neurons = size % 3 == 1,
                                           .plain = size % 3 == 2};
     wisp_error error;
-    make_paths();
-    FILE *file = fopen(paths.input, "wb");
-    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
-        abort();
-    const wisp_status status = wisp_convert(paths.input, paths.output, &options, &error);
+    const char *input = fuzz_file("input.gguf", data, size), *output = fuzz_path("output.gguf"),
+               *again = fuzz_path("again.gguf");
+    const wisp_status status = wisp_convert(input, output, &options, &error);
     fuzz_check(status, &error);
     if (status == WISP_OK) {
-        convert(paths.output, paths.again, NULL);
-        expect_same(paths.output, paths.again);
+        convert(output, again, NULL);
+        expect_same(output, again);
         if (options.neurons)
             expect_undoing(&options);
     }

@@ -8,6 +8,7 @@
 
 #include "folder_files.h"
 #include "support/folder.h"
+#include "support/sparse_models.h"
 
 static const char *root;
 
@@ -27,6 +28,15 @@ static void put(const char *target, const char *name, const void *data, size_t s
     fclose(file);
 }
 
+/* Puts a GGUF file for each target that reads one; to calibrate, small ones only, which takes long.
+ */
+static void put_model(const char *name, const struct bytes *bytes) {
+    static const char *const targets[] = {"gguf", "convert", "inspect", "calibrate"};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (strcmp(targets[i], "calibrate") != 0 || bytes->size < 12000)
+            put(targets[i], name, bytes->data, bytes->size);
+}
+
 /* A model with as few weights as possible. */
 static void put_one_gguf(uint32_t type, uint32_t size, bool nomic, bool rows) {
     const struct tiny_shape shape = {.hidden = size,
@@ -40,12 +50,31 @@ static void put_one_gguf(uint32_t type, uint32_t size, bool nomic, bool rows) {
     struct gguf file;
     struct bytes bytes = {0};
     char name[32];
-    snprintf(name, sizeof name, "%u%s%s", (unsigned)type, nomic ? "-nomic" : "",
+    snprintf(name, sizeof name, "%u-%u%s%s", (unsigned)type, (unsigned)size, nomic ? "-nomic" : "",
              rows ? "-rows" : "");
     gguf_make(&file, &shape);
     gguf_write_bytes(&file, &bytes);
-    put("gguf", name, bytes.data, bytes.size);
-    put("convert", name, bytes.data, bytes.size);
+    put_model(name, &bytes);
+    bytes_release(&bytes);
+    gguf_release(&file);
+}
+
+/* A calibrated model. */
+static void put_one_predicting(const char *name, const char *activation, bool shared,
+                               bool by_text) {
+    const struct tiny_shape shape = {
+        .hidden = 4, .wide = 8, .layers = 1, .heads = 1, .positions = 4, .nomic = shared};
+    const struct predicting predicting = {.shape = &shape,
+                                          .activation = activation,
+                                          .rank = 2,
+                                          .compensated = true,
+                                          .shared = shared,
+                                          .by_text = by_text};
+    struct gguf file;
+    struct bytes bytes = {0};
+    make_predicting(&file, &predicting);
+    gguf_write_bytes(&file, &bytes);
+    put_model(name, &bytes);
     bytes_release(&bytes);
     gguf_release(&file);
 }
@@ -57,6 +86,11 @@ static void put_gguf(void) {
         for (int kind = 0; kind < 4; kind++)
             put_one_gguf(types[i], types[i] == Q4_0 || types[i] == Q8_0 ? 32 : 2, kind % 2 != 0,
                          kind / 2 != 0);
+    put_one_gguf(F32, 8, false, false); /* which can be calibrated */
+    put_one_gguf(F32, 8, true, true);
+    put_one_predicting("gelu", "gelu", false, true);
+    put_one_predicting("relu", "relu", false, false);
+    put_one_predicting("silu", "silu", true, false);
 }
 
 static void put_one_of_folder(int number, const char *file, const struct bytes *content) {
@@ -121,6 +155,49 @@ static void put_tokenizer(void) {
     }
 }
 
+static void put_input(void) {
+    static const char *const texts[] = {
+        "\1\3{\"id\": 7, \"text\": \"a \\u00e9 man\", \"x\": [1, {}]}\n\"a string\"\r\n",
+        "\1\xFF\xEF\xBB\xBF\"x\"\n{\"text\":1}", "\2\2one line\r\n\nand the last"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char name[2] = {(char)('0' + i), '\0'};
+        put("input", name, texts[i], strlen(texts[i]));
+    }
+}
+
+/* Calls of fuzz_api.c: open a model in a way, open a session, embed texts, and more. */
+static void put_calls(void) {
+    for (unsigned char file = 0; file < 6; file++)
+        for (unsigned char way = 0; way < 4; way++) {
+            unsigned char calls[64];
+            size_t n = 0;
+            const unsigned char open[] = {0, 0, file, way, (unsigned char)(file * 4 + way), way};
+            const unsigned char of_source[] = {0, file == 2 ? 9 : 0, file == 3 ? 5 : 0};
+            const unsigned char use[] = {2,    0,   0, (unsigned char)(4 * way + file % 4),
+                                         3,    way, 0, 2,
+                                         file, 1,   2, 6,
+                                         0,    way, 3, 0,
+                                         0,    5,   0, 3,
+                                         1,    2,   3, 3,
+                                         8,    0,   0, 7,
+                                         0,    4,   0, 0,
+                                         1,    200, 1, 11,
+                                         0,    9,   1, 9,
+                                         0,    10,  0};
+            memcpy(calls, open, sizeof open);
+            n += sizeof open;
+            if (way < 3) {
+                memcpy(calls + n, of_source, sizeof of_source);
+                n += sizeof of_source;
+            }
+            memcpy(calls + n, use, sizeof use);
+            n += sizeof use;
+            char name[8];
+            snprintf(name, sizeof name, "%u-%u", file, way);
+            put("api", name, calls, n);
+        }
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: seeds FOLDER\n");
@@ -131,5 +208,7 @@ int main(int argc, char **argv) {
     put_gguf();
     put_folder();
     put_tokenizer();
+    put_input();
+    put_calls();
     return 0;
 }

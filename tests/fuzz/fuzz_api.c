@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Uses the public API as the input says. The input is a list of calls, each a byte that chooses it
+ * and bytes for its arguments: models are opened in memory, from sources that fail or lie, or from
+ * files; sessions are opened, embed, are cancelled and closed, in any order that wisp.h allows; and
+ * allocations fail. Every call must succeed or give an error that the input explains, and where the
+ * source is honest, a text must have one embedding whichever texts are beside it. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "fuzz.h"
+#include "fuzz_file.h"
+#include "support/allocations.h"
+#include "support/sparse_models.h"
+
+enum { FILES = 6, MODELS = 2, SESSIONS = 3, MOST_TEXTS = 8, MOST_CALLS = 48 };
+
+/* ---- the input ------------------------------------------------------------------------------ */
+
+struct script {
+    const uint8_t *at, *end;
+};
+
+static unsigned take(struct script *script) {
+    return script->at < script->end ? *script->at++ : 0;
+}
+
+static wisp_text take_text(struct script *script) {
+    static const char *const texts[] = {"", "the man is eating food",
+                                        "a b c a b c a b c a b c a b c a b c a b c, and so on.",
+                                        "some one plays the guitar [MASK] \xC3\xA9t\xCC\x81 \xFF"};
+    const unsigned choice = take(script);
+    if (choice < 192)
+        return wisp_text_of(texts[choice % 4]);
+    const size_t left = (size_t)(script->end - script->at), wanted = choice - 192;
+    const wisp_text text = {(const char *)script->at, wanted < left ? wanted : left};
+    script->at += text.length;
+    return text;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static struct bytes files[FILES];
+static const char *const file_names[FILES] = {"0.gguf", "1.gguf", "2.gguf",
+                                              "3.gguf", "4.gguf", "5.gguf"};
+
+static void make_file(unsigned number, struct gguf *file) {
+    gguf_write_bytes(file, &files[number]);
+    gguf_release(file);
+    fuzz_file(file_names[number], files[number].data, files[number].size);
+}
+
+/* Makes the files once. Together they have all that models and sparse layers may have. */
+static void make_files(void) {
+    static const struct tiny_shape *const shapes[] = {&tiny_shape, &tiny_shape_q8_0, &tiny_rows,
+                                                      &tiny_nomic_rows_q8_0};
+    struct gguf file;
+    if (files[0].size > 0)
+        return;
+    for (unsigned i = 0; i < 4; i++) {
+        gguf_make(&file, shapes[i]);
+        make_file(i, &file);
+    }
+    for (unsigned gated = 0; gated < 2; gated++) {
+        const char *activation = gated ? "silu" : "gelu";
+        const struct predicting p = {.shape = tiny_shape_of(activation),
+                                     .activation = activation,
+                                     .rank = 32,
+                                     .type = gated ? BLOCK_Q8_0 : BLOCK_F32,
+                                     .compensated = true,
+                                     .shared = gated != 0,
+                                     .by_text = gated == 0};
+        make_predicting(&file, &p);
+        make_file(4 + gated, &file);
+    }
+}
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+/* A source of one of the files. It fails from read `fails_at` on, or once, and changes a byte in
+ * every read from `lies_at` on. Reads are counted from 1; 0 is never. */
+struct source {
+    const struct bytes *file;
+    unsigned char *copy; /* of the file, used in place */
+    uint64_t size;       /* as stated; less or more than the file has */
+    atomic_uint_least64_t reads;
+    uint64_t fails_at, lies_at;
+    bool fails_on;
+    atomic_int closed;
+};
+
+static int read_source(void *context, uint64_t offset, void *buffer, size_t length) {
+    struct source *source = context;
+    const uint64_t number = atomic_fetch_add(&source->reads, 1) + 1;
+    if (source->closed || offset > source->size || length > source->size - offset)
+        abort();
+    memset(buffer, 0, length);
+    const uint64_t end =
+        offset + length < source->file->size ? offset + length : source->file->size;
+    const bool fails = source->fails_at &&
+                       (source->fails_on ? number >= source->fails_at : number == source->fails_at);
+    if (offset < end)
+        memcpy(buffer, source->file->data + offset, (size_t)(end - offset) / (fails ? 2 : 1));
+    if (source->lies_at && number >= source->lies_at && length > 0)
+        ((unsigned char *)buffer)[number * 2654435761u % length] ^= (unsigned char)(number | 1);
+    return fails ? -1 : 0;
+}
+
+static void close_source(void *context) {
+    struct source *source = context;
+    source->closed++;
+}
+
+/* ---- the state ------------------------------------------------------------------------------ */
+
+enum doubt { NO, MAYBE, YES };
+
+struct model {
+    wisp_model *model;
+    struct source source;
+    unsigned sessions;
+    bool honest; /* the source gives the bytes of the file, though it may fail */
+};
+
+struct session {
+    wisp_session *session;
+    struct model *model;
+    bool traced;
+    enum doubt cancelled; /* the next call will be */
+};
+
+struct world {
+    struct model models[MODELS];
+    struct session sessions[SESSIONS];
+    bool no_memory; /* allocations may fail in this call */
+};
+
+/* Aborts unless the outcome is success or an error from the set `allowed`, with a message. */
+static void expect(wisp_status status, const wisp_error *error, unsigned allowed) {
+    if (status == WISP_OK)
+        return;
+    if (error->status != status || !*error->message || !(allowed >> status & 1u)) {
+        fprintf(stderr, "%s: %s\n", wisp_status_name(status), error->message);
+        abort();
+    }
+}
+
+static unsigned memory_too(const struct world *world, unsigned allowed) {
+    return allowed | (unsigned)world->no_memory << WISP_ERROR_MEMORY;
+}
+
+/* The errors that a call that reads the model may give. */
+static unsigned errors_of(const struct world *world, const struct model *model) {
+    unsigned allowed = 0;
+    if (model->source.fails_at)
+        allowed |= 1u << WISP_ERROR_IO;
+    if (!model->honest)
+        allowed |= 1u << WISP_ERROR_FORMAT | 1u << WISP_ERROR_UNSUPPORTED |
+                   1u << WISP_ERROR_NOT_FOUND | 1u << WISP_ERROR_MEMORY;
+    return memory_too(world, allowed);
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static void open_model(struct world *world, struct script *script) {
+    enum { IN_PLACE, BY_READING, LASTING, BY_PATH, KINDS };
+    static const int changes[] = {0, 0, 0, -1, -64, 1, 100};
+    struct model *m = &world->models[take(script) % MODELS];
+    const unsigned number = take(script) % FILES, kind = take(script) % KINDS;
+    const unsigned choice = take(script), kernels = take(script);
+    wisp_error error;
+    if (m->model)
+        return;
+    const wisp_model_options options = {.compute = (wisp_compute)(choice % 3),
+                                        .predictor = (wisp_predictor)(choice / 3 % 5),
+                                        .kernels =
+                                            kernels % 8 ? wisp_kernels_name(kernels % 8) : NULL};
+    const wisp_model_options *given = kernels == 255 ? NULL : &options;
+    *m = (struct model){.source = {.file = &files[number], .size = files[number].size}};
+    m->honest = true;
+    wisp_status status;
+    if (kind == BY_PATH) {
+        status = wisp_model_open(fuzz_path(file_names[number]), given, &m->model, &error);
+    } else {
+        struct source *s = &m->source;
+        s->size += (uint64_t)(int64_t)changes[take(script) % 7];
+        if (kind == IN_PLACE && s->size > s->file->size)
+            s->size = s->file->size;
+        s->fails_at = take(script);
+        s->lies_at = take(script);
+        s->fails_on = s->fails_at & 1;
+        m->honest = s->size == s->file->size && !s->lies_at;
+        if (kind == IN_PLACE) {
+            s->copy = malloc((size_t)s->size);
+            if (!s->copy)
+                return;
+            memcpy(s->copy, s->file->data, (size_t)s->size);
+            s->fails_at = 0;
+            m->honest = s->size == s->file->size;
+        }
+        const wisp_source source = {.size = s->size,
+                                    .data = s->copy,
+                                    .read = read_source,
+                                    .close = close_source,
+                                    .context = s,
+                                    .name = choice % 2 ? "source" : NULL,
+                                    .lasting = kind == LASTING};
+        status = wisp_model_open_source(&source, given, &m->model, &error);
+    }
+    if ((status == WISP_OK) != (m->model != NULL))
+        abort();
+    /* A file may lack what the predictor needs. */
+    expect(status, &error,
+           errors_of(world, m) | 1u << WISP_ERROR_ARGUMENT | 1u << WISP_ERROR_NOT_FOUND |
+               1u << WISP_ERROR_UNSUPPORTED);
+    if (!m->model) {
+        if (kind != BY_PATH && m->source.closed != 1)
+            abort();
+        free(m->source.copy);
+    }
+}
+
+static void close_model(struct model *m) {
+    const bool from_source = m->source.reads > 0 || m->source.copy;
+    if (!m->model || m->sessions > 0)
+        return;
+    wisp_model_close(m->model);
+    if (from_source && m->source.closed != 1)
+        abort();
+    free(m->source.copy);
+    m->model = NULL;
+}
+
+static void ask_model(const struct world *world, struct script *script) {
+    const struct model *m = &world->models[take(script) % MODELS];
+    wisp_model_info info;
+    const char *key;
+    char value[24];
+    if (!m->model)
+        return;
+    wisp_model_get_info(m->model, &info);
+    for (size_t i = 0; wisp_model_metadata(m->model, i, &key, value, 1 + i % sizeof value); i++)
+        if (strlen(value) >= 1 + i % sizeof value)
+            abort();
+    char name[64] = "";
+    const wisp_text text = take_text(script);
+    memcpy(name, text.bytes, text.length < 63 ? text.length : 63);
+    wisp_model_prompt(m->model, name);
+    if (!wisp_model_prompt(m->model, NULL) || info.hidden_size != wisp_model_dimensions(m->model))
+        abort();
+}
+
+static void tokenize(const struct world *world, struct script *script) {
+    const struct model *m = &world->models[take(script) % MODELS];
+    const size_t capacity = take(script) % 32;
+    const wisp_text text = take_text(script);
+    size_t count = 0;
+    wisp_error error;
+    if (!m->model)
+        return;
+    int32_t *ids = malloc(capacity * sizeof *ids + 1);
+    if (!ids)
+        return;
+    const wisp_status status = wisp_tokenize(m->model, text, ids, capacity, &count, &error);
+    expect(status, &error, memory_too(world, 0));
+    if (status == WISP_OK && count < 2)
+        abort();
+    free(ids);
+}
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+static void open_session(struct world *world, struct script *script) {
+    struct session *s = &world->sessions[take(script) % SESSIONS];
+    struct model *m = &world->models[take(script) % MODELS];
+    const unsigned choice = take(script);
+    wisp_error error;
+    if (s->session || !m->model)
+        return;
+    const wisp_session_options options = {
+        .threads = choice % 4, .trace = choice & 4, .recall = choice & 8};
+    const wisp_status status =
+        wisp_session_open(m->model, choice == 255 ? NULL : &options, &s->session, &error);
+    if ((status == WISP_OK) != (s->session != NULL))
+        abort();
+    expect(status, &error, memory_too(world, 0));
+    if (!s->session)
+        return;
+    s->model = m;
+    s->traced = choice != 255 && options.trace;
+    s->cancelled = NO;
+    m->sessions++;
+}
+
+static void close_session(struct session *s) {
+    if (!s->session)
+        return;
+    wisp_session_close(s->session);
+    s->session = NULL;
+    s->model->sessions--;
+}
+
+static void set_sparsity(struct world *world, struct script *script) {
+    static const float shares[] = {0, 0.3f, 0.5f, 0.7f, 0.999f, 1, -1, 1e-30f};
+    struct session *s = &world->sessions[take(script) % SESSIONS];
+    const unsigned choice = take(script);
+    float share = shares[choice % 8];
+    wisp_error error;
+    if (!s->session)
+        return;
+    if (choice == 255) {
+        unsigned char bits[sizeof share];
+        for (size_t i = 0; i < sizeof bits; i++)
+            bits[i] = (unsigned char)take(script);
+        memcpy(&share, bits, sizeof share);
+    }
+    const wisp_status status = wisp_session_set_sparsity(s->session, share, &error);
+    expect(status, &error, 1u << WISP_ERROR_ARGUMENT);
+    if (status == WISP_OK && !(share >= 0 && share < 1))
+        abort();
+}
+
+static void ask_session(const struct world *world, struct script *script) {
+    const struct session *s = &world->sessions[take(script) % SESSIONS];
+    wisp_stats stats;
+    wisp_layer_stats layer;
+    wisp_error error;
+    if (!s->session)
+        return;
+    wisp_session_get_stats(s->session, &stats);
+    for (uint32_t l = 0; wisp_session_get_layer_stats(s->session, l, &layer); l++)
+        if (layer.computed > layer.neurons || layer.found > layer.needed)
+            abort();
+    if (take(script) % 4)
+        return;
+    const wisp_status status =
+        wisp_session_write_trace(s->session, fuzz_path("trace.json"), &error);
+    expect(status, &error, memory_too(world, s->traced ? 0 : 1u << WISP_ERROR_ARGUMENT));
+    if (status == WISP_OK && !s->traced)
+        abort();
+}
+
+/* ---- embedding ------------------------------------------------------------------------------ */
+
+struct call {
+    struct session *s;
+    wisp_text texts[MOST_TEXTS];
+    size_t n, dimensions;
+    const char *prompt;
+    float *rows;
+    wisp_status status;
+    wisp_error error;
+};
+
+static void *run_call(void *context) {
+    struct call *call = context;
+    const wisp_embed_options options = {.prompt = call->prompt, .dimensions = call->dimensions};
+    call->status =
+        wisp_embed(call->s->session, call->texts, call->n, &options, call->rows, &call->error);
+    return NULL;
+}
+
+static void *cancel_session(void *context) {
+    wisp_session_cancel(context);
+    return NULL;
+}
+
+/* Takes the arguments of a call for a session that is open. */
+static bool take_call(struct world *world, struct script *script, struct call *call) {
+    static const char *const prompts[] = {NULL, "", "query: ", "the the the the the the the the"};
+    *call = (struct call){.s = &world->sessions[take(script) % SESSIONS]};
+    call->n = take(script) % (MOST_TEXTS + 1);
+    const unsigned choice = take(script);
+    for (size_t i = 0; i < call->n; i++)
+        call->texts[i] = take_text(script);
+    if (!call->s->session)
+        return false;
+    const size_t size = wisp_model_dimensions(call->s->model->model);
+    call->prompt = prompts[choice % 4];
+    call->dimensions = choice < 128 ? 0 : choice % (size + 2);
+    call->rows = malloc((call->n * size + 1) * sizeof *call->rows);
+    return call->rows != NULL;
+}
+
+/* The embedding of a text must not depend on the other texts. */
+static void expect_same_alone(const struct call *call) {
+    struct call alone = *call;
+    const size_t size =
+        call->dimensions ? call->dimensions : wisp_model_dimensions(call->s->model->model);
+    float *row = malloc(size * sizeof *row);
+    if (!row)
+        return;
+    alone.texts[0] = call->texts[call->n - 1];
+    alone.n = 1;
+    alone.rows = row;
+    run_call(&alone);
+    if (alone.status == WISP_OK &&
+        memcmp(row, call->rows + (call->n - 1) * size, size * sizeof *row) != 0)
+        abort();
+    free(row);
+}
+
+static void check_call(const struct world *world, struct call *call) {
+    struct session *s = call->s;
+    unsigned allowed = errors_of(world, s->model) |
+                       (call->dimensions ? 1u << WISP_ERROR_ARGUMENT : 0) |
+                       (s->cancelled != NO ? 1u << WISP_ERROR_CANCELLED : 0);
+    expect(call->status, &call->error, allowed);
+    if (call->status == WISP_OK && s->cancelled == YES && call->n > 0)
+        abort();
+    if (call->status == WISP_ERROR_CANCELLED)
+        s->cancelled = s->cancelled == YES ? NO : MAYBE;
+    if (call->status == WISP_OK && s->cancelled == NO && call->n > 0 && s->model->honest)
+        expect_same_alone(call);
+    free(call->rows);
+}
+
+static void embed(struct world *world, struct script *script) {
+    struct call call, other;
+    pthread_t thread;
+    const unsigned manner = take(script);
+    if (!take_call(world, script, &call))
+        return;
+    if (manner % 4 == 1) { /* cancelled by another thread at an unknown moment */
+        call.s->cancelled = call.s->cancelled == YES ? YES : MAYBE;
+        if (pthread_create(&thread, NULL, cancel_session, call.s->session) != 0)
+            abort();
+        run_call(&call);
+        pthread_join(thread, NULL);
+        if (call.s->cancelled == YES && call.status == WISP_ERROR_CANCELLED) {
+            check_call(world, &call);
+            call.s->cancelled = MAYBE;
+            return;
+        }
+    } else if (manner % 4 == 2 && take_call(world, script, &other)) {
+        if (other.s == call.s) {
+            free(other.rows);
+            run_call(&call);
+        } else { /* beside another session, which may have the same model */
+            if (pthread_create(&thread, NULL, run_call, &other) != 0)
+                abort();
+            run_call(&call);
+            pthread_join(thread, NULL);
+            check_call(world, &other);
+        }
+    } else {
+        run_call(&call);
+    }
+    check_call(world, &call);
+}
+
+static void cancel(struct world *world, struct script *script) {
+    struct session *s = &world->sessions[take(script) % SESSIONS];
+    if (!s->session)
+        return;
+    wisp_session_cancel(s->session);
+    s->cancelled = YES;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static void find_names(struct script *script) {
+    wisp_compute compute;
+    wisp_predictor predictor;
+    char name[64] = "";
+    const wisp_text text = take_text(script);
+    memcpy(name, text.bytes, text.length < 63 ? text.length : 63);
+    if (wisp_compute_find(name, &compute) && strcmp(wisp_compute_name(compute), name) != 0)
+        abort();
+    if (wisp_predictor_find(name, &predictor) && strcmp(wisp_predictor_name(predictor), name) != 0)
+        abort();
+    if (wisp_compute_name(250) || wisp_predictor_name(250) || wisp_stage_name(WISP_STAGES))
+        abort();
+}
+
+static void make_one_call(struct world *world, struct script *script) {
+    const unsigned choice = take(script);
+    switch (choice % 12) {
+    case 0:
+    case 1:
+        open_model(world, script);
+        break;
+    case 2:
+        open_session(world, script);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        embed(world, script);
+        break;
+    case 6:
+        set_sparsity(world, script);
+        break;
+    case 7:
+        cancel(world, script);
+        break;
+    case 8:
+        ask_session(world, script);
+        break;
+    case 9:
+        close_session(&world->sessions[take(script) % SESSIONS]);
+        break;
+    case 10:
+        close_model(&world->models[take(script) % MODELS]);
+        break;
+    default:
+        if (choice < 80)
+            tokenize(world, script);
+        else if (choice < 160)
+            ask_model(world, script);
+        else
+            find_names(script);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct script script = {data, data + size};
+    struct world world = {0};
+    make_files();
+    for (int i = 0; i < MOST_CALLS && script.at < script.end; i++) {
+        world.no_memory = *script.at == 255;
+        if (world.no_memory) {
+            take(&script);
+            const unsigned n = take(&script);
+            allocations_fail_after(n / 2, n & 1);
+        }
+        make_one_call(&world, &script);
+        allocations_succeed();
+    }
+    for (size_t i = 0; i < SESSIONS; i++)
+        close_session(&world.sessions[i]);
+    for (size_t i = 0; i < MODELS; i++)
+        close_model(&world.models[i]);
+    return 0;
+}
