@@ -268,6 +268,14 @@ export class Engine {
     const size = dimensions || this.dimensions;
     const rows = new Float32Array(texts.length * size);
     const named = prompt ? this.prompt(prompt) : undefined;
+    if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
+      throw new WispError(
+        'not_found',
+        `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
+          `in '${prompt}: '`,
+        { field: 'prompt' },
+      );
+    }
     this.#withText(named ?? prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {

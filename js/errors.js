@@ -28,6 +28,11 @@ export const STATUS_CODES = [
 
 /** Every error that wisp throws on purpose. */
 export class WispError extends Error {
+  /** By this node.cjs recognises an error without loading this module. */
+  get [Symbol.for('wisp-engine')]() {
+    return 'WispError';
+  }
+
   /**
    * @param {WispErrorCode} code
    * @param {string} message
@@ -43,11 +48,30 @@ export class WispError extends Error {
 }
 
 /**
- * Returns the error that an aborted call rejects with.
+ * The environment allows no workers, though nothing is missing. Where the caller did not ask for
+ * workers, the calling thread computes instead.
+ */
+export class NoWorkersError extends WispError {
+  /**
+   * @param {string} reason
+   * @param {unknown} [cause]
+   */
+  constructor(reason, cause) {
+    super('worker', `${reason}; with { workers: 0 } the calling thread computes`, { cause });
+    this.reason = reason;
+  }
+}
+
+/**
+ * Returns the error that an aborted call rejects with. Its name is that of the signal's reason,
+ * AbortError or TimeoutError, because programs tell by it that a call was aborted.
  * @param {AbortSignal} signal
  */
 export function cancelled(signal) {
-  return new WispError('cancelled', 'the call was aborted', { cause: signal.reason });
+  const { reason } = signal;
+  const error = new WispError('cancelled', 'the call was aborted', { cause: reason });
+  error.name = reason?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
+  return error;
 }
 
 /**

@@ -144,11 +144,11 @@ describe('sources', () => {
   test('what cannot be read is named', async () => {
     for (const [source, code, message] of /** @type {[any, string, RegExp][]} */ ([
       ['/no/such/model.gguf', 'not_found', /no\/such\/model\.gguf/],
-      [ROOT, 'io', /EISDIR/],
+      [ROOT, 'io', /is a folder\. wisp convert/],
       [`${address}/gone`, 'not_found', /gone: HTTP 404/],
       [`${address}/down`, 'io', /down: HTTP 503/],
       [`${address}/short`, 'io', /short/],
-      [`${address}/page`, 'format', /magic/],
+      [`${address}/page`, 'format', /page is an HTML page/],
       ['http://127.0.0.1:1/', 'io', /127\.0\.0\.1:1/],
     ])) {
       await assert.rejects(Embedder.load(source), (/** @type {WispError} */ error) => {
