@@ -24,49 +24,19 @@ import { checkSparse } from './sparse.js';
  *   import('./member.js').StartLink} startWorker
  */
 
-/**
- * Progress of loading: bytes of the model, then workers that are ready. `total` is undefined where
- * the server does not tell the size.
- * @typedef {{ phase: 'model' | 'workers', loaded: number, total: number | undefined }} LoadProgress
- */
-
-/**
- * @typedef {object} LoadOptions
- * @property {number} [workers] number of workers; 0: compute on the calling thread. Default: one for
- *   each core, at most 4
- * @property {AbortSignal} [signal] gives up loading
- * @property {(progress: LoadProgress) => void} [onProgress]
- * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] the name of a kernel set, such as 'simd128'. Default: the fastest
- * @property {import('./sparse.js').SparseOptions['predictor']} [predictor] which neurons are
- *   computed; setSparse changes it
- * @property {number} [sparsity] the share of neurons that a calibrated model skips
- * @property {boolean} [recall] count the predictor's recall: see stats
- * @property {number} [queueLimit] a call that would make more texts wait than this fails as 'busy'.
- *   Default: no limit
- * @property {string | URL} [files] a folder with copies of the package's folders js and models, where
- *   wisp's files are not beside its script
- * @property {{ model?: string, wasm?: string }} [integrity] hashes that the model's and the module's
- *   bytes must have, as in 'sha256-...' of Subresource Integrity
- * @property {string | URL | WebAssembly.Module} [wasm] the module, or its URL
- * @property {string | URL | (() => any)} [worker] the URL of the worker's script, or a function that
- *   makes a Worker of it, for bundlers that do not find the script beside this file
- * @property {number} [startTimeout] in browsers, milliseconds until a worker whose script has not
- *   begun to run counts as failed. Default: 60,000
- */
-
-/**
- * @typedef {object} CallOptions
- * @property {AbortSignal} [signal] rejects the call at once
- */
-
-/**
- * @typedef {import('./engine.js').EmbedOptions & CallOptions & {
- *   onProgress?: (progress: { done: number, total: number }) => void }} EmbedCallOptions
- */
+/** @typedef {import('../types/index.js').LoadProgress} LoadProgress */
+/** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
+/** @typedef {import('../types/index.js').CallOptions} CallOptions */
+/** @typedef {import('../types/index.js').EmbedCallOptions} EmbedCallOptions */
 
 /** At most so many workers unless asked for more: each holds the model's packed weights. */
 const DEFAULT_MOST_WORKERS = 4;
+
+/**
+ * Environments that lack the symbol have this stand-in of compilers.
+ * @type {typeof Symbol.asyncDispose}
+ */
+const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
 /** A page may load its scripts over a slow line. */
 const START_MS = 60_000;
@@ -389,8 +359,8 @@ export class BaseEmbedder {
     return this.#released(this.#pool.destroy());
   }
 
-  /** For `await using`: closes. Environments that lack the symbol have a stand-in of compilers. */
-  [/** @type {any} */ (Symbol).asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+  /** For `await using`: closes. */
+  [ASYNC_DISPOSE]() {
     return this.close();
   }
 

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/**
- * The codes of a WispError. The first seven are those of the C library's wisp_status; the others come
- * from JavaScript.
- *
- * @typedef {'argument' | 'memory' | 'io' | 'not_found' | 'format' | 'unsupported' | 'cancelled'
- *   | 'trap' | 'closed' | 'worker' | 'busy'} WispErrorCode
- *
- * trap: the WebAssembly instance failed and was dropped. closed: close() or destroy() was called.
- * worker: a worker could not start, ended or sent a malformed reply. busy: the queue is full.
- */
+/** @typedef {import('../types/index.js').WispErrorCode} WispErrorCode */
 
 /**
  * Codes by wisp_status number.

@@ -3,12 +3,7 @@
 import { WispError, cancelled } from './errors.js';
 import { hasher } from './sha256.js';
 
-/**
- * The model of Embedder.load: a path (in Node), a URL, a File or Blob, or bytes. Default: the model
- * of the package.
- * @typedef {string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView}
- *   ModelSource
- */
+/** @typedef {import('../types/index.js').ModelSource} ModelSource */
 
 /**
  * @typedef {object} Reading
