@@ -20,18 +20,30 @@ export function ownFile(make) {
   try {
     return unmoved(make());
   } catch (cause) {
-    throw new WispError('unsupported', `this bundle is no ES module: ${REMEDY}`, { cause });
+    const { message } = /** @type {Error} */ (cause);
+    throw new WispError(
+      'unsupported',
+      `this bundle is no ES module and has no address of its own (${message}). ${REMEDY}`,
+      { cause },
+    );
   }
 }
 
-/** @param {URL} url */
-function unmoved(url) {
-  const href = url.href.replace(
-    /\/\.vite\/(deps|models)\//,
-    (_, folder) => `/wisp-engine/${folder === 'deps' ? 'js' : folder}/`,
+/**
+ * Turbopack gives something like a URL, with a relative address.
+ * @param {URL} url
+ */
+function unmoved({ href }) {
+  return absolute(
+    href.replace(
+      /\/\.vite\/(deps|models)\//,
+      (_, folder) => `/wisp-engine/${folder === 'deps' ? 'js' : folder}/`,
+    ),
   );
-  return new URL(href);
 }
+
+/** @param {string | URL} url */
+const absolute = (url) => new URL(url, globalThis.document?.baseURI ?? globalThis.location?.href);
 
 /**
  * Adds to an error of reading one of wisp's own files what to do about it.
@@ -61,7 +73,7 @@ export async function orRemedy(reading, own) {
  */
 export function resolve(url, field) {
   try {
-    return new URL(url, globalThis.document?.baseURI ?? globalThis.location?.href);
+    return absolute(url);
   } catch (cause) {
     throw new WispError('argument', `${field}: '${url}' is no URL`, { field, cause });
   }

@@ -7,13 +7,15 @@ let loading;
 
 /**
  * A program that runs scripts in a context of its own, as Jest does, may not allow import() there. Then
- * Node's own require loads the module.
+ * Node's own import() loads the module.
  */
-function module_() {
+function loadModule() {
   loading ??= import('./node.js').catch((error) => {
-    const builtin = process.getBuiltinModule?.('node:module');
-    if (!/^ERR_VM_DYNAMIC_IMPORT/.test(error?.code) || !builtin) throw error;
-    return builtin.createRequire(__filename)('./node.js');
+    const { constants, runInThisContext } = /** @type {any} */ (require('node:vm'));
+    const importModuleDynamically = constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+    if (!/^ERR_VM_DYNAMIC_IMPORT/.test(error?.code) || !importModuleDynamically) throw error;
+    const load = runInThisContext('(url) => import(url)', { importModuleDynamically });
+    return load(require('node:url').pathToFileURL(`${__dirname}/node.js`).href);
   });
   return loading;
 }
@@ -32,7 +34,7 @@ class Embedder {
    * @returns {Promise<import('./node.js').Embedder>}
    */
   static async load(source, options) {
-    return (await module_()).Embedder.load(source, options);
+    return (await loadModule()).Embedder.load(source, options);
   }
 
   static releaseModels() {

@@ -282,6 +282,15 @@ export const show = ({ phase, loaded }: LoadProgress, source: ModelSource) => [p
 // @ts-expect-error there is no such option
 void Embedder.load(undefined, { threads: 2 });
 `;
+/** @param {object} options @param {string[]} files */
+const tsconfig = (options, files) =>
+  JSON.stringify({
+    compilerOptions: {
+      ...{ strict: true, noEmit: true, target: 'es2022', lib: ['es2022'], types: [] },
+      ...{ exactOptionalPropertyTypes: true, ...options },
+    },
+    files,
+  });
 const NAMES =
   'Embedder, Rows, WispError, type EmbedCallOptions, type LoadOptions, type LoadProgress, type ModelSource, type WispErrorCode';
 for (const version of ['5.2', '5.9']) {
@@ -294,39 +303,14 @@ for (const version of ['5.2', '5.9']) {
 import 'wisp-engine/worker';
 import { Engine } from 'wisp-engine/engine';
 export const open: typeof Engine.open = Engine.open;${TYPED}`,
+      'nodenext.json': tsconfig({ module: 'nodenext' }, ['a.cts', 'a.mts']),
+      'bundler.json': tsconfig({ module: 'esnext', moduleResolution: 'bundler' }, ['a.mts']),
+      'dom.json': tsconfig({ module: 'nodenext', lib: ['es2022', 'dom'] }, ['a.cts', 'a.mts']),
     },
     steps: [
-      ...[
-        ['nodenext', 'nodenext'],
-        ['esnext', 'bundler'],
-      ].map(([module, resolution]) => [
-        ...[
-          'npx',
-          'tsc',
-          '--noEmit',
-          '--strict',
-          '--target',
-          'es2022',
-          '--lib',
-          'es2022,esnext.disposable',
-        ],
-        ...['--types', '', '--module', module, '--moduleResolution', resolution],
-        ...(module === 'nodenext' ? ['a.cts', 'a.mts'] : ['a.mts']),
-      ]),
-      [
-        'npx',
-        'tsc',
-        '--noEmit',
-        '--strict',
-        '--target',
-        'es2022',
-        '--types',
-        '',
-        '--module',
-        'nodenext',
-        'a.cts',
-        'a.mts',
-      ],
+      ['npx', 'tsc', '--project', 'nodenext.json'],
+      ['npx', 'tsc', '--project', 'bundler.json'],
+      ['npx', 'tsc', '--project', 'dom.json'],
     ],
   };
 }
