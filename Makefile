@@ -282,6 +282,13 @@ test-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
+# Installs real bundlers, runtimes and compilers from npm, and uses the package with each: "make compat
+# ARGS='vite5-dev next-build'" with some of them. docs/compat.md is the table of them.
+.PHONY: compat
+compat: wasm | .tools/stamp/node_modules
+	$(Q)$(SETUP) chromium nodes
+	node tests/compat/run.mjs $(ARGS)
+
 # Compares the tokenizer with Hugging Face's, the generated tables with their generator, and neurons
 # as rows with the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python

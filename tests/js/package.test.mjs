@@ -2,13 +2,14 @@
 // The published package: its size, and its use after installation.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
+import { environments } from '../compat/environments.mjs';
 import { ROOT, noTool, onlyInAll } from './support.mjs';
 
 const NAME = 'wisp-engine';
@@ -46,6 +47,16 @@ test('nothing evaluates text, makes workers of blobs for its own origin or names
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
     assert.doesNotMatch(source, /\beval\(|new Function|https?:\/\//, name);
     if (name !== 'web-worker.js') assert.doesNotMatch(source, /createObjectURL/, name);
+  }
+});
+
+test('docs/compat.md has a row for each environment of make compat, and tables name tests', () => {
+  const text = readFileSync(`${ROOT}docs/compat.md`, 'utf8');
+  const rows = [...text.matchAll(/tests\/compat `([^`]+)`/g)].map(([, name]) => name);
+  assert.deepEqual(rows.sort(), Object.keys(environments).sort());
+  for (const page of ['compat', 'why']) {
+    const cells = readFileSync(`${ROOT}docs/${page}.md`, 'utf8').matchAll(/tests\/[\w/.]+\.\w+/g);
+    for (const [name] of cells) assert.ok(existsSync(`${ROOT}${name}`), `${page}: ${name}`);
   }
 });
 
