@@ -44,7 +44,7 @@ async function run([program, ...args], cwd) {
     return done.stdout + done.stderr;
   } catch (error) {
     const { stdout = '', stderr = '', message } = /** @type {any} */ (error);
-    throw new Error(`${program} ${args.join(' ')}: ${stdout}${stderr}` || message, {
+    throw new Error(`${program} ${args.join(' ')}: ${message} ${stdout}${stderr}`, {
       cause: error,
     });
   }

@@ -127,7 +127,7 @@ for (const name of ['chromium', 'firefox']) {
         }
         const afterwards = (await tab.residentMegabytes?.('with garbage')) ?? 0;
         // What Chromium keeps of each worker that was, and garbage of the last few.
-        assert.ok(afterwards < before + 250, `${before} MB became ${afterwards} MB`);
+        assert.ok(afterwards < before + 100, `${before} MB became ${afterwards} MB`);
       });
     }
 
