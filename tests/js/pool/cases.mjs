@@ -202,7 +202,7 @@ export const cases = {
     withEmbedder(env, {}, async (embedder, workers) => {
       workers.queryOf = () => 'boot=throw';
       const waiting = embedder.embed(['FAULT slow 50']);
-      const behind = rejects(embedder.embed(['FAULT exit']), 'worker', /ended/);
+      const behind = rejects(embedder.embed(['FAULT exit']), 'worker', /starting/);
       const last = rejects(embedder.embed(['a', 'b']), 'worker', /starting/);
       await inTime(waiting);
       await behind;
