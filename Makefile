@@ -343,6 +343,13 @@ campaign-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium firefox $(if $(CI),,|| true)
 	WISP_TEST_ALL=1 WISP_CAMPAIGN=$(CAMPAIGN) node --test --test-concurrency=1 tests/js/campaign*.test.mjs
 
+# Installs real bundlers, runtimes and compilers from npm, and uses the package with each: "make compat
+# ARGS='vite5-dev next-build'" with some of them. docs/compat.md is the table of them.
+.PHONY: compat
+compat: wasm | .tools/stamp/node_modules
+	$(Q)$(SETUP) chromium nodes
+	node tests/compat/run.mjs $(ARGS)
+
 # Compares the tokenizer with Hugging Face's, the generated tables with their generator, and neurons
 # as rows with the gguf package.
 test-oracle: build/native/tests/oracle/tokenize_driver build/wisp | .tools/stamp/python

@@ -25,81 +25,12 @@ import { checkSparse, wantedPredictor } from './sparse.js';
  * }} Exports
  */
 
-/**
- * @typedef {object} OpenOptions
- * @property {'auto' | 'f32' | 'int8'} [compute] auto: int8 where the file's weights are quantised
- * @property {string} [kernels] the name of a kernel set, such as 'simd128'. Default: the fastest
- * @property {boolean} [recall] count how many of the needed neurons sparse layers compute, for which
- *   all neurons must be computed
- */
-
-/** @typedef {OpenOptions & import('./sparse.js').SparseOptions} EngineOptions */
-
-/** The loaded model, and how it runs.
- * @typedef {object} EngineInfo
- * @property {string} name
- * @property {string} architecture
- * @property {string} compute
- * @property {string} kernels
- * @property {string} predictor
- * @property {number} sparsity the share of neurons that lowrank or sentence skips, else 0
- * @property {string} pooling
- * @property {number} dimensions of an embedding: hiddenSize, or fewer where the file says so
- * @property {number} hiddenSize
- * @property {number} intermediateSize
- * @property {number} layers
- * @property {number} heads
- * @property {number} vocabularySize
- * @property {number} maxTokens
- * @property {number} parameters
- * @property {number} residentBytes
- * @property {string} build
- * @property {string} features
- */
-
-/**
- * @typedef {object} EmbedOptions
- * @property {string} [prompt] the name of one of the model's prompts, or the text itself; '' for
- *   none. Default: the model's default prompt
- * @property {number} [dimensions] keep this many leading values of each row, normalised again
- */
-
-/**
- * The bytes of a model, in memory or read on demand. They are read while the engine opens. With
- * `lasting` they are also read later: the embeddings of tokens are then read when a text needs them
- * and not kept in the engine's memory. Shared bytes are lasting, because others hold them anyway.
- * @typedef {object} ModelReader
- * @property {number} size
- * @property {(offset: number, into: Uint8Array) => void} read
- * @property {boolean} [lasting]
- * @typedef {Uint8Array | ModelReader} ModelBytes
- */
-
-/**
- * Totals of one layer. The share of active neurons is computed / neurons. With the option `recall`,
- * recall is found / needed and precision is found / compared.
- * @typedef {object} LayerStats
- * @property {number} tokens
- * @property {number} seconds in the feed-forward layer
- * @property {number} neurons tokens times the layer's neurons
- * @property {number} computed neurons whose activation was computed
- * @property {number} contributing neurons that were added to the output, in groups of four
- * @property {number} compared neurons that were computed while recall was counted
- * @property {number} needed with ReLU neurons whose activation is not 0; else the fifth of the neurons
- *   that contributes most
- * @property {number} found neurons that were needed and computed
- */
-
-/**
- * Totals since the engine was opened.
- * @typedef {object} EngineStats
- * @property {number} texts
- * @property {number} tokens
- * @property {number} truncatedTexts
- * @property {number} workspaceBytes
- * @property {Record<string, number>} stageSeconds the time of each stage: 'tokenize', 'qkv' and so on
- * @property {LayerStats[]} layers
- */
+/** @typedef {import('../types/engine.js').EngineOptions} EngineOptions */
+/** @typedef {import('../types/engine.js').ModelReader} ModelReader */
+/** @typedef {import('../types/engine.js').ModelBytes} ModelBytes */
+/** @typedef {import('../types/engine.js').EngineStats} EngineStats */
+/** @typedef {import('../types/index.js').EngineInfo} EngineInfo */
+/** @typedef {import('../types/index.js').EmbedOptions} EmbedOptions */
 
 /** Limits of the groups in which texts go to the module, so that its memory stays small. */
 const GROUP_TEXTS = 256;
@@ -276,6 +207,14 @@ export class Engine {
     const size = dimensions || most;
     const rows = take(`${texts.length} rows`, () => new Float32Array(texts.length * size));
     const named = prompt ? this.prompt(prompt) : undefined;
+    if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
+      throw new WispError(
+        'not_found',
+        `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
+          `in '${prompt}: '`,
+        { field: 'prompt' },
+      );
+    }
     this.#withText(named ?? prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/**
- * The codes of a WispError. The first seven are those of the C library's wisp_status; the others come
- * from JavaScript.
- *
- * @typedef {'argument' | 'memory' | 'io' | 'not_found' | 'format' | 'unsupported' | 'cancelled'
- *   | 'trap' | 'closed' | 'worker' | 'busy'} WispErrorCode
- *
- * trap: the WebAssembly instance failed and was dropped. closed: close() or destroy() was called.
- * worker: a worker could not start, ended or sent a malformed reply. busy: the queue is full.
- */
+/** @typedef {import('../types/index.js').WispErrorCode} WispErrorCode */
 
 /**
  * Codes by wisp_status number.
@@ -28,6 +19,11 @@ export const STATUS_CODES = [
 
 /** Every error that wisp throws on purpose. */
 export class WispError extends Error {
+  /** By this node.cjs recognises an error without loading this module. */
+  get [Symbol.for('wisp-engine')]() {
+    return 'WispError';
+  }
+
   /**
    * @param {WispErrorCode} code
    * @param {string} message
@@ -43,11 +39,30 @@ export class WispError extends Error {
 }
 
 /**
- * Returns the error that an aborted call rejects with.
+ * The environment allows no workers, though nothing is missing. Where the caller did not ask for
+ * workers, the calling thread computes instead.
+ */
+export class NoWorkersError extends WispError {
+  /**
+   * @param {string} reason
+   * @param {unknown} [cause]
+   */
+  constructor(reason, cause) {
+    super('worker', `${reason}; with { workers: 0 } the calling thread computes`, { cause });
+    this.reason = reason;
+  }
+}
+
+/**
+ * Returns the error that an aborted call rejects with. Its name is that of the signal's reason,
+ * AbortError or TimeoutError, because programs tell by it that a call was aborted.
  * @param {AbortSignal} signal
  */
 export function cancelled(signal) {
-  return new WispError('cancelled', 'the call was aborted', { cause: signal.reason });
+  const { reason } = signal;
+  const error = new WispError('cancelled', 'the call was aborted', { cause: reason });
+  error.name = reason?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
+  return error;
 }
 
 /**

@@ -2,22 +2,23 @@
 // A job is one call of a user: a promise, and the tasks for workers that fulfil it.
 import { WispError, cancelled } from './errors.js';
 import { Rows } from './rows.js';
+import { onAbort } from './signals.js';
 import { estimateTokens } from './tokens.js';
 
 /**
  * One request to a worker. It gets its id when it is sent.
  * @typedef {object} Task
- * @property {Job} job
+ * @property {{ readonly settled: boolean, fail: (error: unknown) => void }} job
  * @property {Record<string, unknown>} request
  * @property {import('./sparse.js').SparseOptions} [sparse] the worker's options when the task is done
  * @property {(value: any) => void} done
+ * @property {Task[]} [parts] the tasks of several jobs that this one gathers
+ * @property {number} [losses] workers that ended while they worked on it
  */
 
 /** @abstract */
 export class Job {
   settled = false;
-  /** Estimated tokens of the texts that no worker has taken yet. */
-  tokensLeft = 0;
   /** Called once, when the promise is settled. */
   onSettled = () => {};
   /** @type {(value: any) => void} */
@@ -32,14 +33,17 @@ export class Job {
       this.#reject = reject;
     });
     if (!signal) return;
-    const abort = () => this.fail(cancelled(signal));
-    signal.addEventListener('abort', abort, { once: true });
-    const forget = () => signal.removeEventListener('abort', abort);
+    const forget = onAbort(signal, () => this.fail(cancelled(signal)));
     this.promise.then(forget, forget);
   }
 
   /** Texts that no worker has taken yet. */
   get waiting() {
+    return 0;
+  }
+
+  /** Estimated tokens of the texts that no worker has taken yet. */
+  get tokensLeft() {
     return 0;
   }
 
@@ -159,17 +163,27 @@ export class FollowJob extends ChangeJob {
   }
 }
 
+/** Limits of the texts that are estimated and sorted at once: that takes a few milliseconds. */
+const WINDOW_TEXTS = 1024;
+const WINDOW_LETTERS = 1 << 15;
+
 /** Rows of some texts. */
 export class EmbedJob extends Job {
   #texts;
-  #options;
+  #maxTokens;
   #rows;
   #onProgress;
-  /** Estimated tokens of each text. */
-  #tokens;
-  /** Texts' places, the longest first: the short ones at the end let workers finish together. */
-  #order;
-  #taken = 0;
+  /** Texts before this one are estimated. */
+  #next = 0;
+  /**
+   * Estimated texts that no worker has taken yet, the shortest first: the last one is taken next, so
+   * that short ones at the end let workers finish together.
+   * @type {{ place: number, tokens: number }[]}
+   */
+  #window = [];
+  /** Estimated tokens of the window, and of all texts before `next`. */
+  #windowTokens = 0;
+  #estimated = 0;
   #done = 0;
 
   /**
@@ -184,21 +198,25 @@ export class EmbedJob extends Job {
   constructor(texts, { options, dimensions, maxTokens, signal, onProgress }) {
     super(signal);
     this.#texts = texts;
-    this.#options = options;
+    this.#maxTokens = maxTokens;
+    this.options = options;
     this.#onProgress = onProgress;
     this.#rows = allocateRows(texts.length, dimensions);
-    const tokens = Uint32Array.from(texts, (text) => estimateTokens(text, maxTokens));
-    this.#tokens = tokens;
-    this.#order = Uint32Array.from(texts, (_, i) => i).sort((a, b) => tokens[b] - tokens[a]);
-    this.tokensLeft = tokens.reduce((sum, count) => sum + count, 0);
+    this.#fillWindow();
   }
 
   get waiting() {
-    return this.#order.length - this.#taken;
+    return this.#texts.length - this.#next + this.#window.length;
+  }
+
+  /** Estimated tokens of the texts that no worker has taken yet. */
+  get tokensLeft() {
+    const mean = this.#estimated / Math.max(this.#next, 1);
+    return this.#windowTokens + Math.ceil(mean * (this.#texts.length - this.#next));
   }
 
   get urgent() {
-    return this.#order.length === 1;
+    return this.#texts.length === 1;
   }
 
   finishEmpty() {
@@ -206,28 +224,54 @@ export class EmbedJob extends Job {
   }
 
   /**
+   * Estimates and sorts the next texts. All texts at once would keep a page from responding.
+   */
+  #fillWindow() {
+    const first = this.#next;
+    const end = Math.min(first + WINDOW_TEXTS, this.#texts.length);
+    let letters = 0;
+    while (this.#next < end && letters < WINDOW_LETTERS) {
+      const text = this.#texts[this.#next];
+      const tokens = estimateTokens(text, this.#maxTokens);
+      letters += text.length;
+      this.#window.push({ place: this.#next++, tokens });
+      this.#windowTokens += tokens;
+    }
+    this.#estimated += this.#windowTokens;
+    // Equally long texts are taken in their order.
+    this.#window.sort((a, b) => a.tokens - b.tokens || b.place - a.place);
+  }
+
+  /**
    * @param {number} budget
    * @returns {Task}
    */
   take(budget) {
-    const first = this.#taken;
+    const places = /** @type {number[]} */ ([]);
     let tokens = 0;
     do {
-      tokens += this.#tokens[this.#order[this.#taken++]];
-    } while (this.waiting > 0 && tokens + this.#tokens[this.#order[this.#taken]] <= budget);
-    this.tokensLeft -= tokens;
-    const places = this.#order.subarray(first, this.#taken);
-    const texts = Array.from(places, (place) => this.#texts[place]);
+      const { place, tokens: more } = /** @type {{ place: number, tokens: number }} */ (
+        this.#window.pop()
+      );
+      places.push(place);
+      tokens += more;
+    } while (
+      this.#window.length > 0 &&
+      tokens + this.#window[this.#window.length - 1].tokens <= budget
+    );
+    this.#windowTokens -= tokens;
+    if (this.#window.length === 0) this.#fillWindow();
+    const texts = places.map((place) => this.#texts[place]);
     return {
       job: this,
-      request: { type: 'embed', texts, options: this.#options },
+      request: { type: 'embed', texts, options: this.options },
       done: (values) => this.#place(places, values),
     };
   }
 
   /**
    * Copies the rows of a chunk to the places of their texts.
-   * @param {Uint32Array} places
+   * @param {number[]} places
    * @param {Float32Array} values
    */
   #place(places, values) {
@@ -240,6 +284,44 @@ export class EmbedJob extends Job {
     this.#done += places.length;
     this.#onProgress?.({ done: this.#done, total: rows.count });
     if (this.#done === rows.count) this.finish(rows);
+  }
+}
+
+/**
+ * Makes one task of the single texts of several jobs, whose options are equal. A message for each of
+ * them would take longer than the computing.
+ * @param {EmbedJob[]} jobs
+ * @returns {Task}
+ */
+export function gather(jobs) {
+  const parts = jobs.map((job) => job.take(Infinity));
+  return {
+    job: {
+      get settled() {
+        return jobs.every((job) => job.settled);
+      },
+      fail: (error) => jobs.forEach((job) => job.fail(error)),
+    },
+    request: { ...parts[0].request, texts: parts.flatMap(({ request }) => request.texts) },
+    done(values) {
+      const size = values.length / parts.length;
+      parts.forEach((part, i) => complete(part, values.subarray(i * size, (i + 1) * size)));
+    },
+    parts,
+  };
+}
+
+/**
+ * Gives a task its result, unless its job does not want it any more.
+ * @param {Task} task
+ * @param {unknown} value
+ */
+export function complete(task, value) {
+  if (task.job.settled) return;
+  try {
+    task.done(value);
+  } catch (error) {
+    task.job.fail(error); // a progress callback threw, or the reply is malformed
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WispError } from './errors.js';
+import { complete } from './job.js';
 import { unpackError } from './protocol.js';
 
 /**
@@ -141,7 +142,7 @@ export class Member {
     }
     if (task?.sparse) this.sparse = task.sparse;
     this.#becomeIdle();
-    if (task && !task.job.settled) complete(task, value);
+    if (task) complete(task, value);
     this.#onIdle(this);
   }
 
@@ -158,18 +159,6 @@ export class Member {
     this.#becomeIdle();
     task?.job.fail(error);
     this.#onIdle(this);
-  }
-}
-
-/**
- * @param {import('./job.js').Task} task
- * @param {unknown} value
- */
-function complete(task, value) {
-  try {
-    task.done(value);
-  } catch (error) {
-    task.job.fail(error); // a progress callback threw, or the reply is malformed
   }
 }
 

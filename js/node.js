@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as Node imports it.
 import { BaseEmbedder, load } from './embedder.js';
+import { releaseModels } from './models.js';
 import { platform } from './platform-node.js';
 
 export { WispError } from './errors.js';
@@ -17,5 +18,12 @@ export class Embedder extends BaseEmbedder {
    */
   static async load(source, options) {
     return new Embedder(await load(platform, source, options));
+  }
+
+  /**
+   * Lets go of the model that stays for the next load when no embedder uses it.
+   */
+  static releaseModels() {
+    releaseModels();
   }
 }

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The platform of a browser: fetch, Web Workers, and shared memory where the page is isolated.
-import { WispError } from './errors.js';
-import { bodySize, readParts, readStream, request, share, viewOf, wrongSource } from './source.js';
+// The platform of a browser: fetch, and shared memory where the page is isolated.
+import { orRemedy, ownFile, resolve } from './files.js';
+import { holdModel, holdUrl } from './models.js';
+import {
+  bodySize,
+  checkBytes,
+  checker,
+  readParts,
+  readStream,
+  request,
+  share,
+  viewOf,
+  wrongSource,
+} from './source.js';
+import { startWorker } from './web-worker.js';
 
 /** @type {import('./embedder.js').Platform} */
 export const platform = {
   cores: () => navigator.hardwareConcurrency || 1,
+  noWorkers: () =>
+    typeof Worker === 'function' ? undefined : 'a script of this kind cannot start workers',
   sharing: () =>
     globalThis.crossOriginIsolated
       ? { shared: true, reason: 'the page is cross-origin isolated' }
       : { shared: false, reason: 'the page is not cross-origin isolated: workers read a Blob' },
+  folder: (files) => resolve(files, 'files'),
+  workerScript: 'js/worker-browser.js',
   compile: compileFetched,
   readModel,
   startWorker,
@@ -18,47 +34,89 @@ export const platform = {
 /** @param {import('./builds.js').Build} build */
 function buildUrl(build) {
   return build === 'relaxed'
-    ? new URL('./wisp-relaxed.wasm', import.meta.url)
-    : new URL('./wisp-simd128.wasm', import.meta.url);
+    ? ownFile(() => new URL('./wisp-relaxed.wasm', import.meta.url))
+    : ownFile(() => new URL('./wisp-simd128.wasm', import.meta.url));
 }
+
+/** @type {Map<string, WebAssembly.Module>} the package's own modules that have been compiled */
+const compiled = new Map();
 
 /**
  * @param {import('./builds.js').Build} build
  * @param {string | URL | undefined} url
  * @param {AbortSignal} signal
+ * @param {string} [integrity]
  */
-async function compileFetched(build, url = buildUrl(build), signal) {
-  const response = await request(url, signal);
+async function compileFetched(build, url, signal, integrity) {
+  const own = url === undefined;
+  const place = url ?? buildUrl(build);
+  const known = own && !integrity && compiled.get(build);
+  if (known) return known;
+  const module = await orRemedy(compileFrom(place, signal, integrity), own);
+  if (own) compiled.set(build, module);
+  return module;
+}
+
+/**
+ * @param {string | URL} url
+ * @param {AbortSignal} signal
+ * @param {string} [integrity]
+ */
+async function compileFrom(url, signal, integrity) {
+  const response = await request(resolve(url, 'wasm'), signal);
   // Only a body of this type can be compiled while it arrives, and some servers do not send it.
-  return response.headers.get('content-type') === 'application/wasm'
-    ? WebAssembly.compileStreaming(response)
-    : WebAssembly.compile(await response.arrayBuffer());
+  if (response.headers.get('content-type') === 'application/wasm' && !integrity) {
+    return WebAssembly.compileStreaming(response);
+  }
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  checkBytes(bytes, String(url), { integrity });
+  return WebAssembly.compile(bytes);
 }
 
 /**
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {import('./source.js').Reading} reading
- * @returns {Promise<import('./protocol.js').SharedModel>}
+ * @returns {Promise<import('./models.js').HeldModel>}
  */
-async function readModel(
-  source = new URL('../models/wisp-default.gguf', import.meta.url),
-  reading,
-) {
+async function readModel(source, reading) {
   const shared = globalThis.crossOriginIsolated;
   const view = viewOf(source);
-  if (view) return handOver(view, shared, reading);
-  if (source instanceof Blob) {
-    if (shared) return readStream(source.stream(), source.size, 'the file', reading);
-    reading.progress(source.size, source.size);
-    return source;
+  if (view) return holdModel(undefined, async () => handOver(view, shared, reading));
+  if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
+  if (source === undefined) {
+    const url = ownFile(() => new URL('../models/wisp-default.gguf', import.meta.url));
+    return orRemedy(readUrl(url, shared, reading), true);
   }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
-  const response = await request(source, reading.signal);
-  const total = bodySize(response);
-  const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
-  return shared
-    ? readStream(body, total, String(source), reading)
-    : readBlob(body, total, String(source), reading);
+  return readUrl(source, shared, reading);
+}
+
+/**
+ * @param {string | URL} url
+ * @param {boolean} shared
+ * @param {import('./source.js').Reading} reading
+ */
+function readUrl(url, shared, reading) {
+  const place = resolve(url, 'source');
+  return holdUrl(place, reading, (response) => {
+    const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
+    return (shared ? readStream : readBlob)(body, bodySize(response), place.href, reading);
+  });
+}
+
+/**
+ * @param {Blob} blob
+ * @param {boolean} shared
+ * @param {import('./source.js').Reading} reading
+ */
+async function readGiven(blob, shared, reading) {
+  if (shared) return readStream(blob.stream(), blob.size, 'the file', reading);
+  const check = checker('the file', reading);
+  const looked = reading.integrity ? blob : blob.slice(0, 1);
+  await readParts(looked.stream(), 'the file', reading.signal, check.add);
+  check.end();
+  reading.progress(blob.size, blob.size);
+  return blob;
 }
 
 /**
@@ -66,9 +124,10 @@ async function readModel(
  * @param {boolean} shared
  * @param {import('./source.js').Reading} reading
  */
-function handOver(view, shared, { progress }) {
+function handOver(view, shared, reading) {
+  checkBytes(view, 'the model', reading);
   const model = shared ? share(view) : new Blob([/** @type {any} */ (view)]);
-  progress(view.length, view.length);
+  reading.progress(view.length, view.length);
   return model;
 }
 
@@ -79,78 +138,16 @@ function handOver(view, shared, { progress }) {
  * @param {string} name
  * @param {import('./source.js').Reading} reading
  */
-async function readBlob(body, total, name, { signal, progress }) {
+async function readBlob(body, total, name, reading) {
   /** @type {Blob[]} */
   const parts = [];
+  const check = checker(name, reading);
   let loaded = 0;
-  await readParts(body, name, signal, (part) => {
+  await readParts(body, name, reading.signal, (part) => {
+    check.add(part);
     parts.push(new Blob([/** @type {any} */ (part)]));
-    progress((loaded += part.length), total);
+    reading.progress((loaded += part.length), total);
   });
+  check.end();
   return new Blob(parts);
-}
-
-/**
- * @param {string | URL | (() => Worker) | undefined} given
- * @param {number} startTimeout
- * @returns {import('./member.js').StartLink}
- */
-function startWorker(given, startTimeout) {
-  return ({ reply, end }) => {
-    const worker = makeWorker(given);
-    const late = setTimeout(
-      () => end(endError(`did not start in ${startTimeout} ms`)),
-      startTimeout,
-    );
-    const stopped = new AbortController();
-    worker.onmessage = ({ data }) => {
-      if (!('hello' in data)) return reply(data);
-      clearTimeout(late);
-      if (data.hello) waitForEnd(data.hello, stopped.signal, () => end(endError('ended')));
-    };
-    // Some browsers lack the property.
-    worker.addEventListener('messageerror', () => end(endError('sent what cannot be read')));
-    worker.onerror = (event) => {
-      event.preventDefault();
-      // The event has no message where the script could not be loaded.
-      end(endError(event.message ? `failed: ${event.message}` : 'could not load', event.error));
-    };
-    return {
-      post: (message) => worker.postMessage(message),
-      hold() {},
-      async stop() {
-        clearTimeout(late);
-        stopped.abort();
-        worker.terminate();
-      },
-    };
-  };
-}
-
-/** @param {string | URL | (() => Worker)} [given] */
-function makeWorker(given) {
-  if (typeof given === 'function') return given();
-  if (given) return new Worker(given, { type: 'module', name: 'wisp' });
-  // Bundlers recognise exactly this expression.
-  return new Worker(new URL('./worker-browser.js', import.meta.url), {
-    type: 'module',
-    name: 'wisp',
-  });
-}
-
-/**
- * @param {string} lock that a worker holds as long as it lives
- * @param {AbortSignal} signal
- * @param {() => void} ended
- */
-function waitForEnd(lock, signal, ended) {
-  navigator.locks.request(lock, { signal }, ended).catch(() => {}); // it was aborted
-}
-
-/**
- * @param {string} what
- * @param {unknown} [cause]
- */
-function endError(what, cause) {
-  return new WispError('worker', `a worker ${what}`, { cause });
 }

@@ -2,15 +2,20 @@
 // The platform of Node: files, worker threads, and memory that they share.
 import { open, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, throwIfAborted } from './errors.js';
+import { REMEDY, orRemedy, ownFile } from './files.js';
+import { holdModel, holdUrl } from './models.js';
 import {
   bodySize,
+  checkBytes,
+  checker,
   readStream,
   request,
   share,
   sharedBytes,
+  sharedPart,
   viewOf,
   wrongSource,
 } from './source.js';
@@ -18,12 +23,12 @@ import {
 /** Bytes read from a file at once. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** The model that comes with the package. */
-export const DEFAULT_MODEL = new URL('../models/wisp-default.gguf', import.meta.url);
-
 /** @type {import('./embedder.js').Platform} */
 export const platform = {
   cores: availableParallelism,
+  noWorkers: () => undefined,
+  folder,
+  workerScript: 'js/worker-node.js',
   sharing: () => ({ shared: true, reason: 'Node shares memory between threads' }),
   compile: compileBuild,
   readModel,
@@ -33,17 +38,46 @@ export const platform = {
 /** @param {import('./builds.js').Build} build */
 function buildUrl(build) {
   return build === 'relaxed'
-    ? new URL('./wisp-relaxed.wasm', import.meta.url)
-    : new URL('./wisp-simd128.wasm', import.meta.url);
+    ? ownFile(() => new URL('./wisp-relaxed.wasm', import.meta.url))
+    : ownFile(() => new URL('./wisp-simd128.wasm', import.meta.url));
 }
+
+/**
+ * Returns the address of a folder that is given as a path or a URL.
+ * @param {string | URL} files
+ */
+function folder(files) {
+  return asUrl(files) ?? pathToFileURL(`${files}/`);
+}
+
+/** @type {Map<string, WebAssembly.Module>} the package's own modules that have been compiled */
+const compiled = new Map();
 
 /**
  * @param {import('./builds.js').Build} build
  * @param {string | URL} [url] another place of it
+ * @param {AbortSignal} [signal]
+ * @param {string} [integrity]
  * @returns {Promise<WebAssembly.Module>}
  */
-export async function compileBuild(build, url = buildUrl(build)) {
-  return WebAssembly.compile(await readBytes(url));
+export async function compileBuild(build, url, signal, integrity) {
+  const own = url === undefined;
+  const known = own && !integrity && compiled.get(build);
+  if (known) return known;
+  const place = url ?? buildUrl(build);
+  const bytes = await orRemedy(readModule(place), own);
+  checkBytes(bytes, String(place), { integrity });
+  const module = await WebAssembly.compile(bytes);
+  if (own) compiled.set(build, module);
+  return module;
+}
+
+/** @param {string | URL} place */
+async function readModule(place) {
+  const url = asUrl(place);
+  if (!url || url.protocol === 'file:') return readBytes(url ?? place);
+  const response = await request(url, new AbortController().signal);
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 /**
@@ -56,29 +90,39 @@ export async function readBytes(path) {
     const file = await readFile(path);
     return new Uint8Array(file.buffer, file.byteOffset, file.length);
   } catch (error) {
-    throw fileError(error);
+    throw fileError(error, String(path));
   }
 }
 
 /**
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {import('./source.js').Reading} reading
- * @returns {Promise<Uint8Array>}
+ * @returns {Promise<import('./models.js').HeldModel>}
  */
-async function readModel(source = DEFAULT_MODEL, reading) {
+async function readModel(source, reading) {
   const view = viewOf(source);
   if (view) {
+    checkBytes(view, 'the model', reading);
     reading.progress(view.length, view.length);
-    return share(view);
+    return holdModel(undefined, async () => share(view));
   }
-  if (source instanceof Blob) return readStream(source.stream(), source.size, 'the Blob', reading);
+  if (source instanceof Blob) {
+    return holdModel(undefined, () =>
+      readStream(source.stream(), source.size, 'the Blob', reading),
+    );
+  }
+  if (source === undefined) {
+    const url = ownFile(() => new URL('../models/wisp-default.gguf', import.meta.url));
+    return orRemedy(readFileShared(fileURLToPath(url), reading), true);
+  }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);
   if (!url) return readFileShared(/** @type {string} */ (source), reading);
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
-  const response = await request(url, reading.signal);
-  const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
-  return readStream(body, bodySize(response), String(url), reading);
+  return holdUrl(url, reading, (response) => {
+    const body = /** @type {ReadableStream<Uint8Array>} */ (response.body);
+    return readStream(body, bodySize(response), url.href, reading);
+  });
 }
 
 /**
@@ -94,33 +138,56 @@ function asUrl(source) {
  * @param {string} path
  * @param {import('./source.js').Reading} reading
  */
-async function readFileShared(path, { signal, progress }) {
+async function readFileShared(path, reading) {
   try {
     const file = await open(path);
     try {
-      const { size } = await file.stat();
-      const bytes = sharedBytes(size);
-      for (let at = 0; at < size;) {
-        throwIfAborted(signal);
-        const { bytesRead } = await file.read(bytes, at, Math.min(READ_BYTES, size - at), at);
-        if (bytesRead === 0) throw new WispError('io', `${path} became shorter while it was read`);
-        at += bytesRead;
-        progress(at, size);
-      }
-      return bytes;
+      const { dev, ino, size, mtimeNs } = await file.stat({ bigint: true });
+      const key = `${path} ${dev} ${ino} ${size} ${mtimeNs} ${reading.integrity}`;
+      const held = await holdModel(key, () => readOpened(file, Number(size), path, reading));
+      reading.progress(held.model.size, held.model.size);
+      return held;
     } finally {
       await file.close();
     }
   } catch (error) {
-    throw fileError(error);
+    throw fileError(error, path);
   }
 }
 
-/** @param {unknown} error */
-function fileError(error) {
+/**
+ * @param {import('node:fs/promises').FileHandle} file
+ * @param {number} size
+ * @param {string} path
+ * @param {import('./source.js').Reading} reading
+ */
+async function readOpened(file, size, path, reading) {
+  const bytes = sharedBytes(size);
+  const check = checker(path, reading);
+  for (let at = 0; at < size;) {
+    throwIfAborted(reading.signal);
+    const { bytesRead } = await file.read(bytes, at, Math.min(READ_BYTES, size - at), at);
+    if (bytesRead === 0) throw new WispError('io', `${path} became shorter while it was read`);
+    check.add(bytes.subarray(at, at + bytesRead));
+    at += bytesRead;
+    if (at < size) reading.progress(at, size);
+  }
+  check.end();
+  return sharedPart(bytes);
+}
+
+/**
+ * @param {unknown} error
+ * @param {string} path
+ */
+function fileError(error, path) {
   if (error instanceof WispError) return error;
   const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
-  return new WispError(code === 'ENOENT' ? 'not_found' : 'io', message, { cause: error });
+  const more =
+    code === 'EISDIR'
+      ? `: ${path} is a folder. wisp convert ${path} model.gguf makes a file of a Hugging Face folder`
+      : '';
+  return new WispError(code === 'ENOENT' ? 'not_found' : 'io', message + more, { cause: error });
 }
 
 /**
@@ -128,17 +195,15 @@ function fileError(error) {
  * @param {string | URL | (() => Worker)} [given]
  * @returns {import('./member.js').StartLink}
  */
-function startWorker(given = new URL('./worker-node.js', import.meta.url)) {
+function startWorker(given) {
   return ({ reply, end }) => {
-    // Flags of the program, such as --input-type, must not apply to the worker's script.
-    const worker =
-      typeof given === 'function' ? given() : new Worker(given, { name: 'wisp', execArgv: [] });
+    const worker = typeof given === 'function' ? given() : makeWorker(given);
     /** @type {unknown} */
     let cause;
     worker.on('message', reply);
     worker.on('messageerror', (error) => end(endError('sent what cannot be read', error)));
     worker.on('error', (error) => (cause = error)); // 'exit' follows
-    worker.on('exit', (code) => end(endError(`ended with exit code ${code}`, cause)));
+    worker.on('exit', (code) => end(endError(`ended with exit code ${code}`, cause, !given)));
     return {
       post: (message) => worker.postMessage(message),
       hold: (busy) => (busy ? worker.ref() : worker.unref()),
@@ -151,14 +216,26 @@ function startWorker(given = new URL('./worker-node.js', import.meta.url)) {
 }
 
 /**
+ * Flags of the program, such as --input-type, must not apply to the worker's script.
+ * @param {string | URL} [given]
+ */
+function makeWorker(given) {
+  if (given) return new Worker(given, { name: 'wisp', execArgv: [] });
+  // Bundlers recognise exactly this expression.
+  return new Worker(new URL('./worker-node.js', import.meta.url), { name: 'wisp', execArgv: [] });
+}
+
+/**
  * @param {string} what
  * @param {unknown} cause
+ * @param {boolean} [own] whether it is the package's own script
  */
-function endError(what, cause) {
+function endError(what, cause, own) {
   const { code, message } = /** @type {NodeJS.ErrnoException} */ (cause ?? {});
+  const missing = own && /MODULE_NOT_FOUND/.test(code ?? '');
   return new WispError(
     code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'worker',
-    `a worker ${what}${message ? `: ${message}` : ''}`,
+    `a worker ${what}${message ? `: ${message}` : ''}${missing ? `. ${REMEDY}` : ''}`,
     { cause },
   );
 }

@@ -11,13 +11,17 @@ import { addTotals, noTotals } from './usage.js';
  */
 const STUCK_MS = 10_000;
 
+/** A text may be what ends workers, so a task is given to another worker twice at most. */
+const MOST_LOSSES = 3;
+
 /**
  * Workers with one model, and their jobs.
  *
- * When a worker ends, the job it worked on fails with the cause and the worker is replaced. Workers
- * cannot be started without end: a new one is started only for a task that was lost with its worker,
- * or for a job that was submitted while workers were missing. A worker that never becomes ready is
- * not replaced. When no worker is left, the waiting jobs fail with the cause.
+ * When a worker ends, it is replaced and its task is given to another. A task that has cost MOST_LOSSES
+ * workers fails its job with the cause. Workers cannot be started without end: a new one is started
+ * only for a task that was lost with its worker, or for a job that was submitted while workers were
+ * missing. A worker that never becomes ready is not replaced. When no worker is left, the waiting jobs
+ * fail with the cause.
  *
  * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
  * succeeds, every other worker makes the change before its next task; else nothing has changed.
@@ -31,6 +35,11 @@ export class Pool {
   #sparse;
   #queueLimit;
   #backlog = new Backlog();
+  /**
+   * Tasks whose worker ended, with the sparse options that they are to be computed by.
+   * @type {{ task: import('./job.js').Task, sparse: import('./sparse.js').SparseOptions }[]}
+   */
+  #again = [];
   /** @type {Set<Member>} */
   #members = new Set();
   /** @type {Set<import('./job.js').Job>} jobs whose promises are pending */
@@ -42,6 +51,8 @@ export class Pool {
   #drained = () => {};
   /** @type {((error?: WispError) => void) | undefined} settles open() */
   #opened;
+  /** @type {WeakSet<import('./job.js').Task>} tasks that may keep their worker only for STUCK_MS */
+  #watched = new WeakSet();
   #totals = noTotals();
   #lost = 0;
   /** The info of the engines. */
@@ -75,7 +86,11 @@ export class Pool {
         this.#opened = (error) => {
           if (error) return reject(error);
           const ready = [...this.#members].filter((member) => member.ready).length;
-          onReady(ready);
+          try {
+            onReady(ready);
+          } catch (thrown) {
+            return reject(thrown);
+          }
           if (ready === this.#size) resolve(undefined);
         };
         this.#fill();
@@ -189,18 +204,16 @@ export class Pool {
   #forget(job) {
     this.#pending.delete(job);
     this.#backlog.remove(job);
-    this.#watchForStuck(job);
+    this.#watchForStuck();
     if (this.#pending.size === 0) this.#drained();
   }
 
-  /**
-   * A job that ended before its tasks was aborted. A worker that stays busy with it is replaced.
-   * @param {import('./job.js').Job} job
-   */
-  #watchForStuck(job) {
+  /** A job that ended before its tasks was aborted. A worker that stays busy with it is replaced. */
+  #watchForStuck() {
     for (const member of this.#members) {
       const { task } = member;
-      if (task?.job !== job) continue;
+      if (!task?.job.settled || this.#watched.has(task)) continue;
+      this.#watched.add(task);
       const timer = setTimeout(() => {
         if (member.task === task) member.discard(new WispError('worker', 'a worker was stuck'));
       }, STUCK_MS);
@@ -245,8 +258,12 @@ export class Pool {
 
   /** @param {Member} member */
   #nextTask(member) {
-    if (member.sparse === this.#sparse) return this.#backlog.next(this.#size);
-    return new FollowJob(this.#sparse, (error) => member.discard(error)).take();
+    this.#again = this.#again.filter(({ task }) => !task.job.settled);
+    const sparse = this.#again[0]?.sparse ?? this.#sparse;
+    if (member.sparse !== sparse) {
+      return new FollowJob(sparse, (error) => member.discard(error)).take();
+    }
+    return this.#again.shift()?.task ?? this.#backlog.next(this.#size);
   }
 
   /** @param {Member} member */
@@ -263,10 +280,28 @@ export class Pool {
     this.#lost++;
     this.#retire(member);
     this.#opened?.(error);
-    member.task?.job.fail(error);
+    for (const task of member.task?.parts ?? [member.task]) {
+      if (task) this.#giveAgain(task, member.sparse, error);
+    }
     if (this.#closed && this.#pending.size === 0) return;
     if (member.task) this.#startMember();
     else if (this.#members.size === 0) this.#failPending(error);
     this.#pump();
+  }
+
+  /**
+   * @param {import('./job.js').Task} task whose worker has ended
+   * @param {import('./sparse.js').SparseOptions} sparse
+   * @param {WispError} error
+   */
+  #giveAgain(task, sparse, error) {
+    task.losses = (task.losses ?? 0) + 1;
+    if (!task.sparse && task.losses < MOST_LOSSES) return void this.#again.push({ task, sparse });
+    task.job.fail(error);
+    // No worker may be lost without end on the way to earlier options.
+    if (task.sparse && task.sparse !== this.#sparse) {
+      const given = this.#again.filter((again) => again.sparse === task.sparse);
+      given.forEach((again) => again.task.job.fail(error));
+    }
   }
 }

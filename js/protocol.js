@@ -4,9 +4,11 @@
 import { WispError } from './errors.js';
 
 /**
- * A model on its way to workers: bytes that all of them share, or a Blob, which is passed by
- * reference and read by each.
- * @typedef {Uint8Array | Blob} SharedModel
+ * A model on its way to workers: a part of a buffer that all of them share, or a Blob, which is
+ * passed by reference and read by each. A message has the buffer and not a view of it: Deno takes
+ * seconds to send a view.
+ * @typedef {{ buffer: SharedArrayBuffer, at: number, size: number }} SharedBytes
+ * @typedef {SharedBytes | Blob} SharedModel
  */
 
 /**

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { EmbedJob, gather } from './job.js';
 
 /** @typedef {import('./job.js').Job} Job */
 
@@ -57,12 +58,37 @@ export class Queue {
     const bulkIsDue = this.#bulk.length > 0 && this.#inARow >= URGENT_IN_A_ROW;
     const urgent = bulkIsDue ? undefined : this.#urgent.shift();
     this.#inARow = urgent ? this.#inARow + 1 : 0;
-    if (urgent) return urgent.take(CHUNK_MOST);
+    if (urgent) return this.#gather(urgent, workers);
     const job = this.#bulk.shift();
     if (!job) return undefined;
     const task = job.take(chunkTokens(job, workers));
     if (job.waiting > 0) this.#bulk.push(job);
     return task;
+  }
+
+  /**
+   * Returns a task of a job and, where many single texts wait, of those behind it: so many that the
+   * workers share them, and fewer towards the end, as with bulk work.
+   * @param {Job} first
+   * @param {number} workers
+   */
+  #gather(first, workers) {
+    const lane = this.#urgent;
+    const most = Math.ceil((lane.length + 1) / (2 * workers));
+    if (!(first instanceof EmbedJob) || most === 1) return first.take(CHUNK_MOST);
+    const { prompt, dimensions } = first.options;
+    const jobs = [first];
+    let tokens = first.tokensLeft;
+    while (jobs.length < most) {
+      const next = lane[0];
+      if (!(next instanceof EmbedJob)) break;
+      if (next.options.prompt !== prompt || next.options.dimensions !== dimensions) break;
+      tokens += next.tokensLeft;
+      if (tokens > CHUNK_MOST) break;
+      jobs.push(next);
+      lane.shift();
+    }
+    return gather(jobs);
   }
 }
 

@@ -22,6 +22,19 @@ export class Rows extends Float32Array {
     this.dimensions = dimensions;
   }
 
+  /** By this node.cjs recognises rows without loading this module. */
+  get [Symbol.for('wisp-engine')]() {
+    return 'Rows';
+  }
+
+  /**
+   * Gives the rows one after the other. `values()` gives the single values.
+   * @returns {any}
+   */
+  *[Symbol.iterator]() {
+    for (let i = 0; i < this.count; i++) yield this.row(i);
+  }
+
   /**
    * Returns row i, as a view of these values.
    * @param {number} i

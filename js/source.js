@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading models and modules from files, URLs, streams and memory.
 import { WispError, cancelled } from './errors.js';
+import { hasher } from './sha256.js';
 
-/**
- * The model of Embedder.load: a path (in Node), a URL, a File or Blob, or bytes. Default: the model
- * of the package.
- * @typedef {string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView}
- *   ModelSource
- */
+/** @typedef {import('../types/index.js').ModelSource} ModelSource */
 
 /**
  * @typedef {object} Reading
  * @property {AbortSignal} signal
  * @property {(loaded: number, total: number | undefined) => void} progress in bytes
+ * @property {string} [integrity] that the bytes must have: 'sha256-' and the hash in base64
  */
 
 /**
@@ -22,11 +19,38 @@ import { WispError, cancelled } from './errors.js';
  */
 export async function request(url, signal) {
   const response = await orError(fetch(url, { signal }), `cannot fetch ${url}`, signal);
-  if (response.ok && response.body) return response;
-  throw new WispError(
-    response.status === 404 ? 'not_found' : 'io',
-    `cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trimEnd(),
+  if (!response.ok || !response.body) {
+    throw new WispError(
+      response.status === 404 ? 'not_found' : 'io',
+      `cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trimEnd(),
+    );
+  }
+  if (!response.headers.get('content-type')?.startsWith('text/html')) return response;
+  response.body.cancel().catch(() => {});
+  throw htmlError(url);
+}
+
+/**
+ * Servers of single-page applications answer so for files that they do not have.
+ * @param {URL | string} url
+ */
+export function htmlError(url) {
+  return new WispError(
+    'format',
+    `${url} is an HTML page and not the file: the server may send its start page for files that ` +
+      'it does not have, or ask to log in',
   );
+}
+
+/**
+ * Names a state of a URL: where it is equal, so are the bytes. Undefined where the server says too
+ * little for that.
+ * @param {URL | string} url
+ * @param {Response} response
+ */
+export function stateOf(url, { headers }) {
+  const etag = headers.get('etag') ?? headers.get('last-modified');
+  return etag ? `${url} ${etag} ${headers.get('content-length')}` : undefined;
 }
 
 /**
@@ -44,15 +68,55 @@ export function bodySize(response) {
  * @param {number | undefined} total
  * @param {string} name
  * @param {Reading} reading
- * @returns {Promise<Uint8Array>}
+ * @returns {Promise<import('./protocol.js').SharedBytes>}
  */
-export async function readStream(stream, total, name, { signal, progress }) {
+export async function readStream(stream, total, name, reading) {
   const parts = new Parts(total);
-  await readParts(stream, name, signal, (part) => {
+  const check = checker(name, reading);
+  await readParts(stream, name, reading.signal, (part) => {
+    check.add(part);
     parts.add(part);
-    progress(parts.size, total);
+    reading.progress(parts.size, total);
   });
-  return parts.join();
+  check.end();
+  return sharedPart(parts.join());
+}
+
+/**
+ * Checks the bytes of a model as they come: what stands at their beginning, and their hash.
+ * @param {string} name
+ * @param {{ integrity?: string }} expected
+ */
+export function checker(name, { integrity }) {
+  const hash = integrity === undefined ? undefined : hasher();
+  let begun = false;
+  return {
+    /** @param {Uint8Array} part */
+    add(part) {
+      if (!begun && part[0] === 0x3c) throw htmlError(name); // '<'
+      begun = true;
+      hash?.add(part);
+    },
+    end() {
+      const found = hash?.end();
+      if (found === integrity) return;
+      throw new WispError('format', `${name}: its hash is ${found}, and not ${integrity}`, {
+        field: 'integrity',
+      });
+    },
+  };
+}
+
+/**
+ * Checks bytes that are in memory.
+ * @param {Uint8Array} bytes
+ * @param {string} name
+ * @param {{ integrity?: string }} expected
+ */
+export function checkBytes(bytes, name, expected) {
+  const check = checker(name, expected);
+  check.add(bytes);
+  check.end();
 }
 
 /** Bytes that are read at once. */
@@ -170,21 +234,30 @@ export function viewOf(source) {
 /**
  * Returns the bytes of a view in shared memory: the same bytes where they are shared, else a copy.
  * @param {Uint8Array} view
- * @returns {Uint8Array}
  */
 export function share(view) {
-  if (view.buffer instanceof SharedArrayBuffer) return view;
+  if (view.buffer instanceof SharedArrayBuffer) return sharedPart(view);
   const copy = sharedBytes(view.length);
   copy.set(view);
-  return copy;
+  return sharedPart(copy);
+}
+
+/**
+ * @param {Uint8Array} view of shared memory
+ * @returns {import('./protocol.js').SharedBytes}
+ */
+export function sharedPart({ buffer, byteOffset, length }) {
+  return { buffer: /** @type {any} */ (buffer), at: byteOffset, size: length };
 }
 
 /** @param {unknown} source */
 export function wrongSource(source) {
+  const keys = Object.keys(source ?? {}).filter((key) => /^[a-z]+$/i.test(key));
   return new WispError(
     'argument',
     `the model's source is ${source === null ? 'null' : `of type ${typeof source}`}: give a ` +
-      'path, URL, File, Blob or bytes, or nothing for the default model',
+      'path, URL, File, Blob or bytes, or nothing for the default model' +
+      (keys.length > 0 ? `; options come second: Embedder.load(undefined, { ${keys} })` : ''),
     { field: 'source' },
   );
 }

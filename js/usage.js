@@ -5,7 +5,7 @@
 
 const COUNTS = /** @type {const} */ (['texts', 'tokens', 'truncatedTexts']);
 
-/** @typedef {Omit<EngineStats, 'workspaceBytes'>} Totals */
+/** @typedef {import('../types/index.js').Totals} Totals */
 
 /** @returns {Totals} */
 export function noTotals() {

@@ -25,7 +25,7 @@ export function serve(post) {
     const opened =
       model instanceof Blob
         ? await openBlob(module, model, options)
-        : await Engine.open(module, model, options);
+        : await Engine.open(module, new Uint8Array(model.buffer, model.at, model.size), options);
     if (engine) {
       addTotals(totals, engine.stats());
       engine.close();

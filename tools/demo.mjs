@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { pickBuild } from '../js/builds.js';
 import { Engine } from '../js/engine.js';
 import { Embedder } from '../js/node.js';
-import { DEFAULT_MODEL, compileBuild, readBytes } from '../js/platform-node.js';
+import { compileBuild, readBytes } from '../js/platform-node.js';
 
 const QUERY = process.argv[2] ?? 'What do plants live on?';
 const SHOWN = 5;
@@ -38,7 +38,10 @@ function embedNatively(texts) {
 async function embedInWasm(texts) {
   const start = performance.now();
   const build = pickBuild();
-  const engine = await Engine.open(await compileBuild(build), await readBytes(DEFAULT_MODEL));
+  const engine = await Engine.open(
+    await compileBuild(build),
+    await readBytes(new URL('../models/wisp-default.gguf', import.meta.url)),
+  );
   const opened = performance.now();
   const rows = engine.embed(texts);
   const done = performance.now();

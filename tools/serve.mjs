@@ -31,18 +31,26 @@ const ISOLATION = {
 
 /**
  * Serves the files of a folder to this machine alone.
- * @param {{ port?: number, isolated?: boolean, root?: string }} [options] port 0 takes any free port
+ * @param {{ port?: number, isolated?: boolean, root?: string, more?: Record<string, string>,
+ *   page?: (path: string) => { headers?: Record<string, string>, body: string } | undefined }}
+ *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are no files
  * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
  */
-export async function serve({ port = 0, isolated = false, root = ROOT } = {}) {
+export async function serve({ port = 0, isolated = false, root = ROOT, more = {}, page } = {}) {
   const headers = {
     'Cache-Control': 'no-cache',
     'X-Content-Type-Options': 'nosniff',
     ...(isolated ? ISOLATION : {}),
+    ...more,
   };
   const server = createServer(async (request, response) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return void response.writeHead(405, { Allow: 'GET, HEAD' }).end();
+    }
+    const made = page?.(request.url ?? '/');
+    if (made) {
+      const about = { ...headers, 'Content-Type': TYPES['.html'], ...made.headers };
+      return void response.writeHead(200, about).end(made.body);
     }
     const found = await find(root, request.url ?? '/');
     if (!found) return void response.writeHead(404, headers).end('not found\n');

@@ -6,6 +6,7 @@ import { serve } from '../../tools/serve.mjs';
 import { launch } from './browsers.mjs';
 import { cases } from './pool/cases.mjs';
 import {
+  extent,
   floatsOf,
   noShared,
   noTool,
@@ -112,6 +113,23 @@ for (const name of ['chromium', 'firefox']) {
       before(() => tab.open(servers.plain.origin + PAGE));
       for (const fault of Object.keys(cases)) test(fault, () => tab.call('runCase', fault));
     });
+
+    // Before embedders shared a model's bytes, every load from the 27th on failed in a plain page.
+    for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
+      const times = name === 'chromium' ? extent(`cycles, ${kind} page`, 1000, 30) : 1000;
+      test(`${kind} page: ${times} times load, embed, close of the default model`, async () => {
+        await tab.open(servers[kind].origin + PAGE);
+        const warm = Math.min(times / 2, 200);
+        await tab.call('cycle', warm, 'default');
+        const before = (await tab.residentMegabytes?.('with garbage')) ?? 0;
+        for (let done = warm; done < times; done += 50) {
+          await tab.call('cycle', Math.min(50, times - done), 'default');
+        }
+        const afterwards = (await tab.residentMegabytes?.('with garbage')) ?? 0;
+        // What Chromium keeps of each worker that was, and garbage of the last few.
+        assert.ok(afterwards < before + 100, `${before} MB became ${afterwards} MB`);
+      });
+    }
 
     if (name !== 'chromium') return;
 

@@ -3,14 +3,19 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openAsBlob, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, openAsBlob, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { pickBuild } from '../../js/builds.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder, Rows, WispError } from '../../js/node.js';
 import { compileBuild } from '../../js/platform-node.js';
+import { hasher } from '../../js/sha256.js';
 import { estimateTokens } from '../../js/tokens.js';
 import {
   DEFAULT_MODEL_PATH,
@@ -144,11 +149,11 @@ describe('sources', () => {
   test('what cannot be read is named', async () => {
     for (const [source, code, message] of /** @type {[any, string, RegExp][]} */ ([
       ['/no/such/model.gguf', 'not_found', /no\/such\/model\.gguf/],
-      [ROOT, 'io', /EISDIR/],
+      [ROOT, 'io', /is a folder\. wisp convert/],
       [`${address}/gone`, 'not_found', /gone: HTTP 404/],
       [`${address}/down`, 'io', /down: HTTP 503/],
       [`${address}/short`, 'io', /short/],
-      [`${address}/page`, 'format', /magic/],
+      [`${address}/page`, 'format', /page is an HTML page/],
       ['http://127.0.0.1:1/', 'io', /127\.0\.0\.1:1/],
     ])) {
       await assert.rejects(Embedder.load(source), (/** @type {WispError} */ error) => {
@@ -157,6 +162,73 @@ describe('sources', () => {
         assert.match(error.message, message);
         return true;
       });
+    }
+  });
+
+  test("a model's bytes are read once while something uses them or may", async () => {
+    let state = 0;
+    const served = createServer((request, response) => {
+      response.setHeader('Content-Length', bytes.length);
+      if (request.url !== '/plain') response.setHeader('ETag', `"${request.url}"`);
+      if (request.url === '/changes') response.setHeader('ETag', `"${state}"`);
+      response.end(bytes);
+    });
+    served.listen(0, '127.0.0.1');
+    await once(served, 'listening');
+    const { port } = /** @type {import('node:net').AddressInfo} */ (served.address());
+    const copied = join(mkdtempSync(join(tmpdir(), 'wisp-model-')), 'model.gguf');
+    writeFileSync(copied, bytes);
+    /** Loads, and returns the memory that the worker is given. */
+    const load = async (/** @type {string} */ source) => {
+      const model = /** @type {SharedArrayBuffer[]} */ ([]);
+      const { postMessage } = Worker.prototype;
+      Worker.prototype.postMessage = function (message, ...rest) {
+        if (message.type === 'open') model.push(message.model.buffer);
+        return postMessage.call(this, message, ...rest);
+      };
+      try {
+        return { embedder: await Embedder.load(source, { workers: 1 }), buffer: model[0] };
+      } finally {
+        Worker.prototype.postMessage = postMessage;
+      }
+    };
+    for (const source of [copied, `http://127.0.0.1:${port}/model`]) {
+      const first = await load(source);
+      const second = await load(source);
+      assert.equal(second.buffer, first.buffer, 'while another uses it');
+      await Promise.all([first.embedder.close(), second.embedder.destroy()]);
+      const third = await load(source);
+      assert.equal(third.buffer, first.buffer, 'after all are closed');
+      await third.embedder.close();
+      Embedder.releaseModels();
+      const fourth = await load(source);
+      assert.notEqual(fourth.buffer, first.buffer, 'after its release');
+      await fourth.embedder.close();
+    }
+    const before = await load(copied);
+    utimesSync(copied, 1, 1);
+    const after = await load(copied);
+    assert.notEqual(after.buffer, before.buffer, 'the file has changed');
+    await Promise.all([before.embedder.close(), after.embedder.close()]);
+    for (const path of ['plain', 'changes']) {
+      const one = await load(`http://127.0.0.1:${port}/${path}`);
+      state++;
+      const two = await load(`http://127.0.0.1:${port}/${path}`);
+      assert.notEqual(two.buffer, one.buffer, path);
+      await Promise.all([one.embedder.close(), two.embedder.close()]);
+    }
+    served.closeAllConnections();
+    served.close();
+    rmSync(join(copied, '..'), { recursive: true });
+  });
+
+  test('hashes are those of SHA-256, however the bytes come', () => {
+    for (const length of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
+      const data = Buffer.alloc(length, 'wisp');
+      const hash = hasher();
+      for (let at = 0; at < length; at += 7) hash.add(data.subarray(at, at + 7));
+      const expected = createHash('sha256').update(data).digest('base64');
+      assert.equal(hash.end(), `sha256-${expected}`, `${length} bytes`);
     }
   });
 
@@ -202,6 +274,8 @@ describe('the default model', () => {
     const second = rows.row(1);
     assert.equal(second.buffer, rows.buffer);
     assert.deepEqual(second, plain(await embedder.embed('two')));
+    assert.deepEqual([...rows], [rows.row(0), second, rows.row(2)]);
+    assert.equal([...rows.values()].length, rows.length);
     for (const i of [-1, 3, 0.5, NaN]) assert.throws(() => rows.row(i), RangeError);
     assert.equal((await embedder.embed([])).count, 0);
   });
@@ -242,6 +316,38 @@ describe('the default model', () => {
     }
     const wasm = new URL('../../package.json', import.meta.url);
     await assert.rejects(Embedder.load(SMALL, { wasm }), { code: 'unsupported' });
+  });
+
+  test('any number of calls share a signal', async () => {
+    const warnings = /** @type {Error[]} */ ([]);
+    const warn = (/** @type {Error} */ warning) => void warnings.push(warning);
+    process.on('warning', warn);
+    const { signal } = new AbortController();
+    await Promise.all(Array.from({ length: 20 }, (_, i) => embedder.embed(`${i}`, { signal })));
+    await new Promise((done) => setImmediate(done));
+    process.off('warning', warn);
+    assert.deepEqual(warnings, []);
+    const abort = new AbortController();
+    const calls = Array.from({ length: 20 }, () => embedder.embed('x', { signal: abort.signal }));
+    abort.abort();
+    for (const { reason } of /** @type {any[]} */ (await Promise.allSettled(calls))) {
+      assert.deepEqual([reason.name, reason.code], ['AbortError', 'cancelled']);
+    }
+  });
+
+  test('await using closes', async () => {
+    const other = /** @type {any} */ (await Embedder.load(SMALL, { workers: 1 }));
+    await other[Symbol.asyncDispose]();
+    await assert.rejects(other.embed('x'), { code: 'closed' });
+  });
+
+  test('a folder with copies of the files', async () => {
+    for (const files of [ROOT, pathToFileURL(ROOT)]) {
+      const other = await Embedder.load(undefined, { files, workers: 1 });
+      assert.equal((await other.embed('x')).count, 1);
+      await other.close();
+    }
+    await assert.rejects(Embedder.load(undefined, { files: '/no/such' }), { code: 'not_found' });
   });
 
   test('statistics', async () => {

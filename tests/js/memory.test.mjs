@@ -83,11 +83,11 @@ async function cycle(times, source) {
 
 for (const [times, source] of /** @type {const} */ ([
   [200, smallModel()],
-  [24, undefined],
+  [1000, undefined],
 ])) {
   const model = source ? 'a small model' : 'the default model';
   test(`${times} times load, embed, close of ${model}: flat, nothing left`, async () => {
-    const cycles = extent('cycles', times, times / 2);
+    const cycles = extent('cycles', times, source ? times / 2 : 32);
     await cycle(cycles / 4, source);
     const handles = countHandles();
     const before = await memoryInUse();

@@ -2,7 +2,7 @@
 // The order in which the queue gives out work, tested without workers.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EmbedJob } from '../../js/job.js';
+import { EmbedJob, TokenizeJob, gather } from '../../js/job.js';
 import { Queue } from '../../js/queue.js';
 import { estimateTokens } from '../../js/tokens.js';
 
@@ -52,7 +52,8 @@ test('single texts go first; bulk jobs take turns and never stand still', () => 
   const [first, second] = [jobOf(texts(200, 5)), jobOf(texts(200, 5))];
   queue.add(first);
   queue.add(second);
-  for (let i = 0; i < 20; i++) queue.add(jobOf([`single ${i}`]));
+  // Token ids are not gathered, so each is a task.
+  for (let i = 0; i < 20; i++) queue.add(new TokenizeJob(`single ${i}`));
   const jobs = Array.from({ length: 24 }, () => queue.next(2)?.job);
   const singles = jobs.map((job) => job !== first && job !== second);
   assert.deepEqual(
@@ -60,6 +61,72 @@ test('single texts go first; bulk jobs take turns and never stand still', () => 
     [8, 17, 22, 23],
   );
   assert.deepEqual([jobs[8], jobs[17], jobs[22], jobs[23]], [first, second, first, second]);
+});
+
+test('single texts of many calls are gathered for all workers, and fewer towards the end', () => {
+  const queue = new Queue();
+  for (let i = 0; i < 60; i++) queue.add(jobOf([`single ${i}`]));
+  const chunks = drain(queue, 2);
+  assert.deepEqual(
+    chunks.flat(),
+    Array.from({ length: 60 }, (_, i) => `single ${i}`),
+  );
+  assert.deepEqual(
+    chunks.slice(0, 4).map((chunk) => chunk.length),
+    [15, 12, 9, 6],
+  );
+  assert.equal(chunks.at(-1)?.length, 1);
+});
+
+test('only calls with equal options are gathered, up to a chunk', () => {
+  const queue = new Queue();
+  const options = [{}, {}, { prompt: 'query: ' }, { prompt: 'query: ' }, {}, { dimensions: 2 }];
+  for (let i = 0; i < 60; i++) {
+    queue.add(new EmbedJob([`${i}`], { options: options[i] ?? {}, dimensions: 2, maxTokens: 256 }));
+  }
+  assert.deepEqual(drain(queue, 1).slice(0, 4), [['0', '1'], ['2', '3'], ['4'], ['5']]);
+  for (let i = 0; i < 60; i++) queue.add(jobOf(texts(1, 100)));
+  assert.ok(drain(queue, 1).every((chunk) => tokensOf(chunk) <= 256));
+});
+
+test('a gathered call that fails or is aborted leaves the others as they are', async () => {
+  const abort = new AbortController();
+  const jobs = [undefined, abort.signal, undefined].map(
+    (each, i) =>
+      new EmbedJob([`${i}`], {
+        options: {},
+        dimensions: 1,
+        maxTokens: 9,
+        signal: each,
+        onProgress() {
+          if (i === 2) throw new Error('of the callback');
+        },
+      }),
+  );
+  const task = gather(jobs);
+  const ends = Promise.allSettled(jobs.map((job) => job.promise));
+  abort.abort();
+  assert.equal(task.job.settled, false);
+  task.done(Float32Array.of(1, 2, 3));
+  const [kept, aborted, failed] = /** @type {any[]} */ (await ends);
+  assert.equal(kept.value[0], 1);
+  assert.equal(aborted.reason.code, 'cancelled');
+  assert.equal(failed.reason.message, 'of the callback');
+  assert.ok(task.job.settled);
+});
+
+test('submitting many long texts looks at few of them', () => {
+  let looks = 0;
+  const many = new Proxy(texts(50_000, 400), {
+    get(target, name) {
+      if (typeof name === 'string' && /^\d+$/.test(name)) looks++;
+      return /** @type {any} */ (target)[name];
+    },
+  });
+  const job = jobOf(many);
+  assert.ok(looks < 200, `${looks} texts were estimated`);
+  assert.equal(job.waiting, 50_000);
+  assert.ok(Math.abs(job.tokensLeft / (50_000 * 256) - 1) < 0.01);
 });
 
 test('a removed job is dealt no more', () => {

@@ -57,7 +57,7 @@ for (const setting of SETTINGS) {
   describe(JSON.stringify(setting), () => {
     /** @type {Float32Array} */
     let expected;
-    /** @type {import('../../js/engine.js').LayerStats[]} */
+    /** @type {import('../../types/index.js').LayerStats[]} */
     let layers;
     let size = 0;
     before(async () => {

@@ -19,8 +19,8 @@ enum { ROW = 32, MOST_TEXTS = 8 };
 /* Rows have length 1, and the first bounds are on the largest difference of their values. Where
  * kernels or the mathematical functions of the C library round otherwise, floats differ a little,
  * an int8 value becomes its neighbour now and then, and a predictor near its threshold chooses
- * another neuron: the cosine bounds that. Files with Q4_0
- * layers have it too, since 0.1.0 rounded those layers to int8 once more. */
+ * another neuron: the cosine bounds that. Files with Q4_0 layers have it too, since 0.1.0 rounded
+ * those layers to int8 once more. */
 static const double MOST_DIFFERENCE = 1e-5, LEAST_COSINE = 0.995;
 
 /* Whether scalar kernels round as on the machine that wrote the goldens. */

@@ -125,10 +125,11 @@ export async function closeMany() {
 /**
  * Opens and closes embedders.
  * @param {number} times
+ * @param {'default'} [model] a small one unless given
  */
-export async function cycle(times) {
+export async function cycle(times, model) {
   for (let i = 0; i < times; i++) {
-    const one = await Embedder.load(SMALL, { workers: 1 });
+    const one = await Embedder.load(model ? undefined : SMALL, { workers: 1 });
     await one.embed(['one', 'two']);
     await (i % 2 ? one.close() : one.destroy());
   }

@@ -8,7 +8,8 @@ import { sparseCases } from './sparse-cases.mjs';
 /** @typedef {import('./checks.mjs').Env} Env */
 
 /**
- * A worker that fails: its call fails, other calls succeed, and the worker is replaced once.
+ * A text that ends each worker that it is given to: its call fails after the third one, other calls
+ * succeed, and each worker is replaced.
  * @param {string} text
  * @param {string} code
  * @param {RegExp} message
@@ -20,8 +21,8 @@ function lost(text, code, message) {
       await rejects(embedder.embed([text]), code, message);
       await inTime(other);
       await works(embedder);
-      check(made.length === 3, `${made.length} workers were made`);
-      check(embedder.stats().lostWorkers === 1, 'the worker does not count as lost');
+      check(made.length === 5, `${made.length} workers were made`);
+      check(embedder.stats().lostWorkers === 3, 'the workers do not count as lost');
     });
 }
 
@@ -72,9 +73,64 @@ export const cases = {
       const call = embedder.embed(['FAULT slow 2000']);
       await pause(50);
       env.killWorker(made[0]);
-      await rejects(call, 'worker', /ended/);
+      check((await inTime(call)).count === 1, 'no other worker got the text');
+      check(made.length === 2, `${made.length} workers were made`);
       await works(embedder);
     }),
+
+  'bulk work goes on where a worker ends, with the same rows': (env) =>
+    withEmbedder(env, { workers: 2 }, async (embedder, { made }) => {
+      const texts = ['FAULT slow 300', ...Array.from({ length: 300 }, (_, i) => `water ${i}`)];
+      const expected = await inTime(embedder.embed(texts));
+      let last = 0;
+      const onProgress = (/** @type {{ done: number }} */ { done }) => {
+        check(done > last, 'rows were given up');
+        last = done;
+      };
+      const call = embedder.embed(texts, { onProgress });
+      await pause(50);
+      env.killWorker(made[0]);
+      env.killWorker(made[1]);
+      const rows = await inTime(call);
+      check(
+        rows.every((value, i) => value === expected[i]),
+        'rows differ',
+      );
+      check(last === 301 && embedder.stats().lostWorkers === 2, 'the workers were not lost');
+    }),
+
+  'a text that ends workers costs others of its turn nothing': (env) =>
+    withEmbedder(env, {}, async (embedder, { made }) => {
+      const calls = Array.from({ length: 20 }, (_, i) =>
+        embedder.embed(i === 4 ? ['FAULT exit'] : [`water ${i}`]),
+      );
+      const ends = await inTime(Promise.allSettled(calls));
+      const failed = ends.flatMap(({ status }, i) => (status === 'rejected' ? [i] : []));
+      check(String(failed) === '4', `failed: ${failed}`);
+      check(made.length === 4, `${made.length} workers were made`);
+    }),
+
+  'a text that was lost is computed by the options of its call': async (env) => {
+    const calibrated = { ...env, model: env.calibrated };
+    await withEmbedder(calibrated, {}, async (embedder, { made }) => {
+      const expected = await inTime(embedder.embed(['FAULT slow 300']));
+      const call = embedder.embed(['FAULT slow 300']);
+      const change = embedder.setSparse({ sparsity: 0.8 });
+      const after = embedder.embed(['FAULT slow 300']);
+      await pause(50);
+      env.killWorker(made[0]);
+      const rows = await inTime(call);
+      check(
+        rows.every((value, i) => value === expected[i]),
+        'the later options were in force',
+      );
+      await inTime(change);
+      check(
+        (await inTime(after)).some((value, i) => value !== expected[i]),
+        'the change was lost',
+      );
+    });
+  },
 
   'a worker is terminated while it is idle': (env) =>
     withEmbedder(env, {}, async (embedder, { made }) => {
@@ -101,7 +157,8 @@ export const cases = {
       const call = embedder.embed(['FAULT slow 300']);
       await pause(30);
       env.failMessage(made[0]);
-      await rejects(call, 'worker', /cannot be read/);
+      await inTime(call);
+      check(made.length === 2, `${made.length} workers were made`);
       await works(embedder);
     }),
 
@@ -123,6 +180,8 @@ export const cases = {
     for (const source of [null, 7, {}, () => {}]) {
       await rejects(env.Embedder.load(/** @type {any} */ (source)), 'argument', /source/);
     }
+    const first = /** @type {any} */ ({ workers: 2 });
+    await rejects(env.Embedder.load(first), 'argument', /load\(undefined, \{ workers \}\)/);
   },
   'options that cannot be cloned': (env) =>
     rejects(
@@ -143,7 +202,7 @@ export const cases = {
     withEmbedder(env, {}, async (embedder, workers) => {
       workers.queryOf = () => 'boot=throw';
       const waiting = embedder.embed(['FAULT slow 50']);
-      const behind = rejects(embedder.embed(['FAULT exit']), 'worker', /ended/);
+      const behind = rejects(embedder.embed(['FAULT exit']), 'worker', /starting/);
       const last = rejects(embedder.embed(['a', 'b']), 'worker', /starting/);
       await inTime(waiting);
       await behind;
@@ -292,6 +351,13 @@ export const cases = {
       }
       await rejects(embedder.embed(['a'], { prompt: /** @type {any} */ (3) }), 'argument');
       await rejects(embedder.tokenize(/** @type {any} */ (undefined)), 'argument');
+      for (const options of /** @type {any[]} */ ([null, 7, { promt: 'x' }, { signal: 1 }])) {
+        await rejects(embedder.embed(['a'], options), 'argument');
+        await rejects(embedder.tokenize('a', options), 'argument');
+        await rejects(embedder.setSparse(options), 'argument');
+        await rejects(env.Embedder.load(env.model, options), 'argument');
+      }
+      await rejects(embedder.embed(['a'], { prompt: 'qurey' }), 'not_found', /no prompt 'qurey'/);
       for (const workers of /** @type {any} */ ([-1, 1.5, NaN, '2'])) {
         await rejects(env.Embedder.load(env.model, { workers }), 'argument', /workers/);
       }
@@ -311,6 +377,26 @@ export const cases = {
     }
     structuredClone(bytes, { transfer: [bytes.buffer] });
     await rejects(env.Embedder.load(bytes), 'argument', /detached/);
+  },
+
+  'what onProgress throws while loading is passed on unchanged': async (env) => {
+    for (const phase of ['model', 'workers']) {
+      const error = new TypeError('of the callback');
+      const onProgress = (/** @type {any} */ progress) => {
+        if (progress.phase === phase) throw error;
+      };
+      const loading = env.Embedder.load(env.model, { workers: 2, onProgress });
+      check((await inTime(loading.catch((reason) => reason))) === error, `it was not, ${phase}`);
+    }
+  },
+
+  'the name of what an aborted call rejects with is that of the reason': async (env) => {
+    const signal = AbortSignal.abort();
+    const aborted = await rejects(env.Embedder.load(env.model, { signal }), 'cancelled');
+    check(aborted.name === 'AbortError', aborted.name);
+    const late = AbortSignal.abort(new DOMException('late', 'TimeoutError'));
+    const timedOut = await rejects(env.Embedder.load(env.model, { signal: late }), 'cancelled');
+    check(timedOut.name === 'TimeoutError', timedOut.name);
   },
 
   'loading is aborted': async (env) => {

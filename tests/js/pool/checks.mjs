@@ -52,8 +52,9 @@ export async function rejects(promise, code, message = /./) {
       (reason) => reason,
     )
   );
+  const name = code === 'cancelled' ? /^(Abort|Timeout)Error$/ : /^WispError$/;
   check(
-    error.name === 'WispError' && error.code === code && message.test(error.message),
+    name.test(error.name) && error.code === code && message.test(error.message),
     `expected '${code}' ${message}, got ${error.code}: ${error.message}`,
   );
   return error;

@@ -38,7 +38,9 @@ export function serveFaults(host) {
   const receive = serve(host.post);
   return (/** @type {any} */ request) => {
     if (request.type === 'sparse' && nextChange) return failChange(request, host);
-    const fault = /^FAULT (\w+) ?(.*)/.exec(request.type === 'embed' ? request.texts[0] : '');
+    const texts = request.type === 'embed' ? request.texts : [];
+    const text = texts.find((/** @type {string} */ each) => each.startsWith('FAULT'));
+    const fault = /^FAULT (\w+) ?(.*)/.exec(text ?? '');
     return fault ? FAULTS[fault[1]]({ request, host, receive, rest: fault[2] }) : receive(request);
   };
 }

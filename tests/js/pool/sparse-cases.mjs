@@ -113,7 +113,7 @@ export const sparseCases = {
       await inTime(embedder.setSparse({ sparsity: 0.8 }));
       await rejects(embedder.embed(['FAULT exit']), 'worker');
       check(same(await inTime(embedder.embed(TEXTS)), expected), 'it runs by something else');
-      check(made.length === 2, `${made.length} workers were made`);
+      check(made.length === 4, `${made.length} workers were made`);
     });
   },
 

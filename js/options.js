@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+import { WispError } from './errors.js';
+
+/**
+ * Checks that options are an object, that each of them exists, and the values of those that are
+ * objects: others are checked where they are used.
+ * @param {unknown} options
+ * @param {readonly string[]} known
+ */
+export function checkOptions(options, known) {
+  if (typeof options !== 'object' || options === null) {
+    throw wrong('options', `${options === null ? 'null' : `of type ${typeof options}`}, no object`);
+  }
+  for (const [name, value] of Object.entries(options)) {
+    if (!known.includes(name)) {
+      throw wrong(name, `there is no such option; there are ${known.join(', ')}`);
+    }
+    if (value === undefined) continue;
+    if (name === 'onProgress' && typeof value !== 'function') throw wrong(name, 'no function');
+    if (name === 'signal' && typeof value?.addEventListener !== 'function') {
+      throw wrong(name, 'no AbortSignal; give the signal of an AbortController');
+    }
+  }
+}
+
+/**
+ * @param {string} field
+ * @param {string} what
+ */
+export function wrong(field, what) {
+  return new WispError('argument', `${field}: ${what}`, { field });
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled and never run: what js/ exports is what types/ says.
+
+/** @typedef {Pick<typeof import('../../types/index.js').Embedder, 'load' | 'releaseModels'>} Loader */
+/** @typedef {ConstructorParameters<typeof import('../../types/index.js').WispError>} ErrorArguments */
+
+/** @type {(real: typeof import('../../js/node.js').Embedder) => Loader} */
+export const node = (real) => real;
+/** @type {(real: typeof import('../../js/browser.js').Embedder) => Loader} */
+export const browser = (real) => real;
+/** @type {(real: typeof import('../../js/node.cjs').Embedder) => Loader} */
+export const commonJs = (real) => real;
+/** @type {(real: import('../../js/node.js').Rows) => import('../../types/index.js').Rows} */
+export const rows = (real) => real;
+/** @type {(real: import('../../js/errors.js').WispError) => import('../../types/index.js').WispError} */
+export const error = (real) => real;
+/** @type {(real: typeof import('../../js/errors.js').WispError) =>
+ *   new (...given: ErrorArguments) => Error} */
+export const errorClass = (real) => real;
+/** @type {(real: typeof import('../../js/engine.js').Engine) =>
+ *   Pick<typeof import('../../types/engine.js').Engine, 'open'>} */
+export const engine = (real) => real;

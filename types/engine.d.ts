@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { EmbedOptions, EngineInfo, SparseOptions, Totals } from './index.js';
+
+export interface OpenOptions {
+  /** auto: int8 where the file's weights are quantised. */
+  compute?: 'auto' | 'f32' | 'int8' | undefined;
+  /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
+  kernels?: string | undefined;
+  /**
+   * Count how many of the needed neurons sparse layers compute, for which all neurons must be computed.
+   */
+  recall?: boolean | undefined;
+}
+
+export interface EngineOptions extends OpenOptions, SparseOptions {}
+
+/**
+ * A model that is read on demand. It is read while the engine opens. With `lasting` it is also read
+ * later: the embeddings of tokens are then read when a text needs them and not kept in the engine's
+ * memory. Shared bytes are lasting, because others hold them anyway.
+ */
+export interface ModelReader {
+  size: number;
+  read(offset: number, into: Uint8Array): void;
+  lasting?: boolean | undefined;
+}
+
+export type ModelBytes = Uint8Array | ModelReader;
+
+export interface EngineStats extends Totals {
+  workspaceBytes: number;
+}
+
+/** One model in one WebAssembly instance. Every call runs to its end on the calling thread. */
+export class Engine {
+  /** `module` is a WebAssembly.Module. */
+  static open(module: object, model: ModelBytes, options?: EngineOptions): Promise<Engine>;
+  readonly dimensions: number;
+  /** Bytes of the instance's memory. */
+  readonly memoryBytes: number;
+  info(): EngineInfo;
+  stats(): EngineStats;
+  /** Sets the share of neurons that the predictor skips, approximately. Default: the model's. */
+  setSparsity(sparsity?: number): void;
+  /**
+   * Returns the text of a prompt, or undefined where the model has none of that name. Without a name
+   * returns the default prompt, or '' where the model has none.
+   */
+  prompt(name?: string): string | undefined;
+  /** Returns the token ids that the model computes with. Lone surrogates are read as U+FFFD. */
+  tokenize(text: string): Int32Array;
+  /** Returns a row of `dimensions` values for each text, one after the other. */
+  embed(texts: readonly string[], options?: EmbedOptions): Float32Array;
+  /** Frees the model and the instance. May be called more than once. */
+  close(): void;
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public API, for TypeScript 5.2 and later. tests/js/types/ checks that js/ does what stands here.
+/// <reference lib="esnext.disposable" />
+
+/**
+ * A class of the environment, where the program's settings (lib.dom, @types/node) know it; else what
+ * wisp needs of it.
+ */
+type Known<Name extends string, Otherwise> = typeof globalThis extends {
+  [N in Name]: { prototype: infer Instance };
+}
+  ? Instance
+  : Otherwise;
+
+type KnownSignal = Known<
+  'AbortSignal',
+  { readonly aborted: boolean; readonly reason?: any; addEventListener: any }
+>;
+type KnownURL = Known<'URL', { readonly href: string }>;
+type KnownBlob = Known<'Blob', { readonly size: number; stream(): any }>;
+type KnownModule = typeof globalThis extends {
+  WebAssembly: { Module: { prototype: infer Module } };
+}
+  ? Module
+  : object;
+
+/**
+ * The model of Embedder.load: a path (in Node), a URL, a File or Blob, or bytes. Default: the model
+ * of the package.
+ */
+export type ModelSource =
+  | string
+  | KnownURL
+  | KnownBlob
+  | ArrayBuffer
+  | SharedArrayBuffer
+  | ArrayBufferView;
+
+/** Which neurons of the feed-forward layers are computed. */
+export interface SparseOptions {
+  /**
+   * dense: all. exact: the first matrix for all, the second for those whose activation is not 0.
+   * lowrank: those that the predictor of a calibrated model chooses for each token. sentence: those
+   * that it chooses for a whole text. auto: lowrank with a sparsity; else, in int8, the fastest of
+   * lowrank, exact with ReLU, dense.
+   */
+  predictor?: 'auto' | 'dense' | 'exact' | 'lowrank' | 'sentence' | undefined;
+  /**
+   * For lowrank and sentence: the approximate share of neurons to skip, from 0 to below 1. Default:
+   * the model's.
+   */
+  sparsity?: number | undefined;
+}
+
+/**
+ * Progress of loading: bytes of the model, then workers that are ready. `total` is undefined where
+ * the server does not tell the size.
+ */
+export interface LoadProgress {
+  phase: 'model' | 'workers';
+  loaded: number;
+  total: number | undefined;
+}
+
+export interface LoadOptions extends SparseOptions {
+  /** Number of workers; 0: compute on the calling thread. Default: one for each core, at most 4. */
+  workers?: number | undefined;
+  /** Gives up loading. */
+  signal?: KnownSignal | undefined;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
+  /** auto: int8 where the file's weights are quantised. */
+  compute?: 'auto' | 'f32' | 'int8' | undefined;
+  /** The name of a kernel set, such as 'simd128'. Default: the fastest. */
+  kernels?: string | undefined;
+  /** Count the predictor's recall: see stats. */
+  recall?: boolean | undefined;
+  /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
+  queueLimit?: number | undefined;
+  /**
+   * A folder with copies of the package's folders js and models, where wisp's files are not beside
+   * its script.
+   */
+  files?: string | KnownURL | undefined;
+  /** Hashes that the bytes must have: 'sha256-' and base64, as in Subresource Integrity. */
+  integrity?: { model?: string | undefined; wasm?: string | undefined } | undefined;
+  /** The module, or its URL. */
+  wasm?: string | KnownURL | KnownModule | undefined;
+  /** The URL of the worker's script, or a function that makes a Worker of it. */
+  worker?: string | KnownURL | (() => any) | undefined;
+  /**
+   * In browsers, milliseconds until a worker whose script has not begun to run counts as failed.
+   * Default: 60,000.
+   */
+  startTimeout?: number | undefined;
+}
+
+export interface CallOptions {
+  /** Rejects the call at once. */
+  signal?: KnownSignal | undefined;
+}
+
+export interface EmbedOptions {
+  /**
+   * The name of one of the model's prompts, or the text itself, which has a space or a mark in it;
+   * '' for none. Default: the model's default prompt.
+   */
+  prompt?: string | undefined;
+  /** Keep this many leading values of each row, normalised again. */
+  dimensions?: number | undefined;
+}
+
+export interface EmbedCallOptions extends EmbedOptions, CallOptions {
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+}
+
+/**
+ * The first seven are those of the C library. trap: the WebAssembly instance failed and was dropped.
+ * closed: close() or destroy() was called. worker: a worker could not start, ended or sent a malformed
+ * reply. busy: the queue is full.
+ */
+export type WispErrorCode =
+  | 'argument'
+  | 'memory'
+  | 'io'
+  | 'not_found'
+  | 'format'
+  | 'unsupported'
+  | 'cancelled'
+  | 'trap'
+  | 'closed'
+  | 'worker'
+  | 'busy';
+
+/**
+ * Every error that wisp throws on purpose. The name is 'WispError'; with the code 'cancelled' it is
+ * that of the signal's reason, 'AbortError' or 'TimeoutError'.
+ */
+export class WispError extends Error {
+  constructor(
+    code: WispErrorCode,
+    message: string,
+    details?: { field?: string | undefined; cause?: unknown },
+  );
+  code: WispErrorCode;
+  /** The part of the model file, or the option, that is at fault. */
+  field: string;
+  cause?: unknown;
+}
+
+/** What a Rows inherits. */
+type Values = Omit<Float32Array, typeof Symbol.iterator>;
+declare const Values: new (length: number) => Values;
+
+/**
+ * Embeddings, one row after the other in one Float32Array. `length` is the number of values. Iterating
+ * gives the rows; `values()` gives the values; subarray, slice and map return plain Float32Arrays.
+ */
+export class Rows extends Values {
+  constructor(count: number, dimensions: number);
+  /** Number of rows. */
+  count: number;
+  /** Values of one row. */
+  dimensions: number;
+  /** Returns row i, as a view of these values. */
+  row(i: number): Float32Array;
+  [Symbol.iterator](): IterableIterator<Float32Array>;
+}
+
+/** The loaded model, and how it runs. */
+export interface EngineInfo {
+  name: string;
+  architecture: string;
+  compute: string;
+  kernels: string;
+  predictor: string;
+  /** The share of neurons that lowrank or sentence skips, else 0. */
+  sparsity: number;
+  pooling: string;
+  /** of an embedding: hiddenSize, or fewer where the file says so */
+  dimensions: number;
+  hiddenSize: number;
+  intermediateSize: number;
+  layers: number;
+  heads: number;
+  vocabularySize: number;
+  maxTokens: number;
+  parameters: number;
+  residentBytes: number;
+  build: string;
+  features: string;
+}
+
+export interface EmbedderInfo extends EngineInfo {
+  /** Values of one embedding. */
+  dimensions: number;
+  modelBytes: number;
+  /** 0: on the calling thread. */
+  workers: number;
+  sharedMemory: boolean;
+  /** Why this build, this number of workers and this way to share the model were chosen. */
+  reasons: { build: string; workers: string; memory: string };
+}
+
+/**
+ * Totals of one layer. The share of active neurons is computed / neurons. With the option `recall`,
+ * recall is found / needed and precision is found / compared.
+ */
+export type LayerStats = {
+  tokens: number;
+  /** In the feed-forward layer. */
+  seconds: number;
+  /** Tokens times the layer's neurons. */
+  neurons: number;
+  /** Neurons whose activation was computed. */
+  computed: number;
+  /** Neurons that were added to the output, in groups of four. */
+  contributing: number;
+  /** Neurons that were computed while recall was counted. */
+  compared: number;
+  /** With ReLU neurons whose activation is not 0; else the fifth that contributes most. */
+  needed: number;
+  /** Neurons that were needed and computed. */
+  found: number;
+};
+
+export interface Totals {
+  texts: number;
+  tokens: number;
+  truncatedTexts: number;
+  /** The time of each stage: 'tokenize', 'qkv' and so on. */
+  stageSeconds: Record<string, number>;
+  layers: LayerStats[];
+}
+
+/** Totals since loading, and the present state. */
+export interface EmbedderStats extends Totals {
+  /** WebAssembly memory of all workers. */
+  memoryBytes: number;
+  workers: number;
+  busyWorkers: number;
+  lostWorkers: number;
+  waitingTexts: number;
+}
+
+/** A model that embeds texts, by workers that share the load. */
+export class Embedder {
+  private constructor();
+  /** Loads a model and starts the workers. Where anything fails, nothing stays open. */
+  static load(source?: ModelSource, options?: LoadOptions): Promise<Embedder>;
+  /** Lets go of the model that stays for the next load when no embedder uses it. */
+  static releaseModels(): void;
+  /** Values of one embedding. */
+  readonly dimensions: number;
+  /**
+   * Resolves to a row for each text, in their order. The bits of a row depend on its text, the model
+   * and the options, and not on other texts or the workers. Single texts go before bulk work.
+   */
+  embed(texts: string | readonly string[], options?: EmbedCallOptions): Promise<Rows>;
+  /** Resolves to the token ids that the model computes with, truncated to its limit. */
+  tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
+  /**
+   * Changes which neurons later calls compute. Resolves when the change is in force; where it rejects,
+   * nothing has changed.
+   */
+  setSparse(options?: SparseOptions): Promise<void>;
+  info(): EmbedderInfo;
+  stats(): EmbedderStats;
+  /** Waits for the calls that are under way, then ends the workers. */
+  close(): Promise<void>;
+  /** Rejects the calls that are under way and ends the workers. */
+  destroy(): Promise<void>;
+  /** close(), for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
