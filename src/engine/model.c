@@ -141,7 +141,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     if (model->network.architecture->generates)
-        TRY(codec_open(&model->dir, &model->codec, error));
+        TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
     model->int8 = wants_int8(&model->dir, options->compute);
     TRY(load_network(model, options, kernels, error));
     const size_t words = model->tokenizer ? tokenizer_vocabulary_size(model->tokenizer)

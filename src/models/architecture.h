@@ -12,6 +12,7 @@
 #include "formats/directory.h"
 #include "models/model_config.h"
 
+struct codec;   /* text/codec.h */
 struct network; /* network.h */
 struct pass;    /* pass.h */
 
@@ -63,6 +64,11 @@ struct architecture {
      * starts from, and keeps all places in pass->state. */
     void (*take)(const struct network *network, const struct pass_size *size,
                  struct workspace *space, struct pass *pass);
+
+    /* Opens the codec of a model that generates: codec_open (text/codec.h). It is named here, and
+     * not called by the engine, so that builds without such architectures do not contain codecs.
+     * NULL where the architecture does not generate. */
+    wisp_status (*open_codec)(const struct directory *dir, struct codec **codec, wisp_error *error);
 
     /* Sets the rotations of the positions in key-value caches, which live as long as the network.
      * NULL where the architecture does not generate. */

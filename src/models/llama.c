@@ -12,6 +12,7 @@
 #include "formats/schema.h"
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
+#include "text/codec.h"
 
 /* The working memory of a pass. Rows are the tokens of the whole batch. Each member writes the rows
  * of its own tokens. Attention reads the keys and values of others from the cache. */
@@ -369,6 +370,7 @@ static const char *const layer_tensors[] = {
 #define DECODER(its_name, its_read_config)                                                         \
     {.name = its_name,                                                                             \
      .generates = true,                                                                            \
+     .open_codec = codec_open,                                                                     \
      .by_outputs = true,                                                                           \
      .tensors = tensors,                                                                           \
      .layer_tensors = layer_tensors,                                                               \
