@@ -333,10 +333,15 @@ static inline wisp_text wisp_text_of(const char *string) {
 }
 
 /* Converts a text to the token ids that the model computes with: special tokens are included, and
- * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity` ids and sets *count to the number
- * of ids that the text has. */
+ * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity`
+ * ids and sets *count to the number of ids that the text has. */
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
+
+/* Sets *text to the bytes that token `id` of a model that generates stands for, which may be a part
+ * of a character. Control tokens stand for none. The bytes live as long as the model. Returns false
+ * where the model generates no text or `id` is no token. */
+WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text);
 
 typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
