@@ -133,7 +133,10 @@ describe('eval ppl', () => {
   test('longer texts are cut into chunks, of which the second half counts', () => {
     const result = JSON.parse(perplexity(['--json', '--context', '64'], golden.text).out);
     assert.deepEqual([result.context, result.chunks, result.tokens], [64, 3, 96]);
-    assert.match(perplexity(['--context', '64'], golden.text).out, /^perplexity +\d+\.\d{4} \+\/- /);
+    assert.match(
+      perplexity(['--context', '64'], golden.text).out,
+      /^perplexity +\d+\.\d{4} \+\/- /,
+    );
   });
 
   test('what cannot be evaluated is an error', () => {
