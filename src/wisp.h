@@ -333,8 +333,8 @@ static inline wisp_text wisp_text_of(const char *string) {
 }
 
 /* Converts a text to the token ids that the model computes with: special tokens are included, and
- * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity` ids and sets *count to the number
- * of ids that the text has. */
+ * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity`
+ * ids and sets *count to the number of ids that the text has. */
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
 

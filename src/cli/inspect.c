@@ -121,8 +121,8 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
         print_value(metadata.text);
     }
     for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
-        fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n", assumption.key,
-               assumption.value);
+        fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n",
+                assumption.key, assumption.value);
     for (n = 0; wisp_file_get_tensor(file, n, &tensor); n++)
         bytes += tensor.bytes;
     fprintf(program_output, "\nTENSORS (%zu, %llu bytes)\n", n, (unsigned long long)bytes);
