@@ -74,7 +74,8 @@ static int print_ids(const wisp_model *model, wisp_text text, struct ids *ids) {
             complain("out of memory");
             return EXIT_FAILED;
         }
-        *ids = (struct ids){data, count};
+        ids->data = data;
+        ids->capacity = count;
         return print_ids(model, text, ids);
     }
     fputc('[', program_output);

@@ -256,7 +256,7 @@ wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                           const wisp_generate_options *options, wisp_generation *result,
                           wisp_error *error) {
     const wisp_generate_options defaults = {0}, *o = options ? options : &defaults;
-    wisp_generation unused, *r = result ? result : &unused;
+    wisp_generation unused = {0}, *r = result ? result : &unused;
     struct token_list ids = {0};
     struct sampler sampler = {0};
     struct pending pending = {0};

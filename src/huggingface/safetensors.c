@@ -125,7 +125,7 @@ wisp_status safetensors_read(struct directory *dir, uint32_t index, wisp_error *
         return fail(error, WISP_ERROR_FORMAT, source->name, "header length",
                     "%llu is less than 2, more than %u or past the end of the file",
                     (unsigned long long)header, MAX_HEADER_BYTES);
-    const struct json *root;
+    const struct json *root = NULL;
     char *text = malloc((size_t)header);
     if (!text)
         return fail_memory(error, header);

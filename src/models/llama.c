@@ -368,13 +368,13 @@ static const char *const layer_tensors[] = {
     "attn_k_norm", "ffn_norm", TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};
 
 #define DECODER(its_name, its_read_config)                                                         \
-    {.name = its_name,                                                                             \
+    {.name = (its_name),                                                                           \
      .generates = true,                                                                            \
      .open_codec = codec_open,                                                                     \
      .by_outputs = true,                                                                           \
      .tensors = tensors,                                                                           \
      .layer_tensors = layer_tensors,                                                               \
-     .read_config = its_read_config,                                                               \
+     .read_config = (its_read_config),                                                             \
      .load = llama_load,                                                                           \
      .load_layer = llama_load_layer,                                                               \
      .release = llama_release,                                                                     \

@@ -34,8 +34,7 @@ wisp_status sparse_read_plan(const struct directory *dir, size_t layers, size_t 
     /* A session takes 1 - share, which as a float is 1 where the share is smaller than this. */
     if (!(plan->share > 0x1p-25f && plan->share <= 1))
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_SHARE,
-                    "%s is not above 3e-8 and at most 1",
-                    number_text((double)plan->share, 6).text);
+                    "%s is not above 3e-8 and at most 1", number_text((double)plan->share, 6).text);
     TRY(neurons_read_order(dir, layers, intermediate_size, &plan->order, error));
     if (!plan->order)
         return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_SPARSE_ORDER, "the key is missing");
