@@ -333,8 +333,8 @@ static inline wisp_text wisp_text_of(const char *string) {
 }
 
 /* Converts a text to the token ids that the model computes with: special tokens are included, and
- * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity` ids and sets *count to the number
- * of ids that the text has. */
+ * the ids are truncated to max_tokens where the model makes embeddings. Writes at most `capacity`
+ * ids and sets *count to the number of ids that the text has. */
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
 
@@ -541,9 +541,9 @@ typedef struct wisp_calibrate_options {
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
     void *context;    /* passed to the functions below, each of which may be NULL */
-    /* Called on the calling thread when `done` of `total` steps of a stage are done. The stages are
-     * "texts", "layers", "sentences" and "compensation". All but the first count layers.
-     */
+    /* Called on the calling thread when a stage begins, with `done` 0, and when `done` of its
+     * `total` steps are done. The stages are "texts", "layers", "sentences" and "compensation". All
+     * but the first count layers. */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread. Returning true makes wisp_calibrate return
      * WISP_ERROR_CANCELLED. */
