@@ -546,9 +546,9 @@ typedef struct wisp_calibrate_options {
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
     void *context;    /* passed to the functions below, each of which may be NULL */
-    /* Called on the calling thread when `done` of `total` steps of a stage are done. The stages are
-     * "texts", "layers", "sentences" and "compensation". All but the first count layers.
-     */
+    /* Called on the calling thread when a stage begins, with `done` 0, and when `done` of its
+     * `total` steps are done. The stages are "texts", "layers", "sentences" and "compensation". All
+     * but the first count layers. */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread. Returning true makes wisp_calibrate return
      * WISP_ERROR_CANCELLED. */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of js/protocol.js, between a pool and its workers.
+import type { EngineOptions } from './engine.js';
+import type { EmbedOptions, SparseOptions, Totals, WispErrorCode } from './index.js';
+
+/**
+ * A part of a buffer that all workers share. A message has the buffer and not a view of it: Deno takes
+ * seconds to send a view.
+ */
+export interface SharedBytes {
+  buffer: SharedArrayBuffer;
+  at: number;
+  size: number;
+}
+
+/** A model on its way to workers. A Blob is passed by reference and read by each worker. */
+export type SharedModel = SharedBytes | Blob;
+
+export interface OpenRequest {
+  id: number;
+  type: 'open';
+  module: WebAssembly.Module;
+  model: SharedModel;
+  options: EngineOptions;
+}
+
+export interface SparseRequest {
+  id: number;
+  type: 'sparse';
+  options: SparseOptions;
+}
+
+export interface EmbedRequest {
+  id: number;
+  type: 'embed';
+  texts: string[];
+  options: EmbedOptions;
+}
+
+export interface TokenizeRequest {
+  id: number;
+  type: 'tokenize';
+  text: string;
+}
+
+export type Request = OpenRequest | SparseRequest | EmbedRequest | TokenizeRequest;
+
+/** Totals of one worker since it was opened, and the memory it holds. */
+export interface Usage extends Totals {
+  memoryBytes: number;
+}
+
+export interface Done {
+  id: number;
+  type: 'done';
+  /** EngineInfo for open and sparse, Float32Array for embed, Int32Array for tokenize. */
+  value: any;
+  usage: Usage;
+}
+
+export interface Failed {
+  id: number;
+  type: 'failed';
+  error: PackedError;
+  fatal: boolean;
+}
+
+export type Reply = Done | Failed;
+
+/** An error in a form that structured clone keeps; it would lose the class and the code. */
+export interface PackedError {
+  code: WispErrorCode;
+  message: string;
+  field: string;
+  cause?: { name: string; message: string; stack?: string | undefined } | undefined;
+}
