@@ -447,10 +447,11 @@ musl: $(MUSL_TESTS) build/musl/wisp
 	$(call run_tests,$(MUSL_TESTS),WISP_PROGRAM=build/musl/wisp)
 
 # These tests read files, tokenize, and embed with tiny models, on a machine whose numbers have their
-# low byte last. Then both machines write the same files.
+# low byte last. Then both machines write the same files. The emulator takes minutes for tests with the
+# default model and with long texts; both are left out.
 BIG_ENDIAN_TESTS := $(addprefix build/big-endian/tests/, kernels/test_blocks \
     $(addprefix unit/,test_file test_hf_tokenizer test_models test_neuron_store test_nomic test_releases \
-        test_tokenizer test_tokenizer_metadata test_unicode test_weights) \
+        test_tokenizer test_tokenizer_metadata test_unicode) \
     $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons))
 big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
 	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)
