@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.c: what Hugging Face tokenizers' BERT pipeline knows about code points.
+"""Writes src/text/unicode_tables.c and src/text/unicode_classes.c: what Hugging Face tokenizers knows about code points,
+in the BERT pipeline and in the patterns that byte-level BPE splits texts with.
 
-Each Rust crate in that pipeline carries the tables of its own Unicode version, so each property here is pinned to one
-(found by comparing all code points with tokenizers 0.23.3; tests/oracle/tokenizer.py compares them again):
+Each library in these pipelines carries the tables of its own Unicode version, so each property here is pinned to one
+(found by comparing all code points with tokenizers 0.23.3; tests/oracle/tokenizer.py and codecs.py compare them again):
 
     8.0   unicode_categories 0.1.1: controls to drop (Cc, Cf, Co), punctuation (P*), accents to drop (Mn)
     9.0   unicode-normalization-alignments 0.1.12: canonical decompositions and combining classes
-    16.0  regex-syntax 0.8.11: \\w
+    16.0  regex-syntax 0.8.11: \\w; Oniguruma: \\p{L}, \\p{N}
     17.0  Rust 1.99's char::to_lowercase
 
 No code point deviates from its version. What is not in the version's data is spelled out below: White_Space, BERT's
@@ -26,7 +27,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
 DATA = REPO / ".tools" / "unicode"
-OUTPUT = REPO / "src" / "text" / "unicode_tables.c"
+TEXT = REPO / "src" / "text"
 
 CODE_POINTS = 0x110000
 SURROGATES = range(0xD800, 0xE000)
@@ -172,6 +173,8 @@ class Properties:
         # U+0F73, U+0F75 and U+0F81 are in class 0, but their decompositions are not.
         self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
         self.stripped = self.strip(normal)
+        # In the order of enum unicode_class in src/text/unicode_classes.h, from 1.
+        self.classes = [modern.in_categories("L"), modern.in_categories("N"), WHITE_SPACE]
         self.word = modern.in_categories("L", "M", "Nd", "Nl", "Pc") | WORD_SYMBOLS
         lower = {c: newest.lower(c) for c in range(CODE_POINTS)}
         self.lower = {c: mapped for c, mapped in lower.items() if mapped != [c]}
@@ -346,14 +349,42 @@ def write_ranks(out, properties):
     return len(runs), len(classes)
 
 
-def generate():
-    properties = Properties()
+def write_classes(out, classes):
+    """Adds blocks of 128 code points, with two bits for the class of each."""
+    block = 128
+    limit = (max(max(members) for members in classes) // block + 1) * block
+    of = [sum(i * (c in members) for i, members in enumerate(classes, 1)) for c in range(limit)]
+    blocks = {}
+    index = []
+    for start in range(0, limit, block):
+        packed = tuple(sum(of[c + i] << 2 * i for i in range(4)) for c in range(start, start + block, 4))
+        index.append(blocks.setdefault(packed, len(blocks)))
+    assert len(blocks) <= 256
+    out.numbers("uint8_t", "unicode_class_index", index)
+    out.numbers("uint8_t", "unicode_class_blocks", [four for packed in blocks for four in packed])
+    return limit
+
+
+def start_file(header):
     out = Writer()
     out.add("/* SPDX-License-Identifier: Apache-2.0")
     out.add(" * Written by tools/generate_unicode.py, which says where each property comes from. */")
     out.add("/* clang-format off */")
-    out.add('#include "text/unicode_tables.h"')
+    out.add(f'#include "text/{header}"')
     out.add()
+    return out
+
+
+def generate_classes(properties):
+    out = start_file("unicode_classes.h")
+    limit = write_classes(out, properties.classes)
+    out.add(f"_Static_assert(UNICODE_CLASS_LIMIT == {hexadecimal(limit)},")
+    out.add('               "src/text/unicode_classes.h does not fit these tables");')
+    return out
+
+
+def generate_tables(properties):
+    out = start_file("unicode_tables.h")
     limit, rare = write_flags(out, properties)
     ranks, rank_count = write_ranks(out, properties)
     write_lower(out, properties.lower)
@@ -364,7 +395,7 @@ def generate():
     out.add(f"                   UNICODE_RANK_RUNS == {ranks} && UNICODE_RANKS == {rank_count} &&")
     out.add(f"                   UNICODE_SEVERAL == {several},")
     out.add('               "src/text/unicode_tables.h does not fit these tables");')
-    return "\n".join(out.lines) + "\n", out.bytes
+    return out
 
 
 def main():
@@ -375,19 +406,23 @@ def main():
     if arguments.download:
         download()
     try:
-        text, size = generate()
+        properties = Properties()
     except DataMissing as missing:
         if not arguments.check:
             sys.exit(str(missing))
         print(f"skipped: {missing}")
         return 0
-    if not arguments.check:
-        OUTPUT.write_text(text, encoding="utf-8")
-        print(f"{OUTPUT.relative_to(REPO)}: {size} bytes of tables")
-    elif not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
-        print(f"{OUTPUT.relative_to(REPO)} differs from what tools/generate_unicode.py writes", file=sys.stderr)
-        return 1
-    return 0
+    differing = 0
+    for name, out in (("unicode_tables.c", generate_tables(properties)),
+                      ("unicode_classes.c", generate_classes(properties))):
+        text, output = "\n".join(out.lines) + "\n", TEXT / name
+        if not arguments.check:
+            output.write_text(text, encoding="utf-8")
+            print(f"{output.relative_to(REPO)}: {out.bytes} bytes of tables")
+        elif not output.exists() or output.read_text(encoding="utf-8") != text:
+            print(f"{output.relative_to(REPO)} differs from what tools/generate_unicode.py writes", file=sys.stderr)
+            differing += 1
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":
