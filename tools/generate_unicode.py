@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.c and src/text/unicode_classes.c: what Hugging Face tokenizers knows about code points,
-in the BERT pipeline and in the patterns that byte-level BPE splits texts with.
+"""Writes src/text/unicode_tables.c, unicode_classes.c and unicode_nfc.c: what Hugging Face tokenizers knows about code
+points, in the BERT pipeline, in the patterns that byte-level BPE splits texts with, and in its NFC normalizer.
 
 Each library in these pipelines carries the tables of its own Unicode version, so each property here is pinned to one
 (found by comparing all code points with tokenizers 0.23.3; tests/oracle/tokenizer.py and codecs.py compare them again):
 
     8.0   unicode_categories 0.1.1: controls to drop (Cc, Cf, Co), punctuation (P*), accents to drop (Mn)
-    9.0   unicode-normalization-alignments 0.1.12: canonical decompositions and combining classes
+    9.0   unicode-normalization-alignments 0.1.12: canonical decompositions, compositions and combining classes
     16.0  regex-syntax 0.8.11: \\w; Oniguruma: \\p{L}, \\p{N}
     17.0  Rust 1.99's char::to_lowercase
 
@@ -122,6 +122,7 @@ class Version:
         self.category = [names[entries[i][0]] for i in index]
         self.combining = [entries[i][1] for i in index]
         self.parts = self.read_decompositions(data)
+        self.pairs = self.read_compositions(data)
         self.types = records(types, "_PyUnicode_TypeRecords")
         self.type_index = two_stage(types, "SHIFT", "index1", "index2")
         self.extended = array(types, "_PyUnicode_ExtendedCase")
@@ -136,6 +137,24 @@ class Version:
             if start and kind == 0:
                 decompositions[c] = parts[start + 1:start + 1 + count]
         return decompositions
+
+    @staticmethod
+    def read_compositions(data):
+        """Returns {(first, second): the code point that the two compose to}."""
+        def members(name):
+            return [(start + i, index + i) for start, count, index in records(data, name) if start
+                    for i in range(count + 1)]
+
+        shift, lasts = (int(re.search(rf"#define {name} (\d+)", data).group(1)) for name in ("COMP_SHIFT", "TOTAL_LAST"))
+        starts, composed = array(data, "comp_index"), array(data, "comp_data")
+        pairs = {}
+        for first, i in members("nfc_first"):
+            for second, j in members("nfc_last"):
+                at = i * lasts + j
+                found = composed[(starts[at >> shift] << shift) + (at & ((1 << shift) - 1))]
+                if found:
+                    pairs[first, second] = found
+        return pairs
 
     def in_categories(self, *prefixes):
         return {c for c, category in enumerate(self.category) if category.startswith(prefixes)} - set(SURROGATES)
@@ -169,6 +188,7 @@ class Properties:
         self.control = old.in_categories("Cc", "Cf", "Co") - SPARED_CONTROLS | DROPPED_TOO
         self.punctuation = old.in_categories("P") | ASCII_PUNCTUATION
         self.mark = old.in_categories("Mn")
+        self.normal = normal
         self.combining = normal.combining
         # U+0F73, U+0F75 and U+0F81 are in class 0, but their decompositions are not.
         self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
@@ -365,6 +385,55 @@ def write_classes(out, classes):
     return limit
 
 
+def write_blocks(out, name, members, limit):
+    """Adds blocks of 128 code points, with a bit for each that tells whether it is a member."""
+    blocks = {}
+    index = []
+    for start in range(0, limit, 128):
+        packed = tuple(sum((c + i in members) << i for i in range(8)) for c in range(start, start + 128, 8))
+        index.append(blocks.setdefault(packed, len(blocks)))
+    assert len(blocks) <= 256 and max(members) < limit
+    out.numbers("uint8_t", f"{name}_index", index)
+    out.numbers("uint8_t", f"{name}_blocks", [eight for packed in blocks for eight in packed])
+
+
+def write_words(out, name, values):
+    out.array(f"uint64_t {name}[{len(values)}]", [f"0x{value:X}" for value in values], 8)
+
+
+def generate_nfc(properties):
+    """Decompositions in one step with the pairs that compose again, combining classes, and what NFC may change."""
+    normal = properties.normal
+    out = start_file("unicode_nfc.h")
+    parts = {c: [*two, 0][:2] for c, two in normal.parts.items()}
+    changed = {c for c, two in normal.parts.items() if normal.pairs.get(tuple(two)) != c}
+    seconds = {second for _, second in normal.pairs} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    combining = [c for c in range(CODE_POINTS) if normal.combining[c]]
+    runs = []
+    for c in combining:
+        if runs and runs[-1][1] == c - 1 and runs[-1][2] == normal.combining[c]:
+            runs[-1][1] = c
+        else:
+            runs.append([c, c, normal.combining[c]])
+    # src/text/nfc.c relies on these.
+    for c in normal.parts:
+        whole = normal.decompose(c)
+        assert not parts[c][1] in normal.parts and 2 * len(whole) <= 3 * len(chr(c).encode("utf-8"))
+        assert len("".join(map(chr, whole)).encode("utf-8")) <= 3 * len(chr(c).encode("utf-8"))
+    for (first, second), c in normal.pairs.items():
+        assert normal.parts[c] == [first, second] and len(chr(c).encode()) <= len((chr(first) + chr(second)).encode())
+    order = sorted(normal.parts)
+    write_words(out, "unicode_nfc_parts", [c << 42 | parts[c][0] << 21 | parts[c][1] for c in order])
+    out.numbers("uint16_t", "unicode_nfc_pairs", [order.index(c) for _, c in sorted(normal.pairs.items())])
+    write_words(out, "unicode_nfc_classes", [first << 32 | last << 8 | rank for first, last, rank in runs])
+    limit = (max(changed) // 128 + 1) * 128
+    write_blocks(out, "unicode_nfc_unsure", changed | seconds | set(combining), limit)
+    out.add(f"_Static_assert(UNICODE_NFC_PARTS == {len(order)} && UNICODE_NFC_PAIRS == {len(normal.pairs)} &&")
+    out.add(f"                   UNICODE_NFC_CLASSES == {len(runs)} && UNICODE_NFC_LIMIT == {hexadecimal(limit)},")
+    out.add('               "src/text/unicode_nfc.h does not fit these tables");')
+    return out
+
+
 def start_file(header):
     out = Writer()
     out.add("/* SPDX-License-Identifier: Apache-2.0")
@@ -414,7 +483,8 @@ def main():
         return 0
     differing = 0
     for name, out in (("unicode_tables.c", generate_tables(properties)),
-                      ("unicode_classes.c", generate_classes(properties))):
+                      ("unicode_classes.c", generate_classes(properties)),
+                      ("unicode_nfc.c", generate_nfc(properties))):
         text, output = "\n".join(out.lines) + "\n", TEXT / name
         if not arguments.check:
             output.write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "text/codec_parts.h"
+#include "text/nfc.h"
 #include "text/pretokenize.h"
 #include "text/reader.h"
 
@@ -360,14 +361,20 @@ static wisp_status encode_word(struct encoder *e, const char *bytes, size_t leng
 }
 
 /* Encodes a text between user-defined tokens. */
-static wisp_status encode_part(struct encoder *e, const char *at, const char *end,
+static wisp_status encode_part(struct encoder *e, const char *start, const char *end,
                                wisp_error *error) {
-    while (at < end) {
-        const size_t length = e->codec->pretokenizer->next(at, end);
-        TRY(encode_word(e, at, length, error));
-        at += length;
+    const struct pretokenizer *pretokenizer = e->codec->pretokenizer;
+    wisp_text text = {start, (size_t)(end - start)};
+    char *copy = NULL;
+    if (pretokenizer->composes)
+        TRY(nfc_normalize(text, &copy, &text, error));
+    wisp_status status = WISP_OK;
+    for (size_t at = 0, length; status == WISP_OK && at < text.length; at += length) {
+        length = pretokenizer->next(text.bytes + at, text.bytes + text.length);
+        status = encode_word(e, text.bytes + at, length, error);
     }
-    return WISP_OK;
+    free(copy);
+    return status;
 }
 
 /* Returns the longest user-defined token that the text begins with, or NULL. */
