@@ -274,14 +274,14 @@ def main():
     start = time.monotonic()
     report = texts_of.Report()
     points = texts_of.sample(every_code_point())
-    mixed = generated(texts_of.extent(20000))
+    mixed = generated(texts_of.extent(15000))
     real = texts_of.sample(texts_of.real_texts()) if (texts_of.SHARED / "data").is_dir() else []
     if not real:
         print(f"skipped: {texts_of.SHARED / 'data'} is absent")
     with tempfile.TemporaryDirectory() as folder:
         for codec in make_codecs(folder):
             for name, texts in (("every code point", points if "cuts" in codec.name else points[::20]),
-                                ("generated", mixed), ("real texts", real[::3])):
+                                ("generated", mixed), ("real texts", real[::6])):
                 if texts:
                     check(driver, report, codec, name, texts)
     print(f"{report.texts} texts, {report.mismatches} mismatches, {time.monotonic() - start:.0f} s")
