@@ -305,8 +305,10 @@ static void consider(struct encoder *e, uint32_t at) {
     push(e, (uint64_t)merge->rank << 32 | at);
 }
 
-/* Merges the bytes of a word until no merge is left. Symbol 0 is the first of the result. */
-static void merge_word(struct encoder *e, const char *bytes, uint32_t length) {
+/* Merges the bytes of a word until no merge is left, and returns how many symbols are left.
+ * Symbol 0 is the first of them. */
+static uint32_t merge_word(struct encoder *e, const char *bytes, uint32_t length) {
+    uint32_t left_over = length;
     e->n_heap = 0;
     for (uint32_t i = 0; i < length; i++) {
         const int32_t id = e->codec->byte_ids[(unsigned char)bytes[i]];
@@ -327,12 +329,14 @@ static void merge_word(struct encoder *e, const char *bytes, uint32_t length) {
         left->id = left->merged;
         left->next = right->next;
         right->rank = NONE;
+        left_over--;
         if (left->next != NONE)
             e->symbols[left->next].previous = at;
         consider(e, at);
         if (left->previous != NONE)
             consider(e, left->previous);
     }
+    return left_over;
 }
 
 /* ---- encoding ------------------------------------------------------------------------------- */
@@ -350,12 +354,12 @@ static wisp_status encode_word(struct encoder *e, const char *bytes, size_t leng
     if (whole == WHOLE_YES)
         return token_list_add(e->list, id, error);
     TRY(reserve(e, length, error));
-    merge_word(e, bytes, (uint32_t)length);
+    uint32_t count = merge_word(e, bytes, (uint32_t)length);
     if (whole == WHOLE_UNKNOWN) {
-        whole = e->symbols[0].next == NONE ? WHOLE_YES : WHOLE_NO;
+        whole = count == 1 ? WHOLE_YES : WHOLE_NO;
         atomic_store_explicit(&codec->whole[id], whole, memory_order_relaxed);
     }
-    for (uint32_t i = 0; i != NONE; i = e->symbols[i].next)
+    for (uint32_t i = 0; count > 0; count--, i = e->symbols[i].next)
         TRY(token_list_add(e->list, e->symbols[i].id, error));
     return WISP_OK;
 }
