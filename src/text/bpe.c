@@ -158,16 +158,16 @@ static wisp_status read_merge(const struct codec *codec, const struct directory 
 }
 
 static wisp_status build_merges(struct codec *codec, const struct directory *dir,
-                                const struct metadata *entry, struct bpe_merge *merges,
+                                const wisp_text *texts, struct bpe_merge *merges, size_t count,
                                 wisp_error *error) {
     size_t which;
-    for (size_t i = 0; i < entry->count; i++)
-        TRY(read_merge(codec, dir, i, entry->as.texts[i], &merges[i], error));
-    switch (merge_table_build(&codec->merges, &codec->arena, merges, entry->count, &which)) {
+    for (size_t i = 0; i < count; i++)
+        TRY(read_merge(codec, dir, i, texts[i], &merges[i], error));
+    switch (merge_table_build(&codec->merges, &codec->arena, merges, count, &which)) {
     case MERGE_TABLE_BUILT:
         break;
     case MERGE_TABLE_MEMORY:
-        return fail_memory(error, entry->count * sizeof *merges);
+        return fail_memory(error, count * sizeof *merges);
     case MERGE_TABLE_TWICE:
         return fail(error, WISP_ERROR_FORMAT, dir->file, MERGES, "entry %zu repeats an earlier one",
                     which);
@@ -187,10 +187,11 @@ static wisp_status read_merges(struct codec *codec, const struct directory *dir,
         return fail(error, WISP_ERROR_FORMAT, dir->file, MERGES, "not an array of strings");
     if (entry->count > INT32_MAX / 2)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, MERGES, "too many merges");
-    struct bpe_merge *merges = calloc(entry->count + 1, sizeof *merges);
+    const size_t count = (size_t)entry->count;
+    struct bpe_merge *merges = calloc(count + 1, sizeof *merges);
     if (!merges)
-        return fail_memory(error, entry->count * sizeof *merges);
-    const wisp_status status = build_merges(codec, dir, entry, merges, error);
+        return fail_memory(error, count * sizeof *merges);
+    const wisp_status status = build_merges(codec, dir, entry->as.texts, merges, count, error);
     free(merges);
     return status;
 }
