@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -158,15 +159,19 @@ static int read_prompt(const char *path, char **text, size_t *length) {
     size_t capacity = 0;
     *length = 0;
     if (!file) {
-        complain("%s: cannot be opened", path);
+        complain("%s: cannot open: %s", path, strerror(errno));
         return EXIT_FAILED;
     }
     int code = EXIT_GOOD;
     do {
         if (*length == capacity) {
-            char *larger = capacity < MAX_PROMPT_BYTES ? realloc(*text, 2 * capacity + 4096) : NULL;
+            const bool fits = capacity < MAX_PROMPT_BYTES;
+            char *larger = fits ? realloc(*text, 2 * capacity + 4096) : NULL;
             if (!larger) {
-                complain("%s: the prompt is longer than %d bytes", path, MAX_PROMPT_BYTES);
+                if (fits)
+                    complain("out of memory");
+                else
+                    complain("%s: the prompt is longer than %d bytes", path, MAX_PROMPT_BYTES);
                 code = EXIT_FAILED;
                 break;
             }
@@ -178,7 +183,7 @@ static int read_prompt(const char *path, char **text, size_t *length) {
     if (*length > 0 && (*text)[*length - 1] == '\n')
         --*length;
     if (code == EXIT_GOOD && ferror(file)) {
-        complain("%s: reading failed", path);
+        complain("%s: cannot read: %s", path, strerror(errno));
         code = EXIT_FAILED;
     }
     if (!standard)
@@ -233,7 +238,11 @@ int command_generate(int argc, char **argv) {
                         .stops = calloc((size_t)argc, sizeof *c.stops)};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    int option, code = c.stops ? EXIT_GOOD : EXIT_FAILED;
+    int option, code = EXIT_GOOD;
+    if (!c.stops) {
+        complain("out of memory");
+        code = EXIT_FAILED;
+    }
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
     if (code == EXIT_GOOD && optind < argc)
