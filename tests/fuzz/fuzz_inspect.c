@@ -49,18 +49,32 @@ static void read_frequencies(const wisp_file *file) {
     free(frequencies);
 }
 
+/* The only part of a file is the file. */
+static void read_parts(const wisp_file *file, const uint8_t *data, size_t size) {
+    wisp_file_part part;
+    wisp_error error;
+    unsigned char *bytes = malloc(size + 1);
+    if (!bytes || !wisp_file_get_part(file, 0, &part) || part.size != size ||
+        wisp_file_get_part(file, 1, &part))
+        abort();
+    if (wisp_file_read_part(file, 0, 0, bytes, size, &error) != WISP_OK ||
+        memcmp(bytes, data, size) != 0)
+        abort();
+    if (wisp_file_read_part(file, 0, 1, bytes, size, &error) != WISP_ERROR_ARGUMENT ||
+        wisp_file_read_part(file, 1, 0, bytes, size, &error) != WISP_ERROR_ARGUMENT)
+        abort();
+    free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     wisp_file *file = NULL;
-    wisp_file_part part;
     wisp_metadata entry;
     wisp_error error;
     const wisp_status status = wisp_file_open(fuzz_file("input.gguf", data, size), &file, &error);
     fuzz_check(status, &error);
     if (status != WISP_OK)
         return 0;
-    if (!wisp_file_get_part(file, 0, &part) || part.size != size ||
-        memcmp(part.data, data, size) != 0 || wisp_file_get_part(file, 1, &part))
-        abort();
+    read_parts(file, data, size);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &entry); i++)
         if (strlen(entry.key) == 0 || !entry.type || !entry.text ||
             (!entry.is_array && entry.elements != 1))

@@ -7,6 +7,8 @@
 static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t size,
                             wisp_error *error) {
     const wisp_source source = {.size = size, .data = data, .name = "fuzz.safetensors"};
+    const struct json settings = {.type = JSON_OBJECT};
+    const struct hf_config config = {.root = &settings, .file = "config.json"};
     uint32_t index;
     TRY(directory_add_source(dir, &source, &index, error));
     TRY(safetensors_read(dir, index, error));
@@ -20,7 +22,7 @@ static wisp_status read_all(struct directory *dir, const uint8_t *data, size_t s
             sum += ((const unsigned char *)bytes)[b];
         (void)*(volatile uint32_t *)&sum;
     }
-    TRY(hf_encoder_rename_tensors(dir, size % 2 ? &hf_bert : &hf_nomic_bert, error));
+    TRY(hf_encoder_rename_tensors(dir, size % 2 ? &hf_bert : &hf_nomic_bert, &config, error));
     return directory_finish(dir, error);
 }
 
