@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calibrate/fit.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +64,10 @@ static wisp_status measure_sizes(struct fit *f, wisp_error *error) {
         }
     }
     f->limit = quantile_below(sample, used, 1 - (double)f->options->computed);
-    f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
+    /* Contributions of less than 1e-19 count as none: their square is no normal float, and others
+     * are divided by it. */
+    const float mean_square = (float)(squares / (double)used);
+    f->mean_square = mean_square >= FLT_MIN ? mean_square : 1;
     f->weights[0] = unneeded_weight;
     for (int i = 1; i < 256; i++) {
         const float root = (float)(i - 1) / 254;

@@ -196,7 +196,11 @@ int command_generate(int argc, char **argv) {
                         .stops = calloc((size_t)argc, sizeof *c.stops)};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    int option, code = c.stops ? EXIT_GOOD : EXIT_FAILED;
+    int option, code = EXIT_GOOD;
+    if (!c.stops) {
+        complain("out of memory");
+        code = EXIT_FAILED;
+    }
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
     if (code == EXIT_GOOD && optind < argc)

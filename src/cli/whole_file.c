@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/whole_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +16,19 @@ int read_whole_file(const char *path, char **text, size_t *length) {
     size_t capacity = 0;
     *length = 0;
     if (!file) {
-        complain("%s: cannot be opened", path);
+        complain("%s: cannot open: %s", path, strerror(errno));
         return EXIT_FAILED;
     }
     int code = EXIT_GOOD;
     do {
         if (*length == capacity) {
-            char *larger = capacity < MAX_BYTES ? realloc(*text, 2 * capacity + 4096) : NULL;
+            const bool fits = capacity < MAX_BYTES;
+            char *larger = fits ? realloc(*text, 2 * capacity + 4096) : NULL;
             if (!larger) {
-                complain("%s: longer than %d bytes", path, MAX_BYTES);
+                if (fits)
+                    complain("out of memory");
+                else
+                    complain("%s: longer than %d bytes", path, MAX_BYTES);
                 code = EXIT_FAILED;
                 break;
             }
@@ -35,7 +40,7 @@ int read_whole_file(const char *path, char **text, size_t *length) {
     if (*length > 0 && (*text)[*length - 1] == '\n')
         --*length;
     if (code == EXIT_GOOD && ferror(file)) {
-        complain("%s: reading failed", path);
+        complain("%s: cannot read: %s", path, strerror(errno));
         code = EXIT_FAILED;
     }
     if (!standard)

@@ -144,7 +144,7 @@ describe('eval ppl', () => {
       [[], '', 4, /the text has 1 tokens/],
       [['--context', '513'], 'a', 2, /--context 513: the model takes 4 to 512 tokens/],
       [['-m', 'models/wisp-default.gguf'], 'a b', 3, /architecture bert generate no text/],
-      [[join(folder, 'none.txt')], '', 1, /none\.txt: cannot be opened/],
+      [[join(folder, 'none.txt')], '', 1, /none\.txt: cannot open/],
     ]) {
       const run = perplexity(/** @type {string[]} */ (args), /** @type {string} */ (input));
       assert.equal(run.code, code, run.err);

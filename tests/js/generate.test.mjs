@@ -65,7 +65,7 @@ describe('generate', () => {
       [['--text', 'a', '--stop', ''], 2, /--stop: an empty text/],
       [['--text', 'a', '-n', '0'], 2, /--max-tokens 0: a whole number/],
       [['--text', 'x'.repeat(3000)], 2, /prompt: \d+ tokens, and the model's context has 512/],
-      [[join(folder, 'none.txt')], 1, /none\.txt: cannot be opened/],
+      [[join(folder, 'none.txt')], 1, /none\.txt: cannot open: No such file/],
       [['--text', 'a', '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],
     ]) {
       const run = generate(/** @type {string[]} */ (args));

@@ -67,6 +67,10 @@ const struct command commands[COMMANDS] = {
     {"inspect a folder", {"inspect", "--format", "json", "folder"}, .piped = true},
     {"inspect neurons", {"inspect", "--neurons", "calibrated.gguf"}, .input = NULL},
     {"eval", {"eval", "sts", "-m", "sparse.gguf", "-t", "1", "--json"}, .input = "scores.tsv"},
+    {"generate",
+     {"generate", "-m", "stories.gguf", "-t", "1", "-n", "4", "--temperature", "0.5", "--top-k",
+      "9", "--stop", "xyz", "--echo", "prompt.txt"},
+     .input = NULL},
     {"version", {"--version"}, .input = NULL},
 };
 
@@ -389,6 +393,7 @@ static void put_texts(void) {
     write_file(in_folder("lines.ndjson"), objects.data, objects.size);
     write_file(in_folder("pairs.tsv"), pairs.data, pairs.size);
     write_file(in_folder("scores.tsv"), scores.data, scores.size);
+    write_file(in_folder("prompt.txt"), texts.bytes[1], strlen(texts.bytes[1]));
     bytes_release(&lines);
     bytes_release(&objects);
     bytes_release(&pairs);
@@ -411,6 +416,10 @@ static void put_models(void) {
     folder_write(&made, in_folder("folder"));
     folder_release(&made);
     calibrate_or_fail(in_folder("tiny.gguf"), in_folder("calibrated.gguf"), 1);
+    struct bytes stories = {0};
+    assert_true(read_file("models/wisp-stories.gguf", &stories));
+    write_file(in_folder("stories.gguf"), stories.data, stories.size);
+    bytes_release(&stories);
 }
 
 int commands_set_up(void **state) {
