@@ -63,7 +63,9 @@ static wisp_status measure_sizes(struct fit *f, wisp_error *error) {
         }
     }
     f->limit = quantile_below(sample, used, 1 - (double)f->options->computed);
-    f->mean_square = squares > 0 ? (float)(squares / (double)used) : 1;
+    /* Squares of the smallest contributions are 0 as floats. */
+    const float mean_square = used > 0 ? (float)(squares / (double)used) : 0;
+    f->mean_square = mean_square > 0 ? mean_square : 1;
     f->weights[0] = unneeded_weight;
     for (int i = 1; i < 256; i++) {
         const float root = (float)(i - 1) / 254;
