@@ -184,13 +184,12 @@ function checkIntegrity(integrity = {}) {
  */
 async function openPool(pool, signal, onReady) {
   throwIfAborted(signal);
-  const abort = () => void pool.destroy();
-  signal.addEventListener('abort', abort, { once: true });
+  const forget = onAbort(signal, () => void pool.destroy());
   try {
     await pool.open(onReady);
     return pool;
   } finally {
-    signal.removeEventListener('abort', abort);
+    forget();
   }
 }
 
@@ -329,10 +328,8 @@ export class BaseEmbedder {
   /** Returns what was loaded, how it runs, and the reasons. */
   info() {
     const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
-    const { dimensions } = this;
     return {
       ...this.#engine,
-      dimensions,
       modelBytes,
       workers,
       sharedMemory,

@@ -1,30 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { STATUS_CODES, WispError } from './errors.js';
+import { STATUS_CODES, WispError, isEngineLimit, outOfMemory, takeMemory } from './errors.js';
 import { checkSparse, wantedPredictor } from './sparse.js';
 
-/**
- * The functions of wasm/exports.c.
- * @typedef {{
- *   memory: WebAssembly.Memory,
- *   _initialize: () => void,
- *   allocate: (bytes: number) => number,
- *   release: (block: number) => void,
- *   engine_new: () => number,
- *   engine_free: (engine: number) => void,
- *   engine_set: (engine: number, name: number, text: number, number: number) => number,
- *   engine_open: (engine: number, size: number, lasting: boolean) => number,
- *   engine_embed: (engine: number, texts: number, n: number, prompt: number,
- *                  dimensions: number, rows: number) => number,
- *   engine_tokenize: (engine: number, bytes: number, length: number, ids: number,
- *                     capacity: number, count: number) => number,
- *   engine_error_message: (engine: number) => number,
- *   engine_error_field: (engine: number) => number,
- *   engine_info: (engine: number) => number,
- *   engine_stats: (engine: number) => number,
- *   engine_prompt: (engine: number, name: number) => number,
- * }} Exports
- */
-
+/** @typedef {import('../types/exports.js').Exports} Exports */
 /** @typedef {import('../types/engine.js').EngineOptions} EngineOptions */
 /** @typedef {import('../types/engine.js').ModelReader} ModelReader */
 /** @typedef {import('../types/engine.js').ModelBytes} ModelBytes */
@@ -205,7 +183,7 @@ export class Engine {
       throw new WispError('argument', message, { field: 'dimensions' });
     }
     const size = dimensions || most;
-    const rows = take(`${texts.length} rows`, () => new Float32Array(texts.length * size));
+    const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
     const named = prompt ? this.prompt(prompt) : undefined;
     if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
       throw new WispError(
@@ -379,40 +357,9 @@ export class Engine {
   }
 }
 
-/**
- * Returns whether JavaScript itself has reached a limit, of memory or of its stack. Firefox has an
- * error of its own for that.
- * @param {unknown} error
- */
-function isEngineLimit(error) {
-  return error instanceof RangeError || (error instanceof Error && error.name === 'InternalError');
-}
-
-/**
- * @param {string} what there was no memory for
- * @param {unknown} [cause]
- */
-function outOfMemory(what, cause) {
-  return new WispError('memory', `out of memory: ${what}`, { cause });
-}
-
-/**
- * Runs a function that takes memory of JavaScript.
- * @template T
- * @param {string} what it is for
- * @param {() => T} allocate
- * @returns {T}
- */
-function take(what, allocate) {
-  try {
-    return allocate();
-  } catch (cause) {
-    throw isEngineLimit(cause) ? outOfMemory(what, cause) : cause;
-  }
-}
-
 /** @param {string} text */
-const encode = (text) => take(`the bytes of ${text.length} characters`, () => encoder.encode(text));
+const encode = (text) =>
+  takeMemory(`the bytes of ${text.length} characters`, () => encoder.encode(text));
 
 /**
  * @param {Uint8Array} bytes

@@ -65,9 +65,39 @@ export function cancelled(signal) {
   return error;
 }
 
-/**
- * @param {AbortSignal | undefined} signal
- */
+/** @param {AbortSignal | undefined} signal */
 export function throwIfAborted(signal) {
   if (signal?.aborted) throw cancelled(signal);
+}
+
+/**
+ * Returns whether JavaScript itself has reached a limit, of memory or of its stack. Firefox has an
+ * error of its own for that.
+ * @param {unknown} error
+ */
+export function isEngineLimit(error) {
+  return error instanceof RangeError || (error instanceof Error && error.name === 'InternalError');
+}
+
+/**
+ * @param {string} what there was no memory for
+ * @param {unknown} [cause]
+ */
+export function outOfMemory(what, cause) {
+  return new WispError('memory', `out of memory: ${what}`, { cause });
+}
+
+/**
+ * Runs a function that takes memory of JavaScript.
+ * @template T
+ * @param {string} what it is for
+ * @param {() => T} allocate
+ * @returns {T}
+ */
+export function takeMemory(what, allocate) {
+  try {
+    return allocate();
+  } catch (cause) {
+    throw isEngineLimit(cause) ? outOfMemory(what, cause) : cause;
+  }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job is one call of a user: a promise, and the tasks for workers that fulfil it.
-import { WispError, cancelled } from './errors.js';
+import { WispError, cancelled, takeMemory } from './errors.js';
 import { Rows } from './rows.js';
 import { onAbort } from './signals.js';
 import { estimateTokens } from './tokens.js';
@@ -201,7 +201,10 @@ export class EmbedJob extends Job {
     this.#maxTokens = maxTokens;
     this.options = options;
     this.#onProgress = onProgress;
-    this.#rows = allocateRows(texts.length, dimensions);
+    this.#rows = takeMemory(
+      `${texts.length} rows of ${dimensions} values`,
+      () => new Rows(texts.length, dimensions),
+    );
     this.#fillWindow();
   }
 
@@ -322,19 +325,5 @@ export function complete(task, value) {
     task.done(value);
   } catch (error) {
     task.job.fail(error); // a progress callback threw, or the reply is malformed
-  }
-}
-
-/**
- * @param {number} count
- * @param {number} dimensions
- */
-function allocateRows(count, dimensions) {
-  try {
-    return new Rows(count, dimensions);
-  } catch (cause) {
-    throw new WispError('memory', `out of memory: ${count} rows of ${dimensions} values`, {
-      cause,
-    });
   }
 }

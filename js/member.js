@@ -12,7 +12,7 @@ import { unpackError } from './protocol.js';
  */
 
 /**
- * @typedef {(on: { reply: (reply: import('./protocol.js').Reply) => void,
+ * @typedef {(on: { reply: (reply: import('../types/protocol.js').Reply) => void,
  *   end: (error: WispError) => void }) => Link} StartLink
  */
 
@@ -26,7 +26,7 @@ export class Member {
   ready = false;
   /** @type {WispError | undefined} why it ended */
   ended;
-  /** @type {import('./protocol.js').Usage | undefined} */
+  /** @type {import('../types/protocol.js').Usage | undefined} */
   usage;
   /** The info of its engine, once ready. */
   info;
@@ -120,7 +120,7 @@ export class Member {
     this.#link?.hold(false);
   }
 
-  /** @param {import('./protocol.js').Reply} reply */
+  /** @param {import('../types/protocol.js').Reply} reply */
   #receive(reply) {
     if (this.ended) return;
     if (reply.id !== this.#id || this.#id === 0) {
@@ -132,7 +132,7 @@ export class Member {
     }
   }
 
-  /** @param {import('./protocol.js').Done} reply */
+  /** @param {import('../types/protocol.js').Done} reply */
   #succeed({ value, usage }) {
     const { task } = this;
     this.usage = usage;

@@ -4,7 +4,7 @@
 // was used last stays for the next load.
 import { request, stateOf } from './source.js';
 
-/** @typedef {import('./protocol.js').SharedModel} SharedModel */
+/** @typedef {import('../types/protocol.js').SharedModel} SharedModel */
 
 /**
  * The bytes of a model, for a pool and its workers.

@@ -62,7 +62,7 @@ export class Pool {
    * @param {object} how
    * @param {number} how.size workers
    * @param {import('./member.js').StartLink} how.start
-   * @param {Promise<[WebAssembly.Module, import('./protocol.js').SharedModel]>} how.files
+   * @param {Promise<[WebAssembly.Module, import('../types/protocol.js').SharedModel]>} how.files
    * @param {import('./engine.js').EngineOptions} how.options
    * @param {number} how.queueLimit texts that may wait at once
    */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading models and modules from files, URLs, streams and memory.
-import { WispError, cancelled } from './errors.js';
+import { WispError, cancelled, takeMemory } from './errors.js';
 import { hasher } from './sha256.js';
 
 /** @typedef {import('../types/index.js').ModelSource} ModelSource */
@@ -68,7 +68,7 @@ export function bodySize(response) {
  * @param {number | undefined} total
  * @param {string} name
  * @param {Reading} reading
- * @returns {Promise<import('./protocol.js').SharedBytes>}
+ * @returns {Promise<import('../types/protocol.js').SharedBytes>}
  */
 export async function readStream(stream, total, name, reading) {
   const parts = new Parts(total);
@@ -122,6 +122,9 @@ export function checkBytes(bytes, name, expected) {
 /** Bytes that are read at once. */
 const PART_BYTES = 256 * 1024;
 
+/** Readers in use. Chromium collects a Blob's reader that only its read waits for. */
+const readers = new Set();
+
 /**
  * Reads a stream part by part. Where the stream allows it, all parts are read into one buffer: a new
  * buffer for each part would make as much garbage as the model has bytes.
@@ -139,6 +142,7 @@ export async function readParts(stream, name, signal, take) {
   } catch {
     reader = stream.getReader(); // it allocates its own buffers
   }
+  readers.add(reader);
   const cancel = () => void reader.cancel(signal.reason).catch(() => {});
   signal.addEventListener('abort', cancel, { once: true });
   try {
@@ -150,6 +154,7 @@ export async function readParts(stream, name, signal, take) {
       room = new Uint8Array(value.buffer);
     }
   } finally {
+    readers.delete(reader);
     signal.removeEventListener('abort', cancel);
   }
 }
@@ -203,11 +208,7 @@ export const ownBytes = (size) => allocate(size, ArrayBuffer);
  * @param {new (size: number) => T} Buffer
  */
 function allocate(size, Buffer) {
-  try {
-    return new Uint8Array(new Buffer(size));
-  } catch (cause) {
-    throw new WispError('memory', `out of memory: ${size} bytes for a model`, { cause });
-  }
+  return takeMemory(`${size} bytes for a model`, () => new Uint8Array(new Buffer(size)));
 }
 
 /**
@@ -244,7 +245,7 @@ export function share(view) {
 
 /**
  * @param {Uint8Array} view of shared memory
- * @returns {import('./protocol.js').SharedBytes}
+ * @returns {import('../types/protocol.js').SharedBytes}
  */
 export function sharedPart({ buffer, byteOffset, length }) {
   return { buffer: /** @type {any} */ (buffer), at: byteOffset, size: length };

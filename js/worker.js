@@ -8,13 +8,13 @@ import { wantedPredictor } from './sparse.js';
 import { addTotals, noTotals } from './usage.js';
 
 /**
- * @param {(reply: import('./protocol.js').Reply, transfer: Transferable[]) => void} post
- * @returns {(request: import('./protocol.js').Request) => Promise<void>}
+ * @param {(reply: import('../types/protocol.js').Reply, transfer: Transferable[]) => void} post
+ * @returns {(request: import('../types/protocol.js').Request) => Promise<void>}
  */
 export function serve(post) {
   /** @type {Engine | undefined} */
   let engine;
-  /** @type {Omit<import('./protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
+  /** @type {Omit<import('../types/protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
   let origin;
   /** Totals of earlier engines. */
   const totals = noTotals();
@@ -49,7 +49,7 @@ export function serve(post) {
     origin = from;
   }
 
-  /** @param {import('./protocol.js').Request} request */
+  /** @param {import('../types/protocol.js').Request} request */
   async function answer(request) {
     if (request.type === 'open') await open(request);
     if (!engine) throw new WispError('closed', 'the worker has no model');

@@ -338,6 +338,11 @@ static inline wisp_text wisp_text_of(const char *string) {
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
 
+/* Sets *text to the bytes that token `id` of a model that generates stands for, which may be a part
+ * of a character. Control tokens stand for none. The bytes live as long as the model. Returns false
+ * where the model generates no text or `id` is no token. */
+WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text);
+
 typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
     size_t dimensions;  /* keep this many leading values of each embedding and normalise it again
@@ -541,9 +546,9 @@ typedef struct wisp_calibrate_options {
     uint64_t seed;    /* the same seed, texts and kernel set give the same file */
     uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
     void *context;    /* passed to the functions below, each of which may be NULL */
-    /* Called on the calling thread when `done` of `total` steps of a stage are done. The stages are
-     * "texts", "layers", "sentences" and "compensation". All but the first count layers.
-     */
+    /* Called on the calling thread when a stage begins, with `done` 0, and when `done` of its
+     * `total` steps are done. The stages are "texts", "layers", "sentences" and "compensation". All
+     * but the first count layers. */
     void (*progress)(void *context, const char *stage, size_t done, size_t total);
     /* Called often and on any thread. Returning true makes wisp_calibrate return
      * WISP_ERROR_CANCELLED. */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.c: what Hugging Face tokenizers' BERT pipeline knows about code points.
+"""Writes src/text/unicode_tables.c, unicode_classes.c and unicode_nfc.c: what Hugging Face tokenizers knows about code
+points, in the BERT pipeline, in the patterns that byte-level BPE splits texts with, and in its NFC normalizer.
 
-Each Rust crate in that pipeline carries the tables of its own Unicode version, so each property here is pinned to one
-(found by comparing all code points with tokenizers 0.23.3; tests/oracle/tokenizer.py compares them again):
+Each library in these pipelines carries the tables of its own Unicode version, so each property here is pinned to one
+(found by comparing all code points with tokenizers 0.23.3; tests/oracle/tokenizer.py and codecs.py compare them again):
 
     8.0   unicode_categories 0.1.1: controls to drop (Cc, Cf, Co), punctuation (P*), accents to drop (Mn)
-    9.0   unicode-normalization-alignments 0.1.12: canonical decompositions and combining classes
-    16.0  regex-syntax 0.8.11: \\w
+    9.0   unicode-normalization-alignments 0.1.12: canonical decompositions, compositions and combining classes
+    16.0  regex-syntax 0.8.11: \\w; Oniguruma: \\p{L}, \\p{N}
     17.0  Rust 1.99's char::to_lowercase
 
 No code point deviates from its version. What is not in the version's data is spelled out below: White_Space, BERT's
@@ -26,7 +27,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
 DATA = REPO / ".tools" / "unicode"
-OUTPUT = REPO / "src" / "text" / "unicode_tables.c"
+TEXT = REPO / "src" / "text"
 
 CODE_POINTS = 0x110000
 SURROGATES = range(0xD800, 0xE000)
@@ -121,6 +122,7 @@ class Version:
         self.category = [names[entries[i][0]] for i in index]
         self.combining = [entries[i][1] for i in index]
         self.parts = self.read_decompositions(data)
+        self.pairs = self.read_compositions(data)
         self.types = records(types, "_PyUnicode_TypeRecords")
         self.type_index = two_stage(types, "SHIFT", "index1", "index2")
         self.extended = array(types, "_PyUnicode_ExtendedCase")
@@ -135,6 +137,24 @@ class Version:
             if start and kind == 0:
                 decompositions[c] = parts[start + 1:start + 1 + count]
         return decompositions
+
+    @staticmethod
+    def read_compositions(data):
+        """Returns {(first, second): the code point that the two compose to}."""
+        def members(name):
+            return [(start + i, index + i) for start, count, index in records(data, name) if start
+                    for i in range(count + 1)]
+
+        shift, lasts = (int(re.search(rf"#define {name} (\d+)", data).group(1)) for name in ("COMP_SHIFT", "TOTAL_LAST"))
+        starts, composed = array(data, "comp_index"), array(data, "comp_data")
+        pairs = {}
+        for first, i in members("nfc_first"):
+            for second, j in members("nfc_last"):
+                at = i * lasts + j
+                found = composed[(starts[at >> shift] << shift) + (at & ((1 << shift) - 1))]
+                if found:
+                    pairs[first, second] = found
+        return pairs
 
     def in_categories(self, *prefixes):
         return {c for c, category in enumerate(self.category) if category.startswith(prefixes)} - set(SURROGATES)
@@ -168,10 +188,13 @@ class Properties:
         self.control = old.in_categories("Cc", "Cf", "Co") - SPARED_CONTROLS | DROPPED_TOO
         self.punctuation = old.in_categories("P") | ASCII_PUNCTUATION
         self.mark = old.in_categories("Mn")
+        self.normal = normal
         self.combining = normal.combining
         # U+0F73, U+0F75 and U+0F81 are in class 0, but their decompositions are not.
         self.nonstarter = {c for c in range(CODE_POINTS) if normal.combining[normal.decompose(c)[0]]}
         self.stripped = self.strip(normal)
+        # In the order of enum unicode_class in src/text/unicode_classes.h, from 1.
+        self.classes = [modern.in_categories("L"), modern.in_categories("N"), WHITE_SPACE]
         self.word = modern.in_categories("L", "M", "Nd", "Nl", "Pc") | WORD_SYMBOLS
         lower = {c: newest.lower(c) for c in range(CODE_POINTS)}
         self.lower = {c: mapped for c, mapped in lower.items() if mapped != [c]}
@@ -346,14 +369,91 @@ def write_ranks(out, properties):
     return len(runs), len(classes)
 
 
-def generate():
-    properties = Properties()
+def write_classes(out, classes):
+    """Adds blocks of 128 code points, with two bits for the class of each."""
+    block = 128
+    limit = (max(max(members) for members in classes) // block + 1) * block
+    of = [sum(i * (c in members) for i, members in enumerate(classes, 1)) for c in range(limit)]
+    blocks = {}
+    index = []
+    for start in range(0, limit, block):
+        packed = tuple(sum(of[c + i] << 2 * i for i in range(4)) for c in range(start, start + block, 4))
+        index.append(blocks.setdefault(packed, len(blocks)))
+    assert len(blocks) <= 256
+    out.numbers("uint8_t", "unicode_class_index", index)
+    out.numbers("uint8_t", "unicode_class_blocks", [four for packed in blocks for four in packed])
+    return limit
+
+
+def write_blocks(out, name, members, limit):
+    """Adds blocks of 128 code points, with a bit for each that tells whether it is a member."""
+    blocks = {}
+    index = []
+    for start in range(0, limit, 128):
+        packed = tuple(sum((c + i in members) << i for i in range(8)) for c in range(start, start + 128, 8))
+        index.append(blocks.setdefault(packed, len(blocks)))
+    assert len(blocks) <= 256 and max(members) < limit
+    out.numbers("uint8_t", f"{name}_index", index)
+    out.numbers("uint8_t", f"{name}_blocks", [eight for packed in blocks for eight in packed])
+
+
+def write_words(out, name, values):
+    out.array(f"uint64_t {name}[{len(values)}]", [f"0x{value:X}" for value in values], 8)
+
+
+def generate_nfc(properties):
+    """Decompositions in one step with the pairs that compose again, combining classes, and what NFC may change."""
+    normal = properties.normal
+    out = start_file("unicode_nfc.h")
+    parts = {c: [*two, 0][:2] for c, two in normal.parts.items()}
+    changed = {c for c, two in normal.parts.items() if normal.pairs.get(tuple(two)) != c}
+    seconds = {second for _, second in normal.pairs} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    combining = [c for c in range(CODE_POINTS) if normal.combining[c]]
+    runs = []
+    for c in combining:
+        if runs and runs[-1][1] == c - 1 and runs[-1][2] == normal.combining[c]:
+            runs[-1][1] = c
+        else:
+            runs.append([c, c, normal.combining[c]])
+    # src/text/nfc.c relies on these.
+    for c in normal.parts:
+        whole = normal.decompose(c)
+        assert not parts[c][1] in normal.parts and 2 * len(whole) <= 3 * len(chr(c).encode("utf-8"))
+        assert len("".join(map(chr, whole)).encode("utf-8")) <= 3 * len(chr(c).encode("utf-8"))
+    for (first, second), c in normal.pairs.items():
+        assert normal.parts[c] == [first, second] and len(chr(c).encode()) <= len((chr(first) + chr(second)).encode())
+    order = sorted(normal.parts)
+    write_words(out, "unicode_nfc_parts", [c << 42 | parts[c][0] << 21 | parts[c][1] for c in order])
+    out.numbers("uint16_t", "unicode_nfc_pairs", [order.index(c) for _, c in sorted(normal.pairs.items())])
+    write_words(out, "unicode_nfc_classes", [first << 32 | last << 8 | rank for first, last, rank in runs])
+    limit = (max(changed) // 128 + 1) * 128
+    write_blocks(out, "unicode_nfc_unsure", changed | seconds | set(combining), limit)
+    out.add(f"_Static_assert(UNICODE_NFC_PARTS == {len(order)} && UNICODE_NFC_PAIRS == {len(normal.pairs)} &&")
+    out.add(f"                   UNICODE_NFC_CLASSES == {len(runs)} && UNICODE_NFC_LIMIT == {hexadecimal(limit)},")
+    out.add('               "src/text/unicode_nfc.h does not fit these tables");')
+    return out
+
+
+def start_file(header):
     out = Writer()
     out.add("/* SPDX-License-Identifier: Apache-2.0")
     out.add(" * Written by tools/generate_unicode.py, which says where each property comes from. */")
     out.add("/* clang-format off */")
-    out.add('#include "text/unicode_tables.h"')
+    out.add(f'#include "text/{header}"')
     out.add()
+    return out
+
+
+def generate_classes(properties):
+    out = start_file("unicode_classes.h")
+    limit = write_classes(out, properties.classes)
+    out.add(f"_Static_assert(UNICODE_CLASS_LIMIT == {hexadecimal(limit)},")
+    out.add('               "src/text/unicode_classes.h does not fit these tables");')
+    return out
+
+
+def generate_tables(properties):
+    out = start_file("unicode_tables.h")
     limit, rare = write_flags(out, properties)
     ranks, rank_count = write_ranks(out, properties)
     write_lower(out, properties.lower)
@@ -364,7 +464,7 @@ def generate():
     out.add(f"                   UNICODE_RANK_RUNS == {ranks} && UNICODE_RANKS == {rank_count} &&")
     out.add(f"                   UNICODE_SEVERAL == {several},")
     out.add('               "src/text/unicode_tables.h does not fit these tables");')
-    return "\n".join(out.lines) + "\n", out.bytes
+    return out
 
 
 def main():
@@ -375,19 +475,24 @@ def main():
     if arguments.download:
         download()
     try:
-        text, size = generate()
+        properties = Properties()
     except DataMissing as missing:
         if not arguments.check:
             sys.exit(str(missing))
         print(f"skipped: {missing}")
         return 0
-    if not arguments.check:
-        OUTPUT.write_text(text, encoding="utf-8")
-        print(f"{OUTPUT.relative_to(REPO)}: {size} bytes of tables")
-    elif not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
-        print(f"{OUTPUT.relative_to(REPO)} differs from what tools/generate_unicode.py writes", file=sys.stderr)
-        return 1
-    return 0
+    differing = 0
+    for name, out in (("unicode_tables.c", generate_tables(properties)),
+                      ("unicode_classes.c", generate_classes(properties)),
+                      ("unicode_nfc.c", generate_nfc(properties))):
+        text, output = "\n".join(out.lines) + "\n", TEXT / name
+        if not arguments.check:
+            output.write_text(text, encoding="utf-8")
+            print(f"{output.relative_to(REPO)}: {out.bytes} bytes of tables")
+        elif not output.exists() or output.read_text(encoding="utf-8") != text:
+            print(f"{output.relative_to(REPO)} differs from what tools/generate_unicode.py writes", file=sys.stderr)
+            differing += 1
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

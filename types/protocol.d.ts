@@ -1,92 +1,76 @@
-import { WispError } from './errors.js';
-export type SharedModel = Uint8Array | Blob;
-export type OpenRequest = {
-    id: number;
-    type: 'open';
-    module: WebAssembly.Module;
-    model: SharedModel;
-    options: import('./engine.js').EngineOptions;
-};
-export type SparseRequest = {
-    id: number;
-    type: 'sparse';
-    options: import('./sparse.js').SparseOptions;
-};
-export type EmbedRequest = {
-    id: number;
-    type: 'embed';
-    texts: string[];
-    options: import('./engine.js').EmbedOptions;
-};
-export type TokenizeRequest = {
-    id: number;
-    type: 'tokenize';
-    text: string;
-};
+// SPDX-License-Identifier: Apache-2.0
+// The messages of js/protocol.js, between a pool and its workers.
+import type { EngineOptions } from './engine.js';
+import type { EmbedOptions, SparseOptions, Totals, WispErrorCode } from './index.js';
+
+/**
+ * A part of a buffer that all workers share. A message has the buffer and not a view of it: Deno takes
+ * seconds to send a view.
+ */
+export interface SharedBytes {
+  buffer: SharedArrayBuffer;
+  at: number;
+  size: number;
+}
+
+/** A model on its way to workers. A Blob is passed by reference and read by each worker. */
+export type SharedModel = SharedBytes | Blob;
+
+export interface OpenRequest {
+  id: number;
+  type: 'open';
+  module: WebAssembly.Module;
+  model: SharedModel;
+  options: EngineOptions;
+}
+
+export interface SparseRequest {
+  id: number;
+  type: 'sparse';
+  options: SparseOptions;
+}
+
+export interface EmbedRequest {
+  id: number;
+  type: 'embed';
+  texts: string[];
+  options: EmbedOptions;
+}
+
+export interface TokenizeRequest {
+  id: number;
+  type: 'tokenize';
+  text: string;
+}
+
 export type Request = OpenRequest | SparseRequest | EmbedRequest | TokenizeRequest;
-export type Usage = import('./usage.js').Totals & {
-    memoryBytes: number;
-};
-export type Done = {
-    id: number;
-    type: 'done';
-    value: any;
-    usage: Usage;
-};
-export type Failed = {
-    id: number;
-    type: 'failed';
-    error: PackedError;
-    fatal: boolean;
-};
+
+/** Totals of one worker since it was opened, and the memory it holds. */
+export interface Usage extends Totals {
+  memoryBytes: number;
+}
+
+export interface Done {
+  id: number;
+  type: 'done';
+  /** EngineInfo for open and sparse, Float32Array for embed, Int32Array for tokenize. */
+  value: any;
+  usage: Usage;
+}
+
+export interface Failed {
+  id: number;
+  type: 'failed';
+  error: PackedError;
+  fatal: boolean;
+}
+
 export type Reply = Done | Failed;
-export type PackedError = {
-    code: import('./errors.js').WispErrorCode;
-    message: string;
-    field: string;
-    cause?: {
-        name: string;
-        message: string;
-        stack?: string;
-    };
-};
-/**
- * A model on its way to workers: bytes that all of them share, or a Blob, which is passed by
- * reference and read by each.
- * @typedef {Uint8Array | Blob} SharedModel
- */
-/**
- * @typedef {{ id: number, type: 'open', module: WebAssembly.Module, model: SharedModel,
- *   options: import('./engine.js').EngineOptions }} OpenRequest
- * @typedef {{ id: number, type: 'sparse', options: import('./sparse.js').SparseOptions }}
- *   SparseRequest
- * @typedef {{ id: number, type: 'embed', texts: string[],
- *   options: import('./engine.js').EmbedOptions }} EmbedRequest
- * @typedef {{ id: number, type: 'tokenize', text: string }} TokenizeRequest
- * @typedef {OpenRequest | SparseRequest | EmbedRequest | TokenizeRequest} Request
- */
-/**
- * Totals of one worker since it was opened, and the memory it holds.
- * @typedef {import('./usage.js').Totals & { memoryBytes: number }} Usage
- */
-/**
- * `value` is an EngineInfo for open and sparse, a Float32Array for embed, an Int32Array for tokenize.
- * @typedef {{ id: number, type: 'done', value: any, usage: Usage }} Done
- * @typedef {{ id: number, type: 'failed', error: PackedError, fatal: boolean }} Failed
- * @typedef {Done | Failed} Reply
- */
-/**
- * An error in a form that structured clone keeps; it would lose the class and the code.
- * @typedef {{ code: import('./errors.js').WispErrorCode, message: string, field: string,
- *   cause?: { name: string, message: string, stack?: string } }} PackedError
- */
-/**
- * @param {unknown} error
- * @returns {PackedError}
- */
-export declare function packError(error: unknown): PackedError;
-/**
- * @param {PackedError} packed
- * @returns {WispError}
- */
-export declare function unpackError({ code, message, field, cause }: PackedError): WispError;
+
+/** An error in a form that structured clone keeps; it would lose the class and the code. */
+export interface PackedError {
+  code: WispErrorCode;
+  message: string;
+  field: string;
+  cause?: { name: string; message: string; stack?: string | undefined } | undefined;
+}

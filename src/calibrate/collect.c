@@ -187,6 +187,9 @@ static wisp_status collect(struct collection *c, struct pool *team, const wisp_t
     TRY(tokenize_all(c, texts, error));
     TRY(choose_tokens(c, error));
     ARENA_TAKE(&c->arena, c->spaces, pool_size(team), error);
+    /* The other threads may take all batches before this one takes any. */
+    if (c->options->progress)
+        c->options->progress(c->options->context, "texts", 0, c->texts);
     const wisp_status status = pool_each(team, pool_size(team), &work, error);
     for (uint32_t i = 0; i < pool_size(team); i++)
         workspace_release(&c->spaces[i]);

@@ -4,29 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/eval_ppl.h"
 #include "cli/eval_sts.h"
 
 static const char help[] =
     "usage: wisp eval sts [OPTION]... [FILE | -]\n"
+    "       wisp eval ppl [OPTION]... [FILE | -]\n"
     "\n"
-    "Compares the model's similarity of pairs of sentences with scores that people gave them, and\n"
+    "sts compares the model's similarity of pairs of sentences with scores that people gave them, "
+    "and\n"
     "its embeddings with those of the same model computed in f32 with all neurons.\n"
     "\n"
-    "FILE (default: standard input) has a line for each pair, with columns separated by tabs. "
+    "FILE (default: standard input) then has a line for each pair, with columns separated by tabs. "
     "Three\n"
     "columns are score, sentence, sentence. Seven or more are those of the STS Benchmark's files:\n"
     "the fifth is the score and the next two are the sentences. Quotes are taken literally.\n"
     "\n"
+    "ppl computes the perplexity of a text under a model that generates. As llama.cpp does, it "
+    "cuts\n"
+    "the text's tokens into chunks and predicts the second half of each.\n"
+    "\n"
     "      --data FILE        the same as FILE\n"
+    "      --context N        ppl: tokens of a chunk (default: 512, or the model's limit)\n"
     "      --json             print the figures as one JSON object\n" MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_DATA = 256, OPTION_JSON };
+enum { OPTION_DATA = 256, OPTION_JSON, OPTION_CONTEXT };
 
 static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
                                         {"json", no_argument, NULL, OPTION_JSON},
+                                        {"context", required_argument, NULL, OPTION_CONTEXT},
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
@@ -34,12 +43,13 @@ static const struct option options[] = {{"data", required_argument, NULL, OPTION
 struct arguments {
     struct model_arguments model;
     const char *data;
+    unsigned long context; /* of ppl; 0: the default */
     bool json, help;
 };
 
 static int take_data(struct arguments *a, const char *path) {
     if (a->data) {
-        complain("eval sts: %s: one file at a time, and %s was given before", path, a->data);
+        complain("eval: %s: one file at a time, and %s was given before", path, a->data);
         return EXIT_USAGE;
     }
     a->data = path;
@@ -54,6 +64,8 @@ static int take_option(struct arguments *a, int option, const char *value) {
     case OPTION_JSON:
         a->json = true;
         return EXIT_GOOD;
+    case OPTION_CONTEXT:
+        return parse_count("context", value, INT32_MAX, &a->context) ? EXIT_GOOD : EXIT_USAGE;
     case 'h':
         a->help = true;
         return EXIT_GOOD;
@@ -122,11 +134,44 @@ static int evaluate_sts(int argc, char **argv) {
     return a.json ? print_json(&result) : print_table(&result);
 }
 
+static int evaluate_ppl(int argc, char **argv) {
+    struct arguments a = {.model = {.generates = true}};
+    struct ppl_result r;
+    int code = parse(&a, argc, argv);
+    if (code != EXIT_GOOD)
+        return code;
+    if (a.help)
+        return fputs(help, program_output), EXIT_GOOD;
+    code = ppl_evaluate(&a.model, a.data, a.context, &r);
+    if (code != EXIT_GOOD)
+        return code;
+    if (a.json) {
+        fprintf(program_output,
+                "{\"context\":%zu,\"chunks\":%zu,\"tokens\":%zu,\"bytes\":%zu,\"compute\":\"%s\","
+                "\"kernels\":\"%s\"",
+                r.context, r.chunks, r.tokens, r.bytes, r.compute, r.kernels);
+        print_member("perplexity", r.perplexity);
+        print_member("standard_error", r.standard_error);
+        print_member("bits_per_byte", r.bits_per_byte);
+        fputs("}\n", program_output);
+        return finish_output();
+    }
+    fprintf(program_output, "%-24s %10.4f +/- %.4f\n", "perplexity", r.perplexity,
+            r.standard_error);
+    fprintf(program_output, "%-24s %10.4f\n", "bits per byte", r.bits_per_byte);
+    fprintf(program_output, "%-24s %10zu of %zu\n", "chunks", r.chunks, r.context);
+    fprintf(program_output, "%-24s %10zu\n", "tokens predicted", r.tokens);
+    fprintf(program_output, "%-24s %10s\n", "compute", r.compute);
+    return finish_output();
+}
+
 int command_eval(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "sts") == 0)
         return evaluate_sts(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "ppl") == 0)
+        return evaluate_ppl(argc - 1, argv + 1);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return fputs(help, program_output), EXIT_GOOD;
-    complain("eval: say what to evaluate: sts (see wisp eval --help)");
+    complain("eval: say what to evaluate: sts or ppl (see wisp eval --help)");
     return EXIT_USAGE;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/console.h"
+#include "cli/whole_file.h"
 
 static const char help[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
@@ -66,8 +67,6 @@ static const struct option options[] = {
     MODEL_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0}};
-
-enum { MAX_PROMPT_BYTES = 64 << 20 };
 
 struct command {
     struct model_arguments model;
@@ -150,42 +149,6 @@ static int take_option(struct command *c, int option) {
     }
 }
 
-/* Reads all of a file but the end of its last line. Returns an exit code, after complaining where
- * it is not EXIT_GOOD; the caller frees *text. */
-static int read_prompt(const char *path, char **text, size_t *length) {
-    const bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rb");
-    size_t capacity = 0;
-    *length = 0;
-    if (!file) {
-        complain("%s: cannot be opened", path);
-        return EXIT_FAILED;
-    }
-    int code = EXIT_GOOD;
-    do {
-        if (*length == capacity) {
-            char *larger = capacity < MAX_PROMPT_BYTES ? realloc(*text, 2 * capacity + 4096) : NULL;
-            if (!larger) {
-                complain("%s: the prompt is longer than %d bytes", path, MAX_PROMPT_BYTES);
-                code = EXIT_FAILED;
-                break;
-            }
-            *text = larger;
-            capacity = 2 * capacity + 4096;
-        }
-        *length += fread(*text + *length, 1, capacity - *length, file);
-    } while (!feof(file) && !ferror(file));
-    if (*length > 0 && (*text)[*length - 1] == '\n')
-        --*length;
-    if (code == EXIT_GOOD && ferror(file)) {
-        complain("%s: reading failed", path);
-        code = EXIT_FAILED;
-    }
-    if (!standard)
-        fclose(file);
-    return code;
-}
-
 /* Writes text as it is generated. Ends the text where it cannot be written. */
 static bool write_text(void *context, wisp_text text) {
     int *code = context;
@@ -205,7 +168,7 @@ static void print_stats(const wisp_generation *r) {
 static int run(const struct command *c, wisp_session *session) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
-    int code = c->text ? EXIT_GOOD : read_prompt(c->path ? c->path : "-", &read, &length);
+    int code = c->text ? EXIT_GOOD : read_whole_file(c->path ? c->path : "-", &read, &length);
     const wisp_text prompt = {c->text ? c->text : read, length};
     wisp_generate_options generate = c->generate;
     int written = EXIT_GOOD;

@@ -302,11 +302,15 @@ wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, flo
                         "id %d, where there are %zu tokens", ids[i], vocabulary);
     TRY(reserve(session, n, error));
     g->cache.length = g->past.count = 0;
-    for (size_t done = 0, step; done < n; done += step) {
+    wisp_status status = WISP_OK;
+    for (size_t done = 0, step; done < n && status == WISP_OK; done += step) {
         const float *rows;
         step = smaller(n - done, PROMPT_TOKENS);
-        TRY(run_pass(session, ids + done, step, true, &rows, error));
-        memcpy(logits + done * vocabulary, rows, step * vocabulary * sizeof *rows);
+        status = run_pass(session, ids + done, step, true, &rows, error);
+        if (status == WISP_OK)
+            memcpy(logits + done * vocabulary, rows, step * vocabulary * sizeof *rows);
     }
-    return WISP_OK;
+    if (atomic_exchange(&session->cancelled, false))
+        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    return status;
 }

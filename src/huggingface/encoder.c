@@ -10,16 +10,31 @@ enum { NAME_BYTES = 96 };
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
+wisp_status hf_check_spellings(const char *file, const char *name, const struct json *given,
+                               const char *other_name, const struct json *other,
+                               wisp_error *error) {
+    double value, other_value;
+    if (json_to_double(given, &value) && json_to_double(other, &other_value) &&
+        value == other_value)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_FORMAT, file, name, "%.32s disagrees with %s = %.32s",
+                hf_shown(given), other_name, hf_shown(other));
+}
+
 /* Finds the field under one of its names, and sets *name to that. Without `optional`, its absence
- * is an error. */
+ * is an error, and so are two spellings with different numbers: versions of transformers follow
+ * different ones. */
 static wisp_status find_field(const struct hf_config *config, const struct hf_field *field,
                               bool optional, const struct json **given, const char **name,
                               wisp_error *error) {
     *name = field->field;
     *given = json_get(config->root, field->field);
-    if (!*given && field->other) {
-        *given = json_get(config->root, field->other);
-        *name = *given ? field->other : field->field;
+    const struct json *other = field->other ? json_get(config->root, field->other) : NULL;
+    if (*given && other)
+        return hf_check_spellings(config->file, *name, *given, field->other, other, error);
+    if (other) {
+        *given = other;
+        *name = field->other;
     }
     return *given || optional
                ? WISP_OK

@@ -46,6 +46,10 @@ struct hf_field {
     const char *field, *other, *key;
 };
 
+/* Refuses two spellings of a setting, both given, unless they are the same number. */
+wisp_status hf_check_spellings(const char *file, const char *name, const struct json *given,
+                               const char *other_name, const struct json *other, wisp_error *error);
+
 /* Adds a whole number of at least 1, which must be there. */
 wisp_status hf_put_size(struct directory *dir, const struct hf_config *config,
                         const struct hf_field *field, wisp_error *error);

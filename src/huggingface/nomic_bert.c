@@ -44,11 +44,12 @@ static wisp_status check_settings(const struct hf_config *config, wisp_error *er
 static wisp_status check_activation(const struct hf_config *config, wisp_error *error) {
     static const char own[] = "activation_function", other[] = "hidden_act";
     const struct json *given = json_get(config->root, own);
-    if (given || !json_get(config->root, other))
-        return json_equals(given, "swiglu") ? WISP_OK
-                                            : unsupported(config, own, given, "swiglu", error);
-    given = json_get(config->root, other);
-    return json_equals(given, "silu") ? WISP_OK : unsupported(config, other, given, "silu", error);
+    const struct json *transformers = json_get(config->root, other);
+    if ((given || !transformers) && !json_equals(given, "swiglu"))
+        return unsupported(config, own, given, "swiglu", error);
+    if (transformers && !json_equals(transformers, "silu"))
+        return unsupported(config, other, transformers, "silu", error);
+    return WISP_OK;
 }
 
 /* A fraction of each head that is rotated, which has to be 1. */
@@ -77,6 +78,10 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
     if (!json_equals(type, "default"))
         return unsupported(&rope, "rope_type", type, "default", error);
     TRY(check_fraction(&rope, "partial_rotary_factor", false, error));
+    const struct json *base = json_get(config->root, own.field);
+    const struct json *base_of_rope = json_get(rope.root, theta.field);
+    if (base && base_of_rope)
+        TRY(hf_check_spellings(config->file, own.field, base, theta.field, base_of_rope, error));
     return hf_put_number(dir, &rope, &theta, NULL, error);
 }
 

@@ -6,10 +6,14 @@
 
 #include "text/codec_parts.h"
 
-static const char TOKENS[] = "tokenizer.ggml.tokens", TYPES[] = "tokenizer.ggml.token_type";
-static const char MODEL[] = "tokenizer.ggml.model";
+static const char TYPES[] = "tokenizer.ggml.token_type", MODEL[] = "tokenizer.ggml.model";
 
-static const struct codec_kind *const kinds[] = {&codec_spm};
+static const struct codec_kind *const kinds[] = {
+    &codec_spm,
+#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+    &codec_bpe,
+#endif
+};
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -22,8 +26,8 @@ static wisp_status find_kind(struct codec *codec, const struct directory *dir, w
     if (!codec->kind)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, MODEL,
                     "tokenizers of type \"%.40s\" are not supported for generating, only "
-                    "\"%s\"",
-                    model, kinds[0]->model);
+                    "\"llama\" and \"gpt2\"",
+                    model);
     return WISP_OK;
 }
 
@@ -46,29 +50,33 @@ static wisp_status read_types(struct codec *codec, const struct directory *dir, 
     return WISP_OK;
 }
 
-/* Reads the spellings of the tokens into the vocabulary. Control, byte and unused tokens are not
- * found in texts. */
 static wisp_status read_tokens(struct codec *codec, const struct directory *dir,
                                wisp_error *error) {
-    const struct metadata *tokens = directory_find_metadata(dir, TOKENS);
+    const struct metadata *tokens = directory_find_metadata(dir, CODEC_TOKENS);
     if (!tokens)
-        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, TOKENS, "the metadata key is missing");
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, CODEC_TOKENS,
+                    "the metadata key is missing");
     if (tokens->type != VALUE_ARRAY || tokens->element != VALUE_STRING || tokens->count == 0)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, TOKENS, "not an array of strings");
+        return fail(error, WISP_ERROR_FORMAT, dir->file, CODEC_TOKENS, "not an array of strings");
     if (tokens->count > INT32_MAX / 2)
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TOKENS, "too many tokens");
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, CODEC_TOKENS, "too many tokens");
     codec->count = (size_t)tokens->count;
-    TRY(read_types(codec, dir, error));
+    return read_types(codec, dir, error);
+}
+
+wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
+                               const wisp_text *spellings, bool user_defined, wisp_error *error) {
     struct piece *pieces = calloc(codec->count, sizeof *pieces);
     if (!pieces)
         return fail_memory(error, codec->count * sizeof *pieces);
     for (size_t i = 0; i < codec->count; i++) {
-        const bool found = codec->types[i] == CODEC_NORMAL || codec->types[i] == CODEC_USER_DEFINED;
-        pieces[i] = (struct piece){tokens->as.texts[i].bytes, tokens->as.texts[i].length,
+        const bool found = codec->types[i] == CODEC_NORMAL ||
+                           (user_defined && codec->types[i] == CODEC_USER_DEFINED);
+        pieces[i] = (struct piece){spellings[i].bytes, spellings[i].length,
                                    found ? PIECE_INITIAL : PIECE_UNUSED};
     }
     const wisp_status status = wordpiece_build(&codec->pieces, &codec->arena, pieces, codec->count,
-                                               dir->file, TOKENS, error);
+                                               dir->file, CODEC_TOKENS, error);
     free(pieces);
     return status;
 }
@@ -93,10 +101,11 @@ static wisp_status build(struct codec *codec, const struct directory *dir, wisp_
     TRY(read_id(codec, dir, "tokenizer.ggml.bos_token_id", &codec->bos, error));
     TRY(read_id(codec, dir, "tokenizer.ggml.eos_token_id", &codec->eos, error));
     TRY(read_id(codec, dir, "tokenizer.ggml.eot_token_id", &codec->eot, error));
-    codec->add_bos = codec->bos >= 0;
+    codec->add_bos = true;
+    TRY(codec->kind->open(codec, dir, error));
     TRY(metadata_bool_or(dir, "tokenizer.ggml.add_bos_token", &codec->add_bos, error));
     codec->add_bos = codec->add_bos && codec->bos >= 0;
-    return codec->kind->open(codec, dir, error);
+    return WISP_OK;
 }
 
 wisp_status codec_open(const struct directory *dir, struct codec **opened, wisp_error *error) {

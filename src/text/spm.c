@@ -53,10 +53,11 @@ static int byte_of(wisp_text spelling) {
 /* Decodes the spellings of all tokens, and finds the token of each byte. */
 static wisp_status decode_tokens(struct codec *codec, const struct directory *dir,
                                  wisp_error *error) {
-    static const char key[] = "tokenizer.ggml.tokens";
+    static const char key[] = CODEC_TOKENS;
     const wisp_text *spellings = directory_find_metadata(dir, key)->as.texts;
     uint32_t unknown = UINT32_MAX;
     wisp_text *texts;
+    TRY(codec_build_pieces(codec, dir, spellings, true, error));
     ARENA_TAKE(&codec->arena, texts, codec->count, error);
     TRY(metadata_u32_or(dir, "tokenizer.ggml.unknown_token_id", &unknown, error));
     for (size_t i = 0; i < 256; i++)

@@ -34,10 +34,10 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
 const CALL = `(name, values) =>
   import('/tests/js/page/run.mjs').then((module) => module[name](...values))`;
 
-/** @type {Record<string, () => Promise<Tab>>} */
+/** @type {Record<string, (flags?: string[]) => Promise<Tab>>} with more flags of the browser */
 export const launch = {
-  async chromium() {
-    const browser = await chromium.launch(CHROMIUM);
+  async chromium(flags = []) {
+    const browser = await chromium.launch({ ...CHROMIUM, args: [...FLAGS, ...flags] });
     const page = await browser.newPage();
     return {
       open: async (url) => void (await page.goto(url)),

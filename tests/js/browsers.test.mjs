@@ -195,3 +195,21 @@ for (const name of ['chromium', 'firefox']) {
     );
   });
 }
+
+test(
+  'chromium: a model is read to its end while garbage is collected',
+  {
+    skip: noTool('chromium'),
+  },
+  async () => {
+    const server = await serve();
+    const tab = await launch.chromium(['--js-flags=--expose-gc']);
+    try {
+      await tab.open(server.origin + PAGE);
+      assert.equal(await tab.call('loadAmongGarbage', 5), 5);
+    } finally {
+      await tab.close();
+      await server.close();
+    }
+  },
+);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the figures of wisp eval with those computed here from wisp embed.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { cosine, floatsOf, noShared, onlyInAll, sharedPath, wisp } from './support.mjs';
+import { ROOT, cosine, floatsOf, noShared, onlyInAll, sharedPath, wisp } from './support.mjs';
 
 const SIZE = 384;
 const folder = mkdtempSync(join(tmpdir(), 'wisp-eval-'));
@@ -110,5 +110,45 @@ describe('eval sts', () => {
     assert.equal(got.pairs, 1379);
     assert.ok(Math.abs(got.spearman - got.reference_spearman) < 0.003, `${got.spearman}`);
     assert.ok(got.spearman > 0.82);
+  });
+});
+
+describe('eval ppl', () => {
+  const golden = JSON.parse(readFileSync(join(ROOT, 'tests/data/golden-stories.json'), 'utf8'));
+
+  /** @param {string[]} args @param {string} [input] */
+  const perplexity = (args, input) => wisp(['eval', 'ppl', ...args], input);
+
+  test('a text of one chunk has the perplexity that PyTorch computes', () => {
+    const result = JSON.parse(perplexity(['--json', '--compute', 'f32'], golden.text).out);
+    assert.ok(Math.abs(result.perplexity / golden.perplexity - 1) < 1e-5);
+    assert.equal(result.tokens, golden.ids.length - 1);
+    assert.equal(result.chunks, 1);
+    /* The space that SentencePiece puts before a text is not in the text. */
+    assert.equal(result.bytes, Buffer.byteLength(golden.text) + 1);
+    const bits = (Math.log2(golden.perplexity) * result.tokens) / result.bytes;
+    assert.ok(Math.abs(result.bits_per_byte / bits - 1) < 1e-5);
+  });
+
+  test('longer texts are cut into chunks, of which the second half counts', () => {
+    const result = JSON.parse(perplexity(['--json', '--context', '64'], golden.text).out);
+    assert.deepEqual([result.context, result.chunks, result.tokens], [64, 3, 96]);
+    assert.match(
+      perplexity(['--context', '64'], golden.text).out,
+      /^perplexity +\d+\.\d{4} \+\/- /,
+    );
+  });
+
+  test('what cannot be evaluated is an error', () => {
+    for (const [args, input, code, message] of [
+      [[], '', 4, /the text has 1 tokens/],
+      [['--context', '513'], 'a', 2, /--context 513: the model takes 4 to 512 tokens/],
+      [['-m', 'models/wisp-default.gguf'], 'a b', 3, /architecture bert generate no text/],
+      [[join(folder, 'none.txt')], '', 1, /none\.txt: cannot be opened/],
+    ]) {
+      const run = perplexity(/** @type {string[]} */ (args), /** @type {string} */ (input));
+      assert.equal(run.code, code, run.err);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+    }
   });
 });

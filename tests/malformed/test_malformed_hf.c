@@ -469,6 +469,30 @@ static const struct malformed cases[] = {
      "peft_type", "LORA"},
 };
 
+/* Folders of nomic_bert. Each setting may have Nomic's name or that of transformers, or both. */
+static const struct malformed nomic_cases[] = {
+    {"nomic_bert: both spellings", CONFIG, "{",
+     "{\"num_attention_heads\":2,\"hidden_size\":8.0,\"layer_norm_eps\":0.00001,"
+     "\"hidden_act\":\"silu\",\"rope_parameters\":{\"rope_type\":\"default\","
+     "\"rope_theta\":1000.0},",
+     WISP_OK, NULL, NULL},
+    {"nomic_bert: two numbers of heads", CONFIG, "{", "{\"num_attention_heads\":4,", FORMAT,
+     "n_head", "2 disagrees with num_attention_heads = 4"},
+    {"nomic_bert: a second number of heads that is null", CONFIG, "{",
+     "{\"num_attention_heads\":null,", FORMAT, "n_head", "num_attention_heads = null"},
+    {"nomic_bert: two sizes", CONFIG, "{", "{\"hidden_size\":16,", FORMAT, "n_embd",
+     "hidden_size = 16"},
+    {"nomic_bert: two limits of positions", CONFIG, "{", "{\"max_position_embeddings\":4,", FORMAT,
+     "n_positions", "max_position_embeddings = 4"},
+    {"nomic_bert: two epsilons", CONFIG, "{", "{\"layer_norm_eps\":0.5,", FORMAT,
+     "layer_norm_epsilon", "layer_norm_eps = 0.5"},
+    {"nomic_bert: two activations", CONFIG, "{", "{\"hidden_act\":\"gelu\",", UNSUPPORTED,
+     "hidden_act", "gelu"},
+    {"nomic_bert: two bases", CONFIG, "{",
+     "{\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":10},", FORMAT,
+     "rotary_emb_base", "1000 disagrees with rope_theta = 10"},
+};
+
 /* Returns the path that errors begin with: the file's, or the folder's where only the folder is
  * known. */
 static void expect_file(const struct opening *opening, const char *path, const char *file) {
@@ -478,10 +502,9 @@ static void expect_file(const struct opening *opening, const char *path, const c
         assert_string_equal(opening->error.file, path);
 }
 
-static void run_case(void **state) {
-    const struct malformed *c = *state;
+static void run(const struct malformed *c, const struct tiny_shape *shape) {
     struct folder folder;
-    folder_make(&folder, &tiny_shape);
+    folder_make(&folder, shape);
     if (!c->with)
         folder_drop(&folder, c->file);
     else if (!c->old)
@@ -497,6 +520,14 @@ static void run_case(void **state) {
     folder_release(&folder);
 }
 
+static void run_case(void **state) {
+    run(*state, &tiny_shape);
+}
+
+static void run_nomic_case(void **state) {
+    run(*state, &tiny_nomic);
+}
+
 static int tidy(void **state) {
     (void)state;
     remove_temporary_folder();
@@ -504,11 +535,18 @@ static int tidy(void **state) {
 }
 
 int main(void) {
-    enum { CASES = sizeof cases / sizeof *cases };
-    static struct CMUnitTest tests[CASES];
+    enum {
+        CASES = sizeof cases / sizeof *cases,
+        NOMIC_CASES = sizeof nomic_cases / sizeof *nomic_cases
+    };
+    static struct CMUnitTest tests[CASES + NOMIC_CASES];
     for (size_t i = 0; i < CASES; i++)
         tests[i] = (struct CMUnitTest){.name = cases[i].name,
                                        .test_func = run_case,
                                        .initial_state = (void *)(uintptr_t)&cases[i]};
+    for (size_t i = 0; i < NOMIC_CASES; i++)
+        tests[CASES + i] = (struct CMUnitTest){.name = nomic_cases[i].name,
+                                               .test_func = run_nomic_case,
+                                               .initial_state = (void *)(uintptr_t)&nomic_cases[i]};
     return cmocka_run_group_tests(tests, NULL, tidy);
 }

@@ -162,7 +162,7 @@ class Wisp:
         return done.stdout
 
     def embed(self, path, prompt):
-        words = [] if prompt is None else ["--prompt", prompt]
+        words = [] if prompt is None else ["--prompt-text", ""] if prompt == "" else ["--prompt", prompt]
         out = self.run("embed", "-m", path, "--compute", "f32", "--threads", 1, "--input", "ndjson", "--format", "json",
                        *words)
         return np.array(json.loads(out))

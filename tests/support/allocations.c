@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The linker's names for the functions that it wraps (WATCH_ALLOCATIONS in the Makefile). */
 void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *block);
@@ -94,7 +94,11 @@ void *__wrap_calloc(size_t count, size_t size) {
     uint64_t total;
     if (__builtin_mul_overflow((uint64_t)count, (uint64_t)size, &total))
         total = UINT64_MAX;
-    return grant(total) ? counted(__real_calloc(count, size)) : NULL;
+    if (!grant(total))
+        return NULL;
+    /* Some C libraries' calloc calls malloc, which would be counted once more. */
+    void *block = counted(__real_malloc((size_t)total));
+    return block ? memset(block, 0, (size_t)total) : NULL;
 }
 
 void *__wrap_realloc(void *block, size_t size) {

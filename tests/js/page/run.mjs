@@ -3,6 +3,7 @@
 import { Embedder } from '../../../js/browser.js';
 import { pickBuild } from '../../../js/builds.js';
 import { Engine } from '../../../js/engine.js';
+import { settled } from '../campaign/settled.mjs';
 import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
@@ -49,6 +50,25 @@ export async function embedPooled(texts, workers) {
   const info = embedder.info();
   await embedder.close();
   return { rows: encode(rows), info };
+}
+
+/**
+ * Loads a model from a Blob, again and again, while garbage is collected all the time. Chromium has to
+ * be started with --expose-gc.
+ * @param {number} times
+ */
+export async function loadAmongGarbage(times) {
+  const blob = new Blob([await fetchBytes('/models/wisp-default.gguf')]);
+  const timer = setInterval(/** @type {any} */ (globalThis).gc, 1);
+  try {
+    for (let i = 0; i < times; i++) {
+      const embedder = await settled(Embedder.load(blob, { workers: 0 }));
+      await embedder.close();
+    }
+  } finally {
+    clearInterval(timer);
+  }
+  return times;
 }
 
 /** Embeds with one small model from every kind of source that a page has. */

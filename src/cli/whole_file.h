@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_CLI_WHOLE_FILE_H
+#define WISP_CLI_WHOLE_FILE_H
+
+#include <stddef.h>
+
+/* Reads all of a file ("-": standard input) but the end of its last line, at most 64 MB. Returns an
+ * exit code, after complaining where it is not EXIT_GOOD. The caller frees *text in either case. */
+int read_whole_file(const char *path, char **text, size_t *length);
+
+#endif

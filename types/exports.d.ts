@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** The functions of wasm/exports.c. Addresses of engines, blocks and texts are numbers. */
+export interface Exports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  allocate(bytes: number): number;
+  release(block: number): void;
+  engine_new(): number;
+  engine_free(engine: number): void;
+  engine_set(engine: number, name: number, text: number, number: number): number;
+  engine_open(engine: number, size: number, lasting: boolean): number;
+  engine_embed(
+    engine: number,
+    texts: number,
+    n: number,
+    prompt: number,
+    dimensions: number,
+    rows: number,
+  ): number;
+  engine_tokenize(
+    engine: number,
+    bytes: number,
+    length: number,
+    ids: number,
+    capacity: number,
+    count: number,
+  ): number;
+  engine_error_message(engine: number): number;
+  engine_error_field(engine: number): number;
+  engine_info(engine: number): number;
+  engine_stats(engine: number): number;
+  engine_prompt(engine: number, name: number): number;
+}

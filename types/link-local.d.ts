@@ -1,2 +1,0 @@
-/** @type {import('./member.js').StartLink} */
-export declare const startLocal: import('./member.js').StartLink;
