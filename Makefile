@@ -414,7 +414,7 @@ asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
-TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
+TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed test_generate)
 tsan: $(TSAN_TESTS)
 	$(call run_tests,$(TSAN_TESTS))
 

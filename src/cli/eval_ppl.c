@@ -16,7 +16,7 @@ struct perplexity {
     size_t vocabulary, context;
     int32_t *ids; /* [n]: of the whole text */
     size_t n;
-    bool has_first; /* ids[0] is the token that begins any text of this model */
+    bool has_first;       /* ids[0] is the token that begins any text of this model */
     int32_t *chunk;       /* [context] */
     float *logits;        /* [context, vocabulary] */
     double loss, squares; /* sums over the predicted tokens, in nats */
