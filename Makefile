@@ -414,7 +414,7 @@ asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
-TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed)
+TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed test_generate)
 tsan: $(TSAN_TESTS)
 	$(call run_tests,$(TSAN_TESTS))
 
@@ -528,7 +528,8 @@ include bench/rules.mk
 # ---- lint -----------------------------------------------------------------------------------------
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
-NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT)
+NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
+            $(wildcard tests/fuzz/*.c tests/oracle/*.c) tests/malformed/refuse.c
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
 
 .PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format

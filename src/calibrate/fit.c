@@ -66,7 +66,7 @@ static wisp_status measure_sizes(struct fit *f, wisp_error *error) {
     f->limit = quantile_below(sample, used, 1 - (double)f->options->computed);
     /* Contributions of less than 1e-19 count as none: their square is no normal float, and others
      * are divided by it. */
-    const float mean_square = (float)(squares / (double)used);
+    const float mean_square = used > 0 ? (float)(squares / (double)used) : 0;
     f->mean_square = mean_square >= FLT_MIN ? mean_square : 1;
     f->weights[0] = unneeded_weight;
     for (int i = 1; i < 256; i++) {

@@ -60,12 +60,16 @@ wisp_status matrix_gram(const struct kernels *kernels, const float *x, const flo
 }
 
 void matrix_factor(double *a, size_t n) {
+    const double left_out = 1e150; /* solutions are divided by it, twice */
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) {
             double sum = a[i * n + j];
             for (size_t c = 0; c < j; c++)
                 sum -= a[i * n + c] * a[j * n + c];
-            a[i * n + j] = i == j ? sqrt(sum > 0 ? sum : 1e-300) : sum / a[j * n + j];
+            if (i == j)
+                a[i * n + j] = sum > 0 ? sqrt(sum) : left_out;
+            else
+                a[i * n + j] = sum / a[j * n + j];
         }
 }
 

@@ -25,7 +25,8 @@ wisp_status matrix_gram(const struct kernels *kernels, const float *x, const flo
 void matrix_transpose(const float *x, size_t rows, size_t columns, float *out);
 
 /* Replaces the lower triangle of a [n, n], which is symmetric and positive definite, by its
- * Cholesky factor: L of a = L L^T. */
+ * Cholesky factor: L of a = L L^T. Where rounding has left a pivot that is not above 0, solutions
+ * are near 0 in its direction. */
 void matrix_factor(double *a, size_t n);
 
 /* Replace b [n, m] by the solution z of L z = b, and of L^T z = b. */

@@ -25,10 +25,11 @@ struct perplexity {
 
 /* Returns -log of the probability that softmax(logits) gives to `id`. */
 static double loss_of(const float *logits, size_t n, int32_t id) {
-    double largest = (double)logits[0], sum = 0;
+    double largest = (double)logits[0];
     for (size_t i = 1; i < n; i++)
         largest = fmax(largest, (double)logits[i]);
-    for (size_t i = 0; i < n; i++)
+    double sum = exp((double)logits[0] - largest);
+    for (size_t i = 1; i < n; i++)
         sum += exp((double)logits[i] - largest);
     return log(sum) + largest - (double)logits[id];
 }

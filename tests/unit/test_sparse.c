@@ -40,6 +40,15 @@ static void systems_are_solved(void **state) {
         assert_true(fabs(b[i] - wanted[i]) < 1e-12);
 }
 
+/* The second direction has a variance below 0, as sums of rounded products may give: what is found
+ * leaves it out. */
+static void directions_without_variance_are_left_out(void **state) {
+    (void)state;
+    double a[] = {4, 2, 2, 0.5}, b[] = {8, 1};
+    matrix_solve(a, b, 2, 1);
+    assert_true(fabs(b[0] - 2) < 1e-12 && fabs(b[1]) < 1e-12);
+}
+
 static void eigenvectors_are_found(void **state) {
     (void)state;
     /* 5, 2 and 1 along (1,1,0), (1,-1,0) and z. */
@@ -592,6 +601,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_near_the_largest_float_are_an_error),
         cmocka_unit_test(systems_are_solved),
+        cmocka_unit_test(directions_without_variance_are_left_out),
         cmocka_unit_test(eigenvectors_are_found),
         cmocka_unit_test(grams_are_sums_of_products),
         cmocka_unit_test(thresholds_lose_least),

@@ -251,6 +251,48 @@ static void predictors_are_better_than_chance(void **state) {
     }
 }
 
+static void fit_is_finite(struct layer *layer) {
+    const struct fit_options options = {
+        .rank = RANK, .computed = 0.3f, .steps = FIT_STEPS, .seed = 5};
+    struct predictor p;
+    struct arena arena = {0}, scratch = {0};
+    wisp_error error;
+    layer->arena = &arena;
+    assert_int_equal(layer_study_neurons(layer, &scratch, &error), WISP_OK);
+    assert_int_equal(predictor_fit(layer, &options, &scratch, &p, &error), WISP_OK);
+    for (size_t i = 0; i < HIDDEN * RANK; i++)
+        assert_true(isfinite(p.p[i]));
+    for (size_t i = 0; i < RANK * WIDE; i++)
+        assert_true(isfinite(p.q[i]));
+    for (size_t i = 0; i < RANK; i++)
+        assert_true(isfinite(p.p_bias[i]));
+    for (size_t i = 0; i < WIDE; i++)
+        assert_true(isfinite(p.q_bias[i]));
+    release_layer(layer);
+    arena_release(&arena);
+    arena_release(&scratch);
+}
+
+/* The square of every contribution is 0 as a float. */
+static void predictors_of_tiny_contributions_are_finite(void **state) {
+    (void)state;
+    struct layer layer = make_layer(ACTIVATION_RELU);
+    for (size_t i = 0; i < WIDE * HIDDEN; i++)
+        layer.up[i] *= 1e-26f;
+    for (size_t i = 0; i < WIDE; i++)
+        layer.up_bias[i] *= 1e-26f;
+    fit_is_finite(&layer);
+}
+
+/* Where all tokens have one hidden state, rounding may leave its variances below 0. */
+static void predictors_of_equal_tokens_are_finite(void **state) {
+    (void)state;
+    struct layer layer = make_layer(ACTIVATION_RELU);
+    for (size_t i = HIDDEN; i < FITTED * HIDDEN; i++)
+        layer.x[i] = layer.x[i % HIDDEN];
+    fit_is_finite(&layer);
+}
+
 /* ---- forms of the predictor ----------------------------------------------------------------- */
 
 enum { BIG_HIDDEN = 64, BIG_WIDE = 48, BIG_RANK = 32, ROWS = 50 };
@@ -320,6 +362,8 @@ int main(void) {
         cmocka_unit_test(hot_neurons_come_first),
         cmocka_unit_test(errors_are_what_is_left_out),
         cmocka_unit_test(predictors_are_better_than_chance),
+        cmocka_unit_test(predictors_of_tiny_contributions_are_finite),
+        cmocka_unit_test(predictors_of_equal_tokens_are_finite),
         cmocka_unit_test(predictors_are_rounded_as_in_files),
     };
     return cmocka_run_group_tests_name("sparse fit", tests, NULL, NULL);
