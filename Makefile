@@ -443,9 +443,10 @@ $(ARM_CPUS:%=aarch64-%): aarch64-%: build/aarch64/wisp $(ON_EVERY_CPU)
 	.tools/bin/qemu-aarch64 -cpu $* $< --version | grep -Fx 'kernel sets: $(SETS_$*) (the first is the default)'
 	$(call run_tests,$(ON_EVERY_CPU),.tools/bin/qemu-aarch64 -cpu $*)
 
-# musl's tests run in full but for those that take minutes and do not depend on the C library.
-MUSL_TESTS := $(filter-out build/musl/tests/unit/test_golden build/musl/tests/malformed/test_malformed_sweeps \
-                build/musl/tests/malformed/test_crash, $(TESTS_musl))
+# musl's tests run in full but for those that take minutes and do not depend on the C library, and for
+# locales, which all have the decimal point in musl.
+MUSL_TESTS := $(filter-out $(addprefix build/musl/tests/,unit/test_golden unit/test_locale \
+                malformed/test_malformed_sweeps malformed/test_malformed_hf_sweeps malformed/test_crash), $(TESTS_musl))
 musl: $(MUSL_TESTS) build/musl/wisp
 	$(call run_tests,$(MUSL_TESTS),WISP_PROGRAM=build/musl/wisp)
 

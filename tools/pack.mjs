@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the npm package has beside the checkout's files; npm pack runs it.
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 /** @param {string} name */
 const at = (name) => new URL(`../${name}`, import.meta.url);
@@ -22,3 +23,14 @@ const hashes = Object.fromEntries(
   ]),
 );
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);
+
+// The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make
+// modules executable. Nothing in it is a program, so all modes become the same.
+const { files } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
+for (const entry of ['package.json', 'README.md', 'LICENSE', ...files]) {
+  const path = entry.includes('*') ? dirname(entry) : entry;
+  const names = statSync(at(path)).isDirectory()
+    ? readdirSync(at(path)).map((name) => `${path}/${name}`)
+    : [path];
+  for (const name of names) if (statSync(at(name)).isFile()) chmodSync(at(name), 0o644);
+}
