@@ -266,7 +266,7 @@ WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_R
 define wasm_tests
 TESTED_$(1) := $$(filter build/wasm/$(1)/src/kernels/% build/wasm/$(1)/src/quant/% \
                  build/wasm/$(1)/src/attention/%, $$(OBJECTS_$(1))) \
-               $$(patsubst %,build/wasm/$(1)/src/base/%.o,memory status workspace) \
+               $$(patsubst %,build/wasm/$(1)/src/base/%.o,memory status utf8 workspace) \
                $$(patsubst %.c,build/wasm/$(1)/%.o,$$(WASM_TEST_SUPPORT)) build/wasm/$(1)/cmocka.o
 TESTS_wasm_$(1) := $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.cjs)
 
@@ -389,6 +389,7 @@ test-decoders: build/native/tests/oracle/logits_driver build/wisp
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    .tools/bin/python-torch tests/oracle/decoders.py $<)
 
+.SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) $(FLAGS_native) $^ $(LDLIBS) -o $@

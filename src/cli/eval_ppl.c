@@ -82,12 +82,13 @@ static int predict_all(struct perplexity *p) {
     int code = EXIT_GOOD;
     if (p->n < p->context)
         return predict(p, p->ids, p->n, 1);
+    const size_t chunks = p->n / p->context;
     progress_start(&progress, "chunks");
-    for (size_t i = 0; i < p->n / p->context && code == EXIT_GOOD; i++) {
+    for (size_t i = 0; i < chunks && code == EXIT_GOOD; i++) {
         code = predict(p, p->ids + i * p->context, p->context, p->context / 2);
         if (was_interrupted())
             code = EXIT_INTERRUPTED;
-        progress_show(&progress, i + 1, (double)(i + 1) / (double)(p->n / p->context));
+        progress_show(&progress, i + 1, (double)(i + 1) / (double)chunks);
     }
     progress_end(&progress);
     return code;
