@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "formats/schema.h"
 #include "models/bert.h"
-#include "models/network.h"
+#include "models/layer_load.h"
 
 /* Every token has type 0, so this adds the embedding of type 0 to all position embeddings once. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
@@ -40,26 +40,6 @@ static wisp_status load_layer_norm(struct network *network, size_t index, const 
     return WISP_OK;
 }
 
-/* Loads the layers blk.INDEX.names[i], of n outputs each, as one layer with parts * n outputs. */
-static wisp_status load_linear(struct network *network, size_t index, const char *const names[],
-                               size_t parts, size_t n, struct linear *layer, wisp_error *error) {
-    char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
-    const char *full_names[LINEAR_MAX_PARTS];
-    for (size_t i = 0; i < parts; i++) {
-        layer_tensor_name(full[i], index, names[i], "");
-        full_names[i] = full[i];
-    }
-    const struct linear_source source = {.dir = network->dir,
-                                         .names = full_names,
-                                         .unbiased = !network->config.has_bias,
-                                         .parts = parts,
-                                         .n = n,
-                                         .k = network->config.hidden_size};
-    TRY(linear_load(layer, &source, network->kernels, network->int8, error));
-    network->resident_bytes += layer->bytes;
-    return WISP_OK;
-}
-
 wisp_status bert_load(struct network *network, wisp_error *error) {
     const size_t size = network->config.hidden_size, layers = network->config.layers;
     struct bert_weights *w = calloc(1, sizeof *w);
@@ -77,11 +57,12 @@ wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *err
     const struct bert_weights *w = network->weights;
     struct bert_layer *layer = &w->layer[l];
     const size_t size = network->config.hidden_size;
+    const bool has_bias = network->config.has_bias;
     if (network->config.fused_qkv)
-        TRY(load_linear(network, l, fused, 1, 3 * size, &layer->qkv, error));
+        TRY(load_linear(network, l, fused, 1, has_bias, 3 * size, size, &layer->qkv, error));
     else
-        TRY(load_linear(network, l, apart, 3, size, &layer->qkv, error));
-    TRY(load_linear(network, l, output, 1, size, &layer->output, error));
+        TRY(load_linear(network, l, apart, 3, has_bias, size, size, &layer->qkv, error));
+    TRY(load_linear(network, l, output, 1, has_bias, size, size, &layer->output, error));
     TRY(load_layer_norm(network, l, "attn_output_norm", &layer->attention_norm, error));
     return load_layer_norm(network, l, "layer_output_norm", &layer->output_norm, error);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loads the weights of a Llama decoder. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/number_text.h"
 #include "formats/schema.h"
+#include "models/layer_load.h"
 #include "models/llama.h"
-#include "models/network.h"
 
 /* Loads the weight [size] of an RMS norm. */
 static wisp_status load_norm(struct network *network, const char *name, size_t size, float **weight,
@@ -21,17 +20,6 @@ static wisp_status load_layer_norm(struct network *network, size_t index, const 
     char name[TENSOR_NAME_BYTES];
     return load_norm(network, layer_tensor_name(name, index, part, TENSOR_WEIGHT), size, weight,
                      error);
-}
-
-/* Loads tensors of n outputs and k inputs each as one layer. */
-static wisp_status load_linear(struct network *network, const char *const names[], size_t parts,
-                               bool has_bias, size_t n, size_t k, struct linear *layer,
-                               wisp_error *error) {
-    const struct linear_source source = {
-        .dir = network->dir, .names = names, .unbiased = !has_bias, .parts = parts, .n = n, .k = k};
-    TRY(linear_load(layer, &source, network->kernels, network->int8, error));
-    network->resident_bytes += layer->bytes;
-    return WISP_OK;
 }
 
 /* Llama 3.1 and later divide the angles of slow pairs by factors that the file lists. */
@@ -62,25 +50,27 @@ wisp_status llama_load(struct network *network, wisp_error *error) {
     w->rope = (struct rope){.theta = c->rope_theta, .pairs = c->rope_pairs};
     TRY(load_rope_factors(network, w, error));
     TRY(load_norm(network, "output_norm.weight", c->hidden_size, &w->output_norm, error));
-    return load_linear(network, logits, 1, false, c->vocabulary_size, c->hidden_size, &w->logits,
-                       error);
+    const struct linear_source source = {.dir = network->dir,
+                                         .names = logits,
+                                         .unbiased = true,
+                                         .parts = 1,
+                                         .n = c->vocabulary_size,
+                                         .k = c->hidden_size};
+    TRY(linear_load(&w->logits, &source, network->kernels, network->int8, error));
+    network->resident_bytes += w->logits.bytes;
+    return WISP_OK;
 }
 
 wisp_status llama_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    static const char *const q[] = {"attn_q"}, *const kv[] = {"attn_k", "attn_v"};
+    static const char *const output[] = {"attn_output"};
     const struct model_config *c = &network->config;
     const size_t size = c->hidden_size, head_size = c->head_size;
+    const size_t q_size = c->heads * head_size, kv_size = c->kv_heads * head_size;
     struct llama_layer *layer = &((struct llama_weights *)network->weights)->layer[l];
-    char q[TENSOR_NAME_BYTES], k[TENSOR_NAME_BYTES], v[TENSOR_NAME_BYTES], o[TENSOR_NAME_BYTES];
-    const char *const q_names[] = {layer_tensor_name(q, l, "attn_q", "")};
-    const char *const kv_names[] = {layer_tensor_name(k, l, "attn_k", ""),
-                                    layer_tensor_name(v, l, "attn_v", "")};
-    const char *const output_names[] = {layer_tensor_name(o, l, "attn_output", "")};
-    TRY(load_linear(network, q_names, 1, c->has_qkv_bias, c->heads * head_size, size, &layer->q,
-                    error));
-    TRY(load_linear(network, kv_names, 2, c->has_qkv_bias, c->kv_heads * head_size, size,
-                    &layer->kv, error));
-    TRY(load_linear(network, output_names, 1, false, size, c->heads * head_size, &layer->output,
-                    error));
+    TRY(load_linear(network, l, q, 1, c->has_qkv_bias, q_size, size, &layer->q, error));
+    TRY(load_linear(network, l, kv, 2, c->has_qkv_bias, kv_size, size, &layer->kv, error));
+    TRY(load_linear(network, l, output, 1, false, size, q_size, &layer->output, error));
     if (c->has_qk_norm) {
         TRY(load_layer_norm(network, l, "attn_q_norm", head_size, &layer->q_norm, error));
         TRY(load_layer_norm(network, l, "attn_k_norm", head_size, &layer->k_norm, error));

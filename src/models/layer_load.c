@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/layer_load.h"
+
+#include "formats/schema.h"
+
+wisp_status load_linear(struct network *network, uint32_t index, const char *const names[],
+                        size_t parts, bool has_bias, size_t n, size_t k, struct linear *layer,
+                        wisp_error *error) {
+    char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
+    const char *full_names[LINEAR_MAX_PARTS];
+    for (size_t i = 0; i < parts; i++)
+        full_names[i] = layer_tensor_name(full[i], index, names[i], "");
+    const struct linear_source source = {.dir = network->dir,
+                                         .names = full_names,
+                                         .unbiased = !has_bias,
+                                         .parts = parts,
+                                         .n = n,
+                                         .k = k};
+    TRY(linear_load(layer, &source, network->kernels, network->int8, error));
+    network->resident_bytes += layer->bytes;
+    return WISP_OK;
+}
