@@ -14,11 +14,6 @@ static size_t padded_head(const struct kv_shape *shape) {
     return round_up(shape->head_size, shape->panel);
 }
 
-/* Returns the floats of a layer with room for `capacity` positions. */
-static size_t layer_floats(const struct kv_shape *shape, size_t capacity) {
-    return shape->kv_heads * capacity * (shape->head_size + padded_head(shape));
-}
-
 /* Returns the place of the keys of a head in a layer. */
 static size_t keys_at(const struct kv_shape *shape, size_t capacity, size_t kv_head) {
     return kv_head * capacity * shape->head_size;
@@ -112,12 +107,6 @@ void kv_cache_release(struct kv_cache *cache) {
     free(cache->layer);
     memory_free(cache->rope);
     *cache = (struct kv_cache){0};
-}
-
-size_t kv_cache_bytes(const struct kv_cache *cache) {
-    return (cache->shape.layers * layer_floats(&cache->shape, cache->capacity) +
-            cache->capacity * cache->shape.head_size) *
-           sizeof(float);
 }
 
 const float *kv_cache_keys(const struct kv_cache *cache, size_t layer, size_t kv_head) {

@@ -42,9 +42,6 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
 
 void kv_cache_release(struct kv_cache *cache);
 
-/* Returns the memory that the cache holds, in bytes. */
-size_t kv_cache_bytes(const struct kv_cache *cache);
-
 /* Return the packed keys or values of a key-value head. */
 const float *kv_cache_keys(const struct kv_cache *cache, size_t layer, size_t kv_head);
 const float *kv_cache_values(const struct kv_cache *cache, size_t layer, size_t kv_head);

@@ -64,6 +64,9 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
     struct generation *g = session->generation;
     const size_t vocabulary = network->config.vocabulary_size, starts[] = {0, n};
     struct kv_cache *caches[] = {&g->cache};
+    struct rope rope;
+    network->architecture->rope(network, &rope);
+    TRY(kv_cache_reserve(&g->cache, g->cache.length + n, &rope, error));
     const size_t most = smaller(pool_size(session->team), PASS_MAX_MEMBERS);
     const bool by_outputs = most > 1 && n < MEMBER_MIN_TOKENS * most && !network->sparse &&
                             network->architecture->by_outputs &&
@@ -122,13 +125,6 @@ static wisp_status read_prompt(wisp_session *session, const int32_t *ids, size_t
         TRY(run_pass(session, ids + done, step, false, logits, error));
     }
     return WISP_OK;
-}
-
-static wisp_status reserve(wisp_session *session, size_t positions, wisp_error *error) {
-    const struct network *network = &session->model->network;
-    struct rope rope;
-    network->architecture->rope(network, &rope);
-    return kv_cache_reserve(&session->generation->cache, positions, &rope, error);
 }
 
 static wisp_status check_length(const wisp_session *session, size_t n, wisp_error *error) {
@@ -216,7 +212,6 @@ static wisp_status generate(wisp_session *session, const int32_t *prompt, size_t
     size_t most = model->max_tokens - n + 1;
     if (o->max_tokens > 0)
         most = smaller(most, o->max_tokens);
-    TRY(reserve(session, smaller(n + most, model->max_tokens), error));
     TRY(read_prompt(session, prompt, n, &result->reused_tokens, &logits, error));
     result->prompt_tokens = n;
     result->prompt_seconds = clock_seconds() - start;
@@ -300,7 +295,6 @@ wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, flo
         if (ids[i] < 0 || (size_t)ids[i] >= vocabulary)
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids",
                         "id %d, where there are %zu tokens", ids[i], vocabulary);
-    TRY(reserve(session, n, error));
     g->cache.length = g->past.count = 0;
     wisp_status status = WISP_OK;
     for (size_t done = 0, step; done < n && status == WISP_OK; done += step) {
