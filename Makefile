@@ -472,12 +472,12 @@ build/windows/embed.exe: build/windows/tests/windows/embed.o $(WINDOWS_CORE)
 	$(SAY) LINK $@
 	$(Q)$(CC_windows) $(FLAGS_windows) $(LINK_windows) $^ $(LDLIBS) -o $@
 
-# What is built in and shipped; the file is valid and current (tools/sbom.py).
+# Checks that the list of all that is built in and shipped is valid and current (tools/sbom.py).
 .PHONY: sbom
 sbom: build/libwisp.so wasm | .tools/stamp/sbom
 	.tools/bin/python-sbom tools/sbom.py --check
 
-# What other C libraries, machines and folders do to the results. CI runs each of them but for windows,
+# Builds and runs with other C libraries, machines and folders. CI runs each of them but for windows,
 # whose compiler and Wine take 1.1 GB.
 .PHONY: test-portable
 test-portable: musl big-endian windows reproducible sbom

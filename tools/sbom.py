@@ -29,7 +29,7 @@ MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd1
         "wasm-relaxed": "build/wasm/wisp-relaxed.wasm.map"}
 
 EXCEPTION = "Apache-2.0 WITH LLVM-exception"
-# What the archives hold whose objects linkers add: (name, licence, description).
+# Archives whose objects linkers add, and their contents: (name, licence, description).
 RUNTIME = {
     "libgcc": ("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", "gcc's runtime: detection of the processor"),
     "libc": ("musl", "MIT", "the C library, as Emscripten has it"),
@@ -149,7 +149,7 @@ def make_sbom():
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        # The same contents have the same number, so that the file does not change by itself.
+        # Equal contents have the same number, so that the file does not change by itself.
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, text)}",
         "version": 1,
         "metadata": {"component": {"type": "application", "bom-ref": "project", "name": "wisp", "version": version,

@@ -147,7 +147,7 @@ export class WispError extends Error {
   cause?: unknown;
 }
 
-/** What a Rows inherits. */
+/** The members that a Rows inherits. */
 type Values = Omit<Float32Array, typeof Symbol.iterator>;
 declare const Values: new (length: number) => Values;
 

@@ -79,9 +79,11 @@ enum {
         "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
     }
 
-#define MODEL_HELP                                                                                 \
-    "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"  \
-    "                         model that comes with wisp)\n"                                       \
+#define MODEL_HELP MODEL_HELP_OF("$WISP_MODEL")
+
+#define MODEL_HELP_OF(variable)                                                                    \
+    "  -m, --model PATH       GGUF file or Hugging Face folder (default: " variable ", else\n"     \
+    "                         the model that comes with wisp)\n"                                   \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \
     "                         (default: auto)\n"                                                   \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a session keeps of the last text that it generated or read. */
+ * A session keeps this of the last text that it generated or read. */
 #ifndef WISP_ENGINE_GENERATION_H
 #define WISP_ENGINE_GENERATION_H
 

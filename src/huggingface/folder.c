@@ -102,7 +102,7 @@ static wisp_status check_adapter(struct directory *dir, const char *folder, wisp
         hf_shown(json_get(config, "peft_type")));
 }
 
-/* Of a model without modules.json, sentence-transformers pools the last token where its class is
+/* In a model without modules.json, sentence-transformers pools the last token where its class is
  * one for causal language modelling, whatever its attention is. */
 static wisp_status check_class(const struct hf_config *config, wisp_error *error) {
     static const char ending[] = "ForCausalLM";

@@ -6,7 +6,7 @@
 #include "formats/directory.h"
 
 /* Reads config.json, the weights, the tokenizer and the sentence-transformers files of `folder`.
- * What it gives is what sentence-transformers 6 with transformers 5 computes of the folder. A
+ * The directory gives what sentence-transformers 6 with transformers 5 computes of the folder. A
  * setting that would change this and that wisp does not have is WISP_ERROR_UNSUPPORTED, and so is
  * one by which versions 4 and 5 of transformers differ. */
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error);

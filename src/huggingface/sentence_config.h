@@ -10,7 +10,7 @@
  * and wisp.dimensions. */
 wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wisp_error *error);
 
-/* What the folder of the Transformer says, beside its config.json. */
+/* The settings of the folder of the Transformer, beside its config.json. */
 struct hf_sentence {
     bool lowercase_first;    /* a Lowercase normalizer is to stand before the tokenizer's own */
     uint32_t max_seq_length; /* of sentence_bert_config.json; 0 where it has none */

@@ -2,11 +2,11 @@
  * Puts a tokenizer together from all its files, as transformers does: which class it has, which
  * settings of which file count, and which special tokens are found in a text.
  *
- * Of a class of its own, such as BertTokenizer, transformers 5 takes from tokenizer.json only the
+ * For a class of its own, such as BertTokenizer, transformers 5 takes from tokenizer.json only the
  * vocabulary and the added tokens. It builds the rest anew from tokenizer_config.json. transformers
  * 4 does so with three settings of the normalizer. Where the two would differ, the folder is
- * refused. Of a class that stands for no model, such as PreTrainedTokenizerFast, tokenizer.json is
- * kept. */
+ * refused. A class that stands for no model, such as PreTrainedTokenizerFast, keeps
+ * tokenizer.json. */
 #include <stdio.h>
 #include <string.h>
 

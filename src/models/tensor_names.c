@@ -20,7 +20,7 @@ static bool is_among(const char *name, const char *const *known) {
     return *known != NULL;
 }
 
-/* What follows "blk.<layer>." for a layer below `layers`; NULL for all other names. */
+/* Returns the rest of a name after "blk.<layer>.", for a layer below `layers`; else NULL. */
 static const char *part_of_layer(const char *name, uint32_t layers) {
     const size_t prefix = strlen(TENSOR_LAYER_PREFIX);
     if (strncmp(name, TENSOR_LAYER_PREFIX, prefix) != 0)

@@ -126,7 +126,7 @@ for (const name of ['chromium', 'firefox']) {
           await tab.call('cycle', Math.min(50, times - done), 'default');
         }
         const afterwards = (await tab.residentMegabytes?.('with garbage')) ?? 0;
-        // What Chromium keeps of each worker that was, and garbage of the last few.
+        // Chromium keeps something of each worker that was, and garbage of the last few.
         assert.ok(afterwards < before + 100, `${before} MB became ${afterwards} MB`);
       });
     }

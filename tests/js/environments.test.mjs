@@ -13,7 +13,7 @@ describe('environments', { skip: noTool('chromium') }, () => {
   let browser;
   /** @type {Awaited<ReturnType<typeof serve>>} */
   let site;
-  /** What /page.html is. */
+  /** The headers and body of /page.html. */
   let shown = { headers: /** @type {Record<string, string>} */ ({}), body: '' };
   /** @type {Awaited<ReturnType<typeof serve>>} a CDN: every origin may read it */
   let cdn;

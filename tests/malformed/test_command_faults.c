@@ -33,7 +33,7 @@
 
 /* ---- tracing -------------------------------------------------------------------------------- */
 
-/* What is done to a system call. */
+/* The ways in which a system call fails. */
 enum fault {
     REFUSED,     /* it returns an error that it may return */
     FULL,        /* a write finds no space */

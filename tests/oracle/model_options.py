@@ -1,4 +1,4 @@
-"""What can differ between Hugging Face folders and changes their embeddings: one option after the other.
+"""Options of Hugging Face folders that can change embeddings, one after the other.
 
 OPTIONS holds each option as a name, the kinds of model that have it, and its values. A value is a function that changes
 a Folder. Values in SUPPORTED must give equal embeddings where nothing else is changed; all others may be refused.

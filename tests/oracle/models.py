@@ -65,7 +65,7 @@ class Refused(Exception):
 
 
 class Case:
-    """What one case changes: a kind of model, and options with their values."""
+    """A case changes options of a kind of model to values."""
 
     def __init__(self, kind, chosen):
         self.kind, self.chosen = kind, chosen

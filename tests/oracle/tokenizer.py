@@ -313,7 +313,7 @@ class Case:
         self.folder = tempfile.TemporaryDirectory()
         text = json.dumps(description)
         Path(self.folder.name, "tokenizer.json").write_text(text, encoding="utf-8")
-        # Of a class of BERT's, wisp would not take all settings from tokenizer.json.
+        # For a class of BERT's, wisp would not take all settings from tokenizer.json.
         config = json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"})
         Path(self.folder.name, "tokenizer_config.json").write_text(config, encoding="utf-8")
         self.peer = Tokenizer.from_str(text)

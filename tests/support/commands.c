@@ -82,7 +82,7 @@ static size_t wrong;
 
 static const char old_contents[] = "what stood here before";
 
-/* What a command writes: standard output, and its files. */
+/* All that a command writes: standard output, and its files. */
 struct written {
     struct bytes output, files[COMMAND_OUTPUTS];
 };
@@ -107,19 +107,17 @@ const char *command_program(bool refusing) {
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static const char *in_folder(const char *name) {
-    static char paths[4][512];
+    static char paths[8][512];
     static unsigned next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }
 
 static const char *in_out(const char *name) {
-    static char paths[4][512];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/out/%s", folder, name);
-    return path;
+    char below[256];
+    snprintf(below, sizeof below, "out/%s", name);
+    return in_folder(below);
 }
 
 static void read_descriptor(int descriptor, struct bytes *bytes) {

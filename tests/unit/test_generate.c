@@ -32,13 +32,9 @@ struct fixture {
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     char path[GOLDEN_PATH_BYTES];
-    size_t length;
-    wisp_error error;
     assert_non_null(f);
     f->logits = read_file(data_path("golden-stories.f32", path), NULL);
-    f->bytes = read_file(data_path("golden-stories.json", path), &length);
-    if (json_parse(&f->arena, f->bytes, length, path, &f->golden, &error) != WISP_OK)
-        fail_msg("%s", error.message);
+    f->golden = read_json_file(data_path("golden-stories.json", path), &f->arena, &f->bytes);
     *state = f;
     return 0;
 }

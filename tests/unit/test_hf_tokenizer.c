@@ -128,9 +128,9 @@ static void test_vocab_txt(void **state) {
     "\"strip_accents\":true,\"lowercase\":false}"
 #define GENERIC "\"tokenizer_class\":\"PreTrainedTokenizerFast\""
 
-/* Of BERT's classes, which is also the class where none is named, tokenizer_config.json counts or
- * what is usual, and never the normalizer of tokenizer.json; of the class of no model it is the
- * other way round. */
+/* With BERT's classes, one of which is meant where none is named, tokenizer_config.json or the
+ * usual value counts, and never the normalizer of tokenizer.json; with the class of no model it is
+ * the other way round. */
 static void test_class_decides_which_file_counts(void **state) {
     static const struct {
         bool json_is_cased;
