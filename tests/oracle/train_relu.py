@@ -64,8 +64,9 @@ def make_teacher(folder):
                                  num_hidden_layers=3, max_position_embeddings=48, initializer_range=0.2))
     model.save_pretrained(folder)
     modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
-    write_json(folder / "modules.json", [{"idx": i, "name": str(i), "path": path, "type": f"models.{kind}"}
-                                         for i, (path, kind) in enumerate(modules)])
+    write_json(folder / "modules.json", [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(modules)])
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 40, "do_lower_case": False})
 
