@@ -10,18 +10,12 @@ Run after models/wisp-default.gguf has changed: .tools/bin/python-torch tests/or
 """
 
 import json
-import sys
-from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel
 
-REPO = Path(__file__).resolve().parents[2]
-# The Python that has PyTorch need not have gguf; the one of tools/setup.py has it.
-sys.path += [str(folder) for folder in (REPO / ".tools" / "python" / "lib").glob("python3*/site-packages")]
-
-from gguf import GGUFReader, dequantize  # noqa: E402  (the path must be set first)
+from read_gguf import REPO, read_model
 
 MODEL = REPO / "models" / "wisp-default.gguf"
 OUT = REPO / "tests" / "data" / "golden-default"
@@ -46,15 +40,6 @@ TEXTS = [
     "It was a bright cold day in spring, and the clocks were striking one after the other. " * 5,
     "Rivers carry stones down to the sea, where waves grind them to sand; wind carries some of it back. " * 14,
 ]
-
-
-def read_model():
-    """The metadata as a dictionary, and the tensors as PyTorch's, each dequantised to f32."""
-    reader = GGUFReader(MODEL)
-    metadata = {name: field.contents() for name, field in reader.fields.items()}
-    tensors = {tensor.name: torch.tensor(dequantize(tensor.data, tensor.tensor_type).reshape(
-        tensor.shape[::-1].tolist())) for tensor in reader.tensors}
-    return metadata, tensors
 
 
 def make_tokenizer(metadata):
@@ -110,7 +95,7 @@ def make_bert(metadata, tensors):
 
 def main():
     assert sys.byteorder == "little"
-    metadata, tensors = read_model()
+    metadata, tensors = read_model(MODEL)
     assert metadata["bert.pooling_type"] == 1 and metadata["wisp.normalize"], "only mean pooling, normalised, is done"
     encode, bert = make_tokenizer(metadata), make_bert(metadata, tensors)
     lines, rows = [], []

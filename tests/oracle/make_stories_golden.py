@@ -12,17 +12,12 @@ Run after models/wisp-stories.gguf has changed: .tools/bin/python-torch tests/or
 
 import json
 import sys
-from pathlib import Path
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-REPO = Path(__file__).resolve().parents[2]
-# The Python that has PyTorch need not have gguf; the one of tools/setup.py has it.
-sys.path += [str(folder) for folder in (REPO / ".tools" / "python" / "lib").glob("python3*/site-packages")]
-
-from gguf import GGUFReader, dequantize  # noqa: E402  (the path must be set first)
+from read_gguf import REPO, read_model
 
 MODEL = REPO / "models" / "wisp-stories.gguf"
 OUT = REPO / "tests" / "data" / "golden-stories"
@@ -34,14 +29,6 @@ TEXT = (
     "could sing. Max slept well that night, and in the morning the bird came back with a friend. They played all day."
 )
 POSITIONS = [0, 1, 2, 7, 30, 31, 32, 33, 63, 64, 100, 127, 128, 200, 227]
-
-
-def read_model():
-    reader = GGUFReader(MODEL)
-    metadata = {name: field.contents() for name, field in reader.fields.items()}
-    tensors = {tensor.name: torch.tensor(dequantize(tensor.data, tensor.tensor_type).reshape(
-        tensor.shape[::-1].tolist())) for tensor in reader.tensors}
-    return metadata, tensors
 
 
 def make_tokenizer(metadata):
@@ -98,7 +85,7 @@ def make_model(metadata, tensors):
 
 @torch.inference_mode()
 def main():
-    metadata, tensors = read_model()
+    metadata, tensors = read_model(MODEL)
     tokenizer, model = make_tokenizer(metadata), make_model(metadata, tensors)
     prompt = [1, *tokenizer.encode(PROMPT).ids]
     greedy = model.generate(torch.tensor([prompt]), max_length=512, do_sample=False, eos_token_id=1,
