@@ -342,7 +342,7 @@ CAMPAIGN = 1
 .PHONY: campaign-js
 campaign-js: build/wisp wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium firefox $(if $(CI),,|| true)
-	WISP_TEST_ALL=1 WISP_CAMPAIGN=$(CAMPAIGN) node --test --test-concurrency=1 tests/js/campaign*.test.mjs
+	WISP_TEST_ALL=1 WISP_CAMPAIGN=$(CAMPAIGN) node --test --test-concurrency=1 tests/js/campaign*.test.mjs tests/js/browsers.test.mjs
 
 # Installs real bundlers, runtimes and compilers from npm, and uses the package with each: "make compat
 # ARGS='vite5-dev next-build'" with some of them. docs/compat.md is the table of them.
