@@ -30,7 +30,7 @@ struct model_config {
 };
 
 static inline bool config_is_gated(const struct model_config *config) {
-    return config->activation == ACTIVATION_GATED_SILU;
+    return activation_is_gated(config->activation);
 }
 
 #endif
