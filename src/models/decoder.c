@@ -105,7 +105,8 @@ void decoder_keep(const struct pass *pass, uint32_t member, struct cursor at,
                                              c->head_size, keys);
         }
         if (heads->rope) {
-            const float *tables = heads->local ? cache->local_rope : cache->rope;
+            const bool local = cache->local_rope && config_is_local(c, at.layer);
+            const float *tables = local ? cache->local_rope : cache->rope;
             const float *table = tables + position * c->head_size;
             apply_rope(heads->rope, table, n, c->heads, c->head_size, q, s->q_stride);
             apply_rope(heads->rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);
@@ -168,10 +169,19 @@ static void attend_heads(const struct pass *pass, uint32_t member, struct cursor
 }
 
 wisp_status decoder_attend(const struct pass *pass, uint32_t member, struct cursor at,
-                           const struct attention_shape *shape, wisp_error *error) {
+                           wisp_error *error) {
+    const struct model_config *c = &pass->network->config;
+    const struct attention_shape shape = {.heads = c->heads,
+                                          .kv_heads = c->kv_heads,
+                                          .head_size = c->head_size,
+                                          .scale = c->attention_scale,
+                                          .mask = config_is_local(c, at.layer) ? ATTENTION_WINDOW
+                                                                               : ATTENTION_CAUSAL,
+                                          .window = c->window,
+                                          .soft_cap = c->attention_cap};
     if (!pass->by_outputs)
-        return attend_tokens(pass, member, at, shape, error);
-    attend_heads(pass, member, at, shape);
+        return attend_tokens(pass, member, at, &shape, error);
+    attend_heads(pass, member, at, &shape);
     return WISP_OK;
 }
 
@@ -190,21 +200,27 @@ wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct curs
 
 wisp_status decoder_logits(const struct pass *pass, uint32_t member, struct cursor at,
                            const struct linear *logits, wisp_error *error) {
+    const struct network *network = pass->network;
     const struct decoder_state *s = pass->state;
     const struct batch *batch = &pass->batch;
+    const float cap = network->config.logit_cap;
     const struct workspace scratch = s->scratch[member];
     const size_t rows = batch->all_logits ? pass->tokens : batch->texts;
     if (!pass->by_outputs && member > 0) /* member 0 computes them all */
         return WISP_OK;
     if (!pass->by_outputs && batch->all_logits)
-        return pass_apply_linear(pass, at, logits, pass->x, rows, pass->rows, scratch, error);
+        TRY(pass_apply_linear(pass, at, logits, pass->x, rows, pass->rows, scratch, error));
     for (size_t i = 0; i < rows; i++) {
         const size_t token = batch->all_logits ? i : batch->starts[i + 1] - 1;
         const float *x = pass->x + token * logits->k;
+        float *row = pass->rows + i * logits->n;
+        struct pass_outputs own = {0, logits->n};
         if (pass->by_outputs)
-            pass_apply_outputs(pass, member, logits, x, 1, pass->rows + i * logits->n, scratch);
-        else
-            linear_apply(logits, x, 1, pass->rows + i * logits->n, scratch);
+            own = pass_apply_outputs(pass, member, logits, x, 1, row, scratch);
+        else if (!batch->all_logits)
+            linear_apply(logits, x, 1, row, scratch);
+        if (cap > 0 && own.n > 0)
+            network->kernels->soft_cap(row + own.first, own.n, 1, cap);
     }
     return WISP_OK;
 }

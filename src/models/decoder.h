@@ -60,18 +60,19 @@ wisp_status decoder_linear(const struct pass *pass, uint32_t member, struct curs
 struct decoder_heads {
     const float *q_norm, *k_norm; /* [head_size]: weights of RMS norms; NULL: no norm */
     const struct rope *rope;      /* rotates them; NULL: positions do not turn heads */
-    bool local;                   /* by the angles of rope->local_theta */
 };
 
 /* Normalises and rotates the queries and keys of the member's tokens, and puts their keys and
- * values into the caches of their sequences. */
+ * values into the caches of their sequences. Local layers rotate by the angles of
+ * rope->local_theta where there is one. */
 void decoder_keep(const struct pass *pass, uint32_t member, struct cursor at,
                   const struct decoder_heads *heads);
 
 /* Computes the member's part of state->context: all heads of its tokens, or its share of the heads
- * of all tokens. Every key and value is in the caches. Fails only where the hook does. */
+ * of all tokens. A token sees all tokens up to its own, or in local layers the last of them. Every
+ * key and value is in the caches. Fails only where the hook does. */
 wisp_status decoder_attend(const struct pass *pass, uint32_t member, struct cursor at,
-                           const struct attention_shape *shape, wisp_error *error);
+                           wisp_error *error);
 
 /* Computes the member's part of state->y = feed_forward(pass->x). Fails only where the hook does.
  */
@@ -79,7 +80,7 @@ wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct curs
                                  wisp_error *error);
 
 /* Computes the member's part of pass->rows, the logits of every token or of the last one of each
- * text. */
+ * text, and bounds them by config.logit_cap where there is one. */
 wisp_status decoder_logits(const struct pass *pass, uint32_t member, struct cursor at,
                            const struct linear *logits, wisp_error *error);
 

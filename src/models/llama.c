@@ -4,11 +4,9 @@
  * are the hidden states, and s->x is their norm, which the next block reads. */
 #include "models/llama.h"
 
-#include <math.h>
-
 #include "formats/schema.h"
-#include "models/config_reader.h"
 #include "models/decoder.h"
+#include "models/decoder_config.h"
 #include "text/codec.h"
 
 /* Computes x = rms_norm(h) for some tokens. */
@@ -41,11 +39,6 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
     const bool last = at.layer + 1 == c->layers;
     const struct decoder_heads heads = {
         .q_norm = layer->q_norm, .k_norm = layer->k_norm, .rope = &w->rope};
-    const struct attention_shape shape = {.heads = c->heads,
-                                          .kv_heads = c->kv_heads,
-                                          .head_size = c->head_size,
-                                          .scale = 1 / sqrtf((float)c->head_size),
-                                          .mask = ATTENTION_CAUSAL};
     wisp_status status;
 
     switch (at.block) {
@@ -66,7 +59,7 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
         pass_mark(pass, member, at, STAGE_QKV);
         pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
         if (status == WISP_OK)
-            status = decoder_attend(pass, member, at, &shape, error);
+            status = decoder_attend(pass, member, at, error);
         decoder_end_stage(pass, member, at, STAGE_ATTENTION);
         if (status == WISP_OK)
             status = decoder_linear(pass, member, at, &layer->output, s->context, s->y, error);
@@ -97,14 +90,25 @@ static void llama_rope(const struct network *network, struct rope *rope) {
     *rope = ((const struct llama_weights *)network->weights)->rope;
 }
 
-/* Reads the hyper-parameters that all three have. */
+/* Reads the hyper-parameters that all three have. Layers have gates unless the file has none and
+ * names an activation that can do without. */
 static wisp_status read_decoder(const struct config_reader *r) {
-    TRY(config_read_sizes(r));
-    TRY(config_read_kv_heads(r));
+    static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU},
+                                                    {"relu", ACTIVATION_GATED_RELU},
+                                                    {"relu2", ACTIVATION_GATED_RELU_SQUARED}};
+    static const struct named_activation ungated[] = {{"relu", ACTIVATION_RELU},
+                                                      {"relu2", ACTIVATION_RELU_SQUARED}};
+    static const char gate[] = TENSOR_LAYER_PREFIX "0." TENSOR_FFN_GATE TENSOR_WEIGHT;
+    TRY(decoder_read_sizes(r));
     TRY(config_read_norm_epsilon(r, "attention.layer_norm_rms_epsilon"));
-    TRY(config_read_activation(r));
-    TRY(config_refuse_experts(r));
-    return config_read_rope(r);
+    if (directory_find_tensor(r->dir, gate))
+        TRY(decoder_read_activation(r, gated, sizeof gated / sizeof *gated));
+    else
+        TRY(decoder_read_activation(r, ungated, sizeof ungated / sizeof *ungated));
+    TRY(decoder_read_window(r, 0));
+    TRY(config_refuse_others(r, "attn_logit_softcapping", "0"));
+    TRY(config_refuse_others(r, "final_logit_softcapping", "0"));
+    return decoder_read_rope(r);
 }
 
 /* llama.cpp's value where a file has none. */
