@@ -84,115 +84,24 @@ wisp_status decoder_linear(const struct pass *pass, uint32_t member, struct curs
     return WISP_OK;
 }
 
-void decoder_keep(const struct pass *pass, uint32_t member, struct cursor at,
-                  const struct decoder_heads *heads) {
+void decoder_normalize(const struct pass *pass, struct pass_tokens own, const float *weight) {
     const struct model_config *c = &pass->network->config;
     const struct decoder_state *s = pass->state;
-    const struct pass_tokens own = decoder_tokens(pass, member);
-    for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
-        const struct kv_cache *cache = pass->batch.caches[i];
-        if (part.first >= part.end)
-            continue;
-        const size_t n = part.end - part.first, position = cache->length + part.first;
-        float *q = s->q + (part.start + part.first) * s->q_stride;
-        float *kv = s->kv + (part.start + part.first) * s->kv_stride;
-        for (size_t t = 0; t < n && heads->q_norm; t++) {
-            float *queries = q + t * s->q_stride, *keys = kv + t * s->kv_stride;
-            pass->network->kernels->rms_norm(queries, heads->q_norm, c->norm_epsilon, c->heads,
-                                             c->head_size, queries);
-            pass->network->kernels->rms_norm(keys, heads->k_norm, c->norm_epsilon, c->kv_heads,
-                                             c->head_size, keys);
-        }
-        if (heads->rope) {
-            const bool local = cache->local_rope && config_is_local(c, at.layer);
-            const float *tables = local ? cache->local_rope : cache->rope;
-            const float *table = tables + position * c->head_size;
-            apply_rope(heads->rope, table, n, c->heads, c->head_size, q, s->q_stride);
-            apply_rope(heads->rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);
-        }
-        kv_cache_write(cache, at.layer, position, n, kv, kv + kv_size(c), s->kv_stride);
-    }
-}
-
-/* Computes all heads of the member's tokens, text by text. */
-static wisp_status attend_tokens(const struct pass *pass, uint32_t member, struct cursor at,
-                                 const struct attention_shape *shape, wisp_error *error) {
-    const struct decoder_state *s = pass->state;
-    const struct pass_tokens own = pass_tokens(pass, member);
-    const size_t ld = shape->heads * shape->head_size;
-    for (size_t i = 0; i < pass->batch.texts; i++) {
-        const struct text_part part = pass_text_part(pass, i, own);
-        const struct kv_cache *cache = pass->batch.caches[i];
-        struct attention_sequence text = {
-            .q = {s->q + part.start * s->q_stride, s->q_stride, shape->head_size},
-            .cache = cache,
-            .layer = at.layer,
-            .queries = part.tokens,
-            .keys = cache->length + part.tokens};
-        for (text.first = part.first; text.first < part.end; text.first = text.end) {
-            text.end = text.first + pass_queries_at_once(pass, text.keys, part.end - text.first);
-            TRY(pass_ask_hook(pass, at, text.first - part.first, error));
-            attention_cached.run(pass->network->kernels, shape, &text,
-                                 s->context + (part.start + text.first) * ld, ld,
-                                 s->scratch[member]);
-        }
-    }
-    return WISP_OK;
-}
-
-/* Computes the member's share of the heads of all tokens. Query heads that read the same keys and
- * values belong to one member. */
-static void attend_heads(const struct pass *pass, uint32_t member, struct cursor at,
-                         const struct attention_shape *shape) {
-    const struct decoder_state *s = pass->state;
-    const struct pass_outputs own = pass_share(pass, member, shape->kv_heads, 1);
-    const size_t group = shape->heads / shape->kv_heads, ld = shape->heads * shape->head_size;
-    const size_t first = own.first * group * shape->head_size;
-    struct attention_shape part = *shape;
-    part.heads = own.n * group;
-    part.kv_heads = own.n;
-    for (size_t i = 0; i < pass->batch.texts && own.n > 0; i++) {
-        const size_t start = pass->batch.starts[i], tokens = pass->batch.starts[i + 1] - start;
-        const struct kv_cache *cache = pass->batch.caches[i];
-        const struct attention_sequence text = {
-            .q = {s->q + start * s->q_stride + first, s->q_stride, shape->head_size},
-            .cache = cache,
-            .layer = at.layer,
-            .kv_head = own.first,
-            .queries = tokens,
-            .keys = cache->length + tokens,
-            .end = tokens};
-        attention_cached.run(pass->network->kernels, &part, &text, s->context + start * ld + first,
-                             ld, s->scratch[member]);
-    }
-}
-
-wisp_status decoder_attend(const struct pass *pass, uint32_t member, struct cursor at,
-                           wisp_error *error) {
-    const struct model_config *c = &pass->network->config;
-    const struct attention_shape shape = {.heads = c->heads,
-                                          .kv_heads = c->kv_heads,
-                                          .head_size = c->head_size,
-                                          .scale = c->attention_scale,
-                                          .mask = config_is_local(c, at.layer) ? ATTENTION_WINDOW
-                                                                               : ATTENTION_CAUSAL,
-                                          .window = c->window,
-                                          .soft_cap = c->attention_cap};
-    if (!pass->by_outputs)
-        return attend_tokens(pass, member, at, &shape, error);
-    attend_heads(pass, member, at, &shape);
-    return WISP_OK;
+    const size_t at = own.first * c->hidden_size;
+    pass->network->kernels->rms_norm(s->h + at, weight, c->norm_epsilon, own.n, c->hidden_size,
+                                     s->x + at);
 }
 
 wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct cursor at,
                                  wisp_error *error) {
     const struct decoder_state *s = pass->state;
     const size_t first = pass_tokens(pass, member).first;
-    if (!pass->by_outputs)
-        return feed_forward_run(
+    if (!pass->by_outputs) {
+        const wisp_status status = feed_forward_run(
             pass, member, at, &s->feed_forward, s->inner + first * s->inner_size,
             s->y + first * pass->network->config.hidden_size, s->scratch[member], error);
+        return pass_join_status(pass, member, at, status, error);
+    }
     feed_forward_run_outputs(pass, member, at, s->inner, s->y, s->scratch[member]);
     pass_barrier(pass, member, at);
     return WISP_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the pages of decoders share: the working memory of a pass, dense layers whose tokens or
- * outputs the members split, attention over the key-value caches, and logits.
+ * outputs the members split, and logits. decoder_attention.h has the attention block.
  *
  * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm
  * to the next. Where they split the outputs, each computes a share of every layer's outputs for all
@@ -56,26 +56,11 @@ wisp_status decoder_look_up(const struct pass *pass, wisp_error *error);
 wisp_status decoder_linear(const struct pass *pass, uint32_t member, struct cursor at,
                            const struct linear *layer, const float *x, float *y, wisp_error *error);
 
-/* Says what happens to the queries and keys of a layer's heads before attention. */
-struct decoder_heads {
-    const float *q_norm, *k_norm; /* [head_size]: weights of RMS norms; NULL: no norm */
-    const struct rope *rope;      /* rotates them; NULL: positions do not turn heads */
-};
+/* Computes state->x = rms_norm(state->h) for some tokens. */
+void decoder_normalize(const struct pass *pass, struct pass_tokens own, const float *weight);
 
-/* Normalises and rotates the queries and keys of the member's tokens, and puts their keys and
- * values into the caches of their sequences. Local layers rotate by the angles of
- * rope->local_theta where there is one. */
-void decoder_keep(const struct pass *pass, uint32_t member, struct cursor at,
-                  const struct decoder_heads *heads);
-
-/* Computes the member's part of state->context: all heads of its tokens, or its share of the heads
- * of all tokens. A token sees all tokens up to its own, or in local layers the last of them. Every
- * key and value is in the caches. Fails only where the hook does. */
-wisp_status decoder_attend(const struct pass *pass, uint32_t member, struct cursor at,
-                           wisp_error *error);
-
-/* Computes the member's part of state->y = feed_forward(pass->x). Fails only where the hook does.
- */
+/* Computes the member's part of state->y = feed_forward(state->x). Where it returns WISP_OK, it
+ * does so for all members, and each may change the hidden states of its tokens. */
 wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct cursor at,
                                  wisp_error *error);
 

@@ -96,6 +96,26 @@ wisp_status decoder_read_caps(const struct config_reader *r) {
     return read_float(r, "final_logit_softcapping", 0, &r->config->logit_cap);
 }
 
+wisp_status decoder_refuse_caps(const struct config_reader *r) {
+    TRY(config_refuse_others(r, "attn_logit_softcapping", "0"));
+    return config_refuse_others(r, "final_logit_softcapping", "0");
+}
+
+wisp_status decoder_read_local_theta(const struct config_reader *r) {
+    TRY(read_float(r, "rope.freq_base_swa", 1, &r->config->local_rope_theta));
+    if (r->config->window == 0)
+        r->config->local_rope_theta = 0;
+    return WISP_OK;
+}
+
+bool decoder_has_gates(const struct config_reader *r) {
+    static const char gate[] = TENSOR_LAYER_PREFIX "0." TENSOR_FFN_GATE TENSOR_WEIGHT;
+    const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
+    if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
+        return places->count == 3 * (uint64_t)r->config->layers;
+    return directory_find_tensor(r->dir, gate) != NULL;
+}
+
 wisp_status decoder_read_activation(const struct config_reader *r,
                                     const struct named_activation *known, size_t n) {
     static const char key[] = KEY_HIDDEN_ACT;

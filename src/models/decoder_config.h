@@ -23,6 +23,16 @@ wisp_status decoder_read_rope(const struct config_reader *reader);
 /* Reads attention_cap and logit_cap, which stay as they are where the key is absent. */
 wisp_status decoder_read_caps(const struct config_reader *reader);
 
+/* Refuses a model that has such a cap. */
+wisp_status decoder_refuse_caps(const struct config_reader *reader);
+
+/* Reads local_rope_theta, which stays as it is where the key is absent, and is 0 without local
+ * layers. */
+wisp_status decoder_read_local_theta(const struct config_reader *reader);
+
+/* Whether the file's feed-forward layers have gates. */
+bool decoder_has_gates(const struct config_reader *reader);
+
 /* An activation by its name in KEY_HIDDEN_ACT. */
 struct named_activation {
     const char *name;

@@ -5,18 +5,8 @@
 #include "models/llama.h"
 
 #include "formats/schema.h"
-#include "models/decoder.h"
 #include "models/decoder_config.h"
 #include "text/codec.h"
-
-/* Computes x = rms_norm(h) for some tokens. */
-static void normalize(const struct pass *pass, struct pass_tokens own, const float *weight) {
-    const struct model_config *c = &pass->network->config;
-    const struct decoder_state *s = pass->state;
-    const size_t at = own.first * c->hidden_size;
-    pass->network->kernels->rms_norm(s->h + at, weight, c->norm_epsilon, own.n, c->hidden_size,
-                                     s->x + at);
-}
 
 /* Computes h = h + y and x = rms_norm(h) for the member's tokens. */
 static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
@@ -25,7 +15,7 @@ static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor
     const struct pass_tokens own = decoder_tokens(pass, member);
     const size_t size = pass->network->config.hidden_size, first = own.first * size;
     pass->network->kernels->add(s->h + first, s->y + first, own.n * size);
-    normalize(pass, own, weight);
+    decoder_normalize(pass, own, weight);
     pass_mark(pass, member, at, STAGE_NORM);
 }
 
@@ -35,42 +25,24 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
     const struct model_config *c = &pass->network->config;
     const struct llama_weights *w = pass->network->weights;
     const struct llama_layer *layer = &w->layer[at.layer];
-    const struct decoder_state *s = pass->state;
     const bool last = at.layer + 1 == c->layers;
-    const struct decoder_heads heads = {
-        .q_norm = layer->q_norm, .k_norm = layer->k_norm, .rope = &w->rope};
-    wisp_status status;
 
     switch (at.block) {
     case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
         if (member > 0)
             break;
         TRY(decoder_look_up(pass, error));
-        normalize(pass, (struct pass_tokens){0, pass->tokens}, w->layer[0].attention_norm);
+        decoder_normalize(pass, (struct pass_tokens){0, pass->tokens}, w->layer[0].attention_norm);
         pass_mark(pass, member, at, STAGE_LOOK_UP);
         break;
 
     case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
-        status = decoder_linear(pass, member, at, &layer->q, s->x, s->q, error);
-        if (status == WISP_OK)
-            status = decoder_linear(pass, member, at, &layer->kv, s->x, s->kv, error);
-        decoder_end_stage(pass, member, at, STAGE_QKV);
-        decoder_keep(pass, member, at, &heads);
-        pass_mark(pass, member, at, STAGE_QKV);
-        pass_barrier(pass, member, at); /* attention reads the keys and values of all members */
-        if (status == WISP_OK)
-            status = decoder_attend(pass, member, at, error);
-        decoder_end_stage(pass, member, at, STAGE_ATTENTION);
-        if (status == WISP_OK)
-            status = decoder_linear(pass, member, at, &layer->output, s->context, s->y, error);
-        decoder_end_stage(pass, member, at, STAGE_ATTENTION_OUTPUT);
-        TRY(pass_join_status(pass, member, at, status, error));
+        TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
         add_and_norm(pass, member, at, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
-        status = decoder_feed_forward(pass, member, at, error);
-        TRY(pass_join_status(pass, member, at, status, error));
+        TRY(decoder_feed_forward(pass, member, at, error));
         add_and_norm(pass, member, at,
                      last ? w->output_norm : w->layer[at.layer + 1].attention_norm);
         break;
@@ -98,16 +70,14 @@ static wisp_status read_decoder(const struct config_reader *r) {
                                                     {"relu2", ACTIVATION_GATED_RELU_SQUARED}};
     static const struct named_activation ungated[] = {{"relu", ACTIVATION_RELU},
                                                       {"relu2", ACTIVATION_RELU_SQUARED}};
-    static const char gate[] = TENSOR_LAYER_PREFIX "0." TENSOR_FFN_GATE TENSOR_WEIGHT;
     TRY(decoder_read_sizes(r));
     TRY(config_read_norm_epsilon(r, "attention.layer_norm_rms_epsilon"));
-    if (directory_find_tensor(r->dir, gate))
+    if (decoder_has_gates(r))
         TRY(decoder_read_activation(r, gated, sizeof gated / sizeof *gated));
     else
         TRY(decoder_read_activation(r, ungated, sizeof ungated / sizeof *ungated));
     TRY(decoder_read_window(r, 0));
-    TRY(config_refuse_others(r, "attn_logit_softcapping", "0"));
-    TRY(config_refuse_others(r, "final_logit_softcapping", "0"));
+    TRY(decoder_refuse_caps(r));
     return decoder_read_rope(r);
 }
 

@@ -19,19 +19,9 @@ wisp_status llama_load(struct network *network, wisp_error *error) {
 }
 
 wisp_status llama_load_layer(struct network *network, uint32_t l, wisp_error *error) {
-    static const char *const q[] = {"attn_q"}, *const kv[] = {"attn_k", "attn_v"};
-    static const char *const output[] = {"attn_output"};
-    const struct model_config *c = &network->config;
-    const size_t size = c->hidden_size, head_size = c->head_size;
-    const size_t q_size = c->heads * head_size, kv_size = c->kv_heads * head_size;
+    const size_t size = network->config.hidden_size;
     struct llama_layer *layer = &((struct llama_weights *)network->weights)->layer[l];
-    TRY(load_linear(network, l, q, 1, c->has_qkv_bias, q_size, size, &layer->q, error));
-    TRY(load_linear(network, l, kv, 2, c->has_qkv_bias, kv_size, size, &layer->kv, error));
-    TRY(load_linear(network, l, output, 1, false, size, q_size, &layer->output, error));
-    if (c->has_qk_norm) {
-        TRY(load_layer_rms_norm(network, l, "attn_q_norm", head_size, &layer->q_norm, error));
-        TRY(load_layer_rms_norm(network, l, "attn_k_norm", head_size, &layer->k_norm, error));
-    }
+    TRY(decoder_attention_load(network, l, &layer->attention, error));
     TRY(load_layer_rms_norm(network, l, "attn_norm", size, &layer->attention_norm, error));
     return load_layer_rms_norm(network, l, "ffn_norm", size, &layer->feed_forward_norm, error);
 }
@@ -42,11 +32,7 @@ void llama_release(struct network *network) {
         return;
     for (size_t l = 0; w->layer && l < network->config.layers; l++) {
         struct llama_layer *layer = &w->layer[l];
-        linear_release(&layer->q);
-        linear_release(&layer->kv);
-        linear_release(&layer->output);
-        memory_free(layer->q_norm);
-        memory_free(layer->k_norm);
+        decoder_attention_release(&layer->attention);
         memory_free(layer->attention_norm);
         memory_free(layer->feed_forward_norm);
     }
