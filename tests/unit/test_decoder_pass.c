@@ -161,7 +161,7 @@ static void check_pieces(const struct tiny_decoder *tiny, wisp_compute compute) 
         (const size_t[]){TOKENS}, whole);
     for (size_t way = 0; way < WAYS; way++)
         for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
-            if (tiny && (way > 0 && (way % 2 == 0 || pieces[p] < 7)))
+            if (tiny && (pieces[p] % 32 == 0 || (way > 0 && (way % 2 == 0 || pieces[p] < 7))))
                 continue;
             d.caches[0].length = 0;
             for (size_t done = 0, n; done < TOKENS; done += n) {
