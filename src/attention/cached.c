@@ -4,7 +4,9 @@
  *
  * A query is computed by the same products whether it comes alone or among others: blocks of
  * queries end at multiples of QUERY_ROWS in the sequence, and keys that a query does not see have a
- * share of 0. So a prompt has the same bits in one call and token by token. */
+ * share of 0. So a prompt has the same bits in one call and token by token. Of a sliding window,
+ * a block computes whole panels of keys from the one on in which its first query's window begins.
+ */
 #include <string.h>
 
 #include "attention/attention.h"
@@ -34,6 +36,26 @@ static size_t workspace_bytes(const struct kernels *kernels, const struct attent
     return measured.used;
 }
 
+/* Returns the first key that the query at this position sees. */
+static size_t first_key(const struct attention_shape *shape, size_t position) {
+    return shape->mask == ATTENTION_WINDOW && position >= shape->window
+               ? position + 1 - shape->window
+               : 0;
+}
+
+/* Turns the scores of n keys into their shares. */
+static void softmax_row(const struct kernels *kernels, const struct attention_shape *shape,
+                        float *scores, size_t n) {
+    float scale = shape->scale;
+#ifdef DECODER_KERNELS
+    if (shape->soft_cap > 0) {
+        kernels->soft_cap(scores, n, scale, shape->soft_cap);
+        scale = 1;
+    }
+#endif
+    kernels->softmax(scores, n, 1, n, scale);
+}
+
 static void run(const struct kernels *kernels, const struct attention_shape *shape,
                 const struct attention_sequence *s, float *context, size_t ld_context,
                 struct workspace space) {
@@ -48,25 +70,29 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
             const size_t end = round_up(past + i + 1, QUERY_ROWS);
             const size_t seen = smaller(end, s->keys); /* by any query of the block */
             rows = smaller(s->end - i, end - (past + i));
-            kernels->gemm_f32(q + i * s->q.row_stride, s->q.row_stride, keys, NULL, p.scores,
-                              p.ld_scores, rows, seen, size);
+            const size_t from = first_key(shape, past + i) / panel * panel, n = seen - from;
+            kernels->gemm_f32(q + i * s->q.row_stride, s->q.row_stride, keys + from * size, NULL,
+                              p.scores, p.ld_scores, rows, n, size);
             for (size_t r = 0; r < rows; r++) {
                 float *row = p.scores + r * p.ld_scores;
-                const size_t own = past + i + r + 1;
-                kernels->softmax(row, p.ld_scores, 1, own, shape->scale);
-                memset(row + own, 0, (seen - own) * sizeof *row);
+                const size_t own = past + i + r + 1 - from;
+                const size_t first = first_key(shape, past + i + r) - from;
+                memset(row, 0, first * sizeof *row);
+                softmax_row(kernels, shape, row + first, own - first);
+                memset(row + own, 0, (n - own) * sizeof *row);
             }
             float *to = context + (i - s->first) * ld_context + h * size;
             for (size_t j = 0; j < size; j += panel)
-                kernels->gemm_f32(p.scores, p.ld_scores, values + j * s->cache->capacity, NULL,
-                                  to + j, ld_context, rows, smaller(panel, size - j), seen);
+                kernels->gemm_f32(p.scores, p.ld_scores,
+                                  values + j * s->cache->capacity + from * panel, NULL, to + j,
+                                  ld_context, rows, smaller(panel, size - j), n);
         }
     }
 }
 
 const struct attention_policy attention_cached = {
     .name = "cached",
-    .masks = 1u << ATTENTION_CAUSAL,
+    .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
     .needs_cache = true,
     .workspace_bytes = workspace_bytes,
     .run = run,

@@ -55,9 +55,10 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
     if (!checked_floats(capacity, shape->kv_heads * (shape->head_size + padded_head(shape)),
                         &bytes))
         return fail_memory(error, UINT64_MAX);
-    float *table = memory_allocate(capacity * shape->head_size * sizeof *table);
+    const size_t tables = rope_tables(rope), table_size = capacity * shape->head_size;
+    float *table = tables > 0 ? memory_allocate(tables * table_size * sizeof *table) : NULL;
     float **layers = calloc(shape->layers, sizeof *layers);
-    bool room = table && layers;
+    bool room = (table || tables == 0) && layers;
     for (size_t l = 0; l < shape->layers && room; l++)
         room = (layers[l] = memory_allocate(bytes)) != NULL;
     if (!room) {
@@ -67,9 +68,10 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
         memory_free(table);
         return fail_memory(error, shape->layers * bytes);
     }
-    fill_rope_table(rope, shape->head_size, capacity, table);
+    fill_rope_tables(rope, shape->head_size, capacity, table);
     memory_free(cache->rope);
     cache->rope = table;
+    cache->local_rope = tables > 1 ? table + table_size : NULL;
     for (size_t l = 0; l < shape->layers; l++) {
         /* The last panels hold values of no position and of no head, which products read. */
         memset(layers[l], 0, bytes);

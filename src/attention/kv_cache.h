@@ -22,7 +22,8 @@ struct kv_cache {
     size_t length;   /* positions whose keys and values are complete in all layers */
     size_t capacity; /* positions that there is room for: a multiple of the panel */
     float **layer;   /* [layers]: keys of all key-value heads, then their values */
-    float *rope;     /* [capacity, head_size]: the table of rope.h */
+    float *rope;     /* [capacity, head_size]: the table of rope.h; NULL where nothing is rotated */
+    float *local_rope; /* likewise with local_theta, in the memory of `rope`; NULL without one */
 };
 
 /* Opens an empty cache. The caller releases it with kv_cache_release, also after an error. */

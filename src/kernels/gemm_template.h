@@ -293,7 +293,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \
      .silu_mul = rows_silu_mul,                                                                    \
-     .softmax = rows_softmax,                                                                      \
+     DECODER_ROWS.softmax = rows_softmax,                                                          \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
      .i16 = I16_KERNELS,                                                                           \
