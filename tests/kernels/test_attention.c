@@ -331,8 +331,10 @@ static void check_size(struct size n, enum fill kind, float factor) {
             c.shape.mask = (enum attention_mask)mask;
             c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);
             c.shape.soft_cap = 0;
-            if (c.policy->needs_cache && kernels_scalar.soft_cap && rng_coin(&kernel_rng))
+#ifdef DECODER_KERNELS
+            if (c.policy->needs_cache && rng_coin(&kernel_rng))
                 c.shape.soft_cap = rng_coin(&kernel_rng) ? 50 : 1;
+#endif
             for (int i16 = 0; i16 < (c.policy->needs_cache ? 1 : 2); i16++) {
                 c.shape.i16 = i16;
                 check_sets(&c);
