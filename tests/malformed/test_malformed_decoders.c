@@ -14,6 +14,7 @@
 #undef fail /* base/status.h has another */
 
 #include "formats/directory.h"
+#include "support/allocations.h"
 #include "support/decoders.h"
 #include "support/opening.h"
 
@@ -276,6 +277,49 @@ static void patterns_fit_the_layers(void **state) {
     }
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static wisp_status open_and_read(const struct bytes *file, wisp_error *error) {
+    static const int32_t ids[] = {1, 5, 9};
+    static float logits[3 * DECODER_VOCABULARY];
+    const wisp_source source = {.size = file->size, .data = file->data, .name = "tiny"};
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    wisp_status status = wisp_model_open_source(&source, NULL, &model, error);
+    if (status == WISP_OK)
+        status = wisp_session_open(model, NULL, &session, error);
+    if (status == WISP_OK)
+        status = wisp_logits(session, ids, 3, logits, error);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return status;
+}
+
+/* Each allocation of opening a model and of a pass fails once. */
+static void memory_runs_out(void **state) {
+    (void)state;
+    assert_true(allocations_are_watched());
+    for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        bool failed = true;
+        decoder_make(&file, tiny);
+        make_bytes(&file, &bytes);
+        for (uint64_t n = 0; failed; n++) {
+            wisp_error error = {0};
+            allocations_watch();
+            allocations_fail_after(n, n % 2);
+            const wisp_status status = open_and_read(&bytes, &error);
+            allocations_succeed();
+            failed = allocations_seen().failed;
+            assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+            assert_int_equal(error.status, status);
+            assert_int_equal(allocations_seen().live, 0);
+        }
+        bytes_release(&bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_open),
@@ -286,6 +330,7 @@ int main(void) {
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(names_are_refused),
         cmocka_unit_test(patterns_fit_the_layers),
+        cmocka_unit_test(memory_runs_out),
     };
     const int failed = cmocka_run_group_tests_name("malformed_decoders", tests, NULL, NULL);
     remove_temporary_folder();
