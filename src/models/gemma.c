@@ -83,7 +83,7 @@ static wisp_status read_gemma(const struct config_reader *r, uint32_t pattern, u
     char key[CONFIG_KEY_BYTES];
     const bool given = directory_find_metadata(r->dir, config_key(r, "attention.scale", key));
     if (!given && c->layers == largest)
-        c->attention_scale = 1 / sqrtf((float)(c->hidden_size / c->heads));
+        c->attention_scale = 1 / sqrtf((float)c->hidden_size / (float)c->heads);
     TRY(config_read_norm_epsilon(r, "attention.layer_norm_rms_epsilon"));
     TRY(decoder_read_activation(r, activations, sizeof activations / sizeof *activations));
     TRY(decoder_read_window(r, pattern));

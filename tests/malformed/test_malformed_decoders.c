@@ -14,6 +14,7 @@
 #undef fail /* base/status.h has another */
 
 #include "formats/directory.h"
+#include "support/allocations.h"
 #include "support/decoders.h"
 #include "support/opening.h"
 
@@ -115,18 +116,18 @@ static void a_weight_is_not_finite(void **state) {
  * an error names something. */
 static void any_key_is_spoilt(void **state) {
     static const struct {
-        uint32_t type;
         size_t size;
+        uint32_t type;
         unsigned char value[12];
-    } others[] = {{VALUE_U32, 4, {0}},
-                  {VALUE_U32, 4, {255, 255, 255, 255}},
-                  {VALUE_I32, 4, {255, 255, 255, 255}},
-                  {VALUE_F32, 4, {0, 0, 192, 127}}, /* NaN */
-                  {VALUE_F32, 4, {0, 0, 128, 255}}, /* minus infinity */
-                  {VALUE_F32, 4, {0, 0, 128, 191}}, /* -1 */
-                  {VALUE_BOOL, 1, {1}},
-                  {VALUE_STRING, 8, {0}},
-                  {VALUE_ARRAY, 12, {VALUE_U32, 0}}};
+    } others[] = {{4, VALUE_U32, {0}},
+                  {4, VALUE_U32, {255, 255, 255, 255}},
+                  {4, VALUE_I32, {255, 255, 255, 255}},
+                  {4, VALUE_F32, {0, 0, 192, 127}}, /* NaN */
+                  {4, VALUE_F32, {0, 0, 128, 255}}, /* minus infinity */
+                  {4, VALUE_F32, {0, 0, 128, 191}}, /* -1 */
+                  {1, VALUE_BOOL, {1}},
+                  {8, VALUE_STRING, {0}},
+                  {12, VALUE_ARRAY, {VALUE_U32, 0}}};
     enum { OTHERS = sizeof others / sizeof *others };
     (void)state;
     for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++) {
@@ -153,39 +154,39 @@ static void any_key_is_spoilt(void **state) {
 /* A key of the architecture with a value that is refused by the key's name. */
 struct refused {
     const char *architecture, *key;
-    enum { TEXT, INTEGER, FLOAT, MISSING } kind;
     const char *text;
     double number;
-    wisp_status status;
     const char *says;
+    enum { TEXT, INTEGER, FLOAT, MISSING } kind;
+    wisp_status status;
 };
 
 static const struct refused all_refused[] = {
-    {"llama", "expert_count", INTEGER, NULL, 8, WISP_ERROR_UNSUPPORTED, "8 experts"},
-    {"gpt2", "expert_count", INTEGER, NULL, 8, WISP_ERROR_UNSUPPORTED, "8 experts"},
-    {"gemma3", "expert_count", INTEGER, NULL, 8, WISP_ERROR_UNSUPPORTED, "8 experts"},
-    {"llama", "logit_scale", FLOAT, NULL, 0.5, WISP_ERROR_UNSUPPORTED, "only 1"},
-    {"llama", "residual_scale", FLOAT, NULL, 0.5, WISP_ERROR_UNSUPPORTED, "only 1"},
-    {"llama", "embedding_scale", FLOAT, NULL, 12, WISP_ERROR_UNSUPPORTED, "only 1"},
-    {"llama", "attention.clamp_kqv", FLOAT, NULL, 8, WISP_ERROR_UNSUPPORTED, "only 0"},
-    {"llama", "attention.max_alibi_bias", FLOAT, NULL, 8, WISP_ERROR_UNSUPPORTED, "only 0"},
-    {"llama", "attn_logit_softcapping", FLOAT, NULL, 50, WISP_ERROR_UNSUPPORTED, "only 0"},
-    {"gpt2", "final_logit_softcapping", FLOAT, NULL, 30, WISP_ERROR_UNSUPPORTED, "only 0"},
-    {"gpt2", "attention.sliding_window", INTEGER, NULL, 30, WISP_ERROR_UNSUPPORTED, "only 0"},
-    {"gemma2", "attn_logit_softcapping", FLOAT, NULL, -50, WISP_ERROR_FORMAT, "at least 0"},
-    {"gemma2", "final_logit_softcapping", FLOAT, NULL, NAN, WISP_ERROR_FORMAT, "finite"},
-    {"gemma3", "attention.scale", FLOAT, NULL, -1, WISP_ERROR_FORMAT, "at least 0"},
-    {"gemma3", "rope.freq_base_swa", FLOAT, NULL, 0.5, WISP_ERROR_FORMAT, "at least 1"},
-    {"gemma3", "rope.scaling.factor", FLOAT, NULL, 0.5, WISP_ERROR_FORMAT, "at least 1"},
-    {"gemma3", "rope.scaling.type", TEXT, "yarn", 0, WISP_ERROR_UNSUPPORTED, "yarn"},
-    {"llama", "rope.scaling.type", TEXT, "longrope", 0, WISP_ERROR_UNSUPPORTED, "longrope"},
-    {"gemma3", "rope.freq_base", MISSING, NULL, 0, WISP_ERROR_NOT_FOUND, NULL},
-    {"gpt2", "attention.layer_norm_epsilon", MISSING, NULL, 0, WISP_ERROR_NOT_FOUND, NULL},
-    {"gpt2", "context_length", MISSING, NULL, 0, WISP_ERROR_NOT_FOUND, NULL},
-    {"gemma2", "attention.layer_norm_rms_epsilon", MISSING, NULL, 0, WISP_ERROR_NOT_FOUND, NULL},
-    {"gemma2", "attention.head_count_kv", INTEGER, NULL, 3, WISP_ERROR_FORMAT, "do not divide"},
-    {"gemma3", "attention.key_length", INTEGER, NULL, 7, WISP_ERROR_UNSUPPORTED, NULL},
-    {"llama", "rope.dimension_count", INTEGER, NULL, 4, WISP_ERROR_UNSUPPORTED, NULL},
+    {"llama", "expert_count", NULL, 8, "8 experts", INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"gpt2", "expert_count", NULL, 8, "8 experts", INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"gemma3", "expert_count", NULL, 8, "8 experts", INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"llama", "logit_scale", NULL, 0.5, "only 1", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "residual_scale", NULL, 0.5, "only 1", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "embedding_scale", NULL, 12, "only 1", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "attention.clamp_kqv", NULL, 8, "only 0", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "attention.max_alibi_bias", NULL, 8, "only 0", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "attn_logit_softcapping", NULL, 50, "only 0", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"gpt2", "final_logit_softcapping", NULL, 30, "only 0", FLOAT, WISP_ERROR_UNSUPPORTED},
+    {"gpt2", "attention.sliding_window", NULL, 30, "only 0", INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"gemma2", "attn_logit_softcapping", NULL, -50, "at least 0", FLOAT, WISP_ERROR_FORMAT},
+    {"gemma2", "final_logit_softcapping", NULL, NAN, "finite", FLOAT, WISP_ERROR_FORMAT},
+    {"gemma3", "attention.scale", NULL, -1, "at least 0", FLOAT, WISP_ERROR_FORMAT},
+    {"gemma3", "rope.freq_base_swa", NULL, 0.5, "at least 1", FLOAT, WISP_ERROR_FORMAT},
+    {"gemma3", "rope.scaling.factor", NULL, 0.5, "at least 1", FLOAT, WISP_ERROR_FORMAT},
+    {"gemma3", "rope.scaling.type", "yarn", 0, "yarn", TEXT, WISP_ERROR_UNSUPPORTED},
+    {"llama", "rope.scaling.type", "longrope", 0, "longrope", TEXT, WISP_ERROR_UNSUPPORTED},
+    {"gemma3", "rope.freq_base", NULL, 0, NULL, MISSING, WISP_ERROR_NOT_FOUND},
+    {"gpt2", "attention.layer_norm_epsilon", NULL, 0, NULL, MISSING, WISP_ERROR_NOT_FOUND},
+    {"gpt2", "context_length", NULL, 0, NULL, MISSING, WISP_ERROR_NOT_FOUND},
+    {"gemma2", "attention.layer_norm_rms_epsilon", NULL, 0, NULL, MISSING, WISP_ERROR_NOT_FOUND},
+    {"gemma2", "attention.head_count_kv", NULL, 3, "do not divide", INTEGER, WISP_ERROR_FORMAT},
+    {"gemma3", "attention.key_length", NULL, 7, NULL, INTEGER, WISP_ERROR_UNSUPPORTED},
+    {"llama", "rope.dimension_count", NULL, 4, NULL, INTEGER, WISP_ERROR_UNSUPPORTED},
 };
 
 static void bad_values_are_named(void **state) {
@@ -276,6 +277,49 @@ static void patterns_fit_the_layers(void **state) {
     }
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static wisp_status open_and_read(const struct bytes *file, wisp_error *error) {
+    static const int32_t ids[] = {1, 5, 9};
+    static float logits[3 * DECODER_VOCABULARY];
+    const wisp_source source = {.size = file->size, .data = file->data, .name = "tiny"};
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    wisp_status status = wisp_model_open_source(&source, NULL, &model, error);
+    if (status == WISP_OK)
+        status = wisp_session_open(model, NULL, &session, error);
+    if (status == WISP_OK)
+        status = wisp_logits(session, ids, 3, logits, error);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return status;
+}
+
+/* Each allocation of opening a model and of a pass fails once. */
+static void memory_runs_out(void **state) {
+    (void)state;
+    assert_true(allocations_are_watched());
+    for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        bool failed = true;
+        decoder_make(&file, tiny);
+        make_bytes(&file, &bytes);
+        for (uint64_t n = 0; failed; n++) {
+            wisp_error error = {0};
+            allocations_watch();
+            allocations_fail_after(n, n % 2);
+            const wisp_status status = open_and_read(&bytes, &error);
+            allocations_succeed();
+            failed = allocations_seen().failed;
+            assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+            assert_int_equal(error.status, status);
+            assert_int_equal(allocations_seen().live, 0);
+        }
+        bytes_release(&bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_open),
@@ -286,6 +330,7 @@ int main(void) {
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(names_are_refused),
         cmocka_unit_test(patterns_fit_the_layers),
+        cmocka_unit_test(memory_runs_out),
     };
     const int failed = cmocka_run_group_tests_name("malformed_decoders", tests, NULL, NULL);
     remove_temporary_folder();
