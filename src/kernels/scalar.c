@@ -175,6 +175,16 @@ static void softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
     }
 }
 
+static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i % PANEL];
+}
+
+static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i / PANEL];
+}
+
 static void add(float *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         y[i] += x[i];
@@ -212,6 +222,8 @@ const struct kernels kernels_scalar = {
     .relu = relu,
     .silu_mul = silu_mul,
     .softmax = softmax,
+    .expand_by_column = expand_by_column,
+    .expand_by_row = expand_by_row,
     .add = add,
     .dot = dot,
     .i16 = &i16_scalar,

@@ -221,6 +221,7 @@ const char *kernel_name(enum kernel kernel) {
         [SILU_MUL] = "silu_mul",
         [SOFTMAX] = "softmax",
         [ADD] = "add",
+        [EXPAND] = "expand",
         [DOT] = "dot",
         [PACK] = "pack",
         [ATTENTION] = "attention",

@@ -69,6 +69,7 @@ enum kernel {
     SILU_MUL,
     SOFTMAX,
     ADD,
+    EXPAND, /* expand_by_column and expand_by_row */
     DOT,
     PACK,      /* pack_f32 */
     ATTENTION, /* several of these together */
@@ -194,6 +195,7 @@ void test_gemm_f16(void **state);
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
 void test_silu_mul(void **state);
+void test_expand(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_rms_norm(void **state);
