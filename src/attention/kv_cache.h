@@ -21,6 +21,7 @@ enum {
                       values of a panel have one scale */
 };
 
+/* The values are those of wisp_cache_type (wisp.h). */
 enum kv_type { KV_F32, KV_F16, KV_INT8 };
 
 struct kv_shape {

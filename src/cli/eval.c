@@ -26,7 +26,7 @@ static const char help[] =
     "\n"
     "      --data FILE        the same as FILE\n"
     "      --context N        ppl: tokens of a chunk (default: 512, or the model's limit)\n"
-    "      --json             print the figures as one JSON object\n" MODEL_HELP
+    "      --json             print the figures as one JSON object\n" CACHE_HELP MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
@@ -36,6 +36,7 @@ enum { OPTION_DATA = 256, OPTION_JSON, OPTION_CONTEXT };
 static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"context", required_argument, NULL, OPTION_CONTEXT},
+                                        CACHE_OPTION,
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};

@@ -31,7 +31,7 @@ static const char help[] =
     "      --stop TEXT        end before this text (may be given more than once)\n"
     "      --echo             write the prompt first\n"
     "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" MODEL_HELP "  -h, --help             this text\n"
+    "error\n" CACHE_HELP MODEL_HELP "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
@@ -64,6 +64,7 @@ static const struct option options[] = {
     {"stop", required_argument, NULL, OPTION_STOP},
     {"echo", no_argument, NULL, OPTION_ECHO},
     {"stats", no_argument, NULL, OPTION_STATS},
+    CACHE_OPTION,
     MODEL_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0}};

@@ -28,7 +28,8 @@ static wisp_status open_generation(wisp_session *session, wisp_error *error) {
     const struct kv_shape shape = {.layers = network->config.layers,
                                    .kv_heads = network->config.kv_heads,
                                    .head_size = network->config.head_size,
-                                   .panel = network->kernels->f32_panel};
+                                   .panel = network->kernels->f32_panel,
+                                   .type = session->cache_type};
     if (session->generation)
         return WISP_OK;
     if (!network->architecture->generates)
@@ -43,6 +44,12 @@ static wisp_status open_generation(wisp_session *session, wisp_error *error) {
     else
         free(g);
     return status;
+}
+
+size_t generation_bytes(const struct generation *g) {
+    return g ? kv_cache_bytes(&g->cache) + g->space.capacity +
+                   g->past.capacity * sizeof *g->past.ids
+             : 0;
 }
 
 void generation_close(struct generation *g) {

@@ -13,6 +13,9 @@ struct generation {
     struct workspace space; /* holds logits and the working memory of the pass */
 };
 
+/* Returns the bytes that a generation holds; 0 for NULL. */
+size_t generation_bytes(const struct generation *generation);
+
 /* Releases a generation; NULL is allowed. */
 void generation_close(struct generation *generation);
 
