@@ -206,6 +206,38 @@ size_t kv_cache_bytes(const struct kv_cache *cache) {
            cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
 }
 
+/* Copies the positions [first, end) of a page, and others of its panels of keys. */
+static void copy_in_page(const struct kv_shape *shape, unsigned char *to, const unsigned char *from,
+                         size_t first, size_t end) {
+    const size_t panel = shape->panel, number = kv_number_bytes(shape->type);
+    const size_t keys = first / panel * panel * shape->head_size * number;
+    const size_t keys_end = round_up(end, panel) * shape->head_size * number;
+    for (size_t l = 0; l < shape->layers; l++)
+        for (size_t h = 0; h < shape->kv_heads; h++) {
+            const struct places p = places_of(shape, l, h);
+            memcpy(to + p.keys + keys, from + p.keys + keys, keys_end - keys);
+            for (size_t i = 0; i < shape->head_size; i += panel) {
+                const size_t at = p.values + (i * KV_PAGE + first * panel) * number;
+                memcpy(to + at, from + at, (end - first) * panel * number);
+            }
+            for (size_t b = 0; shape->type == KV_INT8 && b < kv_blocks(shape); b++) {
+                const size_t at = (b * KV_PAGE + first) * sizeof(float);
+                const size_t bytes = (end - first) * sizeof(float);
+                memcpy(to + p.key_scales + at, from + p.key_scales + at, bytes);
+                memcpy(to + p.value_scales + at, from + p.value_scales + at, bytes);
+            }
+        }
+}
+
+void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_t first,
+                   size_t end) {
+    for (size_t at = first, next; at < end; at = next) {
+        const size_t page = at / KV_PAGE, start = page * KV_PAGE;
+        next = smaller(end, start + KV_PAGE);
+        copy_in_page(&from->shape, to->page[page], from->page[page], at - start, next - start);
+    }
+}
+
 void kv_cache_release(struct kv_cache *cache) {
     for (size_t i = 0; i < cache->capacity / KV_PAGE; i++)
         memory_free(cache->page[i]);

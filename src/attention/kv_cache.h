@@ -79,6 +79,12 @@ struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t l
 /* Returns the bytes that the cache holds. */
 size_t kv_cache_bytes(const struct kv_cache *cache);
 
+/* Copies the keys and values of the positions [first, end) from a cache of the same shape, which
+ * has them, to the same positions of another, which has room for them. Both have the same keys and
+ * values before `first`. */
+void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_t first,
+                   size_t end);
+
 void kv_cache_release(struct kv_cache *cache);
 
 #endif
