@@ -502,6 +502,26 @@ WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids,
 WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
                                 float *logprobs, wisp_error *error);
 
+/* Save what the session has computed of its last texts, and load it, also in another process or on
+ * another machine: a text that continues one of them then has the same bits as if the session had
+ * never been closed. The model must be the one that it was saved with, and run with the same
+ * compute mode, and the session must have the same cache_type; other threads are good. Logits are
+ * those of the kernel set that computes them. docs/formats.md describes the bytes.
+ *
+ * Saving writes a file as wisp_convert does: it appears whole or not at all. Loading fails with
+ * WISP_ERROR_FORMAT where the bytes are damaged, with WISP_ERROR_UNSUPPORTED where another version
+ * wrote them, and with WISP_ERROR_ARGUMENT where they belong to another model or session. Only in
+ * the native library. */
+WISP_API wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error);
+WISP_API wisp_status wisp_session_load(wisp_session *session, const char *path, wisp_error *error);
+
+/* Do the same with bytes in memory. Saving sets *size, and writes nothing where that exceeds
+ * `capacity`. `bytes` may be NULL where the capacity is 0. */
+WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
+                                             size_t *size, wisp_error *error);
+WISP_API wisp_status wisp_session_load_bytes(wisp_session *session, const void *bytes, size_t size,
+                                             wisp_error *error);
+
 /* ---- inspection ----------------------------------------------------------------------------- */
 
 /* A wisp_file shows the contents of a model's file without loading the model: metadata and tensors

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/checked.h"
-#include "base/half.h"
 #include "base/memory.h"
 
 static const float LARGEST_HALF = 65504;
@@ -236,6 +236,77 @@ void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_
         next = smaller(end, start + KV_PAGE);
         copy_in_page(&from->shape, to->page[page], from->page[page], at - start, next - start);
     }
+}
+
+size_t kv_position_bytes(const struct kv_shape *shape) {
+    const size_t scales = shape->type == KV_INT8 ? kv_blocks(shape) * sizeof(float) : 0;
+    return 2 * shape->kv_heads * (shape->head_size * kv_number_bytes(shape->type) + scales);
+}
+
+/* Copies n bytes from the cache to a file's bytes, or the other way. */
+static void move(unsigned char *in_cache, unsigned char *in_file, size_t n, bool out) {
+    memcpy(out ? in_file : in_cache, out ? in_cache : in_file, n);
+}
+
+/* Copies a position to a file's bytes, or the other way. */
+static void move_position(const struct kv_cache *cache, size_t layer, size_t position,
+                          unsigned char *bytes, bool out) {
+    const struct kv_shape *shape = &cache->shape;
+    const size_t panel = shape->panel, size = shape->head_size, blocks = kv_blocks(shape);
+    const size_t number = kv_number_bytes(shape->type);
+    unsigned char *keys = bytes, *values = keys + shape->kv_heads * size * number;
+    unsigned char *key_scales = values + shape->kv_heads * size * number;
+    unsigned char *value_scales = key_scales + shape->kv_heads * blocks * sizeof(float);
+    for (size_t h = 0; h < shape->kv_heads; h++) {
+        const struct place p = place_of(cache, layer, position, h);
+        for (size_t i = 0; i < size; i++, keys += number)
+            move(p.key + i * panel * number, keys, number, out);
+        for (size_t i = 0; i < size; i += panel) {
+            const size_t n = smaller(panel, size - i) * number;
+            move(p.value + i * KV_PAGE * number, values, n, out);
+            values += n;
+        }
+        for (size_t b = 0; shape->type == KV_INT8 && b < blocks; b++) {
+            move((unsigned char *)(p.key_scales + b * KV_PAGE), key_scales, sizeof(float), out);
+            move((unsigned char *)(p.value_scales + b * KV_PAGE), value_scales, sizeof(float), out);
+            key_scales += sizeof(float);
+            value_scales += sizeof(float);
+        }
+    }
+}
+
+/* Changes the bytes of a position from the machine's order to a file's, or back. */
+static void swap_position(const struct kv_shape *shape, unsigned char *bytes) {
+    const size_t number = kv_number_bytes(shape->type);
+    const size_t numbers = 2 * shape->kv_heads * shape->head_size;
+    swap_file_numbers(bytes, numbers, number);
+    if (shape->type == KV_INT8)
+        swap_file_numbers(bytes + numbers, 2 * shape->kv_heads * kv_blocks(shape), sizeof(float));
+}
+
+void kv_cache_export(const struct kv_cache *cache, size_t layer, size_t position,
+                     unsigned char *bytes) {
+    move_position(cache, layer, position, bytes, true);
+    swap_position(&cache->shape, bytes);
+}
+
+bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position,
+                     unsigned char *bytes) {
+    const struct kv_shape *shape = &cache->shape;
+    const size_t numbers = 2 * shape->kv_heads * shape->head_size;
+    const size_t floats = shape->type == KV_INT8  ? 2 * shape->kv_heads * kv_blocks(shape)
+                          : shape->type == KV_F32 ? numbers
+                                                  : 0;
+    const unsigned char *first = bytes + (shape->type == KV_INT8 ? numbers : 0);
+    for (size_t i = 0; i < floats; i++)
+        if ((load_u32(first + i * sizeof(float)) & 0x7f800000) == 0x7f800000)
+            return false;
+    for (size_t i = 0; shape->type == KV_F16 && i < numbers; i++)
+        if ((load_u16(bytes + i * sizeof(uint16_t)) & 0x7c00) == 0x7c00)
+            return false;
+    swap_position(shape, bytes);
+    move_position(cache, layer, position, bytes, false);
+    return true;
 }
 
 void kv_cache_release(struct kv_cache *cache) {

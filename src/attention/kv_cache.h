@@ -12,6 +12,8 @@
 #ifndef WISP_ATTENTION_KV_CACHE_H
 #define WISP_ATTENTION_KV_CACHE_H
 
+#include <stdbool.h>
+
 #include "attention/rope.h"
 #include "base/status.h"
 
@@ -75,6 +77,18 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
 /* Returns the keys and values of a key-value head in page `page`. */
 struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t layer,
                              size_t kv_head);
+
+/* The bytes of one position in a layer, as a file holds them: the keys [kv_heads][head_size], the
+ * values, and of KV_INT8 the scales of the keys [kv_heads][blocks] and of the values. The low byte
+ * of each number comes first. */
+size_t kv_position_bytes(const struct kv_shape *shape);
+void kv_cache_export(const struct kv_cache *cache, size_t layer, size_t position,
+                     unsigned char *bytes);
+
+/* Takes the bytes of a position, for which there is room. Changes them, and returns false where a
+ * number is not finite. */
+bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position,
+                     unsigned char *bytes);
 
 /* Returns the bytes that the cache holds. */
 size_t kv_cache_bytes(const struct kv_cache *cache);

@@ -47,52 +47,19 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
     return WISP_OK;
 }
 
-size_t generation_bytes(const struct generation *g) {
-    size_t bytes = g ? g->space.capacity + g->count * sizeof *g->sequences : 0;
-    for (size_t i = 0; g && i < g->count; i++)
-        bytes += kv_cache_bytes(&g->sequences[i].cache) +
-                 g->sequences[i].past.capacity * sizeof *g->sequences[i].past.ids;
-    return bytes;
-}
-
-void generation_close(struct generation *g) {
-    if (!g)
-        return;
-    for (size_t i = 0; i < g->count; i++) {
-        kv_cache_release(&g->sequences[i].cache);
-        free(g->sequences[i].past.ids);
-    }
-    free(g->sequences);
-    workspace_release(&g->space);
-    free(g);
-}
-
-size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n) {
-    const struct token_list *past = &sequence->past;
-    size_t shared = 0;
-    while (shared < n && shared < past->count && ids[shared] == past->ids[shared])
-        shared++;
-    return shared;
-}
-
-void sequence_rewind(struct sequence *sequence, size_t n) {
-    sequence->past.count = sequence->cache.length = n;
-}
-
-/* Makes room for n positions. */
-static wisp_status reserve(const wisp_session *session, struct kv_cache *cache, size_t n,
-                           wisp_error *error) {
+wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
+                             wisp_error *error) {
     const struct network *network = &session->model->network;
     struct rope rope;
     network->architecture->rope(network, &rope);
-    return kv_cache_reserve(cache, n, &rope, error);
+    return kv_cache_reserve(&sequence->cache, n, &rope, error);
 }
 
 wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
                           const struct sequence *from, size_t n, wisp_error *error) {
     const size_t shared = sequence_shared(to, from->past.ids, n);
     sequence_rewind(to, shared);
-    TRY(reserve(session, &to->cache, n, error));
+    TRY(sequence_reserve(session, to, n, error));
     for (size_t i = shared; i < n; i++)
         TRY(token_list_add(&to->past, from->past.ids[i], error));
     kv_cache_copy(&to->cache, &from->cache, shared, n);
@@ -127,8 +94,9 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
     const size_t vocabulary = network->config.vocabulary_size;
     struct pass_size size = {.texts = n};
     for (size_t i = 0; i < n; i++) {
-        struct kv_cache *cache = &additions[i].sequence->cache;
-        TRY(reserve(session, cache, cache->length + additions[i].n, error));
+        const struct kv_cache *cache = &additions[i].sequence->cache;
+        TRY(sequence_reserve(session, additions[i].sequence, cache->length + additions[i].n,
+                             error));
         size.longest = larger(size.longest, cache->capacity);
         size.tokens += additions[i].n;
     }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/number_text.h"
-#include "engine/generation.h"
+#include "engine/sequence.h"
 
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {

@@ -23,7 +23,7 @@ struct worker {
     struct token_rows tokens;     /* stored token embeddings that were read lately */
 };
 
-struct generation; /* generation.h */
+struct generation; /* sequence.h */
 
 struct wisp_session {
     const wisp_model *model;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/sequence.h"
+
+#include <stdlib.h>
+
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n) {
+    const struct token_list *past = &sequence->past;
+    size_t shared = 0;
+    while (shared < n && shared < past->count && ids[shared] == past->ids[shared])
+        shared++;
+    return shared;
+}
+
+void sequence_rewind(struct sequence *sequence, size_t n) {
+    sequence->past.count = sequence->cache.length = n;
+}
+
+size_t generation_bytes(const struct generation *g) {
+    size_t bytes = g ? g->space.capacity + g->count * sizeof *g->sequences : 0;
+    for (size_t i = 0; g && i < g->count; i++)
+        bytes += kv_cache_bytes(&g->sequences[i].cache) +
+                 g->sequences[i].past.capacity * sizeof *g->sequences[i].past.ids;
+    return bytes;
+}
+
+void generation_close(struct generation *g) {
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->count; i++) {
+        kv_cache_release(&g->sequences[i].cache);
+        free(g->sequences[i].past.ids);
+    }
+    free(g->sequences);
+    workspace_release(&g->space);
+    free(g);
+}
