@@ -43,3 +43,12 @@ bool wisp_predictor_find(const char *name, wisp_predictor *predictor) {
         *predictor = (wisp_predictor)found;
     return found >= 0;
 }
+
+const char *wisp_end_name(size_t end) {
+    static const char *const names[] = {[WISP_END_TOKEN] = "token",
+                                        [WISP_END_STOP] = "stop",
+                                        [WISP_END_LENGTH] = "length",
+                                        [WISP_END_CONTEXT] = "context",
+                                        [WISP_END_CALLER] = "caller"};
+    return end < sizeof names / sizeof *names ? names[end] : NULL;
+}
