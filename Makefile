@@ -387,7 +387,8 @@ test-decoders: build/native/tests/oracle/logits_driver build/wisp
 	$(call only_in_all,decoders against transformers,\
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
-	    .tools/bin/python-torch tests/oracle/decoders.py $<)
+	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
+	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp; })
 
 .SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)

@@ -56,3 +56,12 @@ bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type) {
         *cache_type = (wisp_cache_type)found;
     return found >= 0;
 }
+
+const char *wisp_end_name(size_t end) {
+    static const char *const names[] = {[WISP_END_TOKEN] = "token",
+                                        [WISP_END_STOP] = "stop",
+                                        [WISP_END_LENGTH] = "length",
+                                        [WISP_END_CONTEXT] = "context",
+                                        [WISP_END_CALLER] = "caller"};
+    return end < sizeof names / sizeof *names ? names[end] : NULL;
+}
