@@ -129,7 +129,7 @@ describe('generate', () => {
     assert.equal(second.out, generate(['--text', longer, '-n', '20']).out);
     const other = run('--text', 'a', '--cache-type', 'f16');
     assert.equal(other.code, 2);
-    assert.match(other.err, /story\.state: cache_type: .* the session's is f32/);
+    assert.match(other.err, /story\.state: cache_type: .* the session's is f16/);
     const kept = readFileSync(state);
     kept[kept.length - 20] ^= 1;
     writeFileSync(state, kept);
