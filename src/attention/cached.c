@@ -6,7 +6,9 @@
  *
  * A query is computed by the same products whether it comes alone or among others: its result is
  * the sum of one product for each page, in their order, and keys that a query does not see have a
- * share of 0. So a prompt has the same bits in one call and token by token. */
+ * share of 0. So a prompt has the same bits in one call and token by token. Of a sliding window,
+ * a block computes whole panels of keys from the one on in which its first query's window begins.
+ */
 #include <string.h>
 
 #include "attention/attention.h"
@@ -60,40 +62,43 @@ static void expand_halves(const uint16_t *halves, size_t n, float *y) {
         y[i] = float_of_half(halves[i]);
 }
 
-/* Computes scores [rows, ld_scores] = q k for the first n keys of a page. */
+/* Computes scores [rows, ld_scores] = q k for n keys of a page, from `first` on, where a panel
+ * begins. */
 static void score_page(const struct kernels *kernels, const struct kv_shape *shape,
-                       const struct kv_head *head, const struct parts *p, size_t rows, size_t n,
-                       float *scores) {
+                       const struct kv_head *head, const struct parts *p, size_t rows, size_t first,
+                       size_t n, float *scores) {
     const size_t size = shape->head_size, panel = shape->panel;
+    const void *keys =
+        (const unsigned char *)head->keys + first * size * kv_number_bytes(shape->type);
     if (shape->type == KV_F32) {
-        kernels->gemm_f32(p->q, size, head->keys, NULL, scores, p->ld_scores, rows, n, size);
+        kernels->gemm_f32(p->q, size, keys, NULL, scores, p->ld_scores, rows, n, size);
         return;
     }
     if (shape->type == KV_F16 && kernels->gemm_f16) {
-        kernels->gemm_f16(p->q, size, head->keys, NULL, scores, p->ld_scores, rows, n, size);
+        kernels->gemm_f16(p->q, size, keys, NULL, scores, p->ld_scores, rows, n, size);
         return;
     }
     for (size_t j = 0; j < n; j += panel) {
         if (shape->type == KV_F16)
-            expand_halves((const uint16_t *)head->keys + j * size, panel * size, p->panel);
+            expand_halves((const uint16_t *)keys + j * size, panel * size, p->panel);
         else
             for (size_t i = 0; i < size; i += KV_BLOCK)
-                kernels->expand_by_column((const int8_t *)head->keys + j * size + i * panel,
-                                          head->key_scales + i / KV_BLOCK * KV_PAGE + j,
+                kernels->expand_by_column((const int8_t *)keys + j * size + i * panel,
+                                          head->key_scales + i / KV_BLOCK * KV_PAGE + first + j,
                                           smaller(KV_BLOCK, size - i), p->panel + i * panel);
         kernels->gemm_f32(p->q, size, p->panel, NULL, scores + j, p->ld_scores, rows,
                           smaller(panel, n - j), size);
     }
 }
 
-/* Computes y [rows, head_size] = shares v for the first n values of a page. */
+/* Computes y [rows, head_size] = shares v for n values of a page, from `first` on. */
 static void add_up_page(const struct kernels *kernels, const struct kv_shape *shape,
-                        const struct kv_head *head, const struct parts *p, size_t rows, size_t n,
-                        const float *shares, float *y) {
+                        const struct kv_head *head, const struct parts *p, size_t rows,
+                        size_t first, size_t n, const float *shares, float *y) {
     const size_t size = shape->head_size, panel = shape->panel;
     for (size_t j = 0; j < size; j += panel) {
-        const void *values =
-            (const unsigned char *)head->values + j * KV_PAGE * kv_number_bytes(shape->type);
+        const void *values = (const unsigned char *)head->values +
+                             (j * KV_PAGE + first * panel) * kv_number_bytes(shape->type);
         const size_t columns = smaller(panel, size - j);
         if (shape->type == KV_F16 && kernels->gemm_f16) {
             kernels->gemm_f16(shares, p->ld_scores, values, NULL, y + j, size, rows, columns, n);
@@ -102,11 +107,31 @@ static void add_up_page(const struct kernels *kernels, const struct kv_shape *sh
         if (shape->type == KV_F16)
             expand_halves(values, n * panel, p->panel);
         else if (shape->type == KV_INT8)
-            kernels->expand_by_row(values, head->value_scales + j / KV_BLOCK * KV_PAGE, n,
+            kernels->expand_by_row(values, head->value_scales + j / KV_BLOCK * KV_PAGE + first, n,
                                    p->panel);
         kernels->gemm_f32(shares, p->ld_scores, shape->type == KV_F32 ? values : p->panel, NULL,
                           y + j, size, rows, columns, n);
     }
+}
+
+/* Returns the first key that the query at this position sees. */
+static size_t first_key(const struct attention_shape *shape, size_t position) {
+    return shape->mask == ATTENTION_WINDOW && position >= shape->window
+               ? position + 1 - shape->window
+               : 0;
+}
+
+/* Turns the scores of n keys into their shares. */
+static void softmax_row(const struct kernels *kernels, const struct attention_shape *shape,
+                        float *scores, size_t n) {
+    float scale = shape->scale;
+#ifdef DECODER_KERNELS
+    if (shape->soft_cap > 0) {
+        kernels->soft_cap(scores, n, scale, shape->soft_cap);
+        scale = 1;
+    }
+#endif
+    kernels->softmax(scores, n, 1, n, scale);
 }
 
 static void run(const struct kernels *kernels, const struct attention_shape *shape,
@@ -118,9 +143,10 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
     const size_t block = queries_of_block(shape), past = s->keys - s->queries;
     for (size_t g = 0; g < shape->kv_heads; g++)
         for (size_t i = s->first, queries; i < s->end; i += queries) {
-            const size_t end = round_up(past + i + 1, block);
-            const size_t seen = smaller(end, s->keys); /* by any query of the block */
-            queries = smaller(s->end - i, end - (past + i));
+            const size_t block_end = round_up(past + i + 1, block);
+            const size_t end = smaller(block_end, s->keys); /* of the keys that the block sees */
+            const size_t from = first_key(shape, past + i) / cached->panel * cached->panel;
+            queries = smaller(s->end - i, block_end - (past + i));
             const size_t rows = queries * group;
             for (size_t r = 0; r < rows; r++)
                 memcpy(p.q + r * size,
@@ -128,25 +154,29 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
                            (g * group + r % group) * s->q.head_stride,
                        size * sizeof *p.q);
 
-            for (size_t at = 0; at < seen; at += KV_PAGE) {
+            for (size_t at = from, next; at < end; at = next) {
                 const struct kv_head head =
                     kv_cache_head(s->cache, at / KV_PAGE, s->layer, s->kv_head + g);
-                score_page(kernels, cached, &head, &p, rows, smaller(KV_PAGE, seen - at),
-                           p.scores + at);
+                next = smaller(end, (at / KV_PAGE + 1) * KV_PAGE);
+                score_page(kernels, cached, &head, &p, rows, at % KV_PAGE, next - at,
+                           p.scores + at - from);
             }
-            for (size_t r = 0; r < queries; r++) {
-                float *row = p.scores + r * group * p.ld_scores;
-                const size_t own = past + i + r + 1;
-                kernels->softmax(row, p.ld_scores, group, own, shape->scale);
-                for (size_t h = 0; h < group; h++)
-                    memset(row + h * p.ld_scores + own, 0, (seen - own) * sizeof *row);
+            for (size_t r = 0; r < rows; r++) {
+                float *row = p.scores + r * p.ld_scores;
+                const size_t position = past + i + r / group;
+                const size_t first = first_key(shape, position) - from;
+                const size_t last = position + 1 - from;
+                memset(row, 0, first * sizeof *row);
+                softmax_row(kernels, shape, row + first, last - first);
+                memset(row + last, 0, (end - from - last) * sizeof *row);
             }
-            for (size_t at = 0; at < seen; at += KV_PAGE) {
+            for (size_t at = from, next; at < end; at = next) {
                 const struct kv_head head =
                     kv_cache_head(s->cache, at / KV_PAGE, s->layer, s->kv_head + g);
-                add_up_page(kernels, cached, &head, &p, rows, smaller(KV_PAGE, seen - at),
-                            p.scores + at, at == 0 ? p.sum : p.page);
-                if (at > 0)
+                next = smaller(end, (at / KV_PAGE + 1) * KV_PAGE);
+                add_up_page(kernels, cached, &head, &p, rows, at % KV_PAGE, next - at,
+                            p.scores + at - from, at == from ? p.sum : p.page);
+                if (at > from)
                     kernels->add(p.sum, p.page, rows * size);
             }
 
@@ -159,7 +189,7 @@ static void run(const struct kernels *kernels, const struct attention_shape *sha
 
 const struct attention_policy attention_cached = {
     .name = "cached",
-    .masks = 1u << ATTENTION_CAUSAL,
+    .masks = 1u << ATTENTION_CAUSAL | 1u << ATTENTION_WINDOW,
     .needs_cache = true,
     .workspace_bytes = workspace_bytes,
     .run = run,

@@ -57,22 +57,24 @@ wisp_status kv_cache_open(struct kv_cache *cache, const struct kv_shape *shape, 
     return WISP_OK;
 }
 
-/* Makes the table of rotations reach `positions`. Its length doubles, because each entry is
+/* Makes the tables of rotations reach `positions`. Their length doubles, because each entry is
  * computed from the one before. */
 static wisp_status reserve_rope(struct kv_cache *cache, size_t positions, const struct rope *rope,
                                 wisp_error *error) {
     if (positions <= cache->rope_positions)
         return WISP_OK;
     const size_t count = larger(positions, 2 * cache->rope_positions);
+    const size_t tables = rope_tables(rope), size = count * cache->shape.head_size;
     size_t bytes;
     float *table = NULL;
-    if (checked_floats(count, cache->shape.head_size, &bytes))
-        table = memory_allocate(bytes);
-    if (!table)
-        return fail_memory(error, count * cache->shape.head_size * sizeof *table);
-    fill_rope_table(rope, cache->shape.head_size, count, table);
+    if (!checked_floats(count, tables * cache->shape.head_size, &bytes))
+        return fail_memory(error, UINT64_MAX);
+    if (tables > 0 && !(table = memory_allocate(bytes)))
+        return fail_memory(error, bytes);
+    fill_rope_tables(rope, cache->shape.head_size, count, table);
     memory_free(cache->rope);
     cache->rope = table;
+    cache->local_rope = tables > 1 ? table + size : NULL;
     cache->rope_positions = count;
     return WISP_OK;
 }
@@ -203,7 +205,10 @@ struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t l
 size_t kv_cache_bytes(const struct kv_cache *cache) {
     return cache->capacity / KV_PAGE * page_bytes(&cache->shape) +
            cache->page_slots * sizeof *cache->page +
-           cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
+           (cache->local_rope ? 2
+            : cache->rope     ? 1
+                              : 0) *
+               cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
 }
 
 /* Copies the positions [first, end) of a page, and others of its panels of keys. */

@@ -39,8 +39,10 @@ struct kv_cache {
     /* [capacity / KV_PAGE]: each holds, layer after layer, the keys of all key-value heads, their
      * values, the scales of the keys and those of the values. */
     unsigned char **page;
-    size_t page_slots;     /* pointers that `page` has room for */
-    float *rope;           /* [rope_positions, head_size]: the table of rope.h */
+    size_t page_slots; /* pointers that `page` has room for */
+    /* [rope_positions, head_size]: the table of rope.h; NULL where nothing is rotated */
+    float *rope;
+    float *local_rope; /* likewise with local_theta, in the memory of `rope`; NULL without one */
     size_t rope_positions; /* at least `capacity` */
 };
 

@@ -20,6 +20,12 @@ static void call_elementwise(const struct where *where, float *x, const float *o
         where->set->relu(x, where->n);
     else if (where->kernel == SILU_MUL)
         where->set->silu_mul(x, other, where->n);
+    else if (where->kernel == GELU_TANH)
+        where->set->gelu_tanh(x, where->n);
+    else if (where->kernel == MULTIPLY)
+        where->set->multiply(x, other, where->n);
+    else if (where->kernel == SOFT_CAP)
+        where->set->soft_cap(x, where->n, SOFT_CAP_SCALE, (float)where->k);
     else
         where->set->add(x, other, where->n);
 }
@@ -38,8 +44,7 @@ static void check_elsewhere(const struct where *where, const float *x, const flo
                      shorter.n * sizeof *y);
 }
 
-/* Computes y, which the caller frees. */
-static float *run_elementwise(const struct where *where, const float *x, const float *other) {
+float *run_elementwise(const struct where *where, const float *x, const float *other) {
     const size_t n = where->n;
     float *here = place_rows(SLOT_X, x, 1, n, n);
     const float *added = place_rows(SLOT_W, other, 1, n, n);
@@ -396,13 +401,7 @@ void test_rms_norm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* kernels.h does not say how exact e^x is. These are the error that exp2_of in rows_template.h
- * states for itself, and the least power: it uses 2^-126 for anything less. */
-#define EXP_ERROR 2e-7
-
-/* The relative error of e^x where x was rounded four times on the way to being a power of 2, which
- * counts for more the larger x is. */
-static double exponent_error(double x) {
+double exponent_error(double x) {
     return 4 * ROUNDING * fabs(x);
 }
 
@@ -637,8 +636,8 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     run_quantise(&c.where, x, 0);
     c.where.kernel = DOT;
     set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
-    for (int kernel = 0; kernel < 4; kernel++) {
-        static const enum kernel kernels[] = {GELU, RELU, SILU_MUL, ADD};
+    static const enum kernel kernels[] = {GELU, RELU, SILU_MUL, ADD, GELU_TANH, MULTIPLY, SOFT_CAP};
+    for (int kernel = 0; kernel < (set->gelu_tanh ? 7 : 4); kernel++) {
         c.where.kernel = kernels[kernel];
         float *here = place_rows(SLOT_X, x, 1, n, n);
         call_elementwise(&c.where, here, place_rows(SLOT_W, other, 1, n, n));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares every attention policy with plain loops in double precision: all masks, grouped
- * key-value heads, both layouts of keys and values, f32 and 16-bit products, all types of cache,
- * all kernel sets, queries divided among calls. Inputs, working memory and results end at guard
- * pages.
- */
+ * Compares every attention policy with plain loops in double precision: all masks, soft caps,
+ * grouped key-value heads, both layouts of keys and values, f32 and 16-bit products, all types of
+ * cache, all kernel sets, queries divided among calls. Inputs, working memory and results end at
+ * guard pages. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -109,7 +108,13 @@ static size_t kv_head_of(const struct attention_case *c, size_t head) {
 
 static size_t keys_seen(const struct attention_case *c, size_t query) {
     const size_t position = c->sequence.keys - c->sequence.queries + query;
-    return c->shape.mask == ATTENTION_CAUSAL ? position + 1 : c->sequence.keys;
+    return c->shape.mask == ATTENTION_ALL_KEYS ? c->sequence.keys : position + 1;
+}
+
+/* Returns the first of those keys that the query sees. */
+static size_t first_seen(const struct attention_case *c, size_t query) {
+    const size_t end = keys_seen(c, query);
+    return c->shape.mask == ATTENTION_WINDOW && end > c->shape.window ? end - c->shape.window : 0;
 }
 
 /* Returns the distance between neighbouring 16-bit numbers of a head, as floats, where `sum` of
@@ -154,7 +159,11 @@ static double exact_score(const struct attention_case *c, const struct steps *st
             fabs((double)q[i]) * steps->k + fabs((double)k[i]) * steps->q + steps->q * steps->k / 2;
     }
     *error = (ROUNDING * magnitudes + rounding / 2) * scale * 1.01;
-    return sum * scale;
+    if (c->shape.soft_cap == 0)
+        return sum * scale;
+    const double cap = (double)c->shape.soft_cap;
+    *error += 4e-7 * cap + ROUNDING * fabs(sum * scale);
+    return cap * tanh(sum * scale / cap);
 }
 
 /* Turns scores into their softmax, and the bounds of their errors into bounds of the weights. A
@@ -200,16 +209,18 @@ static void round_shares(const double *shares, double *errors, size_t n, double 
 static void check_head(const struct where *where, const struct attention_case *c, size_t head,
                        size_t query, const struct steps *steps, double *shares, double *errors,
                        const float *got) {
-    const size_t n = keys_seen(c, query), size = c->shape.head_size;
+    const size_t first = first_seen(c, query), size = c->shape.head_size;
+    const size_t n = keys_seen(c, query) - first;
     for (size_t j = 0; j < n; j++)
-        shares[j] = exact_score(c, steps, head, query, j, &errors[j]);
+        shares[j] = exact_score(c, steps, head, query, first + j, &errors[j]);
     exact_softmax(shares, errors, n);
     if (c->shape.i16)
         round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
     for (size_t i = 0; i < size; i++) {
         double sum = 0, tolerance = steps->v / 2;
         for (size_t j = 0; j < n; j++) {
-            const double value = (double)vector_at(&c->kept_v, j, kv_head_of(c, head))[i];
+            const float *v = vector_at(&c->kept_v, first + j, kv_head_of(c, head));
+            const double value = (double)v[i];
             sum += shares[j] * value;
             tolerance += errors[j] * fabs(value) + ROUNDING * (fabs(shares[j] * value) + fabs(sum));
         }
@@ -393,6 +404,10 @@ static void check_size(struct size n, enum fill kind, float factor) {
             if (!(c.policy->masks >> mask & 1))
                 continue;
             c.shape.mask = (enum attention_mask)mask;
+            c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);
+            c.shape.soft_cap = 0;
+            if (c.policy->needs_cache && kernels_scalar.soft_cap && rng_coin(&kernel_rng))
+                c.shape.soft_cap = rng_coin(&kernel_rng) ? 50 : 1;
             for (int i16 = 0; !c.policy->needs_cache && i16 < 2; i16++) {
                 c.shape.i16 = i16;
                 check_sets(&c);
@@ -472,11 +487,12 @@ static void test_special_values(void **state) {
     }
 }
 
-/* A decoder computes one token at a time. With a causal mask and floats, each token gets the keys
- * up to its own, and must have the bits that it has when all tokens are computed at once. */
+/* A decoder computes one token at a time. With a causal mask, or a window of it, and floats, each
+ * token gets the keys up to its own, and must have the bits that it has when all tokens are
+ * computed at once. */
 static void test_token_by_token(void **state) {
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 12; i++) {
         struct size n = random_size(4, 80, i == 7 ? 2 * KV_PAGE : 100);
         n.queries = n.keys;
         struct attention_case c = new_case(n, FILL_UNIFORM, 1);
@@ -486,7 +502,8 @@ static void test_token_by_token(void **state) {
             c.type = (enum kv_type)(i / 2 % 3);
         }
         float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
-        c.shape.mask = ATTENTION_CAUSAL;
+        c.shape.mask = i % 4 == 3 ? ATTENTION_WINDOW : ATTENTION_CAUSAL;
+        c.shape.window = rng_range(&kernel_rng, 1, n.keys);
         for (size_t set = 0; kernels_at(set); set++) {
             const struct where where = {ATTENTION, kernels_at(set), n.keys,
                                         n.heads,   n.head_size,     FILL_UNIFORM};

@@ -191,7 +191,6 @@ static void pieces_change_nothing_in_any_cache(void **state) {
             error += difference * difference;
             size += (double)floats[i] * (double)floats[i];
         }
-        printf("%d %g\n", type, sqrt(error / size));
         assert_true(sqrt(error / size) <= (type == KV_F16 ? 1e-3 : 2e-2));
         assert_true(type == KV_F32 ? error == 0 : error > 0);
         close_decoder(&d);
