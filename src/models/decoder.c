@@ -25,18 +25,22 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows),
                attention_cached.workspace_bytes(network->kernels, &shape, size->longest));
-    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, q_size(c)));
+    /* The result of a convolution lies where that of attention does. */
+    const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
+    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, context_size));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
     s->q_stride = c->fused_qkv ? s->kv_stride : q_size(c);
     s->inner_size = larger(s->kv_stride, feed_forward_inner_size(c));
+    if (c->conv_taps > 0)
+        s->inner_size = larger(s->inner_size, 3 * hidden_size);
     s->h = workspace_take(space, tokens, hidden_size, sizeof *s->h);
     s->x = workspace_take(space, tokens, hidden_size, sizeof *s->x);
     s->y = workspace_take(space, tokens, hidden_size, sizeof *s->y);
     if (!c->fused_qkv)
         s->q = workspace_take(space, tokens, q_size(c), sizeof *s->q);
-    s->context = workspace_take(space, tokens, q_size(c), sizeof *s->context);
+    s->context = workspace_take(space, tokens, context_size, sizeof *s->context);
     s->inner = s->kv = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
     s->feed_forward = feed_forward_take(network, size, space, pass ? &pass->batch : NULL);
     for (uint32_t i = 0; i < size->members; i++)
