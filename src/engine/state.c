@@ -16,6 +16,9 @@ static const char magic[8] = "WISPSAVE";
 
 enum { VERSION = 1, IDENTITY_BYTES = 32, CHECKSUM_BYTES = 8, ID_BYTES = 4 };
 
+/* The first section of a text: the number of its tokens, and the mark of its convolutions. */
+enum { TEXT_BYTES = 16, AT_MARK = 8 };
+
 /* Where the fields of the header begin. */
 enum {
     AT_VERSION = 8,
@@ -116,11 +119,20 @@ static void put_u32(unsigned char *bytes, uint32_t value) {
         bytes[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Returns the bytes of the sections of a text of n tokens. */
-static uint64_t sequence_bytes(const struct kv_shape *shape, uint64_t n) {
+/* Returns the bytes of what short convolutions keep of a place in a text. */
+static size_t conv_bytes(const struct conv_state *conv) {
+    return conv->layers * conv->values * sizeof(float);
+}
+
+/* Returns the bytes of the sections of a text of n tokens. The text is of the same model. */
+static uint64_t sequence_bytes(const struct sequence *sequence, uint64_t n) {
+    const struct kv_shape *shape = &sequence->cache.shape;
+    const struct conv_state *conv = &sequence->conv;
     const uint64_t pages = n / KV_PAGE + (n % KV_PAGE > 0);
-    return 8 + CHECKSUM_BYTES + n * ID_BYTES + CHECKSUM_BYTES +
-           shape->layers * (n * kv_position_bytes(shape) + pages * CHECKSUM_BYTES);
+    const uint64_t states = conv_state_count(conv, n);
+    return TEXT_BYTES + CHECKSUM_BYTES + n * ID_BYTES + CHECKSUM_BYTES +
+           shape->layers * (n * kv_position_bytes(shape) + pages * CHECKSUM_BYTES) +
+           states * (conv_bytes(conv) + CHECKSUM_BYTES);
 }
 
 /* Makes the header of the session's state, as far as it does not depend on its texts. */
@@ -147,14 +159,15 @@ static wisp_status write_section(const struct state_sink *sink, const void *byte
     return sink->write(sink->context, sum, sizeof sum, error);
 }
 
-/* Writes a text: the number of its tokens, its tokens, and for each layer and page the positions.
- * `buffer` has room for the largest of these sections. */
+/* Writes a text: the number of its tokens, its tokens, for each layer and page the positions, and
+ * the states of its convolutions. `buffer` has room for the largest of these sections. */
 static wisp_status write_sequence(const struct sequence *sequence, const struct state_sink *sink,
                                   unsigned char *buffer, wisp_error *error) {
     const struct kv_cache *cache = &sequence->cache;
     const size_t n = cache->length, bytes = kv_position_bytes(&cache->shape);
     store_u64(buffer, n);
-    TRY(write_section(sink, buffer, 8, error));
+    store_u64(buffer + AT_MARK, sequence->conv.layers > 0 ? sequence->conv.mark : 0);
+    TRY(write_section(sink, buffer, TEXT_BYTES, error));
     for (size_t i = 0; i < n; i++)
         put_u32(buffer + i * ID_BYTES, (uint32_t)sequence->past.ids[i]);
     TRY(write_section(sink, buffer, n * ID_BYTES, error));
@@ -165,19 +178,26 @@ static wisp_status write_sequence(const struct sequence *sequence, const struct 
                 kv_cache_export(cache, layer, at + i, buffer + i * bytes);
             TRY(write_section(sink, buffer, count * bytes, error));
         }
+    for (size_t i = 0; i < conv_state_count(&sequence->conv, n); i++) {
+        const size_t size = conv_bytes(&sequence->conv);
+        memcpy(buffer, conv_state_at(&sequence->conv, i), size);
+        swap_file_numbers(buffer, size / sizeof(float), sizeof(float));
+        TRY(write_section(sink, buffer, size, error));
+    }
     return WISP_OK;
 }
 
 /* Returns the bytes of the largest section of a text of n tokens. */
-static size_t largest_section(const struct kv_shape *shape, size_t n) {
-    return larger(larger(8, n * ID_BYTES), smaller(n, KV_PAGE) * kv_position_bytes(shape));
+static size_t largest_section(const struct sequence *sequence, size_t n) {
+    const size_t page = smaller(n, KV_PAGE) * kv_position_bytes(&sequence->cache.shape);
+    return larger(larger(TEXT_BYTES, n * ID_BYTES), larger(page, conv_bytes(&sequence->conv)));
 }
 
 /* Returns the bytes of the state of all texts. */
 static uint64_t state_bytes(const struct generation *g) {
     uint64_t size = HEADER_BYTES + CHECKSUM_BYTES;
     for (size_t i = 0; i < g->count; i++)
-        size += sequence_bytes(&g->sequences[i].cache.shape, g->sequences[i].cache.length);
+        size += sequence_bytes(&g->sequences[i], g->sequences[i].cache.length);
     return size;
 }
 
@@ -187,8 +207,8 @@ wisp_status state_write(wisp_session *session, const struct state_sink *sink, wi
     const struct generation *g = session->generation;
     size_t largest = 0;
     for (size_t i = 0; i < g->count; i++) {
-        const struct kv_cache *cache = &g->sequences[i].cache;
-        largest = larger(largest, largest_section(&cache->shape, cache->length));
+        const struct sequence *sequence = &g->sequences[i];
+        largest = larger(largest, largest_section(sequence, sequence->cache.length));
     }
     TRY(make_header(session, header, error));
     store_u64(header + AT_SIZE, state_bytes(g));
@@ -264,15 +284,16 @@ static wisp_status read_sequence(struct state_reader *r, struct sequence *sequen
     const struct kv_cache *cache = &sequence->cache;
     const size_t position = kv_position_bytes(&cache->shape);
     const wisp_model *model = r->session->model;
-    unsigned char count[8];
-    TRY(read_section(r, "tokens", count, sizeof count, error));
-    const uint64_t tokens = load_u64(count), rest = r->source->size - r->at + 16;
-    if (tokens > model->max_tokens || sequence_bytes(&cache->shape, tokens) > rest)
+    unsigned char text[TEXT_BYTES];
+    TRY(read_section(r, "tokens", text, sizeof text, error));
+    const uint64_t tokens = load_u64(text), mark = load_u64(text + AT_MARK);
+    const uint64_t rest = r->source->size - r->at + sizeof text + CHECKSUM_BYTES;
+    if (tokens > model->max_tokens || sequence_bytes(sequence, tokens) > rest)
         return fail(error, WISP_ERROR_FORMAT, r->source->name, "tokens",
                     "%" PRIu64 ", where there are %" PRIu64 " bytes, and the context has %u",
                     tokens, rest, model->max_tokens);
     const size_t n = (size_t)tokens;
-    TRY(workspace_reserve(space, largest_section(&cache->shape, n), error));
+    TRY(workspace_reserve(space, largest_section(sequence, n), error));
     unsigned char *buffer = space->base;
     TRY(sequence_reserve(r->session, sequence, n, error));
     TRY(read_section(r, "ids", buffer, n * ID_BYTES, error));
@@ -293,7 +314,18 @@ static wisp_status read_sequence(struct state_reader *r, struct sequence *sequen
                     return fail(error, WISP_ERROR_FORMAT, r->source->name, "keys and values",
                                 "a number of position %zu is not finite", at + i);
         }
-    sequence->cache.length = n;
+    struct conv_state *conv = &sequence->conv;
+    for (size_t i = 0; i < conv_state_count(conv, n); i++) {
+        float *values = conv_state_at(conv, i);
+        const size_t count = conv->layers * conv->values;
+        TRY(read_section(r, "convolutions", values, conv_bytes(conv), error));
+        swap_file_numbers(values, count, sizeof *values);
+        if (!all_finite(values, count))
+            return fail(error, WISP_ERROR_FORMAT, r->source->name, "convolutions",
+                        "a number of state %zu is not finite", i);
+    }
+    conv->length = sequence->cache.length = n;
+    conv->mark = mark <= n ? (size_t)mark : 0;
     return WISP_OK;
 }
 
@@ -302,7 +334,7 @@ static wisp_status read_all(struct state_reader *r, wisp_error *error) {
     uint64_t sequences;
     TRY(generation_open(r->session, 1, error));
     TRY(read_header(r, &sequences, error));
-    const uint64_t least = sequence_bytes(&r->session->generation->sequences[0].cache.shape, 0);
+    const uint64_t least = sequence_bytes(&r->session->generation->sequences[0], 0);
     if (sequences < 1 || sequences > (r->source->size - r->at) / least)
         return fail(error, WISP_ERROR_FORMAT, r->source->name, "sequences",
                     "%" PRIu64 ", where there are %" PRIu64 " bytes", sequences,

@@ -124,6 +124,14 @@ void conv_state_commit(struct conv_state *s, size_t n) {
     s->now = !s->now;
 }
 
+size_t conv_state_count(const struct conv_state *s, size_t n) {
+    return s->layers > 0 ? 2 + n / CONV_STATE_EVERY : 0;
+}
+
+float *conv_state_at(const struct conv_state *s, size_t index) {
+    return index == 0 ? s->end[s->now] : index == 1 ? s->marked : s->kept[index - 2];
+}
+
 size_t conv_state_bytes(const struct conv_state *s) {
     const size_t states = s->layers > 0 ? s->kept_count + 3 : 0;
     return states * state_floats(s) * sizeof(float) + s->kept_count * sizeof *s->kept;

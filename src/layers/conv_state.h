@@ -61,6 +61,11 @@ float *conv_state_place(const struct conv_state *state, size_t layer, size_t n, 
 /* Says that a pass has added n tokens. */
 void conv_state_commit(struct conv_state *state, size_t n);
 
+/* The states of a text of n tokens that a file holds: at its end, at the mark, and those after
+ * every CONV_STATE_EVERY tokens. conv_state_at returns one of them [layers * values]. */
+size_t conv_state_count(const struct conv_state *state, size_t n);
+float *conv_state_at(const struct conv_state *state, size_t index);
+
 /* Returns the bytes that the state holds. */
 size_t conv_state_bytes(const struct conv_state *state);
 

@@ -30,7 +30,7 @@ enum {
     AT_IDENTITY = 24,
     AT_SEQUENCES = 72,
     AT_TOKENS = 80 + 8,
-    AT_IDS = AT_TOKENS + 8 + 8,
+    AT_IDS = AT_TOKENS + 16 + 8,
     AT_LAYERS = AT_IDS + 4 * TOKENS + 8
 };
 
@@ -203,10 +203,10 @@ static void contents_that_are_wrong(void **state) {
         {"sequences", 0, HEADER, AT_SEQUENCES, 0, 8, WISP_CACHE_F32},
         {"sequences", 0, HEADER, AT_SEQUENCES, UINT64_MAX, 8, WISP_CACHE_F32},
         {"tokens", 0, HEADER, AT_SEQUENCES, 2, 8, WISP_CACHE_F32}, /* the second is missing */
-        {"tokens", AT_TOKENS, 8, AT_TOKENS, UINT64_MAX, 8, WISP_CACHE_F32},
-        {"tokens", AT_TOKENS, 8, AT_TOKENS, TOKENS + 1, 8, WISP_CACHE_F32},
-        {"tokens", AT_TOKENS, 8, AT_TOKENS, 513, 8, WISP_CACHE_F32}, /* the context has 512 */
-        {"ids", AT_TOKENS, 8, AT_TOKENS, TOKENS - 1, 8, WISP_CACHE_F32},
+        {"tokens", AT_TOKENS, 16, AT_TOKENS, UINT64_MAX, 8, WISP_CACHE_F32},
+        {"tokens", AT_TOKENS, 16, AT_TOKENS, TOKENS + 1, 8, WISP_CACHE_F32},
+        {"tokens", AT_TOKENS, 16, AT_TOKENS, 513, 8, WISP_CACHE_F32}, /* the context has 512 */
+        {"ids", AT_TOKENS, 16, AT_TOKENS, TOKENS - 1, 8, WISP_CACHE_F32},
         {"ids", AT_IDS, 4 * TOKENS, AT_IDS + 4, VOCABULARY, 4, WISP_CACHE_F32},
         {"ids", AT_IDS, 4 * TOKENS, AT_IDS + 8, UINT32_MAX, 4, WISP_CACHE_F32},
         {"keys and values", AT_LAYERS, F32_LAYER, AT_LAYERS, 0x7f800000, 4, WISP_CACHE_F32},
