@@ -135,8 +135,8 @@ typedef enum wisp_compute {
 /* A predictor decides which neurons of the feed-forward layers are computed for a token. All
  * predictors but DENSE compute in int8: with them WISP_COMPUTE_AUTO becomes INT8. */
 typedef enum wisp_predictor {
-    /* In f32 DENSE. In int8 the fastest for the kernel set: LOWRANK of a calibrated model, else
-     * EXACT with ReLU, else DENSE. */
+    /* In f32, and of a model that generates, DENSE. In int8 the fastest for the kernel set: LOWRANK
+     * of a calibrated model, else EXACT with ReLU, else DENSE. */
     WISP_PREDICTOR_AUTO = 0,
     /* All neurons. */
     WISP_PREDICTOR_DENSE = 1,

@@ -21,14 +21,16 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
     return WISP_OK;
 }
 
-/* Resolves WISP_PREDICTOR_AUTO. Chooses lowrank where the file is calibrated for it and it is
- * fastest; else exact where that is faster than dense, whose embeddings it matches as closely as
- * rounding allows (docs/sparse.md). */
+/* Resolves WISP_PREDICTOR_AUTO. A model that generates stays dense: members of a pass over one
+ * token split outputs, which only dense layers can. Chooses lowrank where the file is calibrated
+ * for it and it is fastest; else exact where that is faster than dense, whose embeddings it matches
+ * as closely as rounding allows (docs/sparse.md). */
 static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
-    if (!model->int8 || !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
+    if (!model->int8 || model->network.architecture->generates ||
+        !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
     if (model->plan.levels > 0 && model->plan.share <= most + rounding)

@@ -17,7 +17,9 @@
 
 /* ---- the model: written by convert, read when a model is opened ------------------------------ */
 
-/* string: the activation of a bert model's feed-forward layers, "gelu" or "relu". Default: gelu. */
+/* string: the activation of the feed-forward layers, by Hugging Face's name. Of bert "gelu" or
+ * "relu"; of llama, qwen2 and qwen3 "silu", "relu" or "relu2"; of gpt2 "gelu_new", "gelu", "relu"
+ * or "relu2"; of gemma2 and gemma3 "gelu_pytorch_tanh" or "relu". Default: the first of these. */
 #define KEY_HIDDEN_ACT "wisp.hidden_act"
 
 /* bool: an embedding is divided by its length. Default: true. */

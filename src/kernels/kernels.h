@@ -50,8 +50,8 @@ struct quantised_rows {
     float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
 };
 
-/* Functions that only decoders use are left out of WebAssembly modules, which only embed texts:
- * there they are NULL, and kernels take no activation that only decoders have. */
+/* WebAssembly modules only embed texts: the functions that only decoders use are NULL there, and
+ * kernels take no activation that only decoders have. */
 #if !defined(__wasm__)
 #define DECODER_KERNELS
 #endif
@@ -122,15 +122,16 @@ struct kernels {
      * value. */
     void (*silu_mul)(float *gate, const float *up, size_t n);
 
+    /* The next three are only for decoders. */
+
     /* Replaces n values x by x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, within 1e-6 |x| of
-     * the exact value. Only for decoders. */
+     * the exact value. */
     void (*gelu_tanh)(float *x, size_t n);
 
-    /* Multiplies n values of y by those of x, which may be y. Only for decoders. */
+    /* Multiplies n values of y by those of x, which may be y. */
     void (*multiply)(float *y, const float *x, size_t n);
 
-    /* Replaces n values x by cap tanh(scale x / cap), within 1e-6 cap of the exact value. Only for
-     * decoders. */
+    /* Replaces n values x by cap tanh(scale x / cap), within 1e-6 cap of the exact value. */
     void (*soft_cap)(float *x, size_t n, float scale, float cap);
 
     /* Replaces the first n values of each row of x [m, ld] by softmax(scale * x). */

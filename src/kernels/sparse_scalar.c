@@ -60,9 +60,11 @@ static float finished(int32_t sum, const struct neuron *neuron, const struct qua
     return neuron->bias + row->scale * neuron->scale * ((float)sum - row->zero * neuron->sum);
 }
 
+#ifdef DECODER_KERNELS
 static float gelu_tanh(float x) {
     return x / (1 + expf(-1.59576912f * (x + 0.044715f * x * x * x)));
 }
+#endif
 
 static float activation(enum activation kind, float x, float gate) {
     switch (kind) {
@@ -70,6 +72,7 @@ static float activation(enum activation kind, float x, float gate) {
         return x > 0 ? x : 0;
     case ACTIVATION_GELU:
         return 0.5f * x * (1 + erff(x * 0.70710678f));
+#ifdef DECODER_KERNELS
     case ACTIVATION_GELU_TANH:
         return gelu_tanh(x);
     case ACTIVATION_RELU_SQUARED:
@@ -80,7 +83,8 @@ static float activation(enum activation kind, float x, float gate) {
         return gate > 0 ? gate * gate * x : 0;
     case ACTIVATION_GATED_GELU_TANH:
         return gelu_tanh(gate) * x;
-    case ACTIVATION_GATED_SILU:
+#endif
+    default: /* ACTIVATION_GATED_SILU */
         break;
     }
     return gate / (1 + expf(-gate)) * x;

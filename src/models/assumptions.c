@@ -13,6 +13,9 @@ struct assumed {
 
 static const struct assumed assumed[] = {
     {"bert", KEY_HIDDEN_ACT, NULL, "gelu"},
+#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+    {"llama", KEY_HIDDEN_ACT, NULL, "silu"},
+#endif
     {"bert", "bert.pooling_type", NULL, "1 (mean)"},
     {"nomic-bert", "nomic-bert.pooling_type", NULL, "1 (mean)"},
     {NULL, KEY_NORMALIZE, NULL, "true"},

@@ -109,11 +109,16 @@ wisp_status decoder_read_local_theta(const struct config_reader *r) {
 }
 
 bool decoder_has_gates(const struct config_reader *r) {
-    static const char gate[] = TENSOR_LAYER_PREFIX "0." TENSOR_FFN_GATE TENSOR_WEIGHT;
     const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
     if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
         return places->count == 3 * (uint64_t)r->config->layers;
-    return directory_find_tensor(r->dir, gate) != NULL;
+    for (uint32_t l = 0; l < r->config->layers; l++) {
+        char name[TENSOR_NAME_BYTES];
+        layer_tensor_name(name, l, TENSOR_FFN_GATE, TENSOR_WEIGHT);
+        if (directory_find_tensor(r->dir, name))
+            return true;
+    }
+    return false;
 }
 
 wisp_status decoder_read_activation(const struct config_reader *r,

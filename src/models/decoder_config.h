@@ -30,7 +30,7 @@ wisp_status decoder_refuse_caps(const struct config_reader *reader);
  * layers. */
 wisp_status decoder_read_local_theta(const struct config_reader *reader);
 
-/* Whether the file's feed-forward layers have gates. */
+/* Whether any of the file's feed-forward layers has a gate. */
 bool decoder_has_gates(const struct config_reader *reader);
 
 /* An activation by its name in KEY_HIDDEN_ACT. */

@@ -23,6 +23,13 @@ struct model_config {
     enum activation activation;
     float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
     enum rope_pairs rope_pairs;
+    bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
+    bool has_bias;     /* dense layers add a bias */
+    bool has_qkv_bias; /* the layers of queries, keys and values add one, whatever has_bias says */
+    bool has_qk_norm;  /* the queries and keys of each head go through an RMS norm */
+    enum pooling pooling;
+    bool normalize; /* embeddings are scaled to length 1 */
+
     /* Only of decoders: */
     float attention_scale; /* of scores */
     float attention_cap;   /* scores are bounded by it softly (attention.h); 0: they are not */
@@ -31,17 +38,9 @@ struct model_config {
     uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
     float rope_divisor; /* of the angles of rope_theta: positions are scaled linearly; 1 in most */
-
     uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
     uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
                                                      the place of attention */
-
-    bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
-    bool has_bias;     /* dense layers add a bias */
-    bool has_qkv_bias; /* the layers of queries, keys and values add one, whatever has_bias says */
-    bool has_qk_norm;  /* the queries and keys of each head go through an RMS norm */
-    enum pooling pooling;
-    bool normalize; /* embeddings are scaled to length 1 */
 };
 
 /* Whether the tokens of a layer see only the last `window` keys. */

@@ -10,7 +10,6 @@
 
 struct network {
     const struct architecture *architecture;
-    struct model_config config;
     const struct directory *dir;
     const struct kernels *kernels;
     struct token_embedding tokens;
@@ -22,6 +21,7 @@ struct network {
     bool sparse_by_text;               /* a predictor chooses neurons once for each text */
     size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
     size_t resident_bytes;             /* memory that all weights hold */
+    struct model_config config;
 };
 
 #endif

@@ -65,6 +65,7 @@ static void call_once(const struct timed *t) {
     case SILU_MUL:
         t->set->silu_mul(t->x, t->other, t->m * t->n);
         break;
+#ifdef DECODER_KERNELS
     case GELU_TANH:
         t->set->gelu_tanh(t->x, t->m * t->n);
         break;
@@ -74,6 +75,7 @@ static void call_once(const struct timed *t) {
     case SOFT_CAP:
         t->set->soft_cap(t->x, t->m * t->n, 1, 50);
         break;
+#endif
     case SOFTMAX:
         t->set->softmax(t->x, t->n, t->m, t->n, 1);
         break;

@@ -406,13 +406,16 @@ static void check_size(struct size n, enum fill kind, float factor) {
             c.shape.mask = (enum attention_mask)mask;
             c.shape.window = rng_range(&kernel_rng, 1, rng_coin(&kernel_rng) ? 8 : n.keys);
             c.shape.soft_cap = 0;
-            if (c.policy->needs_cache && kernels_scalar.soft_cap && rng_coin(&kernel_rng))
+#ifdef DECODER_KERNELS
+            if (c.policy->needs_cache && rng_coin(&kernel_rng))
                 c.shape.soft_cap = rng_coin(&kernel_rng) ? 50 : 1;
+#endif
             for (int i16 = 0; !c.policy->needs_cache && i16 < 2; i16++) {
                 c.shape.i16 = i16;
                 check_sets(&c);
             }
-            for (int type = KV_F32; c.policy->needs_cache && type <= KV_INT8; type++) {
+            const int types = kernels_scalar.expand_by_row ? KV_INT8 : KV_F16; /* for decoders */
+            for (int type = KV_F32; c.policy->needs_cache && type <= types; type++) {
                 struct attention_case cached = c;
                 float *keys, *values;
                 cached.shape.i16 = false;
@@ -499,7 +502,7 @@ static void test_token_by_token(void **state) {
         const size_t size = n.heads * n.head_size;
         if (i % 2) {
             c.policy = &attention_cached;
-            c.type = (enum kv_type)(i / 2 % 3);
+            c.type = (enum kv_type)(i / 2 % (kernels_scalar.expand_by_row ? 3 : 2));
         }
         float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
         c.shape.mask = i % 4 == 3 ? ATTENTION_WINDOW : ATTENTION_CAUSAL;
@@ -522,6 +525,51 @@ static void test_token_by_token(void **state) {
     }
 }
 
+/* Keys and values outside of a window are not read, but for those that share a panel with its first
+ * key: were they multiplied by a share of 0, NaN would show. */
+static void test_window_reads_no_others(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        struct size n = random_size(4, 70, 300);
+        n.keys += 100;
+        n.queries = 1;
+        struct attention_case c = new_case(n, FILL_UNIFORM, 1);
+        const size_t size = n.heads * n.head_size;
+        float *wanted = allocate(size * sizeof *wanted);
+        c.policy = &attention_cached;
+        c.shape.mask = ATTENTION_WINDOW;
+        c.shape.window = rng_range(&kernel_rng, 1, 60);
+        for (size_t set = 0; kernels_at(set); set++) {
+            const struct where where = {ATTENTION, kernels_at(set), n.keys,
+                                        n.heads,   n.head_size,     FILL_UNIFORM};
+            const size_t panel = kernels_at(set)->f32_panel;
+            memcpy(wanted, run(kernels_at(set), &c, 1), size * sizeof *wanted);
+            struct attention_case spoilt = c;
+            const size_t others = (n.keys - c.shape.window) / panel * panel;
+            float *nans = allocate(n.keys * n.kv_heads * n.head_size * sizeof *nans);
+            for (size_t t = 0; t < n.keys; t++)
+                for (size_t h = 0; h < n.kv_heads; h++)
+                    for (size_t d = 0; d < n.head_size; d++)
+                        nans[(t * n.kv_heads + h) * n.head_size + d] =
+                            t < others ? NAN : vector_at(&c.sequence.k, t, h)[d];
+            spoilt.sequence.k =
+                (struct attention_rows){nans, n.kv_heads * n.head_size, n.head_size};
+            if (i % 2) { /* the values instead of the keys */
+                for (size_t t = others; t < n.keys; t++)
+                    for (size_t h = 0; h < n.kv_heads; h++)
+                        memcpy(nans + (t * n.kv_heads + h) * n.head_size,
+                               vector_at(&c.sequence.v, t, h), n.head_size * sizeof *nans);
+                spoilt.sequence.v = spoilt.sequence.k;
+                spoilt.sequence.k = c.sequence.k;
+            }
+            expect_same_bits(&where, "keys outside of the window", run(kernels_at(set), &spoilt, 1),
+                             wanted, size * sizeof *wanted);
+            free(nans);
+        }
+        free(wanted);
+    }
+}
+
 static void test_workspace_saturates(void **state) {
     (void)state;
     const struct attention_shape shape = {.heads = 4, .kv_heads = 2, .head_size = 64};
@@ -534,10 +582,11 @@ static void test_workspace_saturates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_shapes),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_random_shapes),  cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_extremes),       cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_token_by_token), cmocka_unit_test(test_workspace_saturates),
+        cmocka_unit_test(test_small_shapes),           cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_random_shapes),          cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_special_values),         cmocka_unit_test(test_token_by_token),
+        cmocka_unit_test(test_window_reads_no_others), cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_workspace_saturates),
     };
     struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context};
     kernel_cases_open(rng_seed(), false);

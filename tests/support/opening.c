@@ -103,6 +103,26 @@ static void check_memory(uint64_t size) {
                  (unsigned long long)seen.largest, (unsigned long long)size);
 }
 
+/* Computes logits of a few tokens. */
+static wisp_status read_tokens(const wisp_model *model, wisp_error *error) {
+    static const int32_t ids[] = {1, 0, 2, 1};
+    enum { IDS = sizeof ids / sizeof *ids };
+    wisp_model_info info;
+    wisp_session *session = NULL;
+    wisp_model_get_info(model, &info);
+    const size_t values = IDS * info.vocabulary_size;
+    float *logits = malloc(values * sizeof *logits);
+    assert_non_null(logits);
+    wisp_status status = wisp_session_open(model, NULL, &session, error);
+    if (status == WISP_OK)
+        status = wisp_logits(session, ids, IDS, logits, error);
+    for (size_t i = 0; i < values && status == WISP_OK; i++)
+        assert_true(isfinite(logits[i]));
+    wisp_session_close(session);
+    free(logits);
+    return status;
+}
+
 static wisp_status embed(const wisp_model *model, wisp_error *error) {
     const wisp_text texts[] = {wisp_text_of("The man is eating some [MASK] food, \xC3\xA9t!"),
                                wisp_text_of("")};
@@ -135,7 +155,10 @@ static void finish(struct opening *opening, wisp_model *model, uint64_t size) {
     if (opening->status == WISP_OK) {
         assert_non_null(model);
         read_all(model);
-        opening->status = embed(model, &opening->error);
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
+        opening->status =
+            *info.pooling ? embed(model, &opening->error) : read_tokens(model, &opening->error);
     } else {
         assert_null(model);
     }

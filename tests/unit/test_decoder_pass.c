@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes of a decoder: tokens in pieces of any size, several sequences in one batch, members that
- * split tokens or outputs, a hook that stops the pass at any block. Logits always have the same
- * bits. */
+ * Passes of decoders of every architecture: tokens in pieces of any size, several sequences in one
+ * batch, members that split tokens or outputs, a hook that stops the pass at any block. Logits
+ * always have the same bits. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +11,13 @@
 
 #include "engine/model.h"
 #include "models/pass.h"
+#include "support/decoders.h"
 #include "support/golden.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { VOCABULARY = 512, TOKENS = 90, SEQUENCES = 3, MOST_MEMBERS = 4 };
+enum { MOST_WORDS = 512, TOKENS = 90, SEQUENCES = 3, MOST_MEMBERS = 4 };
 
 enum { LONG_TOKENS = KV_PAGE + 44 }; /* of a sequence with two pages */
 
@@ -30,15 +31,36 @@ struct way {
 };
 
 struct decoder {
+    struct bytes file; /* of a tiny model */
     wisp_model *model;
+    size_t vocabulary;
     struct kv_cache caches[SEQUENCES];
     struct pool *team;
     struct workspace space;
 };
 
-static void open_decoder(struct decoder *d, wisp_compute compute, enum kv_type type) {
+static void open_tiny(struct decoder *d, const struct tiny_decoder *tiny, wisp_compute compute) {
+    const wisp_model_options options = {.compute = compute};
+    struct gguf file;
     wisp_error error;
-    *d = (struct decoder){.model = open_model_or_fail(stories, compute, NULL)};
+    decoder_make(&file, tiny);
+    gguf_write_bytes(&file, &d->file);
+    gguf_release(&file);
+    const wisp_source source = {.size = d->file.size, .data = d->file.data, .name = tiny->name};
+    if (wisp_model_open_source(&source, &options, &d->model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+}
+
+/* Opens the model that comes with wisp, or a tiny one. */
+static void open_decoder(struct decoder *d, const struct tiny_decoder *tiny, wisp_compute compute,
+                         enum kv_type type) {
+    wisp_error error;
+    *d = (struct decoder){0};
+    if (tiny)
+        open_tiny(d, tiny, compute);
+    else
+        d->model = open_model_or_fail(stories, compute, NULL);
+    d->vocabulary = d->model->network.config.vocabulary_size;
     const struct network *network = &d->model->network;
     const struct model_config *c = &network->config;
     const struct kv_shape shape = {c->layers, c->kv_heads, c->head_size,
@@ -58,6 +80,7 @@ static void close_decoder(struct decoder *d) {
     pool_close(d->team);
     workspace_release(&d->space);
     wisp_model_close(d->model);
+    bytes_release(&d->file);
 }
 
 struct stops {
@@ -76,7 +99,7 @@ static wisp_status stop_once(void *context, struct cursor at, const float *x, wi
 }
 
 /* Runs one pass over `texts` sequences, text i with counts[i] ids in the cache of sequence
- * sequence[i]. Writes logits [sum of counts, VOCABULARY]. */
+ * sequence[i]. Writes logits [sum of counts, vocabulary]. */
 static void run(struct decoder *d, struct way way, size_t texts, const size_t *sequence,
                 const int32_t *const *ids, const size_t *counts, float *logits) {
     const struct network *network = &d->model->network;
@@ -118,9 +141,9 @@ static void run(struct decoder *d, struct way way, size_t texts, const size_t *s
         caches[i]->length += counts[i];
 }
 
-static void make_ids(int32_t *ids, int32_t n, int32_t seed) {
+static void make_ids(const struct decoder *d, int32_t *ids, int32_t n, int32_t seed) {
     for (int32_t t = 0; t < n; t++)
-        ids[t] = (t * t * 31 + t * 7 + seed * 113 + 3) % VOCABULARY;
+        ids[t] = (t * t * 31 + t * 7 + seed * 113 + 3) % (int32_t)d->vocabulary;
 }
 
 static const struct way ways[] = {{1, false, false}, {2, false, false}, {4, false, false},
@@ -129,37 +152,38 @@ static const struct way ways[] = {{1, false, false}, {2, false, false}, {4, fals
 
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* One sequence, in pieces of each size, in each way. */
-static void pieces_change_nothing(void **state) {
-    static float whole[TOKENS * VOCABULARY], again[TOKENS * VOCABULARY];
+/* One sequence, in pieces of each size, in each way. Tiny models try fewer of them, since many
+ * small pieces and many threads take long together. */
+static void check_pieces(const struct tiny_decoder *tiny, wisp_compute compute) {
+    static float whole[TOKENS * MOST_WORDS], again[TOKENS * MOST_WORDS];
     static const size_t pieces[] = {TOKENS, 1, 2, 7, 32, 33, 64};
-    (void)state;
-    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
-        struct decoder d;
-        int32_t ids[TOKENS];
-        open_decoder(&d, (wisp_compute)compute, KV_F32);
-        make_ids(ids, TOKENS, compute);
-        run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
-            (const size_t[]){TOKENS}, whole);
-        for (size_t way = 0; way < WAYS; way++)
-            for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
-                d.caches[0].length = 0;
-                for (size_t done = 0, n; done < TOKENS; done += n) {
-                    n = TOKENS - done < pieces[p] ? TOKENS - done : pieces[p];
-                    run(&d, ways[way], 1, (const size_t[]){0}, (const int32_t *const[]){ids + done},
-                        &n, again + done * VOCABULARY);
-                }
-                if (memcmp(again, whole, sizeof whole) != 0)
-                    fail_msg("compute %d, way %zu, pieces of %zu", compute, way, pieces[p]);
+    struct decoder d;
+    int32_t ids[TOKENS];
+    open_decoder(&d, tiny, compute, KV_F32);
+    make_ids(&d, ids, TOKENS, (int32_t)compute);
+    run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
+        (const size_t[]){TOKENS}, whole);
+    for (size_t way = 0; way < WAYS; way++)
+        for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
+            if (tiny && (pieces[p] % 32 == 0 || (way > 0 && (way % 2 == 0 || pieces[p] < 7))))
+                continue;
+            d.caches[0].length = 0;
+            for (size_t done = 0, n; done < TOKENS; done += n) {
+                n = TOKENS - done < pieces[p] ? TOKENS - done : pieces[p];
+                run(&d, ways[way], 1, (const size_t[]){0}, (const int32_t *const[]){ids + done}, &n,
+                    again + done * d.vocabulary);
             }
-        close_decoder(&d);
-    }
+            if (memcmp(again, whole, TOKENS * d.vocabulary * sizeof *whole) != 0)
+                fail_msg("%s, compute %d, way %zu, pieces of %zu", tiny ? tiny->name : stories,
+                         (int)compute, way, pieces[p]);
+        }
+    close_decoder(&d);
 }
 
 /* A sequence of two pages, in caches of each type. */
 static void pieces_change_nothing_in_any_cache(void **state) {
-    static float whole[LONG_TOKENS * VOCABULARY], again[LONG_TOKENS * VOCABULARY];
-    static float floats[LONG_TOKENS * VOCABULARY];
+    static float whole[LONG_TOKENS * MOST_WORDS], again[LONG_TOKENS * MOST_WORDS];
+    static float floats[LONG_TOKENS * MOST_WORDS];
     static const struct {
         struct way way;
         size_t piece;
@@ -169,8 +193,8 @@ static void pieces_change_nothing_in_any_cache(void **state) {
         struct decoder d;
         int32_t ids[LONG_TOKENS];
         double error = 0, size = 0;
-        open_decoder(&d, WISP_COMPUTE_F32, (enum kv_type)type);
-        make_ids(ids, LONG_TOKENS, 1);
+        open_decoder(&d, NULL, WISP_COMPUTE_F32, (enum kv_type)type);
+        make_ids(&d, ids, LONG_TOKENS, 1);
         run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
             (const size_t[]){LONG_TOKENS}, whole);
         for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
@@ -178,15 +202,15 @@ static void pieces_change_nothing_in_any_cache(void **state) {
             for (size_t done = 0, n; done < LONG_TOKENS; done += n) {
                 n = LONG_TOKENS - done < tries[i].piece ? LONG_TOKENS - done : tries[i].piece;
                 run(&d, tries[i].way, 1, (const size_t[]){0}, (const int32_t *const[]){ids + done},
-                    &n, again + done * VOCABULARY);
+                    &n, again + done * d.vocabulary);
             }
-            if (memcmp(again, whole, sizeof whole) != 0)
+            if (memcmp(again, whole, LONG_TOKENS * d.vocabulary * sizeof *whole) != 0)
                 fail_msg("cache type %d, pieces of %zu", type, tries[i].piece);
         }
         /* Logits are near those of floats, and others. */
         if (type == KV_F32)
             memcpy(floats, whole, sizeof whole);
-        for (size_t i = 0; i < LONG_TOKENS * VOCABULARY; i++) {
+        for (size_t i = 0; i < LONG_TOKENS * d.vocabulary; i++) {
             const double difference = (double)whole[i] - (double)floats[i];
             error += difference * difference;
             size += (double)floats[i] * (double)floats[i];
@@ -198,37 +222,54 @@ static void pieces_change_nothing_in_any_cache(void **state) {
 }
 
 /* Sequences of different lengths in one batch, each after tokens of its own. */
-static void sequences_share_a_batch(void **state) {
+static void check_batch(const struct tiny_decoder *tiny, wisp_compute compute) {
     static const size_t before[SEQUENCES] = {0, 17, 40}, counts[SEQUENCES] = {33, 1, 9};
-    static float alone[SEQUENCES][TOKENS * VOCABULARY], unused[TOKENS * VOCABULARY];
-    static float together[TOKENS * VOCABULARY];
-    (void)state;
-    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
-        struct decoder d;
-        int32_t ids[SEQUENCES][TOKENS];
-        const int32_t *now[SEQUENCES];
-        open_decoder(&d, (wisp_compute)compute, KV_F32);
-        for (size_t i = 0; i < SEQUENCES; i++) {
-            const int32_t *first = ids[i];
-            make_ids(ids[i], TOKENS, (int32_t)i);
-            now[i] = ids[i] + before[i];
-            if (before[i] > 0)
-                run(&d, ways[0], 1, &i, &first, &before[i], unused);
-            run(&d, ways[0], 1, &i, &now[i], &counts[i], alone[i]);
-        }
-        for (size_t way = 0; way < WAYS; way++) {
-            for (size_t i = 0; i < SEQUENCES; i++)
-                d.caches[i].length = before[i];
-            run(&d, ways[way], SEQUENCES, (const size_t[]){0, 1, 2}, now, counts, together);
-            const float *row = together;
-            for (size_t i = 0; i < SEQUENCES; i++) {
-                if (memcmp(row, alone[i], counts[i] * VOCABULARY * sizeof *row) != 0)
-                    fail_msg("compute %d, way %zu, sequence %zu", compute, way, i);
-                row += counts[i] * VOCABULARY;
-            }
-        }
-        close_decoder(&d);
+    static float alone[SEQUENCES][TOKENS * MOST_WORDS], unused[TOKENS * MOST_WORDS];
+    static float together[TOKENS * MOST_WORDS];
+    struct decoder d;
+    int32_t ids[SEQUENCES][TOKENS];
+    const int32_t *now[SEQUENCES];
+    open_decoder(&d, tiny, compute, KV_F32);
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        const int32_t *first = ids[i];
+        make_ids(&d, ids[i], TOKENS, (int32_t)i);
+        now[i] = ids[i] + before[i];
+        if (before[i] > 0)
+            run(&d, ways[0], 1, &i, &first, &before[i], unused);
+        run(&d, ways[0], 1, &i, &now[i], &counts[i], alone[i]);
     }
+    for (size_t way = 0; way < WAYS; way++) {
+        for (size_t i = 0; i < SEQUENCES; i++)
+            d.caches[i].length = before[i];
+        run(&d, ways[way], SEQUENCES, (const size_t[]){0, 1, 2}, now, counts, together);
+        const float *row = together;
+        for (size_t i = 0; i < SEQUENCES; i++) {
+            if (memcmp(row, alone[i], counts[i] * d.vocabulary * sizeof *row) != 0)
+                fail_msg("%s, compute %d, way %zu, sequence %zu", tiny ? tiny->name : stories,
+                         (int)compute, way, i);
+            row += counts[i] * d.vocabulary;
+        }
+    }
+    close_decoder(&d);
+}
+
+/* Calls a check for the model that comes with wisp and for all tiny ones. */
+static void each_decoder(void (*check)(const struct tiny_decoder *tiny, wisp_compute compute)) {
+    for (int compute = WISP_COMPUTE_F32; compute <= WISP_COMPUTE_INT8; compute++) {
+        check(NULL, (wisp_compute)compute);
+        for (const struct tiny_decoder *tiny = tiny_decoders; tiny->name; tiny++)
+            check(tiny, (wisp_compute)compute);
+    }
+}
+
+static void pieces_change_nothing(void **state) {
+    (void)state;
+    each_decoder(check_pieces);
+}
+
+static void sequences_share_a_batch(void **state) {
+    (void)state;
+    each_decoder(check_batch);
 }
 
 int main(void) {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/decoders.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/directory.h"
+
+enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 8, SPECIAL = 3, BYTES = 256 };
+
+const struct tiny_decoder tiny_decoders[] = {
+    {.name = "llama", .architecture = "llama"},
+    {.name = "llama with windows", .architecture = "llama", .window = 21},
+    {.name = "llama with gates of ReLU", .architecture = "llama", .activation = "relu"},
+    {.name = "llama with gates of squared ReLU", .architecture = "llama", .activation = "relu2"},
+    {.name = "llama with ReLU", .architecture = "llama", .activation = "relu", .ungated = true},
+    {.name = "llama with squared ReLU",
+     .architecture = "llama",
+     .activation = "relu2",
+     .ungated = true},
+    {.name = "qwen2", .architecture = "qwen2"},
+    {.name = "qwen3", .architecture = "qwen3"},
+    {.name = "gpt2", .architecture = "gpt2"},
+    {.name = "gpt2 with ReLU", .architecture = "gpt2", .activation = "relu"},
+    {.name = "gemma2", .architecture = "gemma2", .window = 30},
+    {.name = "gemma3", .architecture = "gemma3", .window = 17},
+    {0}};
+
+static bool is(const struct tiny_decoder *d, const char *architecture) {
+    return strcmp(d->architecture, architecture) == 0;
+}
+
+static bool is_gemma(const struct tiny_decoder *d) {
+    return is(d, "gemma2") || is(d, "gemma3");
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* Returns a key of the architecture. The string is valid until the next call. */
+static const char *key_of(const struct tiny_decoder *d, const char *name) {
+    static char key[64];
+    snprintf(key, sizeof key, "%s.%s", d->architecture, name);
+    return key;
+}
+
+static void make_vocabulary(struct gguf *file) {
+    static char spellings[DECODER_VOCABULARY][8];
+    const char *tokens[DECODER_VOCABULARY];
+    int32_t types[DECODER_VOCABULARY];
+    float scores[DECODER_VOCABULARY];
+    static const char *const special[SPECIAL] = {"<unk>", "<s>", "</s>"};
+    struct bytes array = {0};
+    for (int i = 0; i < DECODER_VOCABULARY; i++) {
+        if (i < SPECIAL)
+            snprintf(spellings[i], sizeof spellings[i], "%s", special[i]);
+        else if (i < SPECIAL + BYTES)
+            snprintf(spellings[i], sizeof spellings[i], "<0x%02X>", i - SPECIAL);
+        else
+            snprintf(spellings[i], sizeof spellings[i], "%c", 'a' + i - SPECIAL - BYTES);
+        tokens[i] = spellings[i];
+        types[i] = i == 0 ? 2 : i < SPECIAL ? 3 : i < SPECIAL + BYTES ? 6 : 1;
+        scores[i] = -(float)i;
+    }
+    bytes_put_u32(&array, VALUE_F32);
+    bytes_put_u64(&array, DECODER_VOCABULARY);
+    bytes_put_f32s(&array, scores, DECODER_VOCABULARY);
+    gguf_set_text(file, "tokenizer.ggml.model", "llama");
+    gguf_set_texts(file, "tokenizer.ggml.tokens", tokens, DECODER_VOCABULARY);
+    gguf_set(file, "tokenizer.ggml.scores", VALUE_ARRAY, array.data, array.size);
+    gguf_set_i32s(file, "tokenizer.ggml.token_type", types, DECODER_VOCABULARY);
+    gguf_set_u32(file, "tokenizer.ggml.bos_token_id", 1);
+    gguf_set_u32(file, "tokenizer.ggml.eos_token_id", 2);
+    bytes_release(&array);
+}
+
+static void make_keys(struct gguf *file, const struct tiny_decoder *d) {
+    gguf_set_text(file, "general.architecture", d->architecture);
+    gguf_set_text(file, "general.name", "tiny");
+    gguf_set_u32(file, key_of(d, "context_length"), DECODER_POSITIONS);
+    gguf_set_u32(file, key_of(d, "embedding_length"), DECODER_HIDDEN);
+    gguf_set_u32(file, key_of(d, "feed_forward_length"), DECODER_WIDE);
+    gguf_set_u32(file, key_of(d, "block_count"), DECODER_LAYERS);
+    gguf_set_u32(file, key_of(d, "attention.head_count"), HEADS);
+    if (d->activation)
+        gguf_set_text(file, "wisp.hidden_act", d->activation);
+    if (is(d, "gpt2")) {
+        gguf_set_f32(file, key_of(d, "attention.layer_norm_epsilon"), 1e-5f);
+        return;
+    }
+    gguf_set_u32(file, key_of(d, "attention.head_count_kv"), KV_HEADS);
+    gguf_set_u32(file, key_of(d, "attention.key_length"), HEAD_SIZE);
+    gguf_set_u32(file, key_of(d, "attention.value_length"), HEAD_SIZE);
+    gguf_set_f32(file, key_of(d, "attention.layer_norm_rms_epsilon"), 1e-5f);
+    gguf_set_u32(file, key_of(d, "rope.dimension_count"), HEAD_SIZE);
+    gguf_set_f32(file, key_of(d, "rope.freq_base"), 1000);
+    if (d->window > 0)
+        gguf_set_u32(file, key_of(d, "attention.sliding_window"), d->window);
+    if (is(d, "gemma2")) {
+        gguf_set_f32(file, key_of(d, "attn_logit_softcapping"), 5);
+        gguf_set_f32(file, key_of(d, "final_logit_softcapping"), 3);
+    }
+    if (is(d, "gemma3")) { /* the middle layer is global, positions scaled linearly */
+        gguf_set_u32(file, key_of(d, "attention.sliding_window_pattern"), 2);
+        gguf_set_f32(file, key_of(d, "rope.freq_base_swa"), 100);
+        gguf_set_text(file, key_of(d, "rope.scaling.type"), "linear");
+        gguf_set_f32(file, key_of(d, "rope.scaling.factor"), 8);
+    }
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static void add_weight(struct gguf *file, const char *name, uint64_t inputs, uint64_t outputs) {
+    char full[80];
+    snprintf(full, sizeof full, "%s.weight", name);
+    tiny_add_tensor(file, full, inputs, outputs, BLOCK_F32);
+}
+
+/* Adds a weight, and with `biased` a bias of `outputs` values. A norm has one output. */
+static void add(struct gguf *file, const char *name, uint64_t inputs, uint64_t outputs,
+                bool biased) {
+    char full[80];
+    add_weight(file, name, inputs, outputs);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (biased)
+        tiny_add_tensor(file, full, outputs > 1 ? outputs : inputs, 1, BLOCK_F32);
+}
+
+static void make_layer(struct gguf *file, const struct tiny_decoder *d, uint32_t layer) {
+    enum { H = DECODER_HIDDEN, WIDE = DECODER_WIDE, Q = HEADS * HEAD_SIZE };
+    enum { KV = KV_HEADS * HEAD_SIZE };
+    const bool gpt2 = is(d, "gpt2"), qwen2 = is(d, "qwen2"), gemma = is_gemma(d);
+    const bool normal_heads = is(d, "qwen3") || is(d, "gemma3");
+    const struct {
+        const char *name;
+        uint64_t inputs, outputs;
+        bool present, biased;
+    } parts[] = {{"attn_norm", H, 1, true, gpt2},
+                 {"attn_qkv", H, 3 * Q, gpt2, true},
+                 {"attn_q", H, Q, !gpt2, qwen2},
+                 {"attn_k", H, KV, !gpt2, qwen2},
+                 {"attn_v", H, KV, !gpt2, qwen2},
+                 {"attn_q_norm", HEAD_SIZE, 1, normal_heads, false},
+                 {"attn_k_norm", HEAD_SIZE, 1, normal_heads, false},
+                 {"attn_output", Q, H, true, gpt2},
+                 {"post_attention_norm", H, 1, gemma, false},
+                 {"ffn_norm", H, 1, true, gpt2},
+                 {"ffn_gate", H, WIDE, !gpt2 && !d->ungated, false},
+                 {"ffn_up", H, WIDE, true, gpt2},
+                 {"ffn_down", WIDE, H, true, gpt2},
+                 {"post_ffw_norm", H, 1, gemma, false}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
+        if (parts[i].present)
+            add(file, name, parts[i].inputs, parts[i].outputs, parts[i].biased);
+    }
+}
+
+void decoder_make(struct gguf *file, const struct tiny_decoder *d) {
+    const bool gpt2 = is(d, "gpt2");
+    *file = (struct gguf){.magic = {'G', 'G', 'U', 'F'}, .version = 3, .alignment = 32};
+    make_keys(file, d);
+    make_vocabulary(file);
+    add_weight(file, "token_embd", DECODER_HIDDEN, DECODER_VOCABULARY);
+    if (gpt2)
+        add_weight(file, "position_embd", DECODER_HIDDEN, DECODER_POSITIONS);
+    add(file, "output_norm", DECODER_HIDDEN, 1, gpt2);
+    for (uint32_t layer = 0; layer < DECODER_LAYERS; layer++)
+        make_layer(file, d, layer);
+    gguf_settle(file);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Builds tiny decoders of every architecture in memory, with the keys and tensors of llama.cpp's
+ * converter and arbitrary weights (builder.h). */
+#ifndef TESTS_DECODERS_H
+#define TESTS_DECODERS_H
+
+#include "support/builder.h"
+
+enum {
+    DECODER_VOCABULARY = 272, /* three special tokens, a token for each byte, some letters */
+    DECODER_POSITIONS = 128,
+    DECODER_LAYERS = 3,
+    DECODER_HIDDEN = 32,
+    DECODER_WIDE = 48
+};
+
+struct tiny_decoder {
+    const char *name; /* of this model in messages */
+    const char *architecture;
+    const char *activation; /* wisp.hidden_act; NULL: the key is absent */
+    bool ungated;           /* of Llama: layers have no gates */
+    uint32_t window;        /* 0: no sliding window */
+};
+
+/* The models; one without name follows the last. */
+extern const struct tiny_decoder tiny_decoders[];
+
+/* Makes the file. It is released once, with gguf_release. */
+void decoder_make(struct gguf *file, const struct tiny_decoder *decoder);
+
+#endif
