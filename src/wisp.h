@@ -478,6 +478,35 @@ WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_reque
                                          size_t n, size_t at_once, wisp_generation *results,
                                          wisp_error *error);
 
+/* A text that beam search found. */
+typedef struct wisp_hypothesis {
+    wisp_text text;
+    const int32_t *ids; /* [tokens] */
+    size_t tokens;      /* without the one that ended the text */
+    double logprob;     /* the sum of its tokens' log-probabilities, with the one that ended it */
+    double score;       /* logprob / (number of these tokens) ^ length_penalty */
+    wisp_end end;       /* WISP_END_TOKEN, _LENGTH or _CONTEXT */
+} wisp_hypothesis;
+
+typedef struct wisp_beam_options {
+    uint32_t beams;         /* texts that are followed at a time, at most 64. 0: 4 */
+    uint32_t max_tokens;    /* 0: as many as the context has room for */
+    float length_penalty;   /* 0 ranks texts by their probability, 1 by its mean for a token */
+    const int32_t *stop_id; /* [stop_ids]: tokens that end a text, as the model's own do */
+    size_t stop_ids;
+    /* Receives `beams` texts, the best first, when the search has ended; fewer only where the
+     * vocabulary has too few tokens. A text lives until the function returns. */
+    void (*hypothesis)(void *context, const wisp_hypothesis *hypothesis);
+    void *context;
+} wisp_beam_options;
+
+/* Searches for the likeliest continuations of a prompt. `options` has a function `hypothesis`. It
+ * finds what Hugging Face transformers finds with num_beams and early_stopping=False, which gives
+ * up when the best running text is no better than the worst of `beams` ended ones. Fails as
+ * wisp_generate does. */
+WISP_API wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
+                                      const wisp_beam_options *options, wisp_error *error);
+
 /* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
  * begins a text. Fails as wisp_generate does, and where an id is no token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
