@@ -37,18 +37,30 @@ static const char help[] =
                                                "\n"
                                                "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_TEXT = 256, OPTION_DATA, OPTION_AT_ONCE, OPTION_LOGPROBS, OPTION_ECHO, OPTION_STATS };
+enum {
+    OPTION_TEXT = 256,
+    OPTION_DATA,
+    OPTION_AT_ONCE,
+    OPTION_LOGPROBS,
+    OPTION_BEAMS,
+    OPTION_LENGTH_PENALTY,
+    OPTION_ECHO,
+    OPTION_STATS
+};
 
-static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
-                                        {"data", required_argument, NULL, OPTION_DATA},
-                                        {"at-once", required_argument, NULL, OPTION_AT_ONCE},
-                                        {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
-                                        {"echo", no_argument, NULL, OPTION_ECHO},
-                                        {"stats", no_argument, NULL, OPTION_STATS},
-                                        GENERATE_OPTIONS,
-                                        MODEL_OPTIONS,
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+static const struct option options[] = {
+    {"text", required_argument, NULL, OPTION_TEXT},
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"at-once", required_argument, NULL, OPTION_AT_ONCE},
+    {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
+    {"beams", required_argument, NULL, OPTION_BEAMS},
+    {"length-penalty", required_argument, NULL, OPTION_LENGTH_PENALTY},
+    {"echo", no_argument, NULL, OPTION_ECHO},
+    {"stats", no_argument, NULL, OPTION_STATS},
+    GENERATE_OPTIONS,
+    MODEL_OPTIONS,
+    {"help", no_argument, NULL, 'h'},
+    {0}};
 
 struct command {
     struct model_arguments model;
@@ -56,7 +68,8 @@ struct command {
     const char *path; /* of the prompt; "-": standard input */
     const char *text; /* the prompt; NULL: it is read from `path` */
     const char *data; /* the file of prompts; NULL: there is one prompt */
-    unsigned long at_once, logprobs;
+    unsigned long at_once, logprobs, beams;
+    float length_penalty;
     bool echo, stats, wants_help;
 };
 
@@ -77,6 +90,10 @@ static int take_option(struct command *c, int option) {
         return parse_count("at-once", optarg, 1024, &c->at_once) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LOGPROBS:
         return parse_count("logprobs", optarg, INT32_MAX, &c->logprobs) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_BEAMS:
+        return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_LENGTH_PENALTY:
+        return parse_float("length-penalty", optarg, &c->length_penalty);
     case OPTION_ECHO:
         c->echo = true;
         return EXIT_GOOD;
@@ -101,6 +118,11 @@ static int check_usage(const struct command *c) {
     }
     if (!c->data && (c->at_once || c->logprobs)) {
         complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
+        return EXIT_USAGE;
+    }
+    const wisp_generate_options *o = &c->generate.options;
+    if (c->beams && (c->data || c->echo || o->stops || o->sampling.temperature != 0)) {
+        complain("--beams: neither --data, --echo, --stop nor --temperature goes with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
@@ -145,6 +167,33 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
 }
 
+/* Writes a text of beam search. */
+static void write_hypothesis(void *context, const wisp_hypothesis *h) {
+    int *code = context;
+    fprintf(program_output,
+            "{\"score\":%.6g,\"logprob\":%.6g,\"tokens\":%zu,\"end\":\"%s\",\"text\":\"", h->score,
+            h->logprob, h->tokens, wisp_end_name(h->end));
+    print_text(program_output, h->text.bytes, h->text.length, SIZE_MAX, true, NULL);
+    fputs("\"}\n", program_output);
+    if (*code == EXIT_GOOD)
+        *code = finish_output();
+}
+
+static int search(const struct command *c, wisp_session *session, wisp_text prompt) {
+    const wisp_generate_options *o = &c->generate.options;
+    int written = EXIT_GOOD;
+    const wisp_beam_options beams = {.beams = (uint32_t)c->beams,
+                                     .max_tokens = o->max_tokens,
+                                     .length_penalty = c->length_penalty,
+                                     .stop_id = o->stop_id,
+                                     .stop_ids = o->stop_ids,
+                                     .hypothesis = write_hypothesis,
+                                     .context = &written};
+    wisp_error error;
+    return wisp_beam_search(session, prompt, &beams, &error) == WISP_OK ? written
+                                                                        : complain_of(&error);
+}
+
 static int generate_text(const struct command *c, wisp_session *session, const wisp_model *model) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
@@ -158,7 +207,9 @@ static int generate_text(const struct command *c, wisp_session *session, const w
     generate.context = &written;
     if (code == EXIT_GOOD && c->echo)
         write_text(&written, prompt);
-    if (code == EXIT_GOOD && written == EXIT_GOOD) {
+    if (code == EXIT_GOOD && c->beams)
+        code = search(c, session, prompt);
+    else if (code == EXIT_GOOD && written == EXIT_GOOD) {
         if (wisp_generate(session, prompt, &generate, &result, &error) != WISP_OK)
             code = complain_of(&error);
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
@@ -190,7 +241,7 @@ static int generate_all(const struct command *c, wisp_session *session) {
 }
 
 int command_generate(int argc, char **argv) {
-    struct command c = {.model = {.generates = true}};
+    struct command c = {.model = {.generates = true}, .length_penalty = 1};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;

@@ -104,6 +104,22 @@ describe('generate', () => {
     assert.notEqual(generate([...drawn, '--order', 'llama.cpp']).out, usual);
   });
 
+  test('--beams writes the likeliest texts', () => {
+    const args = ['--text', 'Once upon a time', '-n', '10', '--beams'];
+    const lines = generate([...args, '3'])
+      .out.trimEnd()
+      .split('\n');
+    const [best, second, third] = lines.map((line) => JSON.parse(line));
+    assert.ok(best.score >= second.score && second.score >= third.score);
+    assert.equal(best.tokens, 10);
+    assert.ok(Math.abs(best.score - best.logprob / 10) < 1e-5);
+    const sums = generate([...args, '2', '--length-penalty', '0'])
+      .out.trimEnd()
+      .split('\n');
+    for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
+      assert.equal(score, logprob);
+  });
+
   test('malformed lines of --data are errors, after the lines before them', () => {
     for (const [input, message] of [
       ['"a"\n7\n', /line 2: neither a JSON string nor an object with a string "prompt"/],
@@ -123,6 +139,8 @@ describe('generate', () => {
       [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, where there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
       [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
       [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
       [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],
