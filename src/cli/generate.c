@@ -42,6 +42,8 @@ enum {
     OPTION_DATA,
     OPTION_AT_ONCE,
     OPTION_LOGPROBS,
+    OPTION_GRAMMAR,
+    OPTION_JSON_SCHEMA,
     OPTION_BEAMS,
     OPTION_LENGTH_PENALTY,
     OPTION_ECHO,
@@ -53,6 +55,8 @@ static const struct option options[] = {
     {"data", required_argument, NULL, OPTION_DATA},
     {"at-once", required_argument, NULL, OPTION_AT_ONCE},
     {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
+    {"grammar", required_argument, NULL, OPTION_GRAMMAR},
+    {"json-schema", required_argument, NULL, OPTION_JSON_SCHEMA},
     {"beams", required_argument, NULL, OPTION_BEAMS},
     {"length-penalty", required_argument, NULL, OPTION_LENGTH_PENALTY},
     {"echo", no_argument, NULL, OPTION_ECHO},
@@ -65,9 +69,10 @@ static const struct option options[] = {
 struct command {
     struct model_arguments model;
     struct generate_arguments generate;
-    const char *path; /* of the prompt; "-": standard input */
-    const char *text; /* the prompt; NULL: it is read from `path` */
-    const char *data; /* the file of prompts; NULL: there is one prompt */
+    const char *path;             /* of the prompt; "-": standard input */
+    const char *text;             /* the prompt; NULL: it is read from `path` */
+    const char *data;             /* the file of prompts; NULL: there is one prompt */
+    const char *grammar, *schema; /* files; NULL: none */
     unsigned long at_once, logprobs, beams;
     float length_penalty;
     bool echo, stats, wants_help;
@@ -90,6 +95,12 @@ static int take_option(struct command *c, int option) {
         return parse_count("at-once", optarg, 1024, &c->at_once) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LOGPROBS:
         return parse_count("logprobs", optarg, INT32_MAX, &c->logprobs) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_GRAMMAR:
+        c->grammar = optarg;
+        return EXIT_GOOD;
+    case OPTION_JSON_SCHEMA:
+        c->schema = optarg;
+        return EXIT_GOOD;
     case OPTION_BEAMS:
         return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LENGTH_PENALTY:
@@ -120,12 +131,40 @@ static int check_usage(const struct command *c) {
         complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
         return EXIT_USAGE;
     }
+    if (c->grammar && (c->schema || c->beams)) {
+        complain("--grammar: --%s does not go with it", c->schema ? "json-schema" : "beams");
+        return EXIT_USAGE;
+    }
+    if (c->schema && c->beams) {
+        complain("--json-schema: --beams does not go with it");
+        return EXIT_USAGE;
+    }
     const wisp_generate_options *o = &c->generate.options;
     if (c->beams && (c->data || c->echo || o->stops || o->sampling.temperature != 0)) {
         complain("--beams: neither --data, --echo, --stop nor --temperature goes with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
+}
+
+/* Compiles the grammar of the options, if there is one. */
+static int open_grammar(const struct command *c, wisp_grammar **grammar) {
+    const char *path = c->grammar ? c->grammar : c->schema;
+    char *text = NULL;
+    size_t length;
+    wisp_error error;
+    if (!path)
+        return EXIT_GOOD;
+    int code = read_whole_file(path, &text, &length);
+    const wisp_text read = {text, length};
+    if (code == EXIT_GOOD &&
+        (c->grammar ? wisp_grammar_open(read, grammar, &error)
+                    : wisp_grammar_open_schema(read, grammar, &error)) != WISP_OK) {
+        complain("%s: %s", path, error.message);
+        code = error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
+    }
+    free(text);
+    return code;
 }
 
 /* ---- one prompt ----------------------------------------------------------------------------- */
@@ -244,6 +283,7 @@ int command_generate(int argc, char **argv) {
     struct command c = {.model = {.generates = true}, .length_penalty = 1};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
+    wisp_grammar *grammar = NULL;
     int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
@@ -255,6 +295,9 @@ int command_generate(int argc, char **argv) {
         if (code == EXIT_GOOD)
             code = check_usage(&c);
         if (code == EXIT_GOOD)
+            code = open_grammar(&c, &grammar);
+        c.generate.options.grammar = grammar;
+        if (code == EXIT_GOOD)
             code = open_model(&c.model, &model, &session);
     }
     if (session) {
@@ -263,6 +306,7 @@ int command_generate(int argc, char **argv) {
     }
     wisp_session_close(session);
     wisp_model_close(model);
+    wisp_grammar_close(grammar);
     generate_arguments_close(&c.generate);
     return code;
 }
