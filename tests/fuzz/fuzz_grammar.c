@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (grammar_state_read(&bytes, (wisp_text){text.bytes + i, 1}, &each, &error) != WISP_OK)
             abort();
     if (opened && read == WISP_OK &&
-        (each != accepted || (each && grammar_state_is_complete(&whole) !=
-                                          grammar_state_is_complete(&bytes))))
+        (each != accepted ||
+         (each && grammar_state_is_complete(&whole) != grammar_state_is_complete(&bytes))))
         abort();
     grammar_state_release(&whole);
     grammar_state_release(&bytes);
