@@ -152,15 +152,26 @@ typedef enum wisp_predictor {
     WISP_PREDICTOR_SENTENCE = 4
 } wisp_predictor;
 
+/* How a session keeps the keys and values of the tokens of a text, while it generates. Fewer bytes
+ * let a longer text fit and are read faster. docs/decisions.md has the errors that were measured.
+ */
+typedef enum wisp_cache_type {
+    WISP_CACHE_F32 = 0,
+    WISP_CACHE_F16 = 1, /* 16-bit floats: half the bytes */
+    WISP_CACHE_INT8 = 2 /* bytes with an f32 scale for 32 values of a head: 28 % of the bytes */
+} wisp_cache_type;
+
 /* Return the name of a value: wisp_compute_name(WISP_COMPUTE_F32) is "f32". Return NULL past the
  * last value. */
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
+WISP_API const char *wisp_cache_type_name(size_t cache_type);
 
 /* Set a value by its name. Return false, and change nothing, where no value has this name or it is
  * NULL. */
 WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
 WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
+WISP_API bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type);
 
 typedef struct wisp_model_options {
     wisp_compute compute;
@@ -248,6 +259,7 @@ typedef struct wisp_session_options {
     bool trace;       /* keep the times of all stages for wisp_session_write_trace */
     bool recall;      /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers
                          then compute all activations once more, and the times include that */
+    wisp_cache_type cache_type; /* of models that generate */
 } wisp_session_options;
 
 /* Opens a session. `options` may be NULL. The model must stay open as long as the session.
@@ -279,7 +291,8 @@ typedef struct wisp_stats {
     uint64_t tokens;
     uint64_t truncated_texts;
     double stage_seconds[WISP_STAGES];
-    uint64_t workspace_bytes; /* working memory that the session holds now */
+    uint64_t workspace_bytes; /* working memory that the session holds now, with the keys and
+                                 values of its last text */
 } wisp_stats;
 
 WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
@@ -544,6 +557,26 @@ WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids,
  * again. */
 WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
                                 float *logprobs, wisp_error *error);
+
+/* Save what the session has computed of its last texts, and load it, also in another process or on
+ * another machine: a text that continues one of them then has the same bits as if the session had
+ * never been closed. The model must be the one that it was saved with, and run with the same
+ * compute mode, and the session must have the same cache_type; other threads are good. Logits are
+ * those of the kernel set that computes them. docs/formats.md describes the bytes.
+ *
+ * Saving writes a file as wisp_convert does: it appears whole or not at all. Loading fails with
+ * WISP_ERROR_FORMAT where the bytes are damaged, with WISP_ERROR_UNSUPPORTED where another version
+ * wrote them, and with WISP_ERROR_ARGUMENT where they belong to another model or session. Only in
+ * the native library. */
+WISP_API wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error);
+WISP_API wisp_status wisp_session_load(wisp_session *session, const char *path, wisp_error *error);
+
+/* Do the same with bytes in memory. Saving sets *size, and writes nothing where that exceeds
+ * `capacity`. `bytes` may be NULL where the capacity is 0. */
+WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
+                                             size_t *size, wisp_error *error);
+WISP_API wisp_status wisp_session_load_bytes(wisp_session *session, const void *bytes, size_t size,
+                                             wisp_error *error);
 
 /* ---- inspection ----------------------------------------------------------------------------- */
 

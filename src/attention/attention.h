@@ -17,6 +17,7 @@
 enum attention_mask {
     ATTENTION_ALL_KEYS,
     ATTENTION_CAUSAL, /* keys 0 .. p */
+    ATTENTION_WINDOW, /* the last `window` of keys 0 .. p: a sliding window */
     ATTENTION_MASKS
 };
 
@@ -27,7 +28,10 @@ struct attention_shape {
     size_t head_size;
     float scale; /* of scores; usually 1 / sqrt(head_size) */
     enum attention_mask mask;
-    bool i16; /* products of 16-bit numbers, where the kernel set has them */
+    size_t window;  /* of ATTENTION_WINDOW: at least 1 */
+    float soft_cap; /* a score s becomes soft_cap tanh(s / soft_cap); 0: it stays as it is. Only the
+                       policy `cached` computes it, and only for decoders (kernels.h) */
+    bool i16;       /* products of 16-bit numbers, where the kernel set has them */
 };
 
 /* Vectors [rows, heads, head_size], in floats from one to the next. */
@@ -77,7 +81,7 @@ struct attention_policy {
 /* Each query looks at all keys that its mask lets it see. full.c */
 extern const struct attention_policy attention_full;
 
-/* Full attention with a causal mask over a key-value cache. cached.c */
+/* Attention with a causal mask or a sliding window over a key-value cache. cached.c */
 extern const struct attention_policy attention_cached;
 
 /* The policies; NULL past the last. */

@@ -46,6 +46,18 @@ void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions
     }
 }
 
+size_t rope_tables(const struct rope *rope) {
+    return rope->theta == 0 ? 0 : rope->local_theta == 0 ? 1 : 2;
+}
+
+void fill_rope_tables(const struct rope *rope, size_t head_size, size_t positions, float *tables) {
+    const struct rope local = {.theta = rope->local_theta, .pairs = rope->pairs};
+    if (rope_tables(rope) > 0)
+        fill_rope_table(rope, head_size, positions, tables);
+    if (rope_tables(rope) > 1)
+        fill_rope_table(&local, head_size, positions, tables + positions * head_size);
+}
+
 /* Rotates one head. Pair i is values i * step and i * step + apart. */
 static inline void rotate_head(const float *restrict cosines, const float *restrict sines,
                                size_t pairs, size_t step, size_t apart, float *restrict x) {

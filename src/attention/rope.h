@@ -15,14 +15,24 @@ enum rope_pairs {
 };
 
 struct rope {
-    float theta;          /* at least 1 */
+    float theta;          /* at least 1; 0 where positions do not turn heads */
     const float *factors; /* [head_size / 2]; NULL: all are 1 */
     enum rope_pairs pairs;
+    /* Layers that see only near tokens have a theta of their own and no factors; 0 where there are
+     * no such layers. */
+    float local_theta;
 };
 
 /* Fills table [positions, head_size], for positions from 0: the cosines of all pairs, then their
  * sines. */
 void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table);
+
+/* Returns the number of tables that positions need: none, that of theta, or that of local_theta
+ * too. */
+size_t rope_tables(const struct rope *rope);
+
+/* Fills the tables one after the other, each as fill_rope_table does. */
+void fill_rope_tables(const struct rope *rope, size_t head_size, size_t positions, float *tables);
 
 /* Rotates in place x [tokens, heads, head_size], whose tokens lie ld floats apart. The table is at
  * the first token's position. */

@@ -40,7 +40,7 @@ static const char help[] =
     "      --shots N          mmlu: examples before each question (default: 5)\n"
     "      --limit N          mmlu: the most questions of a subject\n"
     "      --answers          mmlu: print each answer as a line with a JSON object, too\n"
-    "      --json             print the figures as one JSON object\n" MODEL_HELP
+    "      --json             print the figures as one JSON object\n" CACHE_HELP MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
@@ -62,6 +62,7 @@ static const struct option options[] = {{"data", required_argument, NULL, OPTION
                                         {"shots", required_argument, NULL, OPTION_SHOTS},
                                         {"limit", required_argument, NULL, OPTION_LIMIT},
                                         {"answers", no_argument, NULL, OPTION_ANSWERS},
+                                        CACHE_OPTION,
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};

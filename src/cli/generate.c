@@ -32,10 +32,15 @@ static const char help[] =
     "their\n"
     "                         probabilities and the N most likely tokens in their "
     "places\n" GENERATE_HELP "      --echo             write the prompt first\n"
+    "      --state FILE       begin with what an earlier run kept in FILE, if there is such a "
+    "file,\n"
+    "                         and keep it there: a prompt that begins as the text of that run did "
+    "is\n"
+    "                         computed from where they differ\n"
     "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
-                                               "\n"
-                                               "Exit codes: see wisp embed --help.\n";
+    "error\n" CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
+                                                          "\n"
+                                                          "Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_TEXT = 256,
@@ -47,6 +52,7 @@ enum {
     OPTION_BEAMS,
     OPTION_LENGTH_PENALTY,
     OPTION_ECHO,
+    OPTION_STATE,
     OPTION_STATS
 };
 
@@ -60,8 +66,10 @@ static const struct option options[] = {
     {"beams", required_argument, NULL, OPTION_BEAMS},
     {"length-penalty", required_argument, NULL, OPTION_LENGTH_PENALTY},
     {"echo", no_argument, NULL, OPTION_ECHO},
+    {"state", required_argument, NULL, OPTION_STATE},
     {"stats", no_argument, NULL, OPTION_STATS},
     GENERATE_OPTIONS,
+    CACHE_OPTION,
     MODEL_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -72,6 +80,7 @@ struct command {
     const char *path;             /* of the prompt; "-": standard input */
     const char *text;             /* the prompt; NULL: it is read from `path` */
     const char *data;             /* the file of prompts; NULL: there is one prompt */
+    const char *state;            /* the file of the session's state; may be NULL */
     const char *grammar, *schema; /* files; NULL: none */
     unsigned long at_once, logprobs, beams;
     float length_penalty;
@@ -107,6 +116,9 @@ static int take_option(struct command *c, int option) {
         return parse_float("length-penalty", optarg, &c->length_penalty);
     case OPTION_ECHO:
         c->echo = true;
+        return EXIT_GOOD;
+    case OPTION_STATE:
+        c->state = optarg;
         return EXIT_GOOD;
     case OPTION_STATS:
         c->stats = true;
@@ -279,6 +291,31 @@ static int generate_all(const struct command *c, wisp_session *session) {
     return code;
 }
 
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* Loads the session's state, where there is such a file. */
+static int load_state(const struct command *c, wisp_session *session) {
+    wisp_error error;
+    const int code = check_output("--state", c->state);
+    if (code != EXIT_GOOD)
+        return code;
+    const wisp_status status = wisp_session_load(session, c->state, &error);
+    return status == WISP_OK || status == WISP_ERROR_NOT_FOUND ? EXIT_GOOD : complain_of(&error);
+}
+
+static int generate(const struct command *c, wisp_session *session, const wisp_model *model) {
+    wisp_error error;
+    int code = c->state ? load_state(c, session) : EXIT_GOOD;
+    if (code != EXIT_GOOD)
+        return code;
+    code = c->data ? generate_all(c, session) : generate_text(c, session, model);
+    /* A text that was interrupted is kept as far as it came. */
+    if (c->state && (code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
+        wisp_session_save(session, c->state, &error) != WISP_OK)
+        return complain_of(&error);
+    return code;
+}
+
 int command_generate(int argc, char **argv) {
     struct command c = {.model = {.generates = true}, .length_penalty = 1};
     wisp_model *model = NULL;
@@ -302,7 +339,7 @@ int command_generate(int argc, char **argv) {
     }
     if (session) {
         watch_signals(session);
-        code = c.data ? generate_all(&c, session) : generate_text(&c, session, model);
+        code = generate(&c, session, model);
     }
     wisp_session_close(session);
     wisp_model_close(model);

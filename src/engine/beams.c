@@ -171,6 +171,7 @@ static wisp_status read_prompt(const struct search *s, const struct token_list *
     struct sequence *sequence = &s->session->generation->sequences[0];
     size_t done = sequence_shared(sequence, prompt->ids, prompt->count - 1);
     sequence_rewind(sequence, done);
+    sequence_mark(sequence, prompt->count - 1);
     for (size_t step; done < prompt->count; done += step) {
         step = smaller(prompt->count - done, PROMPT_TOKENS);
         TRY(generation_pass(s->session, &(struct addition){sequence, prompt->ids + done, step}, 1,

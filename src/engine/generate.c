@@ -98,8 +98,10 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
     TRY(reply_open(&slot->reply, r->session->model, r->options[slot->request], order, prompt->ids,
                    prompt->count, result, error));
     if (source != slot->sequence)
-        return sequence_copy(r->session, slot->sequence, source, known, error);
-    sequence_rewind(slot->sequence, known);
+        TRY(sequence_copy(r->session, slot->sequence, source, known, error));
+    else
+        sequence_rewind(slot->sequence, known);
+    sequence_mark(slot->sequence, prompt->count - 1);
     return WISP_OK;
 }
 

@@ -16,10 +16,13 @@ enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
 
 wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) {
     const struct network *network = &session->model->network;
-    const struct kv_shape shape = {.layers = network->config.layers,
-                                   .kv_heads = network->config.kv_heads,
-                                   .head_size = network->config.head_size,
-                                   .panel = network->kernels->f32_panel};
+    const struct model_config *c = &network->config;
+    const size_t convolutions = config_conv_layer(c, c->layers);
+    const struct kv_shape shape = {.layers = c->layers - convolutions,
+                                   .kv_heads = c->kv_heads,
+                                   .head_size = c->head_size,
+                                   .panel = network->kernels->f32_panel,
+                                   .type = session->cache_type};
     if (!network->architecture->generates)
         return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",
                     "models of architecture %s generate no text", network->architecture->name);
@@ -37,8 +40,12 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
     for (; g->count < n; g->count++) {
         struct sequence *made = &g->sequences[g->count];
         *made = (struct sequence){0};
-        const wisp_status status = kv_cache_open(&made->cache, &shape, error);
+        wisp_status status = kv_cache_open(&made->cache, &shape, error);
+        if (status == WISP_OK && convolutions > 0)
+            status = conv_state_open(&made->conv, convolutions,
+                                     (c->conv_taps - 1) * (size_t)c->hidden_size, error);
         if (status != WISP_OK) {
+            conv_state_release(&made->conv);
             kv_cache_release(&made->cache);
             return status;
         }
@@ -58,48 +65,29 @@ wisp_status generation_token_order(wisp_session *session, const struct token_ord
     return status;
 }
 
-void generation_close(struct generation *g) {
-    if (!g)
-        return;
-    for (size_t i = 0; i < g->count; i++) {
-        kv_cache_release(&g->sequences[i].cache);
-        free(g->sequences[i].past.ids);
-    }
-    free(g->sequences);
-    token_order_release(&g->order);
-    workspace_release(&g->space);
-    free(g);
-}
-
-size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n) {
-    const struct token_list *past = &sequence->past;
-    size_t shared = 0;
-    while (shared < n && shared < past->count && ids[shared] == past->ids[shared])
-        shared++;
-    return shared;
-}
-
-void sequence_rewind(struct sequence *sequence, size_t n) {
-    sequence->past.count = sequence->cache.length = n;
-}
-
-/* Makes room for n positions. */
-static wisp_status reserve(const wisp_session *session, struct kv_cache *cache, size_t n,
-                           wisp_error *error) {
+wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
+                             wisp_error *error) {
     const struct network *network = &session->model->network;
     struct rope rope;
     network->architecture->rope(network, &rope);
-    return kv_cache_reserve(cache, n, &rope, error);
+    TRY(conv_state_reserve(&sequence->conv, n, error));
+    return kv_cache_reserve(&sequence->cache, n, &rope, error);
 }
 
 wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
                           const struct sequence *from, size_t n, wisp_error *error) {
     const size_t shared = sequence_shared(to, from->past.ids, n);
     sequence_rewind(to, shared);
-    TRY(reserve(session, &to->cache, n, error));
-    for (size_t i = shared; i < n; i++)
-        TRY(token_list_add(&to->past, from->past.ids[i], error));
+    TRY(sequence_reserve(session, to, n, error));
+    for (size_t i = shared; i < n; i++) {
+        const wisp_status status = token_list_add(&to->past, from->past.ids[i], error);
+        if (status != WISP_OK) {
+            to->past.count = shared; /* of which the cache has the keys and values */
+            return status;
+        }
+    }
     kv_cache_copy(&to->cache, &from->cache, shared, n);
+    conv_state_copy(&to->conv, &from->conv, shared, n);
     to->cache.length = n;
     return WISP_OK;
 }
@@ -112,6 +100,7 @@ struct batch_parts {
     int32_t *ids;
     size_t *starts;
     struct kv_cache **caches;
+    struct conv_state **states;
 };
 
 static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
@@ -121,6 +110,7 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     p.ids = workspace_take(space, 1, tokens, sizeof *p.ids);
     p.starts = workspace_take(space, 1, texts + 1, sizeof *p.starts);
     p.caches = workspace_take(space, 1, texts, sizeof *p.caches);
+    p.states = workspace_take(space, 1, texts, sizeof *p.states);
     return p;
 }
 
@@ -131,8 +121,9 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
     const size_t vocabulary = network->config.vocabulary_size;
     struct pass_size size = {.texts = n};
     for (size_t i = 0; i < n; i++) {
-        struct kv_cache *cache = &additions[i].sequence->cache;
-        TRY(reserve(session, cache, cache->length + additions[i].n, error));
+        const struct kv_cache *cache = &additions[i].sequence->cache;
+        TRY(sequence_reserve(session, additions[i].sequence, cache->length + additions[i].n,
+                             error));
         size.longest = larger(size.longest, cache->capacity);
         size.tokens += additions[i].n;
     }
@@ -154,6 +145,7 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
         memcpy(parts.ids + parts.starts[i], additions[i].ids, additions[i].n * sizeof *parts.ids);
         parts.starts[i + 1] = parts.starts[i] + additions[i].n;
         parts.caches[i] = &additions[i].sequence->cache;
+        parts.states[i] = &additions[i].sequence->conv;
     }
     struct pass *pass = &session->workers[0].pass;
     *pass = (struct pass){.network = network,
@@ -161,6 +153,7 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
                                     .ids = parts.ids,
                                     .starts = parts.starts,
                                     .caches = parts.caches,
+                                    .states = parts.states,
                                     .all_logits = all},
                           .rows = parts.logits,
                           .thresholds = session->thresholds,
@@ -186,8 +179,10 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
             status = token_list_add(&additions[i].sequence->past, additions[i].ids[t], error);
     for (size_t i = 0; i < n; i++) {
         struct sequence *sequence = additions[i].sequence;
-        if (status == WISP_OK)
+        if (status == WISP_OK) {
             sequence->cache.length += additions[i].n;
+            conv_state_commit(&sequence->conv, additions[i].n);
+        }
         sequence->past.count = sequence->cache.length;
     }
     if (status == WISP_OK)

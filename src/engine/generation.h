@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The texts that a session computes with a model that generates, and passes over them. */
+ * Passes over the texts of a session whose model generates. */
 #ifndef WISP_ENGINE_GENERATION_H
 #define WISP_ENGINE_GENERATION_H
 
-#include "attention/kv_cache.h"
-#include "base/workspace.h"
+#include "engine/sequence.h"
 #include "engine/session.h"
 #include "engine/token_mask.h"
-#include "text/codec.h"
-
-/* A text, or what was computed of it. */
-struct sequence {
-    struct kv_cache cache;
-    struct token_list past; /* the tokens whose keys and values are in the cache */
-};
-
-struct generation {
-    /* [count]: texts that are kept between calls. The first is that of the session's last call;
-     * calls with several texts use all. */
-    struct sequence *sequences;
-    size_t count;
-    struct workspace space;   /* holds logits and the working memory of the pass */
-    struct token_order order; /* of zeros until a text had a grammar */
-};
 
 /* Opens the session's generation with at least n sequences; those that it has keep their texts.
  * Fails where the model generates no text. */
@@ -32,14 +15,9 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
 wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
                                    wisp_error *error);
 
-/* Releases a generation; NULL is allowed. */
-void generation_close(struct generation *generation);
-
-/* Returns how many of the n ids the sequence begins with. */
-size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n);
-
-/* Keeps the first n tokens of the text only. */
-void sequence_rewind(struct sequence *sequence, size_t n);
+/* Makes room for n tokens. */
+wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
+                             wisp_error *error);
 
 /* Makes the first n tokens of `to` those of `from`, which has as many. Copies what differs. */
 wisp_status sequence_copy(const wisp_session *session, struct sequence *to,

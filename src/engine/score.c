@@ -28,6 +28,7 @@ static wisp_status compute(wisp_session *session, const int32_t *ids, size_t n, 
     size_t done = sequence_shared(sequence, ids, first);
     wisp_status status = WISP_OK;
     sequence_rewind(sequence, done);
+    sequence_mark(sequence, first);
     for (size_t step; done < n && status == WISP_OK; done += step) {
         /* The last token before `first` needs no logits, but a pass computes a row anyway. */
         const bool all = done >= first;

@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The activation function between the two matrices of a feed-forward layer. */
+ * The activation function between the two matrices of a feed-forward layer. A gated layer has two
+ * matrices in place of the first, and applies the function to the products of one: silu(W_gate x) *
+ * W_up x. */
 #ifndef WISP_KERNELS_ACTIVATION_H
 #define WISP_KERNELS_ACTIVATION_H
+
+#include <stdbool.h>
 
 enum activation {
     ACTIVATION_GELU,
     ACTIVATION_RELU,
-    ACTIVATION_GATED_SILU /* silu(W_gate x) * W_up x */
+    ACTIVATION_GELU_TANH,    /* GELU with tanh in place of erf: gelu_new, gelu_pytorch_tanh */
+    ACTIVATION_RELU_SQUARED, /* max(x, 0)^2 */
+    /* All that follow are gated. */
+    ACTIVATION_GATED_SILU,
+    ACTIVATION_GATED_RELU,
+    ACTIVATION_GATED_RELU_SQUARED,
+    ACTIVATION_GATED_GELU_TANH
 };
+
+static inline bool activation_is_gated(enum activation activation) {
+    return activation >= ACTIVATION_GATED_SILU;
+}
+
+/* Whether many neurons have an activation of exactly 0. */
+static inline bool activation_has_zeros(enum activation activation) {
+    return activation == ACTIVATION_RELU || activation == ACTIVATION_RELU_SQUARED ||
+           activation == ACTIVATION_GATED_RELU || activation == ACTIVATION_GATED_RELU_SQUARED;
+}
 
 #endif

@@ -50,6 +50,12 @@ struct quantised_rows {
     float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
 };
 
+/* Functions that only decoders use are left out of WebAssembly modules, which only embed texts:
+ * there they are NULL, and kernels take no activation that only decoders have. */
+#if !defined(__wasm__)
+#define DECODER_KERNELS
+#endif
+
 struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */
@@ -116,8 +122,25 @@ struct kernels {
      * value. */
     void (*silu_mul)(float *gate, const float *up, size_t n);
 
+    /* Replaces n values x by x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, within 1e-6 |x| of
+     * the exact value. Only for decoders. */
+    void (*gelu_tanh)(float *x, size_t n);
+
+    /* Multiplies n values of y by those of x, which may be y. Only for decoders. */
+    void (*multiply)(float *y, const float *x, size_t n);
+
+    /* Replaces n values x by cap tanh(scale x / cap), within 1e-6 cap of the exact value. Only for
+     * decoders. */
+    void (*soft_cap)(float *x, size_t n, float scale, float cap);
+
     /* Replaces the first n values of each row of x [m, ld] by softmax(scale * x). */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale);
+
+    /* Expand signed bytes q [rows, f32_panel] to floats y [rows, f32_panel] with one scale for each
+     * column or each row: y[i, j] = scale[j] q[i, j], or scale[i] q[i, j]. Every set gives the same
+     * bits. Only for decoders. */
+    void (*expand_by_column)(const int8_t *q, const float *scale, size_t rows, float *y);
+    void (*expand_by_row)(const int8_t *q, const float *scale, size_t rows, float *y);
 
     /* Adds n values of x to those of y. */
     void (*add)(float *y, const float *x, size_t n);

@@ -161,6 +161,34 @@ static void silu_mul(float *gate, const float *up, size_t n) {
         gate[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
 }
 
+#ifdef DECODER_KERNELS
+/* (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which keeps its digits where it is small. */
+static void gelu_tanh(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] /= 1 + expf(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i]));
+}
+
+static void multiply(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] *= x[i];
+}
+
+static void soft_cap(float *x, size_t n, float scale, float cap) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = cap * tanhf(x[i] * scale / cap);
+}
+
+static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i % PANEL];
+}
+
+static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i / PANEL];
+}
+#endif
+
 static void softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
     for (size_t i = 0; i < m; i++, x += ld) {
         float largest = x[0], sum = 0;
@@ -211,6 +239,13 @@ const struct kernels kernels_scalar = {
     .gelu = gelu,
     .relu = relu,
     .silu_mul = silu_mul,
+#ifdef DECODER_KERNELS
+    .gelu_tanh = gelu_tanh,
+    .multiply = multiply,
+    .soft_cap = soft_cap,
+    .expand_by_column = expand_by_column,
+    .expand_by_row = expand_by_row,
+#endif
     .softmax = softmax,
     .add = add,
     .dot = dot,

@@ -60,12 +60,26 @@ static float finished(int32_t sum, const struct neuron *neuron, const struct qua
     return neuron->bias + row->scale * neuron->scale * ((float)sum - row->zero * neuron->sum);
 }
 
+static float gelu_tanh(float x) {
+    return x / (1 + expf(-1.59576912f * (x + 0.044715f * x * x * x)));
+}
+
 static float activation(enum activation kind, float x, float gate) {
     switch (kind) {
     case ACTIVATION_RELU:
         return x > 0 ? x : 0;
     case ACTIVATION_GELU:
         return 0.5f * x * (1 + erff(x * 0.70710678f));
+    case ACTIVATION_GELU_TANH:
+        return gelu_tanh(x);
+    case ACTIVATION_RELU_SQUARED:
+        return x > 0 ? x * x : 0;
+    case ACTIVATION_GATED_RELU:
+        return gate > 0 ? gate * x : 0;
+    case ACTIVATION_GATED_RELU_SQUARED:
+        return gate > 0 ? gate * gate * x : 0;
+    case ACTIVATION_GATED_GELU_TANH:
+        return gelu_tanh(gate) * x;
     case ACTIVATION_GATED_SILU:
         break;
     }
@@ -84,7 +98,7 @@ static float activate(enum activation kind, struct neuron_sums sums, const float
     for (size_t i = 0; i < n; i++) {
         const size_t j = neuron_at(list, i);
         const float y = finished(sums.up[i], &sums.neurons[j], row);
-        const bool gated = kind == ACTIVATION_GATED_SILU;
+        const bool gated = activation_is_gated(kind);
         const float gate = gated ? finished(sums.gate[i], &sums.gates[j], row) : 0;
         const float above = activation(kind, y, gate) - (centers ? centers[j] : 0);
         values[i] = above * sums.neurons[j].column;

@@ -179,6 +179,19 @@ ALWAYS_INLINE vf activated(vf y, vf gate, const enum activation kind) {
         return vf_max(y, vf_set1(0));
     if (kind == ACTIVATION_GATED_SILU)
         return vf_mul(silu_of(gate, vf_table(exp2_terms)), y);
+#ifdef DECODER_KERNELS
+    const vf open = vf_max(activation_is_gated(kind) ? gate : y, vf_set1(0));
+    if (kind == ACTIVATION_RELU_SQUARED)
+        return vf_mul(open, open);
+    if (kind == ACTIVATION_GATED_RELU)
+        return vf_mul(open, y);
+    if (kind == ACTIVATION_GATED_RELU_SQUARED)
+        return vf_mul(vf_mul(open, open), y);
+    if (kind == ACTIVATION_GELU_TANH)
+        return gelu_tanh_of(y, vf_table(exp2_terms));
+    if (kind == ACTIVATION_GATED_GELU_TANH)
+        return vf_mul(gelu_tanh_of(gate, vf_table(exp2_terms)), y);
+#endif
     gelu_of(&active, 1, vf_table(gelu_terms));
     return active;
 }
@@ -206,7 +219,7 @@ ALWAYS_INLINE float activate_all(struct neuron_sums sums, const float *centers,
         neuron_fields(sums.neurons, list, i, left, fields);
         const vf y = finished(load_sums(sums.up + i, left), fields, row);
         vf opened = y;
-        if (kind == ACTIVATION_GATED_SILU) {
+        if (activation_is_gated(kind)) {
             neuron_fields(sums.gates, list, i, left, gate);
             opened = finished(load_sums(sums.gate + i, left), gate, row);
         }
@@ -227,13 +240,25 @@ static float sparse_activate(enum activation kind, struct neuron_sums sums, cons
         return activate_all(sums, centers, list, n, row, values, ACTIVATION_RELU);
     if (kind == ACTIVATION_GATED_SILU)
         return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_SILU);
+#ifdef DECODER_KERNELS
+    if (kind == ACTIVATION_RELU_SQUARED)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_RELU_SQUARED);
+    if (kind == ACTIVATION_GELU_TANH)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU_TANH);
+    if (kind == ACTIVATION_GATED_RELU)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_RELU);
+    if (kind == ACTIVATION_GATED_RELU_SQUARED)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_RELU_SQUARED);
+    if (kind == ACTIVATION_GATED_GELU_TANH)
+        return activate_all(sums, centers, list, n, row, values, ACTIVATION_GATED_GELU_TANH);
+#endif
     return activate_all(sums, centers, list, n, row, values, ACTIVATION_GELU);
 }
 
 /* Computes the first `lanes` contributions of a vector. Returns the bits of their magnitudes. */
 ALWAYS_INLINE vi contribute_vector(const float *y, const float *gate, const float *scales,
                                    float *values, size_t lanes, const enum activation kind) {
-    const vf opened = kind == ACTIVATION_GATED_SILU ? vf_load_n(gate, lanes) : vf_set1(0);
+    const vf opened = activation_is_gated(kind) ? vf_load_n(gate, lanes) : vf_set1(0);
     const vf active = activated(vf_load_n(y, lanes), opened, kind);
     const vf value = vf_mul(active, vf_load_n(scales, lanes));
     vf_store_n(values, value, lanes);
@@ -264,6 +289,18 @@ static float sparse_contribute(enum activation kind, const float *y, const float
         return contribute_all(y, y, scales, n, values, ACTIVATION_RELU);
     if (kind == ACTIVATION_GATED_SILU)
         return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_SILU);
+#ifdef DECODER_KERNELS
+    if (kind == ACTIVATION_RELU_SQUARED)
+        return contribute_all(y, y, scales, n, values, ACTIVATION_RELU_SQUARED);
+    if (kind == ACTIVATION_GELU_TANH)
+        return contribute_all(y, y, scales, n, values, ACTIVATION_GELU_TANH);
+    if (kind == ACTIVATION_GATED_RELU)
+        return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_RELU);
+    if (kind == ACTIVATION_GATED_RELU_SQUARED)
+        return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_RELU_SQUARED);
+    if (kind == ACTIVATION_GATED_GELU_TANH)
+        return contribute_all(y, gate, scales, n, values, ACTIVATION_GATED_GELU_TANH);
+#endif
     return contribute_all(y, y, scales, n, values, ACTIVATION_GELU);
 }
 

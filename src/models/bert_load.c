@@ -31,15 +31,6 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
     return status;
 }
 
-static wisp_status load_layer_norm(struct network *network, size_t index, const char *name,
-                                   struct norm *norm, wisp_error *error) {
-    char full[TENSOR_NAME_BYTES];
-    layer_tensor_name(full, index, name, "");
-    TRY(norm_load(norm, network->dir, full, network->config.hidden_size, error));
-    network->resident_bytes += norm_bytes(network->config.hidden_size);
-    return WISP_OK;
-}
-
 wisp_status bert_load(struct network *network, wisp_error *error) {
     const size_t size = network->config.hidden_size, layers = network->config.layers;
     struct bert_weights *w = calloc(1, sizeof *w);

@@ -8,7 +8,7 @@
 #include "base/number_text.h"
 #include "formats/schema.h"
 
-enum { MAX_SIZE = 1 << 20, MAX_LAYERS = 1024 };
+enum { MAX_SIZE = 1 << 20 };
 
 const char *config_key(const struct config_reader *r, const char *name,
                        char key[CONFIG_KEY_BYTES]) {
@@ -31,7 +31,7 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     char key[CONFIG_KEY_BYTES];
     TRY(read_size(r, "embedding_length", MAX_SIZE, &c->hidden_size));
     TRY(read_size(r, "feed_forward_length", MAX_SIZE, &c->intermediate_size));
-    TRY(read_size(r, "block_count", MAX_LAYERS, &c->layers));
+    TRY(read_size(r, "block_count", CONFIG_MAX_LAYERS, &c->layers));
     TRY(read_size(r, "attention.head_count", MAX_SIZE, &c->heads));
     TRY(read_size(r, "context_length", MAX_SIZE, &c->max_positions));
     if (c->hidden_size % c->heads != 0)
@@ -50,11 +50,44 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     return WISP_OK;
 }
 
+/* Reads an array with the number of key-value heads of each layer: one number for all, or 0 where a
+ * layer has a short convolution. */
+static wisp_status read_kv_heads_of_layers(const struct config_reader *r, const char *key,
+                                           const struct metadata *array) {
+    struct model_config *c = r->config;
+    int64_t common = 0;
+    if (array->count != c->layers)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%llu entries, where there are %u layers", (unsigned long long)array->count,
+                    c->layers);
+    for (uint32_t l = 0; l < c->layers; l++) {
+        int64_t heads;
+        if (!metadata_array_i64(array, l, &heads) || heads < 0 || heads > MAX_SIZE)
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                        "entry %u is no number of heads", l);
+        if (heads == 0 && c->conv_taps > 0)
+            c->conv_layers[l / 64] |= UINT64_C(1) << l % 64;
+        else if (heads == 0 || (common > 0 && heads != common))
+            return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                        "%lld heads in layer %u, where other layers have %lld", (long long)heads, l,
+                        (long long)common);
+        else
+            common = heads;
+    }
+    if (common > 0)
+        c->kv_heads = (uint32_t)common;
+    return WISP_OK;
+}
+
 wisp_status config_read_kv_heads(const struct config_reader *r) {
     struct model_config *c = r->config;
     char key[CONFIG_KEY_BYTES];
-    TRY(metadata_u32_or(r->dir, config_key(r, "attention.head_count_kv", key), &c->kv_heads,
-                        r->error));
+    const struct metadata *entry =
+        directory_find_metadata(r->dir, config_key(r, "attention.head_count_kv", key));
+    if (entry && entry->type == VALUE_ARRAY)
+        TRY(read_kv_heads_of_layers(r, key, entry));
+    else
+        TRY(metadata_u32_or(r->dir, key, &c->kv_heads, r->error));
     if (c->kv_heads == 0 || c->heads % c->kv_heads != 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "%u key-value heads do not divide %u heads", c->kv_heads, c->heads);
@@ -109,9 +142,7 @@ wisp_status config_read_pooling(const struct config_reader *r) {
     return metadata_bool_or(r->dir, KEY_NORMALIZE, &r->config->normalize, r->error);
 }
 
-/* Refuses a file that has the key with a value other than `wanted`, which is written as
- * metadata_format writes it. */
-static wisp_status refuse_others(const struct config_reader *r, const char *name,
+wisp_status config_refuse_others(const struct config_reader *r, const char *name,
                                  const char *wanted) {
     char key[CONFIG_KEY_BYTES], given[32];
     const struct metadata *entry = directory_find_metadata(r->dir, config_key(r, name, key));
@@ -135,11 +166,11 @@ wisp_status config_refuse_variants(const struct config_reader *r) {
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
                     "decoders are not supported");
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
-        TRY(refuse_others(r, zero[i], "0"));
-    TRY(refuse_others(r, "use_parallel_residual", "false"));
+        TRY(config_refuse_others(r, zero[i], "0"));
+    TRY(config_refuse_others(r, "use_parallel_residual", "false"));
     snprintf(head_size, sizeof head_size, "%u", r->config->hidden_size / r->config->heads);
-    TRY(refuse_others(r, "attention.key_length", head_size));
-    return refuse_others(r, "attention.value_length", head_size);
+    TRY(config_refuse_others(r, "attention.key_length", head_size));
+    return config_refuse_others(r, "attention.value_length", head_size);
 }
 
 wisp_status config_refuse_experts(const struct config_reader *r) {
@@ -152,12 +183,10 @@ wisp_status config_refuse_experts(const struct config_reader *r) {
     return WISP_OK;
 }
 
-wisp_status config_read_rope(const struct config_reader *r) {
-    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+wisp_status config_read_rotation(const struct config_reader *r) {
     struct model_config *c = r->config;
     const uint32_t head_size = c->head_size;
     uint32_t rotated = head_size;
-    const char *scaling = "none";
     char key[CONFIG_KEY_BYTES];
     if (head_size % 2 != 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
@@ -173,6 +202,14 @@ wisp_status config_read_rope(const struct config_reader *r) {
     if (!isfinite(c->rope_theta) || !(c->rope_theta >= 1))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "not a finite number of at least 1");
+    return WISP_OK;
+}
+
+wisp_status config_read_rope(const struct config_reader *r) {
+    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+    const char *scaling = "none";
+    char key[CONFIG_KEY_BYTES];
+    TRY(config_read_rotation(r));
     TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
     if (strcmp(scaling, "none") != 0)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,

@@ -45,9 +45,16 @@ wisp_status config_read_activation(const struct config_reader *reader);
 wisp_status config_read_pooling(const struct config_reader *reader);
 
 /* Reads rope_theta. Where the key is absent, config->rope_theta stays as it is, and the key is
- * required if that is 0. Refuses models that rotate only a part of each
- * head, or that scale positions. */
+ * required if that is 0. Refuses models that rotate only a part of each head. */
+wisp_status config_read_rotation(const struct config_reader *reader);
+
+/* Does the same, and refuses models that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
+
+/* Refuses a file that has the key with a value other than `wanted`, which is written as
+ * metadata_format writes it. */
+wisp_status config_refuse_others(const struct config_reader *reader, const char *name,
+                                 const char *wanted);
 
 /* Refuses a model whose feed-forward layers are made of experts. */
 wisp_status config_refuse_experts(const struct config_reader *reader);

@@ -36,8 +36,50 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
                                                     network->predictor_rank, c->activation));
 }
 
-/* Computes y = W_down activation(W_up x), or y = W_down (silu(W_gate x) * W_up x) where the layer
- * is gated, for tokens [first, first + n) of the batch. */
+/* Applies the activation to n products of W_up, with those of W_gate where the layer is gated. The
+ * result replaces the products of W_gate, or else of W_up. */
+static void activate(const struct network *network, float *up, float *gate, size_t n) {
+    const struct kernels *kernels = network->kernels;
+    switch (network->config.activation) {
+    case ACTIVATION_GELU:
+        kernels->gelu(up, n);
+        break;
+    case ACTIVATION_RELU:
+        kernels->relu(up, n);
+        break;
+    case ACTIVATION_GATED_SILU:
+        kernels->silu_mul(gate, up, n);
+        break;
+#ifdef DECODER_KERNELS
+    case ACTIVATION_GELU_TANH:
+        kernels->gelu_tanh(up, n);
+        break;
+    case ACTIVATION_RELU_SQUARED:
+        kernels->relu(up, n);
+        kernels->multiply(up, up, n);
+        break;
+    case ACTIVATION_GATED_RELU:
+        kernels->relu(gate, n);
+        kernels->multiply(gate, up, n);
+        break;
+    case ACTIVATION_GATED_RELU_SQUARED:
+        kernels->relu(gate, n);
+        kernels->multiply(gate, gate, n);
+        kernels->multiply(gate, up, n);
+        break;
+    case ACTIVATION_GATED_GELU_TANH:
+        kernels->gelu_tanh(gate, n);
+        kernels->multiply(gate, up, n);
+        break;
+#else
+    default:
+        break;
+#endif
+    }
+}
+
+/* Computes y = W_down activation(W_up x), or y = W_down (activation(W_gate x) * W_up x) where the
+ * layer is gated, for tokens [first, first + n) of the batch. */
 static void run_dense(struct pass *pass, uint32_t member, struct cursor at, size_t first, size_t n,
                       float *inner, float *y, struct workspace space) {
     const struct network *network = pass->network;
@@ -48,19 +90,10 @@ static void run_dense(struct pass *pass, uint32_t member, struct cursor at, size
     if (config_is_gated(&network->config))
         linear_apply(&layer->gate, x, n, inner + values, space);
     pass_mark(pass, member, at, STAGE_FFN_UP);
-    switch (network->config.activation) {
-    case ACTIVATION_GELU:
-        network->kernels->gelu(inner, values);
-        break;
-    case ACTIVATION_RELU:
-        network->kernels->relu(inner, values);
-        break;
-    case ACTIVATION_GATED_SILU:
-        network->kernels->silu_mul(inner + values, inner, values);
-        inner += values;
-    }
+    activate(network, inner, inner + values, values);
     pass_mark(pass, member, at, STAGE_ACTIVATION);
-    linear_apply(&layer->down, inner, n, y, space);
+    linear_apply(&layer->down, inner + (config_is_gated(&network->config) ? values : 0), n, y,
+                 space);
     pass_mark(pass, member, at, STAGE_FFN_DOWN);
 }
 
@@ -125,16 +158,19 @@ void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor 
     const struct network *network = pass->network;
     const struct feed_forward *layer = &network->feed_forward[at.layer];
     const size_t size = network->config.intermediate_size, tokens = pass->tokens;
+    const bool gated = config_is_gated(&network->config);
     float *gate = inner + tokens * size;
     const struct pass_outputs own =
         pass_apply_outputs(pass, member, &layer->up, pass->x, tokens, inner, space);
-    pass_apply_outputs(pass, member, &layer->gate, pass->x, tokens, gate, space);
+    if (gated)
+        pass_apply_outputs(pass, member, &layer->gate, pass->x, tokens, gate, space);
     pass_mark(pass, member, at, STAGE_FFN_UP);
-    for (size_t t = 0; t < tokens && own.n > 0; t++)
-        network->kernels->silu_mul(gate + t * size + own.first, inner + t * size + own.first,
-                                   own.n);
+    for (size_t t = 0; t < tokens && own.n > 0; t++) {
+        const size_t at_token = t * size + own.first;
+        activate(network, inner + at_token, gated ? gate + at_token : NULL, own.n);
+    }
     pass_mark(pass, member, at, STAGE_ACTIVATION);
     pass_barrier(pass, member, at);
-    pass_apply_outputs(pass, member, &layer->down, gate, tokens, y, space);
+    pass_apply_outputs(pass, member, &layer->down, gated ? gate : inner, tokens, y, space);
     pass_mark(pass, member, at, STAGE_FFN_DOWN);
 }

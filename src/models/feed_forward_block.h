@@ -35,7 +35,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error);
 
-/* Does the same for all tokens of a pass whose members split outputs, with a dense gated layer. y
+/* Does the same for all tokens of a pass whose members split outputs, with a dense layer. y
  * and inner begin at the first token. Ends without a barrier: y is complete after the next one. */
 void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor at, float *inner,
                               float *y, struct workspace space);

@@ -8,16 +8,11 @@
 #ifndef WISP_MODELS_LLAMA_H
 #define WISP_MODELS_LLAMA_H
 
-#include "attention/rope.h"
-#include "layers/linear.h"
-#include "models/architecture.h"
+#include "models/decoder_attention.h"
 
 struct llama_layer {
     float *attention_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
-    float *q_norm, *k_norm; /* [head_size]: likewise; NULL where heads are not normalised */
-    struct linear q;        /* W_q [heads * head_size, hidden_size] */
-    struct linear kv;       /* W_k, then W_v, each [kv_heads * head_size, hidden_size] */
-    struct linear output;   /* W_o [hidden_size, heads * head_size] */
+    struct decoder_attention attention;
 };
 
 /* The weights that network->weights points to: all but the token embedding and the feed-forward

@@ -12,6 +12,8 @@
 /* Pooling makes one embedding of a text's hidden states. The numbers are those of llama.cpp. */
 enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
 
+enum { CONFIG_MAX_LAYERS = 1024 };
+
 struct model_config {
     uint32_t hidden_size, intermediate_size, layers, heads, vocabulary_size;
     uint32_t kv_heads;  /* fewer than heads: grouped-query attention */
@@ -21,6 +23,19 @@ struct model_config {
     enum activation activation;
     float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
     enum rope_pairs rope_pairs;
+    /* Only of decoders: */
+    float attention_scale; /* of scores */
+    float attention_cap;   /* scores are bounded by it softly (attention.h); 0: they are not */
+    float logit_cap;       /* likewise logits */
+    uint32_t window;       /* keys that a token sees in local layers; 0: no layer is local */
+    uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
+    float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
+    float rope_divisor; /* of the angles of rope_theta: positions are scaled linearly; 1 in most */
+
+    uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
+    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
+                                                     the place of attention */
+
     bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
     bool has_bias;     /* dense layers add a bias */
     bool has_qkv_bias; /* the layers of queries, keys and values add one, whatever has_bias says */
@@ -29,8 +44,32 @@ struct model_config {
     bool normalize; /* embeddings are scaled to length 1 */
 };
 
+/* Whether the tokens of a layer see only the last `window` keys. */
+static inline bool config_is_local(const struct model_config *config, uint32_t layer) {
+    return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
+}
+
+/* Whether a layer has a short convolution in the place of attention. */
+static inline bool config_is_conv(const struct model_config *config, uint32_t layer) {
+    return layer < config->layers && config->conv_layers[layer / 64] >> layer % 64 & 1;
+}
+
+/* Returns how many of the layers before `layer` have a convolution. */
+static inline uint32_t config_conv_layer(const struct model_config *config, uint32_t layer) {
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < layer; l++)
+        count += config_is_conv(config, l);
+    return count;
+}
+
+/* Returns how many of the layers before `layer` have attention, which is a layer's index in
+ * key-value caches. */
+static inline uint32_t config_kv_layer(const struct model_config *config, uint32_t layer) {
+    return config->conv_taps == 0 ? layer : layer - config_conv_layer(config, layer);
+}
+
 static inline bool config_is_gated(const struct model_config *config) {
-    return config->activation == ACTIVATION_GATED_SILU;
+    return activation_is_gated(config->activation);
 }
 
 #endif

@@ -91,13 +91,13 @@ size_t sparse_ffn_workspace_bytes(size_t hidden_size, size_t intermediate_size, 
     struct workspace measured = {0};
     struct scratch s;
     take_scratch(&s, &measured, hidden_size, intermediate_size, rank,
-                 activation == ACTIVATION_GATED_SILU);
+                 activation_is_gated(activation));
     return measured.used;
 }
 
 static void open_scratch(const struct sparse_ffn *ffn, struct scratch *s, struct workspace space) {
     take_scratch(s, &space, ffn->hidden_size, ffn->intermediate_size, ffn->rank,
-                 ffn->activation == ACTIVATION_GATED_SILU);
+                 activation_is_gated(ffn->activation));
 }
 
 /* ---- the predictor -------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
     l->up = workspace_take(space, neurons, l->row_bytes, 1);
     l->up_scalars = workspace_take(space, 1, neurons, sizeof *l->up_scalars);
     l->input_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->input_scale);
-    if (store->shape.activation == ACTIVATION_GATED_SILU) {
+    if (activation_is_gated(store->shape.activation)) {
         l->gate = workspace_take(space, neurons, l->row_bytes, 1);
         l->gate_scalars = workspace_take(space, 1, neurons, sizeof *l->gate_scalars);
     }
@@ -41,14 +41,14 @@ static wisp_status load_dense(struct neuron_store *store, size_t index, struct t
     char up[TENSOR_NAME_BYTES], gate[TENSOR_NAME_BYTES];
     const char *const names[] = {layer_tensor_name(up, index, TENSOR_FFN_UP, ""),
                                  layer_tensor_name(gate, index, TENSOR_FFN_GATE, "")};
-    const struct linear_source source = {
-        .dir = store->dir,
-        .names = names,
-        .unbiased = store->shape.unbiased,
-        .parts = store->shape.activation == ACTIVATION_GATED_SILU ? 2 : 1,
-        .n = store->shape.intermediate_size,
-        .k = store->shape.hidden_size,
-        .cache = cache};
+    const struct linear_source source = {.dir = store->dir,
+                                         .names = names,
+                                         .unbiased = store->shape.unbiased,
+                                         .parts =
+                                             activation_is_gated(store->shape.activation) ? 2 : 1,
+                                         .n = store->shape.intermediate_size,
+                                         .k = store->shape.hidden_size,
+                                         .cache = cache};
     struct linear *dense = &store->layer[index].dense;
     TRY(linear_load(dense, &source, store->kernels, true, error));
     store->bytes += dense->bytes;

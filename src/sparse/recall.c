@@ -38,7 +38,7 @@ wisp_status recall_open(struct recall *recall, const struct neuron_layer *neuron
                         wisp_error *error) {
     const size_t bins = 2 * (size_t)RECALL_BINS, n = neurons->intermediate_size;
     *recall = (struct recall){.intermediate_size = n,
-                              .relu = activation == ACTIVATION_RELU,
+                              .relu = activation_has_zeros(activation),
                               .lengths = malloc(n * sizeof *recall->lengths),
                               .bins = calloc(bins, sizeof *recall->bins)};
     if (!recall->lengths || !recall->bins)

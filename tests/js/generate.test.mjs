@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `wisp generate` as a user runs it.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -131,6 +131,39 @@ describe('generate', () => {
       assert.match(run.err, /** @type {RegExp} */ (message));
       assert.equal(run.out.trimEnd().split('\n').length, 1);
     }
+  });
+
+  test('--state keeps what was computed, and refuses what it does not fit', () => {
+    const state = join(folder, 'story.state');
+    const run = (/** @type {string[]} */ ...args) =>
+      generate(['--state', state, '--stats', '-n', '20', ...args]);
+    const first = run('--text', 'Once upon a time');
+    assert.equal(first.code, 0, first.err);
+    const longer = `Once upon a time${first.out.trimEnd()}`;
+    const second = run('--text', longer);
+    assert.match(second.err, /\((1\d|2\d) tokens were known\)/);
+    assert.equal(second.out, generate(['--text', longer, '-n', '20']).out);
+    const other = run('--text', 'a', '--cache-type', 'f16');
+    assert.equal(other.code, 2);
+    assert.match(other.err, /story\.state: cache_type: .* the session's is f16/);
+    const kept = readFileSync(state);
+    kept[kept.length - 20] ^= 1;
+    writeFileSync(state, kept);
+    const damaged = run('--text', 'a');
+    assert.equal(damaged.code, 3);
+    assert.match(damaged.err, /keys and values: the checksum is wrong/);
+    assert.deepEqual(readFileSync(state), kept);
+  });
+
+  test('--cache-type keeps keys and values in fewer bytes', () => {
+    for (const type of ['f32', 'f16', 'int8']) {
+      const { code, out } = generate(['--text', 'Once', '-n', '5', '--cache-type', type]);
+      assert.equal(code, 0);
+      assert.ok(out.length > 5);
+    }
+    const wrong = generate(['--text', 'Once', '--cache-type', 'f8']);
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.err, /--cache-type.*f32, f16, int8/);
   });
 
   test('wrong options and models are errors', () => {

@@ -65,6 +65,15 @@ static void call_once(const struct timed *t) {
     case SILU_MUL:
         t->set->silu_mul(t->x, t->other, t->m * t->n);
         break;
+    case GELU_TANH:
+        t->set->gelu_tanh(t->x, t->m * t->n);
+        break;
+    case MULTIPLY:
+        t->set->multiply(t->x, t->other, t->m * t->n);
+        break;
+    case SOFT_CAP:
+        t->set->soft_cap(t->x, t->m * t->n, 1, 50);
+        break;
     case SOFTMAX:
         t->set->softmax(t->x, t->n, t->m, t->n, 1);
         break;
@@ -256,6 +265,7 @@ static double bytes_per_value(enum kernel kernel) {
         return 5;
     case LAYER_NORM:
     case SILU_MUL:
+    case MULTIPLY:
     case ADD:
         return 12;
     default:
@@ -390,6 +400,11 @@ void kernel_bench(void) {
     time_rows(GELU, 128, 1536);
     time_rows(RELU, 128, 1536);
     time_rows(SILU_MUL, 128, 1536);
+#ifdef DECODER_KERNELS
+    time_rows(GELU_TANH, 128, 1536);
+    time_rows(MULTIPLY, 128, 1536);
+    time_rows(SOFT_CAP, 128, 1536);
+#endif
     time_rows(SOFTMAX, 128, 128);
     time_i16(128, 128, 0);
     time_rows(ADD, 128, 384);

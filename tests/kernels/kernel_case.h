@@ -67,8 +67,12 @@ enum kernel {
     GELU,
     RELU,
     SILU_MUL,
+    GELU_TANH,
+    MULTIPLY,
+    SOFT_CAP, /* k is the cap, and scores are multiplied by SOFT_CAP_SCALE */
     SOFTMAX,
     ADD,
+    EXPAND, /* expand_by_column and expand_by_row */
     DOT,
     PACK,      /* pack_f32 */
     ATTENTION, /* several of these together */
@@ -160,6 +164,20 @@ void check_product(const struct product *product, const struct exact *exact, enu
 struct quantised_rows new_quantised(size_t m, size_t k);
 void free_quantised(struct quantised_rows rows);
 
+/* Calls a kernel that works element by element on x [n], with a second input where it has one.
+ * Checks that an element's bits do not depend on its place. The caller frees the result. */
+float *run_elementwise(const struct where *where, const float *x, const float *other);
+
+#define SOFT_CAP_SCALE 0.125f
+
+/* kernels.h does not say how exact e^x is. This is the error that exp2_of in rows_template.h states
+ * for itself; it uses 2^-126 for any lesser power. */
+#define EXP_ERROR 2e-7
+
+/* Returns the relative error of e^x where x was rounded four times on the way to being a power of
+ * 2, which counts for more the larger x is. */
+double exponent_error(double x);
+
 /* ---- the tests, for cmocka ------------------------------------------------------------------ */
 
 /* kernel_gemm_f32.c */
@@ -194,6 +212,7 @@ void test_gemm_f16(void **state);
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
 void test_silu_mul(void **state);
+void test_expand(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_rms_norm(void **state);
@@ -201,6 +220,11 @@ void test_softmax(void **state);
 void test_softmax_exponential(void **state);
 void test_quantise(void **state);
 void test_rows_special_values(void **state);
+
+/* kernel_decoder.c */
+void test_gelu_tanh(void **state);
+void test_multiply(void **state);
+void test_soft_cap(void **state);
 
 /* kernel_i16.c */
 void test_i16_numbers(void **state);

@@ -20,6 +20,12 @@ static void call_elementwise(const struct where *where, float *x, const float *o
         where->set->relu(x, where->n);
     else if (where->kernel == SILU_MUL)
         where->set->silu_mul(x, other, where->n);
+    else if (where->kernel == GELU_TANH)
+        where->set->gelu_tanh(x, where->n);
+    else if (where->kernel == MULTIPLY)
+        where->set->multiply(x, other, where->n);
+    else if (where->kernel == SOFT_CAP)
+        where->set->soft_cap(x, where->n, SOFT_CAP_SCALE, (float)where->k);
     else
         where->set->add(x, other, where->n);
 }
@@ -38,8 +44,7 @@ static void check_elsewhere(const struct where *where, const float *x, const flo
                      shorter.n * sizeof *y);
 }
 
-/* Computes y, which the caller frees. */
-static float *run_elementwise(const struct where *where, const float *x, const float *other) {
+float *run_elementwise(const struct where *where, const float *x, const float *other) {
     const size_t n = where->n;
     float *here = place_rows(SLOT_X, x, 1, n, n);
     const float *added = place_rows(SLOT_W, other, 1, n, n);
@@ -129,6 +134,37 @@ void test_gelu(void **state) {
     static const float edges[] = {0,           -0.0f, 5.5f,   5.4999995f, 5.5000005f, -5.5f,
                                   -5.4999995f, 2.75f, -2.75f, 0.75f,      -0.75f,     -5.5000005f};
     check_gelu(edges, sizeof edges / sizeof *edges, FILL_FINITE);
+}
+
+/* ---- expanding bytes ------------------------------------------------------------------------- */
+
+/* A product of two floats has one rounding: every set gives the bits of the plain product. */
+static void check_expand(const struct kernels *set, size_t rows, enum fill kind, bool by_row) {
+    const struct where where = {EXPAND, set, rows, set->f32_panel, 0, kind};
+    const size_t n = set->f32_panel, scales = by_row ? rows : n;
+    float *scale = new_floats(scales, kind), *want = allocate(rows * n * sizeof *want);
+    int8_t *q = place_anywhere(SLOT_Q, rows * n);
+    for (size_t i = 0; i < rows * n; i++) {
+        q[i] = (int8_t)((int)rng_below(&kernel_rng, 256) - 128);
+        want[i] = (float)q[i] * scale[by_row ? i / n : i % n];
+    }
+    const float *placed = place_rows(SLOT_SCALE, scale, 1, scales, scales);
+    float *y = place(SLOT_Y, rows * n * sizeof *y);
+    (by_row ? set->expand_by_row : set->expand_by_column)(q, placed, rows, y);
+    expect_intact(&where);
+    expect_same_bits(&where, by_row ? "by row" : "by column", y, want, rows * n * sizeof *y);
+    free(scale);
+    free(want);
+}
+
+void test_expand(void **state) {
+    (void)state;
+    for (size_t s = 0; kernels_at(s); s++)
+        for (int kind = 0; kind < FILL_FINITE; kind++)
+            for (size_t rows = 1; rows <= 40; rows++) {
+                check_expand(kernels_at(s), rows, (enum fill)kind, false);
+                check_expand(kernels_at(s), rows, (enum fill)kind, true);
+            }
 }
 
 /* ---- dot ------------------------------------------------------------------------------------ */
@@ -365,13 +401,7 @@ void test_rms_norm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* kernels.h does not say how exact e^x is. These are the error that exp2_of in rows_template.h
- * states for itself, and the least power: it uses 2^-126 for anything less. */
-#define EXP_ERROR 2e-7
-
-/* The relative error of e^x where x was rounded four times on the way to being a power of 2, which
- * counts for more the larger x is. */
-static double exponent_error(double x) {
+double exponent_error(double x) {
     return 4 * ROUNDING * fabs(x);
 }
 
@@ -606,8 +636,8 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     run_quantise(&c.where, x, 0);
     c.where.kernel = DOT;
     set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
-    for (int kernel = 0; kernel < 4; kernel++) {
-        static const enum kernel kernels[] = {GELU, RELU, SILU_MUL, ADD};
+    static const enum kernel kernels[] = {GELU, RELU, SILU_MUL, ADD, GELU_TANH, MULTIPLY, SOFT_CAP};
+    for (int kernel = 0; kernel < (set->gelu_tanh ? 7 : 4); kernel++) {
         c.where.kernel = kernels[kernel];
         float *here = place_rows(SLOT_X, x, 1, n, n);
         call_elementwise(&c.where, here, place_rows(SLOT_W, other, 1, n, n));

@@ -70,11 +70,32 @@ static struct projection new_projection(const struct layer *l) {
     return p;
 }
 
+static const enum activation kinds[] = {
+    ACTIVATION_RELU,
+    ACTIVATION_GELU,
+    ACTIVATION_GATED_SILU,
+#ifdef DECODER_KERNELS
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_RELU_SQUARED,
+    ACTIVATION_GATED_RELU,
+    ACTIVATION_GATED_RELU_SQUARED,
+    ACTIVATION_GATED_GELU_TANH,
+#endif
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Returns how many products of a neuron's rows its activation multiplies. */
+static int degree_of(enum activation kind) {
+    const bool squared = kind == ACTIVATION_RELU_SQUARED || kind == ACTIVATION_GATED_RELU_SQUARED;
+    return 1 + activation_is_gated(kind) + squared;
+}
+
 static struct layer new_layer(enum fill fill) {
     struct layer l = {.neurons = rng_range(&kernel_rng, 1, rng_below(&kernel_rng, 4) ? 150 : 600),
                       .k = rng_range(&kernel_rng, 1, 260),
                       .size = rng_range(&kernel_rng, 1, 320),
-                      .kind = (enum activation)rng_below(&kernel_rng, 3)};
+                      .kind = kinds[rng_below(&kernel_rng, KINDS)]};
     l.x = new_floats(l.k, fill);
     l.by = new_floats(l.k, FILL_UNIFORM);
     l.row.q = allocate(sparse_row_bytes(l.k));
@@ -200,7 +221,7 @@ static void check_up(const struct where *w, const struct layer *l) {
     enum { MOST = 24 };
     const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
     const size_t first = rng_below(&kernel_rng, l->neurons - neurons + 1);
-    const bool gated = l->kind == ACTIVATION_GATED_SILU;
+    const bool gated = activation_is_gated(l->kind);
     struct neuron_tile tile = placed_tile(l, neurons);
     uint64_t wanted[MOST];
     const int8_t *rows = memcpy(place_anywhere(SLOT_W, neurons * bytes), l->up.rows + first * bytes,
@@ -260,7 +281,7 @@ static float *wanted_values(const struct layer *l, const uint16_t *list, size_t 
 /* The errors of values computed in floats are the rounding of their inputs and, with a gate, of the
  * product. */
 static void check_activate(const struct where *w, const struct layer *l) {
-    const bool listed = rng_coin(&kernel_rng), gated = l->kind == ACTIVATION_GATED_SILU;
+    const bool listed = rng_coin(&kernel_rng), gated = activation_is_gated(l->kind);
     const size_t n = listed ? l->n : rng_below(&kernel_rng, l->neurons + 1);
     const size_t bytes = l->neurons * sizeof(struct neuron);
     const double size = 1 + fabs((double)l->row.scale) * (double)l->k * 255;
@@ -278,14 +299,14 @@ static void check_activate(const struct where *w, const struct layer *l) {
     const float largest = w->set->sparse->activate(l->kind, sums, centers, list, n, &row, values);
     expect_intact(w);
     for (size_t i = 0; i < n; i++)
-        expect_near(w, i, 0, values[i], (double)wanted[i], (gated ? size * size : size) * 1e-6);
+        expect_near(w, i, 0, values[i], (double)wanted[i], pow(size, degree_of(l->kind)) * 1e-6);
     expect_near(w, 0, 0, largest, (double)largest_of(values, n), 0);
     free(wanted);
 }
 
 static void check_contribute(const struct where *w, enum activation kind) {
     const size_t n = rng_below(&kernel_rng, 300);
-    const bool gated = kind == ACTIVATION_GATED_SILU;
+    const bool gated = activation_is_gated(kind);
     float *from = new_floats(n, w->fill), *by = new_floats(n, FILL_UNIFORM);
     float *gates = new_floats(n, FILL_UNIFORM), *wanted = allocate(n * sizeof *wanted);
     const float *y = copied(SLOT_X, from, n * sizeof *y);
@@ -296,7 +317,8 @@ static void check_contribute(const struct where *w, enum activation kind) {
     expect_intact(w);
     sparse_scalar.contribute(kind, from, gates, by, n, wanted);
     for (size_t i = 0; i < n; i++)
-        expect_near(w, i, 0, values[i], (double)wanted[i], (1 + fabs((double)from[i])) * 1e-6);
+        expect_near(w, i, 0, values[i], (double)wanted[i],
+                    pow(1 + fabs((double)from[i]), degree_of(kind)) * 1e-6);
     expect_near(w, 0, 0, largest, (double)largest_of(values, n), 0);
     free(from);
     free(by);
@@ -498,15 +520,13 @@ static float contribute_special(const struct where *w, enum activation kind, flo
  * no bytes are kept: a NaN would become a byte like any other. Others are kept as ever. */
 void test_sparse_special_values(void **state) {
     enum { N = 150 };
-    static const enum activation kinds[] = {ACTIVATION_RELU, ACTIVATION_GELU,
-                                            ACTIVATION_GATED_SILU};
     (void)state;
     for (size_t s = 0; kernels_at(s); s++)
         for (int i = 0; i < CASES; i++) {
             const size_t n = 1 + rng_below(&kernel_rng, N);
             const struct where w = {SPARSE, kernels_at(s), n, 0, 0, FILL_SPECIAL};
             float values[N];
-            const float largest = contribute_special(&w, kinds[i % 3], values);
+            const float largest = contribute_special(&w, kinds[i % KINDS], values);
             const float wanted = largest_or_nan(values, n);
             assert_true(isnan(wanted) ? isnan(largest) : largest == wanted);
             const struct compacted c = compact_placed(&w, values, largest, NULL, n);

@@ -22,7 +22,9 @@ try:
     import gguf
     import numpy as np
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+    from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
+                              GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                              Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 except ImportError as error:
     print(f"skipped: decoders: {error}")
     sys.exit(0)
@@ -50,6 +52,41 @@ MODELS = {
         **SIZES, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True, rope_parameters=plain_rope(500.0))),
     "llama, frequencies of Llama 3.1": ("llama", LlamaForCausalLM, LlamaConfig(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=True, rope_parameters=LLAMA3)),
+    "llama, positions scaled linearly": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0})),
+    "llama, gates of ReLU": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=False, hidden_act="relu",
+        rope_parameters=plain_rope(10000.0))),
+    "llama, gates of squared ReLU": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=True, hidden_act="relu2",
+        rope_parameters=plain_rope(10000.0))),
+    "mistral, a sliding window": ("llama", MistralForCausalLM, MistralConfig(
+        **SIZES, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False, sliding_window=37,
+        rope_parameters=plain_rope(10000.0))),
+    "qwen2, a sliding window in the last layers": ("qwen2", Qwen2ForCausalLM, Qwen2Config(
+        **SIZES, num_key_value_heads=2, tie_word_embeddings=True, use_sliding_window=True, sliding_window=50,
+        max_window_layers=1, rope_parameters=plain_rope(1000000.0))),
+    "gpt2": ("gpt2", GPT2LMHeadModel, GPT2Config(
+        vocab_size=VOCABULARY, n_positions=512, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2)),
+    "gemma2": ("gemma2", Gemma2ForCausalLM, Gemma2Config(
+        **SIZES, num_key_value_heads=2, head_dim=24, query_pre_attn_scalar=24, sliding_window=45,
+        attn_logit_softcapping=5.0, final_logit_softcapping=3.0, rope_parameters=plain_rope(10000.0))),
+    "gemma3, local and global layers": ("gemma3", Gemma3ForCausalLM, Gemma3TextConfig(
+        **{**SIZES, "num_hidden_layers": 7}, num_key_value_heads=2, head_dim=24, query_pre_attn_scalar=24,
+        sliding_window=33, rope_parameters={
+            "sliding_attention": plain_rope(10000.0),
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}})),
+    "gemma3, another scale of queries, a final cap": ("gemma3", Gemma3ForCausalLM, Gemma3TextConfig(
+        **SIZES, num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=100, sliding_window=20,
+        final_logit_softcapping=2.0, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        rope_parameters={"sliding_attention": plain_rope(5000.0), "full_attention": plain_rope(1000000.0)})),
+    "lfm2": ("lfm2", Lfm2ForCausalLM, Lfm2Config(
+        **{**SIZES, "num_hidden_layers": 5}, num_key_value_heads=2, full_attn_idxs=[1, 3],
+        block_auto_adjust_ff_dim=False, rope_parameters=plain_rope(1000000.0))),
+    "lfm2, five taps, an output of its own": ("lfm2", Lfm2ForCausalLM, Lfm2Config(
+        **{**SIZES, "num_hidden_layers": 4}, num_key_value_heads=4, full_attn_idxs=[0], conv_L_cache=5,
+        block_auto_adjust_ff_dim=False, tie_word_embeddings=False, rope_parameters=plain_rope(10000.0))),
     "qwen2": ("qwen2", Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=False, rope_parameters=plain_rope(1000000.0))),
     "qwen3": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
@@ -61,6 +98,21 @@ LAYER_NAMES = {
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}
+GEMMA_NAMES = LAYER_NAMES | {
+    "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+LFM2_NAMES = {
+    "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
+    "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj",
+    "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
+    "feed_forward.w2": "ffn_down",
+}
+GPT2_NAMES = {
+    "ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
+    "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
 }
 
 
@@ -78,21 +130,7 @@ def rope_factors(model):
     return (usual / model.model.rotary_emb.inv_freq).float().numpy()
 
 
-def write_gguf(path, architecture, model):
-    config = model.config
-    writer = gguf.GGUFWriter(path, architecture)
-    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(head_size)
-    writer.add_value_length(head_size)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(head_size)
+def write_vocabulary(writer):
     writer.add_tokenizer_model("llama")
     tokens = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % i for i in range(256)]
     types = [2, 3, 3] + [6] * 256
@@ -104,25 +142,87 @@ def write_gguf(path, architecture, model):
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
 
-    def add(name, tensor):
-        writer.add_tensor(name, np.ascontiguousarray(tensor.float().numpy()))
 
+def write_config(writer, architecture, config):
+    """The keys that llama.cpp's converter writes, and those of wisp's own where it has none."""
+    heads = config.num_attention_heads
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(heads)
+    if architecture == "gpt2":
+        writer.add_feed_forward_length(4 * config.hidden_size)
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+        return
+    writer.add_feed_forward_length(config.intermediate_size)
+    kv_heads = config.num_key_value_heads
+    if architecture == "lfm2":
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+        kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config.layer_types]
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(head_size)
+    writer.add_value_length(head_size)
+    writer.add_layer_norm_rms_eps(config.norm_eps if architecture == "lfm2" else config.rms_norm_eps)
+    writer.add_rope_dimension_count(head_size)
+    rope = config.rope_parameters
+    if architecture == "gemma3":
+        writer.add_float32("gemma3.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+        rope = rope["full_attention"]
+    if architecture != "gemma2":  # whose converter writes none
+        writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    if getattr(config, "hidden_act", "silu") != "silu":
+        writer.add_string("wisp.hidden_act", config.hidden_act)
+    if getattr(config, "attn_logit_softcapping", None):
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+    if getattr(config, "final_logit_softcapping", None):
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if getattr(config, "query_pre_attn_scalar", head_size) != head_size:
+        writer.add_float32(f"{architecture}.attention.scale", config.query_pre_attn_scalar**-0.5)
+    if getattr(config, "sliding_window", None):
+        writer.add_sliding_window(config.sliding_window)
+        usual = [kind == "sliding_attention" for kind in getattr(config, "layer_types", None) or ["sliding_attention"]]
+        period = {"gemma2": 2, "gemma3": 6}.get(architecture)
+        if usual != [not period or (i + 1) % period > 0 for i in range(len(usual))]:
+            writer.add_sliding_window_pattern(usual)
+
+
+def tensors_of(architecture, model):
+    """The tensors under llama.cpp's names, as its converter writes them."""
+    config = model.config
+    names = {"gpt2": GPT2_NAMES, "lfm2": LFM2_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
+    outside = {"embed_tokens": "token_embd", "norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "wte": "token_embd",
+               "wpe": "position_embd", "ln_f": "output_norm"}
     for name, tensor in model.state_dict().items():
-        if name == "model.embed_tokens.weight":
-            add("token_embd.weight", tensor)
-        elif name == "model.norm.weight":
-            add("output_norm.weight", tensor)
-        elif name == "lm_head.weight":
-            if not config.tie_word_embeddings:
-                add("output.weight", tensor)
-        else:
-            _, _, layer, *part, kind = name.split(".")
-            part = ".".join(part)
-            if architecture == "llama" and part in ("self_attn.q_proj", "self_attn.k_proj"):
-                tensor = neighbours(
-                    tensor, config.num_attention_heads if part.endswith("q_proj") else config.num_key_value_heads)
-            add(f"blk.{layer}.{LAYER_NAMES[part]}.{kind}", tensor)
-    if config.rope_parameters["rope_type"] == "llama3":
+        *parts, kind = name.removeprefix("model.").removeprefix("transformer.").split(".")
+        if parts == ["lm_head"] and config.tie_word_embeddings:
+            continue
+        if architecture.startswith("gemma") and "norm" in parts[-1]:
+            tensor = tensor + 1
+        if parts[0] not in ("layers", "h"):
+            yield f"{outside[parts[0]]}.{kind}", tensor
+            continue
+        part = ".".join(parts[2:])
+        if architecture == "llama" and part in ("self_attn.q_proj", "self_attn.k_proj"):
+            tensor = neighbours(
+                tensor, config.num_attention_heads if part.endswith("q_proj") else config.num_key_value_heads)
+        if architecture == "gpt2" and kind == "weight" and tensor.dim() == 2:
+            tensor = tensor.T
+        if part == "conv.conv":
+            tensor = tensor.squeeze(1)
+        yield f"blk.{parts[1]}.{names[part]}.{kind}", tensor
+
+
+def write_gguf(path, architecture, model):
+    writer = gguf.GGUFWriter(path, architecture)
+    write_config(writer, architecture, model.config)
+    write_vocabulary(writer)
+    for name, tensor in tensors_of(architecture, model):
+        writer.add_tensor(name, np.ascontiguousarray(tensor.float().numpy()))
+    if architecture == "llama" and model.config.rope_parameters["rope_type"] == "llama3":
         writer.add_tensor("rope_freqs.weight", rope_factors(model))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -141,6 +241,7 @@ def logits_of(driver, path, ids, kernels, threads):
 @torch.inference_mode()
 def compare(driver, folder, index, name, sets):
     architecture, kind, config = MODELS[name]
+    config._attn_implementation = "eager"  # the only one that bounds scores softly
     torch.manual_seed(index)
     model = kind(config).eval()
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0

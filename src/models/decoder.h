@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the pages of decoders share: the working memory of a pass, dense layers whose tokens or
+ * outputs the members split, and logits. decoder_attention.h has the attention block.
+ *
+ * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm
+ * to the next. Where they split the outputs, each computes a share of every layer's outputs for all
+ * tokens, and member 0 alone what lies between layers. The functions here serve both, so that a
+ * page has one order of steps. */
+#ifndef WISP_MODELS_DECODER_H
+#define WISP_MODELS_DECODER_H
+
+#include "attention/attention.h"
+#include "models/feed_forward_block.h"
+
+/* The working memory of a pass, which pass->state points to. Rows are the tokens of the whole
+ * batch. Attention reads the keys and values of other tokens from the caches. */
+struct decoder_state {
+    float *h; /* [tokens, hidden_size]: the hidden states */
+    float
+        *x; /* [tokens, hidden_size]: their norm, the inputs of the next block, which is pass->x */
+    float *y; /* [tokens, hidden_size]: the values that a block adds to the hidden states */
+    /* The queries [heads, head_size] of a token, and its keys and then its values, each [kv_heads,
+     * head_size]. From one token to the next it is q_stride and kv_stride floats. */
+    float *q, *kv;
+    size_t q_stride, kv_stride;
+    float *context; /* [tokens, heads * head_size]: the result of attention */
+    /* [tokens, inner_size]: a dense feed-forward layer keeps the values between its halves here.
+     * Keys and values lie here too, and queries where the file has them in one tensor with those;
+     * and the values of a short convolution [tokens, 3 hidden_size] */
+    float *inner;
+    size_t inner_size;
+    struct feed_forward_work feed_forward;
+    struct workspace scratch[PASS_MAX_MEMBERS]; /* one for each member */
+};
+
+/* The `take` of a decoder (architecture.h). With config.fused_qkv one layer computes queries, keys
+ * and values, to state->q; else one computes the queries, to state->q, and one the keys and values,
+ * to state->kv. */
+void decoder_take(const struct network *network, const struct pass_size *size,
+                  struct workspace *space, struct pass *pass);
+
+/* Returns the tokens whose rows the member computes between layers: its own, or, where members
+ * split outputs, all or none. */
+struct pass_tokens decoder_tokens(const struct pass *pass, uint32_t member);
+
+/* Ends the part of a block that is timed as `stage`. Where members split outputs it waits for all,
+ * since the next part reads the outputs of others. */
+void decoder_end_stage(const struct pass *pass, uint32_t member, struct cursor at,
+                       enum stage stage);
+
+/* Writes the token embeddings of the batch to state->h. Member 0 calls it. */
+wisp_status decoder_look_up(const struct pass *pass, wisp_error *error);
+
+/* Computes the member's part of y [tokens, outputs] = layer(x [tokens, inputs]): the rows of its
+ * tokens, or its share of the outputs of all rows. Fails only where the hook does. */
+wisp_status decoder_linear(const struct pass *pass, uint32_t member, struct cursor at,
+                           const struct linear *layer, const float *x, float *y, wisp_error *error);
+
+/* Computes state->x = rms_norm(state->h) for some tokens. */
+void decoder_normalize(const struct pass *pass, struct pass_tokens own, const float *weight);
+
+/* Computes the member's part of state->y = feed_forward(state->x). Where it returns WISP_OK, it
+ * does so for all members, and each may change the hidden states of its tokens. */
+wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct cursor at,
+                                 wisp_error *error);
+
+/* Computes the member's part of pass->rows, the logits of every token or of the last one of each
+ * text, and bounds them by config.logit_cap where there is one. */
+wisp_status decoder_logits(const struct pass *pass, uint32_t member, struct cursor at,
+                           const struct linear *logits, wisp_error *error);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/decoder_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/schema.h"
+
+/* Reads a float that is at least `least`. Where the key is absent *value stays as it is. */
+static wisp_status read_float(const struct config_reader *r, const char *name, int least,
+                              float *value) {
+    char key[CONFIG_KEY_BYTES];
+    float read = *value;
+    TRY(metadata_f32_or(r->dir, config_key(r, name, key), &read, r->error));
+    if (directory_find_metadata(r->dir, key) && (!isfinite(read) || !(read >= (float)least)))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "not a finite number of at least %d", least);
+    *value = read;
+    return WISP_OK;
+}
+
+/* Refuses values that would be multiplied, bounded or chosen by experts. */
+static wisp_status refuse_variants(const struct config_reader *r) {
+    static const char *const ones[] = {"logit_scale", "residual_scale", "embedding_scale"};
+    static const char *const zeros[] = {"attention.clamp_kqv", "attention.max_alibi_bias"};
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        TRY(config_refuse_others(r, ones[i], "1"));
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        TRY(config_refuse_others(r, zeros[i], "0"));
+    TRY(config_refuse_others(r, "attention.causal", "true"));
+    TRY(config_refuse_others(r, "use_parallel_residual", "false"));
+    return config_refuse_experts(r);
+}
+
+wisp_status decoder_read_sizes(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    TRY(refuse_variants(r));
+    TRY(config_read_sizes(r));
+    TRY(config_read_kv_heads(r));
+    c->rope_divisor = 1;
+    TRY(read_float(r, "attention.scale", 0, &c->attention_scale));
+    if (c->attention_scale == 0) /* files write it for "as usual" */
+        c->attention_scale = 1 / sqrtf((float)c->head_size);
+    return WISP_OK;
+}
+
+static void set_local(struct model_config *c, uint32_t layer) {
+    c->local_layers[layer / 64] |= UINT64_C(1) << layer % 64;
+}
+
+wisp_status decoder_read_window(const struct config_reader *r, uint32_t pattern) {
+    struct model_config *c = r->config;
+    char key[CONFIG_KEY_BYTES];
+    TRY(metadata_u32_or(r->dir, config_key(r, "attention.sliding_window", key), &c->window,
+                        r->error));
+    config_key(r, "attention.sliding_window_pattern", key);
+    const struct metadata *entry = directory_find_metadata(r->dir, key);
+    const bool listed = entry && entry->type == VALUE_ARRAY;
+    if (listed && entry->count != c->layers)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%llu entries, where there are %u layers", (unsigned long long)entry->count,
+                    c->layers);
+    if (!listed)
+        TRY(metadata_u32_or(r->dir, key, &pattern, r->error));
+    for (uint32_t l = 0; l < c->layers; l++) {
+        int64_t local = pattern == 0 || l % pattern + 1 < pattern;
+        if (listed && (!metadata_array_i64(entry, l, &local) || local < 0 || local > 1))
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                        "not an array of bools (entry %u)", l);
+        if (c->window > 0 && local)
+            set_local(c, l);
+    }
+    return WISP_OK;
+}
+
+wisp_status decoder_read_rope(const struct config_reader *r) {
+    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+    struct model_config *c = r->config;
+    const char *scaling = "linear";
+    char key[CONFIG_KEY_BYTES];
+    TRY(config_read_rotation(r));
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        TRY(read_float(r, factors[i], 1, &c->rope_divisor));
+    TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
+    if (strcmp(scaling, "none") == 0)
+        c->rope_divisor = 1;
+    else if (strcmp(scaling, "linear") != 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%.32s is not supported, only none and linear", scaling);
+    return WISP_OK;
+}
+
+wisp_status decoder_read_caps(const struct config_reader *r) {
+    TRY(read_float(r, "attn_logit_softcapping", 0, &r->config->attention_cap));
+    return read_float(r, "final_logit_softcapping", 0, &r->config->logit_cap);
+}
+
+wisp_status decoder_refuse_caps(const struct config_reader *r) {
+    TRY(config_refuse_others(r, "attn_logit_softcapping", "0"));
+    return config_refuse_others(r, "final_logit_softcapping", "0");
+}
+
+wisp_status decoder_read_local_theta(const struct config_reader *r) {
+    TRY(read_float(r, "rope.freq_base_swa", 1, &r->config->local_rope_theta));
+    if (r->config->window == 0)
+        r->config->local_rope_theta = 0;
+    return WISP_OK;
+}
+
+bool decoder_has_gates(const struct config_reader *r) {
+    static const char gate[] = TENSOR_LAYER_PREFIX "0." TENSOR_FFN_GATE TENSOR_WEIGHT;
+    const struct metadata *places = directory_find_metadata(r->dir, KEY_NEURONS_PLACES);
+    if (places && places->type == VALUE_ARRAY) /* with neurons as rows there is no such tensor */
+        return places->count == 3 * (uint64_t)r->config->layers;
+    return directory_find_tensor(r->dir, gate) != NULL;
+}
+
+wisp_status decoder_read_activation(const struct config_reader *r,
+                                    const struct named_activation *known, size_t n) {
+    static const char key[] = KEY_HIDDEN_ACT;
+    const char *name = NULL;
+    char all[64] = "";
+    TRY(metadata_text_or(r->dir, key, &name, r->error));
+    if (!name)
+        return WISP_OK;
+    for (size_t i = 0, used = 0; i < n; i++) {
+        if (strcmp(name, known[i].name) == 0) {
+            r->config->activation = known[i].activation;
+            return WISP_OK;
+        }
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i + 1 < n ? ", "
+                                             : " and ",
+                                 known[i].name);
+    }
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                "%.32s is not supported, only %s", name, all);
+}

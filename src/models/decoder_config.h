@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads the hyper-parameters that only decoders have, as config_reader.h does the others. */
+#ifndef WISP_MODELS_DECODER_CONFIG_H
+#define WISP_MODELS_DECODER_CONFIG_H
+
+#include "models/config_reader.h"
+
+/* Reads sizes, key-value heads and attention_scale, which is 1 / sqrt(head_size) where the key is
+ * absent, and refuses what no decoder of this engine computes: experts, and keys by which llama.cpp
+ * scales or bounds values elsewhere. */
+wisp_status decoder_read_sizes(const struct config_reader *reader);
+
+/* Reads `window` and local_layers. Where the key of the window is absent, config->window stays as
+ * it is; a window of 0 makes all layers global. The key of the pattern is an array with a bool for
+ * each layer, true where it is local, or a number n: every n-th layer is global, or none if n is 0.
+ * `pattern` is that number where the key is absent. */
+wisp_status decoder_read_window(const struct config_reader *reader, uint32_t pattern);
+
+/* Reads rope_theta as config_read_rotation does, and rope_divisor. Refuses models that scale
+ * positions other than linearly. */
+wisp_status decoder_read_rope(const struct config_reader *reader);
+
+/* Reads attention_cap and logit_cap, which stay as they are where the key is absent. */
+wisp_status decoder_read_caps(const struct config_reader *reader);
+
+/* Refuses a model that has such a cap. */
+wisp_status decoder_refuse_caps(const struct config_reader *reader);
+
+/* Reads local_rope_theta, which stays as it is where the key is absent, and is 0 without local
+ * layers. */
+wisp_status decoder_read_local_theta(const struct config_reader *reader);
+
+/* Whether the file's feed-forward layers have gates. */
+bool decoder_has_gates(const struct config_reader *reader);
+
+/* An activation by its name in KEY_HIDDEN_ACT. */
+struct named_activation {
+    const char *name;
+    enum activation activation;
+};
+
+/* Reads the key KEY_HIDDEN_ACT, which names one of n activations. Where it is absent,
+ * config->activation stays as it is. */
+wisp_status decoder_read_activation(const struct config_reader *reader,
+                                    const struct named_activation *known, size_t n);
+
+#endif

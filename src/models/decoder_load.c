@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/decoder_load.h"
+
+#include "base/memory.h"
+#include "base/number_text.h"
+
+wisp_status decoder_load_logits(struct network *network, struct linear *logits, wisp_error *error) {
+    const bool tied = !directory_find_tensor(network->dir, "output.weight");
+    const char *const names[] = {tied ? "token_embd" : "output"};
+    const struct linear_source source = {.dir = network->dir,
+                                         .names = names,
+                                         .unbiased = true,
+                                         .parts = 1,
+                                         .n = network->config.vocabulary_size,
+                                         .k = network->config.hidden_size};
+    TRY(linear_load(logits, &source, network->kernels, network->int8, error));
+    network->resident_bytes += logits->bytes;
+    return WISP_OK;
+}
+
+/* Reads the factors by which Llama 3.1 and later divide the angles of slow pairs. */
+static wisp_status read_factors(const struct network *network, const char *name, float **factors,
+                                wisp_error *error) {
+    const size_t pairs = network->config.head_size / 2;
+    TRY(directory_load_floats(network->dir, name, 1, pairs, factors, error));
+    for (size_t i = 0; i < pairs; i++)
+        if (!((*factors)[i] >= 1))
+            return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
+                        "factor %zu is %s, which is not at least 1", i,
+                        number_text((double)(*factors)[i], 6).text);
+    return WISP_OK;
+}
+
+wisp_status decoder_load_rope(struct network *network, struct rope *rope, float **factors,
+                              wisp_error *error) {
+    static const char name[] = "rope_freqs.weight";
+    const struct model_config *c = &network->config;
+    const size_t pairs = c->head_size / 2;
+    *rope = (struct rope){
+        .theta = c->rope_theta, .pairs = c->rope_pairs, .local_theta = c->local_rope_theta};
+    if (directory_find_tensor(network->dir, name)) {
+        TRY(read_factors(network, name, factors, error));
+    } else if (c->rope_divisor != 1) {
+        *factors = memory_allocate(pairs * sizeof **factors);
+        if (!*factors)
+            return fail_memory(error, pairs * sizeof **factors);
+        for (size_t i = 0; i < pairs; i++)
+            (*factors)[i] = 1;
+    }
+    for (size_t i = 0; *factors && i < pairs; i++)
+        (*factors)[i] *= c->rope_divisor;
+    rope->factors = *factors;
+    return WISP_OK;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads the weights of a Gemma decoder. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "models/decoder_load.h"
+#include "models/gemma.h"
+#include "models/layer_load.h"
+
+wisp_status gemma_load(struct network *network, wisp_error *error) {
+    const struct model_config *c = &network->config;
+    struct gemma_weights *w = calloc(1, sizeof *w);
+    network->weights = w;
+    if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
+        return fail_memory(error, c->layers * sizeof *w->layer);
+    TRY(decoder_load_rope(network, &w->rope, &w->rope_factors, error));
+    TRY(load_rms_norm(network, "output_norm.weight", c->hidden_size, &w->output_norm, error));
+    return decoder_load_logits(network, &w->logits, error);
+}
+
+wisp_status gemma_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    const size_t size = network->config.hidden_size;
+    struct gemma_layer *layer = &((struct gemma_weights *)network->weights)->layer[l];
+    TRY(decoder_attention_load(network, l, &layer->attention, error));
+    TRY(load_layer_rms_norm(network, l, "attn_norm", size, &layer->attention_norm, error));
+    TRY(load_layer_rms_norm(network, l, "post_attention_norm", size, &layer->attention_post_norm,
+                            error));
+    TRY(load_layer_rms_norm(network, l, "ffn_norm", size, &layer->feed_forward_norm, error));
+    return load_layer_rms_norm(network, l, "post_ffw_norm", size, &layer->feed_forward_post_norm,
+                               error);
+}
+
+void gemma_release(struct network *network) {
+    struct gemma_weights *w = network->weights;
+    if (!w)
+        return;
+    for (size_t l = 0; w->layer && l < network->config.layers; l++) {
+        struct gemma_layer *layer = &w->layer[l];
+        decoder_attention_release(&layer->attention);
+        memory_free(layer->attention_norm);
+        memory_free(layer->attention_post_norm);
+        memory_free(layer->feed_forward_norm);
+        memory_free(layer->feed_forward_post_norm);
+    }
+    free(w->layer);
+    linear_release(&w->logits);
+    memory_free(w->output_norm);
+    memory_free(w->rope_factors);
+    free(w);
+    network->weights = NULL;
+}
