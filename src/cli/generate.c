@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/bandwidth.h"
 #include "cli/cli.h"
 #include "cli/generate_lines.h"
 #include "cli/generate_options.h"
@@ -195,7 +196,7 @@ static bool write_piece(void *context, const wisp_piece *piece) {
 
 /* The weights of a generated token are read from memory once, so that their bytes by the time of a
  * token are how fast the memory is used. */
-static void print_stats(const wisp_session *session, const wisp_model *model,
+static void print_stats(const wisp_session *session, const wisp_model *model, uint32_t threads,
                         const wisp_generation *r) {
     const size_t computed = r->prompt_tokens - r->reused_tokens;
     wisp_model_info info;
@@ -209,10 +210,16 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
     fprintf(stderr, "\ntext:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
             (double)r->tokens / r->seconds);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
-    if (r->tokens > 1) /* the first token follows from the prompt's pass */
-        fprintf(stderr, "weights: %.1f MB, read for each token of the text: %.2f GB/s\n",
-                (double)info.resident_bytes / 1e6,
-                (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds / 1e9);
+    if (r->tokens > 1) { /* the first token follows from the prompt's pass */
+        const double read = (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds;
+        const double fastest = measure_bandwidth(threads);
+        fprintf(stderr, "read for each token: the model's %.1f MB, which is %.2f GB/s",
+                (double)info.resident_bytes / 1e6, read / 1e9);
+        if (fastest > 0)
+            fprintf(stderr, ", %.0f %% of the %.2f GB/s that these threads read from memory",
+                    100 * read / fastest, fastest / 1e9);
+        fputc('\n', stderr);
+    }
     for (size_t i = 0; i < WISP_STAGES; i++)
         if (stats.stage_seconds[i] > 0)
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
@@ -266,7 +273,9 @@ static int generate_text(const struct command *c, wisp_session *session, const w
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(session, model, &result);
+            print_stats(session, model,
+                        (uint32_t)(c->model.threads ? c->model.threads : default_threads()),
+                        &result);
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
