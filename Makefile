@@ -360,6 +360,8 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
 	.tools/bin/python tests/oracle/neurons.py build/wisp
+	$(call only_in_all,texts under grammars against jsonschema,\
+	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp

@@ -5,10 +5,15 @@
 
 #include "engine/sequence.h"
 #include "engine/session.h"
+#include "engine/token_mask.h"
 
 /* Opens the session's generation with at least n sequences; those that it has keep their texts.
  * Fails where the model generates no text. */
 wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
+
+/* Points *order to the order of the model's tokens, which the first call finds. */
+wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
+                                   wisp_error *error);
 
 /* Makes room for n tokens. */
 wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,

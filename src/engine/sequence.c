@@ -21,7 +21,10 @@ void sequence_mark(struct sequence *sequence, size_t n) {
 }
 
 size_t generation_bytes(const struct generation *g) {
-    size_t bytes = g ? g->space.capacity + g->count * sizeof *g->sequences : 0;
+    size_t bytes =
+        g ? g->space.capacity + g->count * sizeof *g->sequences +
+                g->order.vocabulary_size * (sizeof *g->order.ids + sizeof *g->order.shared)
+          : 0;
     for (size_t i = 0; g && i < g->count; i++)
         bytes += kv_cache_bytes(&g->sequences[i].cache) + conv_state_bytes(&g->sequences[i].conv) +
                  g->sequences[i].past.capacity * sizeof *g->sequences[i].past.ids;
@@ -37,6 +40,7 @@ void generation_close(struct generation *g) {
         free(g->sequences[i].past.ids);
     }
     free(g->sequences);
+    token_order_release(&g->order);
     workspace_release(&g->space);
     free(g);
 }

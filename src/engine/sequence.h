@@ -5,6 +5,7 @@
 
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
+#include "engine/token_mask.h"
 #include "layers/conv_state.h"
 #include "text/codec.h"
 
@@ -20,7 +21,8 @@ struct generation {
      * calls with several texts use all. */
     struct sequence *sequences;
     size_t count;
-    struct workspace space; /* holds logits and the working memory of the pass */
+    struct workspace space;   /* holds logits and the working memory of the pass */
+    struct token_order order; /* of zeros until a text had a grammar */
 };
 
 /* Returns how many of the n ids the sequence begins with and can go on after: all of the common

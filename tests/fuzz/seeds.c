@@ -198,6 +198,23 @@ static void put_calls(void) {
         }
 }
 
+static void put_grammars(void) {
+    static const char *const inputs[] = {
+        "Groot ::= (a | \"\\u00e9\"{2,3})* [^x-z]\na ::= \"(\" a? \")\" # c\n",
+        "Groot ::= \"a\"+ . [\\x20-\\U0010FFFF]{1,}\n  | \"\"\n",
+        "H{\"properties\": {\"a\": {\"type\": [\"integer\", \"null\"]}, \"b\": {\"items\": "
+        "{\"$ref\": \"#\"}}}, \"required\": [\"a\"]}",
+        "H{\"anyOf\": [{\"enum\": [1, \"x\"]}, {\"type\": \"string\", \"maxLength\": 3}]}"};
+    static const char text[] = "(())\xC3\xA9\xC3\xA9q";
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        char input[300];
+        const size_t n = strlen(inputs[i]) + 1;
+        memcpy(input, inputs[i], n);
+        memcpy(input + n, text, sizeof text - 1);
+        put("grammar", (const char[]){(char)('0' + i), '\0'}, input, n + sizeof text - 1);
+    }
+}
+
 /* States of texts of two lengths, in caches of each type. */
 static void put_states(void) {
     static const char *const prompts[] = {"Once", "Once upon a time there was a dog"};
@@ -242,6 +259,7 @@ int main(int argc, char **argv) {
     put_tokenizer();
     put_input();
     put_calls();
+    put_grammars();
     put_states();
     return 0;
 }

@@ -41,6 +41,11 @@ describe('generate', () => {
     ]);
     assert.equal(out, 'Once upon a time, there was a little girl named\n');
     assert.match(err, /^prompt: 5 tokens in [\d.]+ s, [\d.]+ tokens\/s\ntext: {3}\d+ tokens in /m);
+    assert.match(err, /^time to the first token: [\d.]+ s$/m);
+    assert.match(
+      err,
+      /^read for each token: the model's [\d.]+ MB, which is [\d.]+ GB\/s, \d+ % of/m,
+    );
   });
 
   test('a seed gives one text, and another seed another', () => {
@@ -104,6 +109,53 @@ describe('generate', () => {
     assert.notEqual(generate([...drawn, '--order', 'llama.cpp']).out, usual);
   });
 
+  test('--beams writes the likeliest texts', () => {
+    const args = ['--text', 'Once upon a time', '-n', '10', '--beams'];
+    const lines = generate([...args, '3'])
+      .out.trimEnd()
+      .split('\n');
+    const [best, second, third] = lines.map((line) => JSON.parse(line));
+    assert.ok(best.score >= second.score && second.score >= third.score);
+    assert.equal(best.tokens, 10);
+    assert.ok(Math.abs(best.score - best.logprob / 10) < 1e-5);
+    const sums = generate([...args, '2', '--length-penalty', '0'])
+      .out.trimEnd()
+      .split('\n');
+    for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
+      assert.equal(score, logprob);
+  });
+
+  test('--json-schema and --grammar', () => {
+    const schema = join(folder, 'schema.json');
+    writeFileSync(
+      schema,
+      '{"properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},' +
+        ' "required": ["name"], "type": "object"}',
+    );
+    const { out } = generate(['--text', 'One day', '--json-schema', schema, '-n', '300']);
+    const { name, age, ...rest } = JSON.parse(out);
+    assert.ok(typeof name === 'string' && name.length <= 8);
+    assert.ok(age === undefined || Number.isInteger(age));
+    assert.deepEqual(rest, {});
+    const grammar = join(folder, 'grammar.gbnf');
+    writeFileSync(grammar, 'root ::= (" " [a-z]+){3} "!"\n');
+    assert.match(
+      generate(['--text', 'One day', '--grammar', grammar, '-n', '60', '--temperature', '1']).out,
+      /^( [a-z]+){0,3}!?\n$/,
+    );
+    writeFileSync(grammar, 'root ::= root "a"\n');
+    for (const [args, code, message] of [
+      [['--grammar', grammar], 4, /grammar\.gbnf: grammar: line 1, column 1: the rule can begin/],
+      [['--json-schema', grammar], 4, /grammar\.gbnf: .*line 1, column 1/],
+      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar: --json-schema does not go/],
+      [['--grammar', join(folder, 'none')], 1, /none: cannot open/],
+    ]) {
+      const run = generate(['--text', 'a', .../** @type {string[]} */ (args)]);
+      assert.equal(run.code, code, run.err);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+    }
+  });
+
   test('malformed lines of --data are errors, after the lines before them', () => {
     for (const [input, message] of [
       ['"a"\n7\n', /line 2: neither a JSON string nor an object with a string "prompt"/],
@@ -156,6 +208,8 @@ describe('generate', () => {
       [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, where there are 512 tokens/],
       [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
       [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
       [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
       [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],
