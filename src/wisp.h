@@ -152,15 +152,26 @@ typedef enum wisp_predictor {
     WISP_PREDICTOR_SENTENCE = 4
 } wisp_predictor;
 
+/* How a session keeps the keys and values of the tokens of a text, while it generates. Fewer bytes
+ * let a longer text fit and are read faster. docs/decisions.md has the errors that were measured.
+ */
+typedef enum wisp_cache_type {
+    WISP_CACHE_F32 = 0,
+    WISP_CACHE_F16 = 1, /* 16-bit floats: half the bytes */
+    WISP_CACHE_INT8 = 2 /* bytes with an f32 scale for 32 values of a head: 28 % of the bytes */
+} wisp_cache_type;
+
 /* Return the name of a value: wisp_compute_name(WISP_COMPUTE_F32) is "f32". Return NULL past the
  * last value. */
 WISP_API const char *wisp_compute_name(size_t compute);
 WISP_API const char *wisp_predictor_name(size_t predictor);
+WISP_API const char *wisp_cache_type_name(size_t cache_type);
 
 /* Set a value by its name. Return false, and change nothing, where no value has this name or it is
  * NULL. */
 WISP_API bool wisp_compute_find(const char *name, wisp_compute *compute);
 WISP_API bool wisp_predictor_find(const char *name, wisp_predictor *predictor);
+WISP_API bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type);
 
 typedef struct wisp_model_options {
     wisp_compute compute;
@@ -248,6 +259,7 @@ typedef struct wisp_session_options {
     bool trace;       /* keep the times of all stages for wisp_session_write_trace */
     bool recall;      /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers
                          then compute all activations once more, and the times include that */
+    wisp_cache_type cache_type; /* of models that generate */
 } wisp_session_options;
 
 /* Opens a session. `options` may be NULL. The model must stay open as long as the session.
@@ -279,7 +291,8 @@ typedef struct wisp_stats {
     uint64_t tokens;
     uint64_t truncated_texts;
     double stage_seconds[WISP_STAGES];
-    uint64_t workspace_bytes; /* working memory that the session holds now */
+    uint64_t workspace_bytes; /* working memory that the session holds now, with the keys and
+                                 values of its last text */
 } wisp_stats;
 
 WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
@@ -362,61 +375,208 @@ WISP_API float wisp_dot(const float *a, const float *b, size_t n);
 
 /* ---- generating text ------------------------------------------------------------------------ */
 
+/* A number that belongs to a token. */
+typedef struct wisp_token_value {
+    int32_t id;
+    float value;
+} wisp_token_value;
+
+/* A grammar that texts have to match. It does not change, and threads and sessions may share it. */
+typedef struct wisp_grammar wisp_grammar;
+
+/* Compiles a grammar in GBNF, llama.cpp's notation (docs/formats.md). Fails with WISP_ERROR_FORMAT,
+ * naming line and column, where the text is none, and where a rule can begin with itself (left
+ * recursion). Rules within rules are followed 1024 deep. */
+WISP_API wisp_status wisp_grammar_open(wisp_text gbnf, wisp_grammar **grammar, wisp_error *error);
+
+/* Makes the grammar of JSON texts that are valid under a JSON Schema. Fails with
+ * WISP_ERROR_UNSUPPORTED, naming the place in the schema, for keywords that are not in
+ * docs/formats.md. */
+WISP_API wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar,
+                                              wisp_error *error);
+
+/* Closes a grammar; NULL is allowed. No text may be generated with it any more. */
+WISP_API void wisp_grammar_close(wisp_grammar *grammar);
+
 /* How the next token is chosen. Zeros choose the most likely one. The steps are, in this order:
- * the penalties, temperature, top_k, top_p, min_p. */
+ * bias, repetition_penalty, presence_penalty and frequency_penalty, temperature, top_k, top_p,
+ * min_p, typical_p, and a draw among the tokens that are left. That is the order of Hugging Face
+ * transformers. With `temperature_last` it is llama.cpp's default order: bias, penalties, top_k,
+ * typical_p, top_p, min_p, temperature. */
 typedef struct wisp_sampling {
     float temperature; /* divides the logits. 0: the most likely token is taken */
     uint32_t top_k;    /* keep the k most likely tokens. 0: all */
     float top_p;       /* keep the fewest tokens whose probabilities reach this sum. 0: all */
     float min_p;       /* keep tokens at least this times as likely as the most likely one */
+    float typical_p;   /* keep the fewest tokens whose probabilities reach this sum, from those on
+                          whose information is nearest to the expected information. 0: all */
+    bool temperature_last;
     float repetition_penalty; /* divides positive logits of tokens in the text, multiplies negative
                                  ones. 0: 1 */
     float presence_penalty;   /* is subtracted from the logits of tokens in the text */
     float frequency_penalty;  /* is subtracted as often as the token stands in the text */
-    uint64_t seed;            /* of the random numbers: the same seed gives the same text */
+    uint32_t penalty_window;  /* the penalties count only so many last tokens of prompt and text.
+                                 0: all */
+    const wisp_token_value *bias; /* [biases]: is added to the token's logit. -INFINITY: never */
+    size_t biases;
+    uint64_t seed; /* of the random numbers: the same seed gives the same text */
 } wisp_sampling;
 
 /* Why a text ended. */
 typedef enum wisp_end {
-    WISP_END_TOKEN = 0,   /* the model ended it */
+    WISP_END_TOKEN = 0,   /* the model ended it, or one of the tokens `stop_id` did */
     WISP_END_STOP = 1,    /* a stop text was generated */
     WISP_END_LENGTH = 2,  /* max_tokens were generated */
     WISP_END_CONTEXT = 3, /* the model's context is full */
-    WISP_END_CALLER = 4   /* the option `text` returned false */
+    WISP_END_CALLER = 4,  /* the option `piece` returned false */
+    WISP_END_GRAMMAR = 5  /* the text is complete, and the grammar lets nothing follow */
 } wisp_end;
+
+/* Returns "token", "stop", "length", "context", "caller" or "grammar", and NULL past the last. */
+WISP_API const char *wisp_end_name(size_t end);
+
+/* A generated token and the text that can be handed out with it. The texts of all pieces, joined,
+ * are the generated text.
+ *
+ * A token's text is held back where it ends within a character or may begin a stop text, and comes
+ * with a later token: so a piece's text may be empty, and may hold the text of several tokens.
+ * wisp_token_text gives the bytes of the token itself. A stop text and what follows it is in no
+ * piece; the tokens that it is made of are. Where the text ends by a token (WISP_END_TOKEN), which
+ * is in no piece, and text is still held back, a last piece without a token hands that out. */
+typedef struct wisp_piece {
+    wisp_text text; /* whole characters; only at the end of a text perhaps a part of one */
+    int32_t id;     /* the token; -1: none */
+    float logprob;  /* the natural logarithm of the token's probability, which is that of
+                       softmax(logits) before any step of sampling. 0 without `logprobs` */
+    const wisp_token_value *likely; /* [likely_count]: the most likely tokens there and the
+                                       logarithms of their probabilities, the likeliest first */
+    size_t likely_count;            /* the option `logprobs`; 0 where id is -1 */
+} wisp_piece;
+
+typedef struct wisp_generation {
+    wisp_end end;
+    size_t prompt_tokens;
+    size_t reused_tokens;  /* tokens of the prompt that the session had computed before */
+    size_t tokens;         /* generated, without the one that ended the text */
+    double prompt_seconds; /* until the prompt's last logits: nearly the time to the first token */
+    double seconds;        /* from then on */
+} wisp_generation;
 
 typedef struct wisp_generate_options {
     uint32_t max_tokens; /* 0: as many as the context has room for */
     wisp_sampling sampling;
     const char *const *stop; /* [stops]: texts that end the text, and are not part of it */
     size_t stops;
-    /* Receives the text as it is generated, in whole characters. Returning false ends it. May be
-     * NULL. */
-    bool (*text)(void *context, wisp_text text);
-    void *context;
+    const int32_t *stop_id; /* [stop_ids]: tokens that end the text, as the model's own do */
+    size_t stop_ids;
+    /* The text matches this grammar, or begins a text that does where it ends by WISP_END_LENGTH,
+     * _CONTEXT, _STOP or _CALLER. The model ends it only where it is complete. May be NULL. */
+    const wisp_grammar *grammar;
+    uint32_t logprobs; /* compute the logarithms of the probabilities of each token and of so many
+                          most likely ones. 0: none; at most the vocabulary's size counts */
+    /* Receives each token when it has been generated, and text. The piece lives until the function
+     * returns. Returning false ends the text. May be NULL. */
+    bool (*piece)(void *context, const wisp_piece *piece);
+    /* Receives the result when the text has ended without a failure. May be NULL. */
+    void (*ended)(void *context, const wisp_generation *result);
+    void *context; /* passed to `piece` and `ended` */
 } wisp_generate_options;
-
-typedef struct wisp_generation {
-    wisp_end end;
-    size_t prompt_tokens;
-    size_t reused_tokens; /* tokens of the prompt that the session had computed before */
-    size_t tokens;        /* generated, without the one that ended the text */
-    double prompt_seconds, seconds;
-} wisp_generation;
 
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with
  * WISP_ERROR_UNSUPPORTED where the model generates no text, and with WISP_ERROR_ARGUMENT where the
- * prompt has more tokens than the model's context. Of a call that fails after text was handed out,
- * that text is good. */
+ * prompt has more tokens than the model's context, or bias and grammar leave no token. Of a call
+ * that fails after text was handed out, that text is good. */
 WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);
+
+/* One of several texts to generate. */
+typedef struct wisp_request {
+    wisp_text prompt;
+    const int32_t *ids; /* [n_ids]: the prompt as token ids, which `prompt` is then not. May be
+                           NULL */
+    size_t n_ids;
+    const wisp_generate_options *options; /* NULL: the defaults */
+} wisp_request;
+
+/* Continues n prompts, up to `at_once` of them at a time (0: 8): the next one joins when a text has
+ * ended. Each of these needs memory of its own for keys and values. A token costs less than alone,
+ * because the weights are read once for all texts. Each text has the bits that it has alone. Tokens
+ * that prompts begin with in common are computed once, and those that the session's last calls
+ * computed are not computed again. Pieces of different texts come in turn, on the calling thread.
+ *
+ * Writes results [n], which may be NULL. Fails as wisp_generate does. Where a request is bad, the
+ * message says which, and no text is generated. */
+WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests,
+                                         size_t n, size_t at_once, wisp_generation *results,
+                                         wisp_error *error);
+
+/* A text that beam search found. */
+typedef struct wisp_hypothesis {
+    wisp_text text;
+    const int32_t *ids; /* [tokens] */
+    size_t tokens;      /* without the one that ended the text */
+    double logprob;     /* the sum of its tokens' log-probabilities, with the one that ended it */
+    double score;       /* logprob / (number of these tokens) ^ length_penalty */
+    wisp_end end;       /* WISP_END_TOKEN, _LENGTH or _CONTEXT */
+} wisp_hypothesis;
+
+typedef struct wisp_beam_options {
+    uint32_t beams;         /* texts that are followed at a time, at most 64. 0: 4 */
+    uint32_t max_tokens;    /* 0: as many as the context has room for */
+    float length_penalty;   /* 0 ranks texts by their probability, 1 by its mean for a token */
+    const int32_t *stop_id; /* [stop_ids]: tokens that end a text, as the model's own do */
+    size_t stop_ids;
+    /* Receives `beams` texts, the best first, when the search has ended; fewer only where the
+     * vocabulary has too few tokens. A text lives until the function returns. */
+    void (*hypothesis)(void *context, const wisp_hypothesis *hypothesis);
+    void *context;
+} wisp_beam_options;
+
+/* Searches for the likeliest continuations of a prompt. `options` has a function `hypothesis`. It
+ * finds what Hugging Face transformers finds with num_beams and early_stopping=False, which gives
+ * up when the best running text is no better than the worst of `beams` ended ones. Fails as
+ * wisp_generate does. */
+WISP_API wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
+                                      const wisp_beam_options *options, wisp_error *error);
 
 /* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
  * begins a text. Fails as wisp_generate does, and where an id is no token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
                                  wisp_error *error);
+
+/* Computes the logits [vocabulary_size] that follow the last of n token ids, n > 0. Tokens that the
+ * session's last text begins with are not computed again. */
+WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids, size_t n,
+                                      float *logits, wisp_error *error);
+
+/* Computes the log-probabilities [n - first] of the token ids from `first` on, each given all
+ * before it: natural logarithms. `first` is at least 1, because nothing predicts the first token,
+ * and below n. Tokens before `first` that the session's last text begins with are not computed
+ * again. */
+WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
+                                float *logprobs, wisp_error *error);
+
+/* Save what the session has computed of its last texts, and load it, also in another process or on
+ * another machine: a text that continues one of them then has the same bits as if the session had
+ * never been closed. The model must be the one that it was saved with, and run with the same
+ * compute mode, and the session must have the same cache_type; other threads are good. Logits are
+ * those of the kernel set that computes them. docs/formats.md describes the bytes.
+ *
+ * Saving writes a file as wisp_convert does: it appears whole or not at all. Loading fails with
+ * WISP_ERROR_FORMAT where the bytes are damaged, with WISP_ERROR_UNSUPPORTED where another version
+ * wrote them, and with WISP_ERROR_ARGUMENT where they belong to another model or session. Only in
+ * the native library. */
+WISP_API wisp_status wisp_session_save(wisp_session *session, const char *path, wisp_error *error);
+WISP_API wisp_status wisp_session_load(wisp_session *session, const char *path, wisp_error *error);
+
+/* Do the same with bytes in memory. Saving sets *size, and writes nothing where that exceeds
+ * `capacity`. `bytes` may be NULL where the capacity is 0. */
+WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t capacity,
+                                             size_t *size, wisp_error *error);
+WISP_API wisp_status wisp_session_load_bytes(wisp_session *session, const void *bytes, size_t size,
+                                             wisp_error *error);
 
 /* ---- inspection ----------------------------------------------------------------------------- */
 

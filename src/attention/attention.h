@@ -31,7 +31,7 @@ struct attention_shape {
     size_t window;  /* of ATTENTION_WINDOW: at least 1 */
     float soft_cap; /* a score s becomes soft_cap tanh(s / soft_cap); 0: it stays as it is. Only the
                        policy `cached` computes it, and only for decoders (kernels.h) */
-    bool i16; /* products of 16-bit numbers, where the kernel set has them */
+    bool i16;       /* products of 16-bit numbers, where the kernel set has them */
 };
 
 /* Vectors [rows, heads, head_size], in floats from one to the next. */

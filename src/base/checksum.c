@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/byte_order.h"
+
 /* The words of the bytes go to the lanes in turn, so that the multiplications of different lanes do
  * not wait for one another. */
 enum { LANES = 4, WORD = sizeof(uint64_t) };
@@ -18,15 +20,13 @@ uint64_t checksum(const void *bytes, size_t length) {
     uint64_t lanes[LANES] = {1, 2, 3, length};
     for (; length >= LANES * WORD; length -= LANES * WORD)
         for (size_t i = 0; i < LANES; i++, at += WORD) {
-            uint64_t word;
-            memcpy(&word, at, WORD);
-            lanes[i] = mix(lanes[i], word);
+            lanes[i] = mix(lanes[i], load_u64(at));
         }
     for (size_t i = 0; length > 0; i++) {
         const size_t here = length < WORD ? length : WORD;
-        uint64_t word = 0;
-        memcpy(&word, at, here);
-        lanes[i] = mix(lanes[i], word);
+        unsigned char word[WORD] = {0};
+        memcpy(word, at, here);
+        lanes[i] = mix(lanes[i], load_u64(word));
         at += here;
         length -= here;
     }

@@ -52,10 +52,11 @@ struct model_arguments {
     wisp_predictor predictor;
     double sparsity;       /* 0: the model's default */
     unsigned long threads; /* 0: one for each core */
-    bool trace;            /* the session keeps the times that --trace writes */
-    bool recall;           /* the session counts what --recall prints */
-    bool generates;        /* the default model is the one that generates text */
-    bool verbose;          /* open_model prints what is assumed of the model */
+    wisp_cache_type cache_type;
+    bool trace;     /* the session keeps the times that --trace writes */
+    bool recall;    /* the session counts what --recall prints */
+    bool generates; /* the default model is the one that generates text */
+    bool verbose;   /* open_model prints what is assumed of the model */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */
@@ -66,7 +67,8 @@ enum {
     OPTION_CPU,
     OPTION_PREDICTOR,
     OPTION_SPARSITY,
-    OPTION_VERBOSE
+    OPTION_VERBOSE,
+    OPTION_CACHE_TYPE /* of CACHE_OPTION */
 };
 
 #define MODEL_OPTIONS                                                                              \
@@ -95,8 +97,15 @@ enum {
     "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
     "      --verbose          print what is assumed where the model's file does not say\n"
 
-/* Takes an option of MODEL_OPTIONS. Sets *code and returns false where its value is wrong, after
- * complaining. */
+/* The option of commands with a model that generates. */
+#define CACHE_OPTION {"cache-type", required_argument, NULL, OPTION_CACHE_TYPE}
+
+#define CACHE_HELP                                                                                 \
+    "      --cache-type TYPE  f32, f16 or int8: how the keys and values of the text are kept.\n"   \
+    "                         f16 takes half the memory of f32, int8 28 % (default: f32)\n"
+
+/* Takes an option of MODEL_OPTIONS, or CACHE_OPTION. Sets *code and returns false where its value
+ * is wrong, after complaining. */
 bool take_model_option(struct model_arguments *arguments, int option, const char *value, int *code);
 
 /* Returns the number of cores. */

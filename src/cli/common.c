@@ -113,6 +113,11 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
         if (arguments->predictor == WISP_PREDICTOR_AUTO)
             arguments->predictor = WISP_PREDICTOR_LOWRANK;
         return parse_share("sparsity", value, &arguments->sparsity);
+    case OPTION_CACHE_TYPE:
+        if (wisp_cache_type_find(value, &arguments->cache_type))
+            return true;
+        *code = complain_of_name("cache-type", value, wisp_cache_type_name);
+        return false;
     case OPTION_VERBOSE:
         arguments->verbose = true;
         return true;
@@ -169,7 +174,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     const wisp_session_options session_options = {
         .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
         .trace = arguments->trace,
-        .recall = arguments->recall};
+        .recall = arguments->recall,
+        .cache_type = arguments->cache_type};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)

@@ -156,10 +156,11 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
                  error.message + (has_position ? strlen(first_line) : 0));
         return error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
     }
-    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, "text") : root;
+    const char *member = input->member ? input->member : "text";
+    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
-        complain("%s: line %zu: neither a JSON string nor an object with a string \"text\"", name,
-                 input->line);
+        complain("%s: line %zu: neither a JSON string nor an object with a string \"%s\"", name,
+                 input->line, member);
         return EXIT_INPUT;
     }
     struct record *record = &batch->records[batch->n];

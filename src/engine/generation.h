@@ -1,19 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A session keeps this of the last text that it generated or read. */
+ * Passes over the texts of a session whose model generates. */
 #ifndef WISP_ENGINE_GENERATION_H
 #define WISP_ENGINE_GENERATION_H
 
-#include "attention/kv_cache.h"
-#include "base/workspace.h"
-#include "text/codec.h"
+#include "engine/sequence.h"
+#include "engine/session.h"
+#include "engine/token_mask.h"
 
-struct generation {
-    struct kv_cache cache;
-    struct token_list past; /* the tokens whose keys and values are in the cache */
-    struct workspace space; /* holds logits and the working memory of the pass */
+/* Opens the session's generation with at least n sequences; those that it has keep their texts.
+ * Fails where the model generates no text. */
+wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
+
+/* Points *order to the order of the model's tokens, which the first call finds. */
+wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
+                                   wisp_error *error);
+
+/* Makes room for n tokens. */
+wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
+                             wisp_error *error);
+
+/* Makes the first n tokens of `to` those of `from`, which has as many. Copies what differs. */
+wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
+                          const struct sequence *from, size_t n, wisp_error *error);
+
+/* Ids that a pass adds to a sequence. */
+struct addition {
+    struct sequence *sequence;
+    const int32_t *ids;
+    size_t n; /* at least 1 */
 };
 
-/* Releases a generation; NULL is allowed. */
-void generation_close(struct generation *generation);
+/* Runs one pass that adds ids to n different sequences. Points *logits to those that follow the
+ * last id of each [n, vocabulary_size] or, for `all`, each id [ids, vocabulary_size]. They are
+ * finite, and lie in the session's memory until the next pass. Their bits depend on the text before
+ * them alone. On failure the sequences are as before. */
+wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
+                            bool all, const float **logits, wisp_error *error);
+
+/* Fails where a prompt of n ids is empty or has more than the model's context. */
+wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
+
+/* Fails where one of n ids is no token. */
+wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n, wisp_error *error);
+
+/* Ends a call of the API: returns `status`, or fails where the session was cancelled. */
+wisp_status end_call(wisp_session *session, wisp_status status, wisp_error *error);
+
+enum {
+    /* Tokens of prompts that one pass computes: enough to use each loaded weight often. */
+    PROMPT_TOKENS = 512
+};
 
 #endif

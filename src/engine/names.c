@@ -19,6 +19,12 @@ const char *wisp_predictor_name(size_t predictor) {
     return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
 }
 
+const char *wisp_cache_type_name(size_t cache_type) {
+    static const char *const names[] = {
+        [WISP_CACHE_F32] = "f32", [WISP_CACHE_F16] = "f16", [WISP_CACHE_INT8] = "int8"};
+    return cache_type < sizeof names / sizeof *names ? names[cache_type] : NULL;
+}
+
 /* Returns the index of `name`, or -1 where no value has it or it is NULL. */
 static int find(const char *(*name_of)(size_t index), const char *name) {
     const char *candidate;
@@ -42,4 +48,19 @@ bool wisp_predictor_find(const char *name, wisp_predictor *predictor) {
     if (found >= 0)
         *predictor = (wisp_predictor)found;
     return found >= 0;
+}
+
+bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type) {
+    const int found = find(wisp_cache_type_name, name);
+    if (found >= 0)
+        *cache_type = (wisp_cache_type)found;
+    return found >= 0;
+}
+
+const char *wisp_end_name(size_t end) {
+    static const char *const names[] = {
+        [WISP_END_TOKEN] = "token",   [WISP_END_STOP] = "stop",
+        [WISP_END_LENGTH] = "length", [WISP_END_CONTEXT] = "context",
+        [WISP_END_CALLER] = "caller", [WISP_END_GRAMMAR] = "grammar"};
+    return end < sizeof names / sizeof *names ? names[end] : NULL;
 }

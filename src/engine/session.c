@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/number_text.h"
-#include "engine/generation.h"
+#include "engine/sequence.h"
 
 /* Returns the recalls [n_workers] of a layer. */
 static struct recall *recalls_of(const wisp_session *session, size_t layer) {
@@ -61,6 +61,9 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (threads > POOL_MAX_THREADS)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "threads", "%u is more than %d", threads,
                     POOL_MAX_THREADS);
+    if (options && !wisp_cache_type_name(options->cache_type))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "cache_type", "%d is no wisp_cache_type",
+                    (int)options->cache_type);
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -72,6 +75,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->model = model;
     made->team = team;
     made->n_workers = threads;
+    made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
     wisp_status status = WISP_OK;
     for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
         if (!trace_open(&made->workers[i].trace, STAGES, options && options->trace))
@@ -177,4 +181,5 @@ void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats) {
         stats->workspace_bytes += worker->text.capacity + worker->batch.capacity +
                                   worker->forward.capacity + worker->tokens.bytes;
     }
+    stats->workspace_bytes += generation_bytes(session->generation);
 }

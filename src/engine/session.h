@@ -23,13 +23,14 @@ struct worker {
     struct token_rows tokens;     /* stored token embeddings that were read lately */
 };
 
-struct generation; /* generation.h */
+struct generation; /* sequence.h */
 
 struct wisp_session {
     const wisp_model *model;
     struct pool *team;             /* runs the workers */
     atomic_bool cancelled;         /* asks the current call to stop */
     struct generation *generation; /* NULL until the session has generated text */
+    enum kv_type cache_type;       /* of its cache */
     float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
     struct recall *recalls;        /* [layers, n_workers]; NULL where recall is not counted */
     uint32_t n_workers;            /* members of the team */

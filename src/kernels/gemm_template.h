@@ -200,6 +200,26 @@ static void gemm_bf16(const float *x, size_t ldx, const void *w, const float *bi
 #define HALF_PRODUCTS
 #endif
 
+/* ---- bytes of a panel ------------------------------------------------------------------------ */
+
+#ifdef DECODER_KERNELS
+static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
+        for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
+            vf_store(y + j, vf_mul(vf_load_bytes(q + j), vf_load(scale + j)));
+}
+
+static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
+        for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
+            vf_store(y + j, vf_mul(vf_load_bytes(q + j), vf_set1(scale[i])));
+}
+
+#define DECODER_PANELS .expand_by_column = expand_by_column, .expand_by_row = expand_by_row,
+#else
+#define DECODER_PANELS
+#endif
+
 /* ---- int8 ----------------------------------------------------------------------------------- */
 
 struct int8_tile {
@@ -293,7 +313,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .gelu = rows_gelu,                                                                            \
      .relu = rows_relu,                                                                            \
      .silu_mul = rows_silu_mul,                                                                    \
-     DECODER_ROWS.softmax = rows_softmax,                                                          \
+     DECODER_ROWS DECODER_PANELS.softmax = rows_softmax,                                           \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
      .i16 = I16_KERNELS,                                                                           \

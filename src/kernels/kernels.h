@@ -137,6 +137,12 @@ struct kernels {
     /* Replaces the first n values of each row of x [m, ld] by softmax(scale * x). */
     void (*softmax)(float *x, size_t ld, size_t m, size_t n, float scale);
 
+    /* Expand signed bytes q [rows, f32_panel] to floats y [rows, f32_panel] with one scale for each
+     * column or each row: y[i, j] = scale[j] q[i, j], or scale[i] q[i, j]. Every set gives the same
+     * bits. Only for decoders. */
+    void (*expand_by_column)(const int8_t *q, const float *scale, size_t rows, float *y);
+    void (*expand_by_row)(const int8_t *q, const float *scale, size_t rows, float *y);
+
     /* Adds n values of x to those of y. */
     void (*add)(float *y, const float *x, size_t n);
 

@@ -177,6 +177,16 @@ static void soft_cap(float *x, size_t n, float scale, float cap) {
     for (size_t i = 0; i < n; i++)
         x[i] = cap * tanhf(x[i] * scale / cap);
 }
+
+static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i % PANEL];
+}
+
+static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
+    for (size_t i = 0; i < rows * PANEL; i++)
+        y[i] = (float)q[i] * scale[i / PANEL];
+}
 #endif
 
 static void softmax(float *x, size_t ld, size_t m, size_t n, float scale) {
@@ -233,6 +243,8 @@ const struct kernels kernels_scalar = {
     .gelu_tanh = gelu_tanh,
     .multiply = multiply,
     .soft_cap = soft_cap,
+    .expand_by_column = expand_by_column,
+    .expand_by_row = expand_by_row,
 #endif
     .softmax = softmax,
     .add = add,

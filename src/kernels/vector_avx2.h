@@ -46,6 +46,11 @@ ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
+ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return _mm256_set1_ps(x);
 }

@@ -45,6 +45,13 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
+ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return vdupq_n_f32(x);
 }

@@ -41,6 +41,12 @@ ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
     }
 }
 
+ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+    const v128_t bytes = wasm_v128_load32_zero(p);
+    return wasm_f32x4_convert_i32x4(
+        wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(bytes)));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return wasm_f32x4_splat(x);
 }

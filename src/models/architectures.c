@@ -7,13 +7,14 @@
 #include "models/bert.h"
 #include "models/gemma.h"
 #include "models/gpt2.h"
+#include "models/lfm2.h"
 #include "models/llama.h"
 
 static const struct architecture *const architectures[] = {
-    &architecture_bert,  &architecture_nomic_bert,
+    &architecture_bert,   &architecture_nomic_bert,
 #if !defined(__wasm__) /* the WebAssembly modules only embed texts */
-    &architecture_llama, &architecture_qwen2,      &architecture_qwen3,
-    &architecture_gpt2,  &architecture_gemma2,     &architecture_gemma3,
+    &architecture_llama,  &architecture_qwen2,      &architecture_qwen3, &architecture_gpt2,
+    &architecture_gemma2, &architecture_gemma3,     &architecture_lfm2,
 #endif
 };
 

@@ -50,11 +50,44 @@ wisp_status config_read_sizes(const struct config_reader *r) {
     return WISP_OK;
 }
 
+/* Reads an array with the number of key-value heads of each layer: one number for all, or 0 where a
+ * layer has a short convolution. */
+static wisp_status read_kv_heads_of_layers(const struct config_reader *r, const char *key,
+                                           const struct metadata *array) {
+    struct model_config *c = r->config;
+    int64_t common = 0;
+    if (array->count != c->layers)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "%llu entries, where there are %u layers", (unsigned long long)array->count,
+                    c->layers);
+    for (uint32_t l = 0; l < c->layers; l++) {
+        int64_t heads;
+        if (!metadata_array_i64(array, l, &heads) || heads < 0 || heads > MAX_SIZE)
+            return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                        "entry %u is no number of heads", l);
+        if (heads == 0 && c->conv_taps > 0)
+            c->conv_layers[l / 64] |= UINT64_C(1) << l % 64;
+        else if (heads == 0 || (common > 0 && heads != common))
+            return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                        "%lld heads in layer %u, where other layers have %lld", (long long)heads, l,
+                        (long long)common);
+        else
+            common = heads;
+    }
+    if (common > 0)
+        c->kv_heads = (uint32_t)common;
+    return WISP_OK;
+}
+
 wisp_status config_read_kv_heads(const struct config_reader *r) {
     struct model_config *c = r->config;
     char key[CONFIG_KEY_BYTES];
-    TRY(metadata_u32_or(r->dir, config_key(r, "attention.head_count_kv", key), &c->kv_heads,
-                        r->error));
+    const struct metadata *entry =
+        directory_find_metadata(r->dir, config_key(r, "attention.head_count_kv", key));
+    if (entry && entry->type == VALUE_ARRAY)
+        TRY(read_kv_heads_of_layers(r, key, entry));
+    else
+        TRY(metadata_u32_or(r->dir, key, &c->kv_heads, r->error));
     if (c->kv_heads == 0 || c->heads % c->kv_heads != 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "%u key-value heads do not divide %u heads", c->kv_heads, c->heads);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/decoder.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 
 /* Returns the floats of a token's queries, of all heads. */
@@ -23,18 +25,22 @@ void decoder_take(const struct network *network, const struct pass_size *size,
     size_t scratch_bytes =
         larger(feed_forward_workspace_bytes(network, rows),
                attention_cached.workspace_bytes(network->kernels, &shape, size->longest));
-    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, q_size(c)));
+    /* The result of a convolution lies where that of attention does. */
+    const size_t context_size = c->conv_taps > 0 ? larger(q_size(c), hidden_size) : q_size(c);
+    scratch_bytes = larger(scratch_bytes, linear_workspace_bytes(rows, context_size));
     struct decoder_state measured = {0}, *s = workspace_take(space, 1, 1, sizeof *s);
     s = s ? s : &measured;
     s->kv_stride = 2 * kv_size(c) + (c->fused_qkv ? q_size(c) : 0);
     s->q_stride = c->fused_qkv ? s->kv_stride : q_size(c);
     s->inner_size = larger(s->kv_stride, feed_forward_inner_size(c));
+    if (c->conv_taps > 0)
+        s->inner_size = larger(s->inner_size, 3 * hidden_size);
     s->h = workspace_take(space, tokens, hidden_size, sizeof *s->h);
     s->x = workspace_take(space, tokens, hidden_size, sizeof *s->x);
     s->y = workspace_take(space, tokens, hidden_size, sizeof *s->y);
     if (!c->fused_qkv)
         s->q = workspace_take(space, tokens, q_size(c), sizeof *s->q);
-    s->context = workspace_take(space, tokens, q_size(c), sizeof *s->context);
+    s->context = workspace_take(space, tokens, context_size, sizeof *s->context);
     s->inner = s->kv = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
     s->feed_forward = feed_forward_take(network, size, space, pass ? &pass->batch : NULL);
     for (uint32_t i = 0; i < size->members; i++)
@@ -114,22 +120,26 @@ wisp_status decoder_logits(const struct pass *pass, uint32_t member, struct curs
     const struct batch *batch = &pass->batch;
     const float cap = network->config.logit_cap;
     const struct workspace scratch = s->scratch[member];
-    const size_t rows = batch->all_logits ? pass->tokens : batch->texts;
+    const size_t rows = batch->all_logits ? pass->tokens : batch->texts, size = logits->k;
+    struct pass_outputs own = {0, logits->n};
     if (!pass->by_outputs && member > 0) /* member 0 computes them all */
         return WISP_OK;
-    if (!pass->by_outputs && batch->all_logits)
-        TRY(pass_apply_linear(pass, at, logits, pass->x, rows, pass->rows, scratch, error));
-    for (size_t i = 0; i < rows; i++) {
-        const size_t token = batch->all_logits ? i : batch->starts[i + 1] - 1;
-        const float *x = pass->x + token * logits->k;
-        float *row = pass->rows + i * logits->n;
-        struct pass_outputs own = {0, logits->n};
-        if (pass->by_outputs)
-            own = pass_apply_outputs(pass, member, logits, x, 1, row, scratch);
-        else if (!batch->all_logits)
-            linear_apply(logits, x, 1, row, scratch);
-        if (cap > 0 && own.n > 0)
-            network->kernels->soft_cap(row + own.first, own.n, 1, cap);
+    if (!pass->by_outputs) {
+        /* The rows lie together, so that the weights are read once for all texts. */
+        for (size_t i = 0; i < rows && !batch->all_logits; i++)
+            memcpy(s->y + i * size, pass->x + (batch->starts[i + 1] - 1) * size,
+                   size * sizeof *s->y);
+        TRY(pass_apply_linear(pass, at, logits, batch->all_logits ? pass->x : s->y, rows,
+                              pass->rows, scratch, error));
+    } else if (rows == pass->tokens) {
+        own = pass_apply_outputs(pass, member, logits, pass->x, rows, pass->rows, scratch);
+    } else {
+        for (size_t i = 0; i < rows; i++)
+            own = pass_apply_outputs(pass, member, logits,
+                                     pass->x + (batch->starts[i + 1] - 1) * size, 1,
+                                     pass->rows + i * logits->n, scratch);
     }
+    for (size_t i = 0; i < rows && cap > 0 && own.n > 0; i++)
+        network->kernels->soft_cap(pass->rows + i * logits->n + own.first, own.n, 1, cap);
     return WISP_OK;
 }

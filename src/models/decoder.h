@@ -25,8 +25,8 @@ struct decoder_state {
     size_t q_stride, kv_stride;
     float *context; /* [tokens, heads * head_size]: the result of attention */
     /* [tokens, inner_size]: a dense feed-forward layer keeps the values between its halves here.
-     * Keys and values lie here too, and queries where the file has them in one tensor with those.
-     */
+     * Keys and values lie here too, and queries where the file has them in one tensor with those;
+     * and the values of a short convolution [tokens, 3 hidden_size] */
     float *inner;
     size_t inner_size;
     struct feed_forward_work feed_forward;

@@ -64,8 +64,8 @@ static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cur
             apply_rope(rope, table, n, c->heads, c->head_size, q, s->q_stride);
             apply_rope(rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);
         }
-        kv_cache_write(cache, at.layer, position, n, kv, kv + (size_t)c->kv_heads * c->head_size,
-                       s->kv_stride);
+        kv_cache_write(cache, config_kv_layer(c, at.layer), position, n, kv,
+                       kv + (size_t)c->kv_heads * c->head_size, s->kv_stride);
     }
 }
 
@@ -81,7 +81,7 @@ static wisp_status attend_tokens(const struct pass *pass, uint32_t member, struc
         struct attention_sequence text = {
             .q = {s->q + part.start * s->q_stride, s->q_stride, shape->head_size},
             .cache = cache,
-            .layer = at.layer,
+            .layer = config_kv_layer(&pass->network->config, at.layer),
             .queries = part.tokens,
             .keys = cache->length + part.tokens};
         for (text.first = part.first; text.first < part.end; text.first = text.end) {
@@ -112,7 +112,7 @@ static void attend_heads(const struct pass *pass, uint32_t member, struct cursor
         const struct attention_sequence text = {
             .q = {s->q + start * s->q_stride + first, s->q_stride, shape->head_size},
             .cache = cache,
-            .layer = at.layer,
+            .layer = config_kv_layer(&pass->network->config, at.layer),
             .kv_head = own.first,
             .queries = tokens,
             .keys = cache->length + tokens,

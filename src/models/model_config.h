@@ -38,11 +38,33 @@ struct model_config {
     uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
     float rope_divisor; /* of the angles of rope_theta: positions are scaled linearly; 1 in most */
+    uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
+    uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
+                                                     the place of attention */
 };
 
 /* Whether the tokens of a layer see only the last `window` keys. */
 static inline bool config_is_local(const struct model_config *config, uint32_t layer) {
     return layer < config->layers && config->local_layers[layer / 64] >> layer % 64 & 1;
+}
+
+/* Whether a layer has a short convolution in the place of attention. */
+static inline bool config_is_conv(const struct model_config *config, uint32_t layer) {
+    return layer < config->layers && config->conv_layers[layer / 64] >> layer % 64 & 1;
+}
+
+/* Returns how many of the layers before `layer` have a convolution. */
+static inline uint32_t config_conv_layer(const struct model_config *config, uint32_t layer) {
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < layer; l++)
+        count += config_is_conv(config, l);
+    return count;
+}
+
+/* Returns how many of the layers before `layer` have attention, which is a layer's index in
+ * key-value caches. */
+static inline uint32_t config_kv_layer(const struct model_config *config, uint32_t layer) {
+    return config->conv_taps == 0 ? layer : layer - config_conv_layer(config, layer);
 }
 
 static inline bool config_is_gated(const struct model_config *config) {

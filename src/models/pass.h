@@ -16,6 +16,7 @@
 #include "attention/kv_cache.h"
 #include "base/pool.h"
 #include "base/trace.h"
+#include "layers/conv_state.h"
 #include "models/network.h"
 #include "models/stages.h"
 #include "sparse/ffn.h"
@@ -37,6 +38,8 @@ struct batch {
      * which take the positions from cache->length on. There is room for them. A pass writes their
      * keys and values; whoever runs it sets cache->length when the pass has ended. */
     struct kv_cache *const *caches;
+    /* [texts], for architectures with short convolutions: likewise what these keep of a text. */
+    struct conv_state *const *states;
     bool all_logits; /* compute logits for every token rather than the last of each text */
 };
 

@@ -198,6 +198,55 @@ static void put_calls(void) {
         }
 }
 
+static void put_grammars(void) {
+    static const char *const inputs[] = {
+        "Groot ::= (a | \"\\u00e9\"{2,3})* [^x-z]\na ::= \"(\" a? \")\" # c\n",
+        "Groot ::= \"a\"+ . [\\x20-\\U0010FFFF]{1,}\n  | \"\"\n",
+        "H{\"properties\": {\"a\": {\"type\": [\"integer\", \"null\"]}, \"b\": {\"items\": "
+        "{\"$ref\": \"#\"}}}, \"required\": [\"a\"]}",
+        "H{\"anyOf\": [{\"enum\": [1, \"x\"]}, {\"type\": \"string\", \"maxLength\": 3}]}"};
+    static const char text[] = "(())\xC3\xA9\xC3\xA9q";
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        char input[300];
+        const size_t n = strlen(inputs[i]) + 1;
+        memcpy(input, inputs[i], n);
+        memcpy(input + n, text, sizeof text - 1);
+        put("grammar", (const char[]){(char)('0' + i), '\0'}, input, n + sizeof text - 1);
+    }
+}
+
+/* States of texts of two lengths, in caches of each type. */
+static void put_states(void) {
+    static const char *const prompts[] = {"Once", "Once upon a time there was a dog"};
+    wisp_model *model;
+    wisp_session *session;
+    wisp_error error;
+    if (wisp_model_open("models/wisp-stories.gguf", NULL, &model, &error) != WISP_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(1);
+    }
+    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_INT8; type++)
+        for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+            const wisp_session_options options = {.cache_type = (wisp_cache_type)type};
+            const wisp_generate_options generate = {.max_tokens = 1};
+            unsigned char bytes[65536];
+            size_t size;
+            char name[8];
+            if (wisp_session_open(model, &options, &session, NULL) != WISP_OK ||
+                wisp_generate(session, wisp_text_of(prompts[i]), &generate, NULL, NULL) !=
+                    WISP_OK ||
+                wisp_session_save_bytes(session, bytes + 1, sizeof bytes - 1, &size, NULL) !=
+                    WISP_OK ||
+                size > sizeof bytes - 1)
+                exit(1);
+            bytes[0] = (unsigned char)(type + (i == 0 ? 4 : 0)); /* as fuzz_state.c reads it */
+            snprintf(name, sizeof name, "%d-%zu", type, i);
+            put("state", name, bytes, size + 1);
+            wisp_session_close(session);
+        }
+    wisp_model_close(model);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: seeds FOLDER\n");
@@ -210,5 +259,7 @@ int main(int argc, char **argv) {
     put_tokenizer();
     put_input();
     put_calls();
+    put_grammars();
+    put_states();
     return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `wisp generate` as a user runs it.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -41,6 +41,11 @@ describe('generate', () => {
     ]);
     assert.equal(out, 'Once upon a time, there was a little girl named\n');
     assert.match(err, /^prompt: 5 tokens in [\d.]+ s, [\d.]+ tokens\/s\ntext: {3}\d+ tokens in /m);
+    assert.match(err, /^time to the first token: [\d.]+ s$/m);
+    assert.match(
+      err,
+      /^read for each token: the model's [\d.]+ MB, which is [\d.]+ GB\/s, \d+ % of/m,
+    );
   });
 
   test('a seed gives one text, and another seed another', () => {
@@ -57,8 +62,155 @@ describe('generate', () => {
       );
   });
 
+  test('--data continues many prompts, each as alone, and keeps the members of objects', () => {
+    const prompts = ['Once upon a time', 'The dog', 'Once upon a time, there', 'Tom "and" Ann\n'];
+    const lines = prompts.map((prompt, i) => JSON.stringify(i % 2 ? { id: i, prompt } : prompt));
+    const args = ['-n', '30', '--temperature', '0.8', '--seed', '3'];
+    const run = generate([...args, '--data', '-', '--at-once', '3', '--stats'], lines.join('\n'));
+    assert.equal(run.code, 0, run.err);
+    const results = run.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.equal(results.length, prompts.length);
+    for (const [i, prompt] of prompts.entries()) {
+      const alone = generate([...args, '--text', prompt]).out;
+      assert.equal(`${results[i].text}\n`, alone);
+      assert.equal(results[i].id, i % 2 ? i : undefined);
+      assert.ok(results[i].tokens <= 30 && /^(length|token)$/.test(results[i].end));
+      assert.equal(results[i].prompt, undefined);
+    }
+    assert.match(run.err, /^4 texts in [\d.]+ s: prompts of \d+ tokens/m);
+  });
+
+  test('--logprobs gives tokens with their probabilities', () => {
+    const run = generate(['-n', '5', '--data', '-', '--logprobs', '2'], '"Once upon a time"\n');
+    const { pieces, tokens } = JSON.parse(run.out);
+    assert.equal(pieces.length, tokens);
+    for (const { id, logprob, likely } of pieces) {
+      assert.equal(likely.length, 2);
+      assert.deepEqual(likely[0], [id, logprob]); // greedy
+      assert.ok(logprob <= 0 && likely[1][1] <= logprob);
+    }
+  });
+
+  test('--bias, --stop-id and --order', () => {
+    const one = ['--text', 'Once upon a time', '-n', '1'];
+    const first = generate(one).out;
+    const { pieces } = JSON.parse(
+      generate(['-n', '1', '--data', '-', '--logprobs', '1'], '"Once upon a time"').out,
+    );
+    const id = String(pieces[0].id);
+    assert.notEqual(generate([...one, '--bias', `${id}=-inf`]).out, first);
+    assert.equal(generate([...one, '--stop-id', id]).out, '\n');
+    const drawn = ['--text', 'The', '-n', '40', '--temperature', '2', '--top-p', '0.9'];
+    const usual = generate([...drawn, '--order', 'transformers']).out;
+    assert.equal(generate(drawn).out, usual);
+    assert.notEqual(generate([...drawn, '--order', 'llama.cpp']).out, usual);
+  });
+
+  test('--beams writes the likeliest texts', () => {
+    const args = ['--text', 'Once upon a time', '-n', '10', '--beams'];
+    const lines = generate([...args, '3'])
+      .out.trimEnd()
+      .split('\n');
+    const [best, second, third] = lines.map((line) => JSON.parse(line));
+    assert.ok(best.score >= second.score && second.score >= third.score);
+    assert.equal(best.tokens, 10);
+    assert.ok(Math.abs(best.score - best.logprob / 10) < 1e-5);
+    const sums = generate([...args, '2', '--length-penalty', '0'])
+      .out.trimEnd()
+      .split('\n');
+    for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
+      assert.equal(score, logprob);
+  });
+
+  test('--json-schema and --grammar', () => {
+    const schema = join(folder, 'schema.json');
+    writeFileSync(
+      schema,
+      '{"properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}},' +
+        ' "required": ["name"], "type": "object"}',
+    );
+    const { out } = generate(['--text', 'One day', '--json-schema', schema, '-n', '300']);
+    const { name, age, ...rest } = JSON.parse(out);
+    assert.ok(typeof name === 'string' && name.length <= 8);
+    assert.ok(age === undefined || Number.isInteger(age));
+    assert.deepEqual(rest, {});
+    const grammar = join(folder, 'grammar.gbnf');
+    writeFileSync(grammar, 'root ::= (" " [a-z]+){3} "!"\n');
+    assert.match(
+      generate(['--text', 'One day', '--grammar', grammar, '-n', '60', '--temperature', '1']).out,
+      /^( [a-z]+){0,3}!?\n$/,
+    );
+    writeFileSync(grammar, 'root ::= root "a"\n');
+    for (const [args, code, message] of [
+      [['--grammar', grammar], 4, /grammar\.gbnf: grammar: line 1, column 1: the rule can begin/],
+      [['--json-schema', grammar], 4, /grammar\.gbnf: .*line 1, column 1/],
+      [['--grammar', grammar, '--json-schema', schema], 2, /--grammar: --json-schema does not go/],
+      [['--grammar', join(folder, 'none')], 1, /none: cannot open/],
+    ]) {
+      const run = generate(['--text', 'a', .../** @type {string[]} */ (args)]);
+      assert.equal(run.code, code, run.err);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+    }
+  });
+
+  test('malformed lines of --data are errors, after the lines before them', () => {
+    for (const [input, message] of [
+      ['"a"\n7\n', /line 2: neither a JSON string nor an object with a string "prompt"/],
+      ['"a"\n{"text":"b"}\n', /line 2: neither a JSON string/],
+      ['"a"\n{"prompt":\n', /line 2/],
+    ]) {
+      const run = generate(['-n', '2', '--data', '-'], /** @type {string} */ (input));
+      assert.equal(run.code, 4);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+      assert.equal(run.out.trimEnd().split('\n').length, 1);
+    }
+  });
+
+  test('--state keeps what was computed, and refuses what it does not fit', () => {
+    const state = join(folder, 'story.state');
+    const run = (/** @type {string[]} */ ...args) =>
+      generate(['--state', state, '--stats', '-n', '20', ...args]);
+    const first = run('--text', 'Once upon a time');
+    assert.equal(first.code, 0, first.err);
+    const longer = `Once upon a time${first.out.trimEnd()}`;
+    const second = run('--text', longer);
+    assert.match(second.err, /\((1\d|2\d) tokens were known\)/);
+    assert.equal(second.out, generate(['--text', longer, '-n', '20']).out);
+    const other = run('--text', 'a', '--cache-type', 'f16');
+    assert.equal(other.code, 2);
+    assert.match(other.err, /story\.state: cache_type: .* the session's is f16/);
+    const kept = readFileSync(state);
+    kept[kept.length - 20] ^= 1;
+    writeFileSync(state, kept);
+    const damaged = run('--text', 'a');
+    assert.equal(damaged.code, 3);
+    assert.match(damaged.err, /keys and values: the checksum is wrong/);
+    assert.deepEqual(readFileSync(state), kept);
+  });
+
+  test('--cache-type keeps keys and values in fewer bytes', () => {
+    for (const type of ['f32', 'f16', 'int8']) {
+      const { code, out } = generate(['--text', 'Once', '-n', '5', '--cache-type', type]);
+      assert.equal(code, 0);
+      assert.ok(out.length > 5);
+    }
+    const wrong = generate(['--text', 'Once', '--cache-type', 'f8']);
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.err, /--cache-type.*f32, f16, int8/);
+  });
+
   test('wrong options and models are errors', () => {
     for (const [args, code, message] of [
+      [['--text', 'a', '--bias', '5'], 2, /--bias 5: a token id, = and a number/],
+      [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, where there are 512 tokens/],
+      [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
+      [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
+      [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
       [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],
       [['--text', 'a', '--top-p', '2'], 2, /top_p: 2 is not between 0 and 1/],

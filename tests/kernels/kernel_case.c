@@ -224,6 +224,7 @@ const char *kernel_name(enum kernel kernel) {
         [SOFT_CAP] = "soft_cap",
         [SOFTMAX] = "softmax",
         [ADD] = "add",
+        [EXPAND] = "expand",
         [DOT] = "dot",
         [PACK] = "pack",
         [ATTENTION] = "attention",

@@ -72,6 +72,7 @@ enum kernel {
     SOFT_CAP, /* k is the cap, and scores are multiplied by SOFT_CAP_SCALE */
     SOFTMAX,
     ADD,
+    EXPAND, /* expand_by_column and expand_by_row */
     DOT,
     PACK,      /* pack_f32 */
     ATTENTION, /* several of these together */
@@ -211,6 +212,7 @@ void test_gemm_f16(void **state);
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
 void test_silu_mul(void **state);
+void test_expand(void **state);
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_rms_norm(void **state);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Compares every attention policy with plain loops in double precision: all masks, soft caps,
- * grouped key-value heads, both layouts of keys and values, f32 and 16-bit products, all kernel
- * sets, queries divided among calls. Inputs, working memory and results end at guard pages. */
+ * grouped key-value heads, both layouts of keys and values, f32 and 16-bit products, all types of
+ * cache, all kernel sets, queries divided among calls. Inputs, working memory and results end at
+ * guard pages. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "base/half.h"
 #include "kernel_case.h"
 #include "support/guarded.h"
 
@@ -32,6 +34,10 @@ struct attention_case {
     struct attention_sequence sequence; /* all queries are asked for */
     size_t ld_context;
     enum fill kind;
+    enum kv_type type; /* of the cache, where the policy has one */
+    /* The keys and values that the policy computes with: those of the sequence, or those of the
+     * cache, which has rounded them. */
+    struct attention_rows kept_k, kept_v;
 };
 
 /* Vectors [rows, heads, head_size], either token after token, as a layer's product leaves them, or
@@ -79,6 +85,8 @@ static struct attention_case new_case(struct size n, enum fill kind, float facto
         .queries = n.queries,
         .keys = n.keys,
         .end = n.queries};
+    c.kept_k = c.sequence.k;
+    c.kept_v = c.sequence.v;
     return c;
 }
 
@@ -140,7 +148,7 @@ static struct steps steps_of(const struct attention_case *c, size_t head) {
 static double exact_score(const struct attention_case *c, const struct steps *steps, size_t head,
                           size_t query, size_t key, double *error) {
     const float *q = vector_at(&c->sequence.q, query, head);
-    const float *k = vector_at(&c->sequence.k, key, kv_head_of(c, head));
+    const float *k = vector_at(&c->kept_k, key, kv_head_of(c, head));
     const double scale = (double)c->shape.scale;
     double sum = 0, magnitudes = 0, rounding = 0;
     for (size_t i = 0; i < c->shape.head_size; i++) {
@@ -211,7 +219,7 @@ static void check_head(const struct where *where, const struct attention_case *c
     for (size_t i = 0; i < size; i++) {
         double sum = 0, tolerance = steps->v / 2;
         for (size_t j = 0; j < n; j++) {
-            const float *v = vector_at(&c->sequence.v, first + j, kv_head_of(c, head));
+            const float *v = vector_at(&c->kept_v, first + j, kv_head_of(c, head));
             const double value = (double)v[i];
             sum += shares[j] * value;
             tolerance += errors[j] * fabs(value) + ROUNDING * (fabs(shares[j] * value) + fabs(sum));
@@ -245,7 +253,8 @@ static void fill_cache(struct kv_cache *cache, const struct kernels *set,
                                    &(struct kv_shape){.layers = CACHE_LAYERS,
                                                       .kv_heads = shape->kv_heads,
                                                       .head_size = shape->head_size,
-                                                      .panel = set->f32_panel},
+                                                      .panel = set->f32_panel,
+                                                      .type = c->type},
                                    &error),
                      WISP_OK);
     while (cache->length < s->keys) {
@@ -257,6 +266,72 @@ static void fill_cache(struct kv_cache *cache, const struct kernels *set,
     }
     free(keys);
     free(values);
+}
+
+/* Returns number `index` of a head's keys or values. */
+static float number_at(enum kv_type type, const void *numbers, size_t index, float scale) {
+    if (type == KV_F32)
+        return ((const float *)numbers)[index];
+    if (type == KV_F16)
+        return float_of_half(((const uint16_t *)numbers)[index]);
+    return (float)((const int8_t *)numbers)[index] * scale;
+}
+
+/* Fails unless a number of the cache is the nearest one of its type to what was written. */
+static void expect_kept(enum kv_type type, float kept, float written, float scale) {
+    const double error = fabs((double)kept - (double)written);
+    const double magnitude = fabs((double)written);
+    if (type == KV_F32 ? error > 0
+        : type == KV_F16
+            ? error > fmax(magnitude * 0x1p-11, 0x1p-25)
+            : error > fmax((double)scale / 2 + magnitude * 0x1p-20, scale > 0 ? 0 : 0x1p-100))
+        fail_msg("cache type %d keeps %.9g as %.9g, scale %g", type, (double)written, (double)kept,
+                 (double)scale);
+}
+
+/* Reads the keys and values [keys, kv_heads, head_size] of a cache, by the layout that kv_cache.h
+ * describes, and compares them with what was written. */
+static void read_cache(const struct kv_cache *cache, const struct attention_case *c, float *keys,
+                       float *values) {
+    const size_t size = c->shape.head_size, panel = cache->shape.panel;
+    for (size_t t = 0; t < c->sequence.keys; t++)
+        for (size_t h = 0; h < c->shape.kv_heads; h++) {
+            const struct kv_head head = kv_cache_head(cache, t / KV_PAGE, CACHE_LAYER, h);
+            const size_t at = t % KV_PAGE;
+            for (size_t i = 0; i < size; i++, keys++, values++) {
+                const size_t scale = i / KV_BLOCK * KV_PAGE + at;
+                const float k = c->type == KV_INT8 ? head.key_scales[scale] : 0;
+                const float v = c->type == KV_INT8 ? head.value_scales[scale] : 0;
+                *keys =
+                    number_at(c->type, head.keys, (at / panel * size + i) * panel + at % panel, k);
+                *values = number_at(c->type, head.values,
+                                    (i / panel * KV_PAGE + at) * panel + i % panel, v);
+                expect_kept(c->type, *keys, vector_at(&c->sequence.k, t, h)[i], k);
+                expect_kept(c->type, *values, vector_at(&c->sequence.v, t, h)[i], v);
+            }
+        }
+}
+
+/* Sets the keys and values that the caches of all sets keep, which the caller frees. */
+static void read_kept(struct attention_case *c, float **keys, float **values) {
+    const size_t row = c->shape.kv_heads * c->shape.head_size, n = c->sequence.keys * row;
+    float *k = allocate(n * sizeof *k), *v = allocate(n * sizeof *v);
+    *keys = allocate(n * sizeof *k);
+    *values = allocate(n * sizeof *v);
+    for (size_t set = 0; kernels_at(set); set++) {
+        struct kv_cache cache;
+        fill_cache(&cache, kernels_at(set), c);
+        read_cache(&cache, c, set == 0 ? *keys : k, set == 0 ? *values : v);
+        kv_cache_release(&cache);
+        if (set > 0) {
+            assert_memory_equal(k, *keys, n * sizeof *k);
+            assert_memory_equal(v, *values, n * sizeof *v);
+        }
+    }
+    c->kept_k = (struct attention_rows){*keys, row, c->shape.head_size};
+    c->kept_v = (struct attention_rows){*values, row, c->shape.head_size};
+    free(k);
+    free(v);
 }
 
 /* Computes all queries, in calls of random size up to a limit. */
@@ -335,9 +410,20 @@ static void check_size(struct size n, enum fill kind, float factor) {
             if (c.policy->needs_cache && rng_coin(&kernel_rng))
                 c.shape.soft_cap = rng_coin(&kernel_rng) ? 50 : 1;
 #endif
-            for (int i16 = 0; i16 < (c.policy->needs_cache ? 1 : 2); i16++) {
+            for (int i16 = 0; !c.policy->needs_cache && i16 < 2; i16++) {
                 c.shape.i16 = i16;
                 check_sets(&c);
+            }
+            const int types = kernels_scalar.expand_by_row ? KV_INT8 : KV_F16; /* for decoders */
+            for (int type = KV_F32; c.policy->needs_cache && type <= types; type++) {
+                struct attention_case cached = c;
+                float *keys, *values;
+                cached.shape.i16 = false;
+                cached.type = (enum kv_type)type;
+                read_kept(&cached, &keys, &values);
+                check_sets(&cached);
+                free(keys);
+                free(values);
             }
         }
 }
@@ -373,6 +459,13 @@ static void test_random_shapes(void **state) {
         check_size(random_size(6, 80, 300), FILL_UNIFORM, 1);
 }
 
+/* Checks caches of several pages, whose last one is full, or has one position. */
+static void test_pages(void **state) {
+    (void)state;
+    for (size_t keys = 2 * KV_PAGE; keys <= 2 * KV_PAGE + 1; keys++)
+        check_size((struct size){6, 2, 40, 70, keys}, FILL_UNIFORM, 1);
+}
+
 /* Checks scores that are near to each other, equal, and so far apart that one token takes all. */
 static void test_extremes(void **state) {
     (void)state;
@@ -403,12 +496,14 @@ static void test_special_values(void **state) {
 static void test_token_by_token(void **state) {
     (void)state;
     for (int i = 0; i < 12; i++) {
-        struct size n = random_size(4, 80, 100);
+        struct size n = random_size(4, 80, i == 7 ? 2 * KV_PAGE : 100);
         n.queries = n.keys;
         struct attention_case c = new_case(n, FILL_UNIFORM, 1);
         const size_t size = n.heads * n.head_size;
-        if (i % 2)
+        if (i % 2) {
             c.policy = &attention_cached;
+            c.type = (enum kv_type)(i / 2 % (kernels_scalar.expand_by_row ? 3 : 2));
+        }
         float *whole = allocate(((n.keys - 1) * c.ld_context + size) * sizeof *whole);
         c.shape.mask = i % 4 == 3 ? ATTENTION_WINDOW : ATTENTION_CAUSAL;
         c.shape.window = rng_range(&kernel_rng, 1, n.keys);
@@ -490,7 +585,8 @@ int main(void) {
         cmocka_unit_test(test_small_shapes),           cmocka_unit_test(test_groups),
         cmocka_unit_test(test_random_shapes),          cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_special_values),         cmocka_unit_test(test_token_by_token),
-        cmocka_unit_test(test_window_reads_no_others), cmocka_unit_test(test_workspace_saturates),
+        cmocka_unit_test(test_window_reads_no_others), cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_workspace_saturates),
     };
     struct guarded *const places[] = {&q_rows, &k_rows, &v_rows, &working, &context};
     kernel_cases_open(rng_seed(), false);

@@ -52,6 +52,7 @@ static int run_all(void) {
         cmocka_unit_test(test_add_and_relu),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_silu_mul),
+        cmocka_unit_test(test_expand),
         cmocka_unit_test(test_dot),
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_rms_norm),

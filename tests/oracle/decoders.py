@@ -23,7 +23,7 @@ try:
     import numpy as np
     import torch
     from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
-                              GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                              GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                               Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 except ImportError as error:
     print(f"skipped: decoders: {error}")
@@ -81,6 +81,12 @@ MODELS = {
         **SIZES, num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=100, sliding_window=20,
         final_logit_softcapping=2.0, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
         rope_parameters={"sliding_attention": plain_rope(5000.0), "full_attention": plain_rope(1000000.0)})),
+    "lfm2": ("lfm2", Lfm2ForCausalLM, Lfm2Config(
+        **{**SIZES, "num_hidden_layers": 5}, num_key_value_heads=2, full_attn_idxs=[1, 3],
+        block_auto_adjust_ff_dim=False, rope_parameters=plain_rope(1000000.0))),
+    "lfm2, five taps, an output of its own": ("lfm2", Lfm2ForCausalLM, Lfm2Config(
+        **{**SIZES, "num_hidden_layers": 4}, num_key_value_heads=4, full_attn_idxs=[0], conv_L_cache=5,
+        block_auto_adjust_ff_dim=False, tie_word_embeddings=False, rope_parameters=plain_rope(10000.0))),
     "qwen2": ("qwen2", Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=False, rope_parameters=plain_rope(1000000.0))),
     "qwen3": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
@@ -96,6 +102,13 @@ LAYER_NAMES = {
 GEMMA_NAMES = LAYER_NAMES | {
     "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
+}
+LFM2_NAMES = {
+    "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
+    "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv", "conv.in_proj": "shortconv.in_proj",
+    "conv.out_proj": "shortconv.out_proj", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up",
+    "feed_forward.w2": "ffn_down",
 }
 GPT2_NAMES = {
     "ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
@@ -143,10 +156,14 @@ def write_config(writer, architecture, config):
         writer.add_layer_norm_eps(config.layer_norm_epsilon)
         return
     writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    kv_heads = config.num_key_value_heads
+    if architecture == "lfm2":
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+        kv_heads = [kv_heads if kind == "full_attention" else 0 for kind in config.layer_types]
+    writer.add_head_count_kv(kv_heads)
     writer.add_key_length(head_size)
     writer.add_value_length(head_size)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_layer_norm_rms_eps(config.norm_eps if architecture == "lfm2" else config.rms_norm_eps)
     writer.add_rope_dimension_count(head_size)
     rope = config.rope_parameters
     if architecture == "gemma3":
@@ -176,8 +193,8 @@ def write_config(writer, architecture, config):
 def tensors_of(architecture, model):
     """The tensors under llama.cpp's names, as its converter writes them."""
     config = model.config
-    names = {"gpt2": GPT2_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
-    outside = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output", "wte": "token_embd",
+    names = {"gpt2": GPT2_NAMES, "lfm2": LFM2_NAMES, "gemma2": GEMMA_NAMES, "gemma3": GEMMA_NAMES}.get(architecture, LAYER_NAMES)
+    outside = {"embed_tokens": "token_embd", "norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "wte": "token_embd",
                "wpe": "position_embd", "ln_f": "output_norm"}
     for name, tensor in model.state_dict().items():
         *parts, kind = name.removeprefix("model.").removeprefix("transformer.").split(".")
@@ -194,6 +211,8 @@ def tensors_of(architecture, model):
                 tensor, config.num_attention_heads if part.endswith("q_proj") else config.num_key_value_heads)
         if architecture == "gpt2" and kind == "weight" and tensor.dim() == 2:
             tensor = tensor.T
+        if part == "conv.conv":
+            tensor = tensor.squeeze(1)
         yield f"blk.{parts[1]}.{names[part]}.{kind}", tensor
 
 

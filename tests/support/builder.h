@@ -83,6 +83,11 @@ extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 /* The first and the last of these, with neurons as rows. */
 extern const struct tiny_shape tiny_rows, tiny_nomic_rows_q8_0;
 
+/* Makes the file of a small LFM2: layers with a convolution, attention, and two more convolutions,
+ * all f32, with LFM2_TOKENS tokens, LFM2_HIDDEN values of a token and a context of 1024. */
+enum { LFM2_TOKENS = 64, LFM2_HIDDEN = 16, LFM2_LAYERS = 4, LFM2_TAPS = 3 };
+void gguf_make_lfm2(struct gguf *file);
+
 /* Makes the file. It is released once, with gguf_release. */
 void gguf_make(struct gguf *file, const struct tiny_shape *shape);
 void gguf_release(struct gguf *file);

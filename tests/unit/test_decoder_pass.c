@@ -2,6 +2,7 @@
  * Passes of decoders of every architecture: tokens in pieces of any size, several sequences in one
  * batch, members that split tokens or outputs, a hook that stops the pass at any block. Logits
  * always have the same bits. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,6 +18,8 @@
 #include <cmocka.h>
 
 enum { MOST_WORDS = 512, TOKENS = 90, SEQUENCES = 3, MOST_MEMBERS = 4 };
+
+enum { LONG_TOKENS = KV_PAGE + 44 }; /* of a sequence with two pages */
 
 static const char stories[] = "models/wisp-stories.gguf";
 
@@ -49,7 +52,8 @@ static void open_tiny(struct decoder *d, const struct tiny_decoder *tiny, wisp_c
 }
 
 /* Opens the model that comes with wisp, or a tiny one. */
-static void open_decoder(struct decoder *d, const struct tiny_decoder *tiny, wisp_compute compute) {
+static void open_decoder(struct decoder *d, const struct tiny_decoder *tiny, wisp_compute compute,
+                         enum kv_type type) {
     wisp_error error;
     *d = (struct decoder){0};
     if (tiny)
@@ -60,12 +64,12 @@ static void open_decoder(struct decoder *d, const struct tiny_decoder *tiny, wis
     const struct network *network = &d->model->network;
     const struct model_config *c = &network->config;
     const struct kv_shape shape = {c->layers, c->kv_heads, c->head_size,
-                                   network->kernels->f32_panel};
+                                   network->kernels->f32_panel, type};
     struct rope rope;
     network->architecture->rope(network, &rope);
     for (size_t i = 0; i < SEQUENCES; i++) {
         assert_int_equal(kv_cache_open(&d->caches[i], &shape, &error), WISP_OK);
-        assert_int_equal(kv_cache_reserve(&d->caches[i], TOKENS, &rope, &error), WISP_OK);
+        assert_int_equal(kv_cache_reserve(&d->caches[i], LONG_TOKENS, &rope, &error), WISP_OK);
     }
     assert_int_equal(pool_open(MOST_MEMBERS, &d->team, &error), WISP_OK);
 }
@@ -99,7 +103,7 @@ static wisp_status stop_once(void *context, struct cursor at, const float *x, wi
 static void run(struct decoder *d, struct way way, size_t texts, const size_t *sequence,
                 const int32_t *const *ids, const size_t *counts, float *logits) {
     const struct network *network = &d->model->network;
-    int32_t all[SEQUENCES * TOKENS];
+    int32_t all[LONG_TOKENS];
     size_t starts[SEQUENCES + 1] = {0};
     struct kv_cache *caches[SEQUENCES];
     struct stops stops = {0};
@@ -137,8 +141,8 @@ static void run(struct decoder *d, struct way way, size_t texts, const size_t *s
         caches[i]->length += counts[i];
 }
 
-static void make_ids(const struct decoder *d, int32_t *ids, int32_t seed) {
-    for (int32_t t = 0; t < TOKENS; t++)
+static void make_ids(const struct decoder *d, int32_t *ids, int32_t n, int32_t seed) {
+    for (int32_t t = 0; t < n; t++)
         ids[t] = (t * t * 31 + t * 7 + seed * 113 + 3) % (int32_t)d->vocabulary;
 }
 
@@ -155,8 +159,8 @@ static void check_pieces(const struct tiny_decoder *tiny, wisp_compute compute) 
     static const size_t pieces[] = {TOKENS, 1, 2, 7, 32, 33, 64};
     struct decoder d;
     int32_t ids[TOKENS];
-    open_decoder(&d, tiny, compute);
-    make_ids(&d, ids, (int32_t)compute);
+    open_decoder(&d, tiny, compute, KV_F32);
+    make_ids(&d, ids, TOKENS, (int32_t)compute);
     run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
         (const size_t[]){TOKENS}, whole);
     for (size_t way = 0; way < WAYS; way++)
@@ -176,6 +180,47 @@ static void check_pieces(const struct tiny_decoder *tiny, wisp_compute compute) 
     close_decoder(&d);
 }
 
+/* A sequence of two pages, in caches of each type. */
+static void pieces_change_nothing_in_any_cache(void **state) {
+    static float whole[LONG_TOKENS * MOST_WORDS], again[LONG_TOKENS * MOST_WORDS];
+    static float floats[LONG_TOKENS * MOST_WORDS];
+    static const struct {
+        struct way way;
+        size_t piece;
+    } tries[] = {{{1, false, false}, 1}, {{2, false, false}, 37}, {{2, true, false}, 100}};
+    (void)state;
+    for (int type = KV_F32; type <= KV_INT8; type++) {
+        struct decoder d;
+        int32_t ids[LONG_TOKENS];
+        double error = 0, size = 0;
+        open_decoder(&d, NULL, WISP_COMPUTE_F32, (enum kv_type)type);
+        make_ids(&d, ids, LONG_TOKENS, 1);
+        run(&d, ways[0], 1, (const size_t[]){0}, (const int32_t *const[]){ids},
+            (const size_t[]){LONG_TOKENS}, whole);
+        for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+            d.caches[0].length = 0;
+            for (size_t done = 0, n; done < LONG_TOKENS; done += n) {
+                n = LONG_TOKENS - done < tries[i].piece ? LONG_TOKENS - done : tries[i].piece;
+                run(&d, tries[i].way, 1, (const size_t[]){0}, (const int32_t *const[]){ids + done},
+                    &n, again + done * d.vocabulary);
+            }
+            if (memcmp(again, whole, LONG_TOKENS * d.vocabulary * sizeof *whole) != 0)
+                fail_msg("cache type %d, pieces of %zu", type, tries[i].piece);
+        }
+        /* Logits are near those of floats, and others. */
+        if (type == KV_F32)
+            memcpy(floats, whole, sizeof whole);
+        for (size_t i = 0; i < LONG_TOKENS * d.vocabulary; i++) {
+            const double difference = (double)whole[i] - (double)floats[i];
+            error += difference * difference;
+            size += (double)floats[i] * (double)floats[i];
+        }
+        assert_true(sqrt(error / size) <= (type == KV_F16 ? 1e-3 : 2e-2));
+        assert_true(type == KV_F32 ? error == 0 : error > 0);
+        close_decoder(&d);
+    }
+}
+
 /* Sequences of different lengths in one batch, each after tokens of its own. */
 static void check_batch(const struct tiny_decoder *tiny, wisp_compute compute) {
     static const size_t before[SEQUENCES] = {0, 17, 40}, counts[SEQUENCES] = {33, 1, 9};
@@ -184,10 +229,10 @@ static void check_batch(const struct tiny_decoder *tiny, wisp_compute compute) {
     struct decoder d;
     int32_t ids[SEQUENCES][TOKENS];
     const int32_t *now[SEQUENCES];
-    open_decoder(&d, tiny, compute);
+    open_decoder(&d, tiny, compute, KV_F32);
     for (size_t i = 0; i < SEQUENCES; i++) {
         const int32_t *first = ids[i];
-        make_ids(&d, ids[i], (int32_t)i);
+        make_ids(&d, ids[i], TOKENS, (int32_t)i);
         now[i] = ids[i] + before[i];
         if (before[i] > 0)
             run(&d, ways[0], 1, &i, &first, &before[i], unused);
@@ -230,6 +275,7 @@ static void sequences_share_a_batch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_change_nothing),
+        cmocka_unit_test(pieces_change_nothing_in_any_cache),
         cmocka_unit_test(sequences_share_a_batch),
     };
     return cmocka_run_group_tests_name("decoder_pass", tests, NULL, NULL);

@@ -37,17 +37,34 @@ static void finds_each_predictor(void **state) {
     assert_null(wisp_predictor_name(SIZE_MAX));
 }
 
+static void finds_each_cache_type(void **state) {
+    wisp_cache_type cache_type;
+    size_t i = 0;
+    (void)state;
+    for (; wisp_cache_type_name(i); i++) {
+        cache_type = (wisp_cache_type)-1;
+        assert_true(wisp_cache_type_find(wisp_cache_type_name(i), &cache_type));
+        assert_int_equal(cache_type, i);
+    }
+    assert_int_equal(i, WISP_CACHE_INT8 + 1);
+    assert_string_equal(wisp_cache_type_name(WISP_CACHE_F16), "f16");
+    assert_null(wisp_cache_type_name(SIZE_MAX));
+}
+
 static void finds_no_other_name(void **state) {
     static const char *const others[] = {"", "int", "int88", "INT8", "dens", "lowrank "};
     wisp_compute compute = WISP_COMPUTE_F32;
     wisp_predictor predictor = WISP_PREDICTOR_EXACT;
+    wisp_cache_type cache_type = WISP_CACHE_F16;
     (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_false(wisp_compute_find(others[i], &compute));
         assert_false(wisp_predictor_find(others[i], &predictor));
+        assert_false(wisp_cache_type_find(others[i], &cache_type));
     }
     assert_int_equal(compute, WISP_COMPUTE_F32);
     assert_int_equal(predictor, WISP_PREDICTOR_EXACT);
+    assert_int_equal(cache_type, WISP_CACHE_F16);
 }
 
 static void names_each_stage_once(void **state) {
@@ -63,6 +80,7 @@ static void names_each_stage_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_each_compute_mode), cmocka_unit_test(finds_each_predictor),
-        cmocka_unit_test(finds_no_other_name), cmocka_unit_test(names_each_stage_once)};
+        cmocka_unit_test(finds_each_cache_type), cmocka_unit_test(finds_no_other_name),
+        cmocka_unit_test(names_each_stage_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WISP_CLI_BANDWIDTH_H
+#define WISP_CLI_BANDWIDTH_H
+
+#include <stdint.h>
+
+/* Measures how many bytes a second so many threads read from memory, in a tenth of a second or so.
+ * Returns 0 where there is no memory for it. */
+double measure_bandwidth(uint32_t threads);
+
+#endif

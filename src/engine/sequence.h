@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The texts that a session keeps, whose model generates. */
+#ifndef WISP_ENGINE_SEQUENCE_H
+#define WISP_ENGINE_SEQUENCE_H
+
+#include "attention/kv_cache.h"
+#include "base/workspace.h"
+#include "engine/token_mask.h"
+#include "layers/conv_state.h"
+#include "text/codec.h"
+
+/* A text, or what was computed of it. */
+struct sequence {
+    struct kv_cache cache;
+    struct conv_state conv; /* what short convolutions keep, of models that have them */
+    struct token_list past; /* the tokens whose keys and values are in the cache */
+};
+
+struct generation {
+    /* [count]: texts that are kept between calls. The first is that of the session's last call;
+     * calls with several texts use all. */
+    struct sequence *sequences;
+    size_t count;
+    struct workspace space;   /* holds logits and the working memory of the pass */
+    struct token_order order; /* of zeros until a text had a grammar */
+};
+
+/* Returns how many of the n ids the sequence begins with and can go on after: all of the common
+ * beginning, or of a model with short convolutions the longest part of it after which their state
+ * is known. */
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n);
+
+/* Keeps the first n tokens of the text only. n is 0 or what sequence_shared has returned. */
+void sequence_rewind(struct sequence *sequence, size_t n);
+
+/* Makes the sequence remember that it will be rewound to n tokens, of which it has at most as many:
+ * texts that begin with the same prompt go on there. */
+void sequence_mark(struct sequence *sequence, size_t n);
+
+/* Returns the bytes that a generation holds; 0 for NULL. */
+size_t generation_bytes(const struct generation *generation);
+
+/* Releases a generation; NULL is allowed. */
+void generation_close(struct generation *generation);
+
+#endif

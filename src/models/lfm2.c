@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The forward pass of LFM2, top to bottom, and its weights. */
+#include "models/lfm2.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "formats/schema.h"
+#include "layers/conv_state.h"
+#include "models/decoder_config.h"
+#include "models/decoder_load.h"
+#include "models/layer_load.h"
+#include "text/codec.h"
+
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+/* Computes h = h + y and x = rms_norm(h) for the member's tokens. */
+static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
+                         const float *weight) {
+    const struct decoder_state *s = pass->state;
+    const struct pass_tokens own = decoder_tokens(pass, member);
+    const size_t size = pass->network->config.hidden_size, first = own.first * size;
+    pass->network->kernels->add(s->h + first, s->y + first, own.n * size);
+    decoder_normalize(pass, own, weight);
+    pass_mark(pass, member, at, STAGE_NORM);
+}
+
+/* The inputs of a convolution: those of a text's tokens in this pass, which lie `stride` floats
+ * apart, and the ones that its state keeps of the tokens before. */
+struct inputs {
+    const float *rows, *before;
+    size_t stride, size, kept; /* `size` floats each; `kept` of them before the pass */
+};
+
+/* Returns the input `back` tokens before token t of the pass. */
+static const float *input_at(const struct inputs *in, size_t t, size_t back) {
+    return t >= back ? in->rows + (t - back) * in->stride
+                     : in->before + (in->kept + t - back) * in->size;
+}
+
+/* Keeps what the states after token t need: the inputs of the last tokens, the oldest first. */
+static void keep_states(const struct conv_state *state, size_t layer, const struct inputs *in,
+                        size_t t, size_t added) {
+    float *to;
+    for (size_t i = 0; (to = conv_state_place(state, layer, state->length + t + 1, added, i)); i++)
+        for (size_t back = in->kept; back-- > 0; to += in->size)
+            memcpy(to, input_at(in, t, back), in->size * sizeof *to);
+}
+
+/* Computes context = c * (the sum of the taps times the last inputs) for the member's tokens, text
+ * by text, and keeps states. */
+static void convolve(const struct pass *pass, uint32_t member, struct cursor at) {
+    const struct model_config *c = &pass->network->config;
+    const struct lfm2_weights *w = pass->network->weights;
+    const float *taps = w->layer[at.layer].taps;
+    const struct decoder_state *s = pass->state;
+    const size_t size = c->hidden_size, stride = 3 * size, conv = config_conv_layer(c, at.layer);
+    const struct pass_tokens own = decoder_tokens(pass, member);
+    for (size_t i = 0; i < pass->batch.texts; i++) {
+        const struct text_part part = pass_text_part(pass, i, own);
+        const struct conv_state *state = pass->batch.states[i];
+        const struct inputs in = {.rows = s->inner + part.start * stride + 2 * size,
+                                  .before = conv_state_values(state, conv),
+                                  .stride = stride,
+                                  .size = size,
+                                  .kept = c->conv_taps - 1};
+        for (size_t t = part.first; t < part.end; t++) {
+            const float *gate = s->inner + (part.start + t) * stride + size;
+            float *restrict y = s->context + (part.start + t) * size;
+            memset(y, 0, size * sizeof *y);
+            for (size_t k = 0; k < c->conv_taps; k++) {
+                const float *restrict x = input_at(&in, t, in.kept - k), *tap = taps + k * size;
+                for (size_t j = 0; j < size; j++)
+                    y[j] += tap[j] * x[j];
+            }
+            for (size_t j = 0; j < size; j++)
+                y[j] *= gate[j];
+            keep_states(state, conv, &in, t, part.tokens);
+        }
+    }
+}
+
+/* Computes the member's part of y = W_out (c * conv(b * x)), where W_in gives b, c and x of each
+ * token. */
+static wisp_status short_convolution(struct pass *pass, uint32_t member, struct cursor at,
+                                     const struct lfm2_layer *layer, wisp_error *error) {
+    const struct decoder_state *s = pass->state;
+    const struct kernels *kernels = pass->network->kernels;
+    const size_t size = pass->network->config.hidden_size;
+    const struct pass_tokens own = decoder_tokens(pass, member);
+    wisp_status status = decoder_linear(pass, member, at, &layer->in, s->x, s->inner, error);
+    decoder_end_stage(pass, member, at, STAGE_QKV);
+    for (size_t t = own.first; t < own.first + own.n; t++) {
+        float *row = s->inner + t * 3 * size;
+        kernels->multiply(row + 2 * size, row, size);
+    }
+    pass_mark(pass, member, at, STAGE_QKV);
+    pass_barrier(pass, member, at); /* a token reads inputs of tokens of other members */
+    convolve(pass, member, at);
+    decoder_end_stage(pass, member, at, STAGE_ATTENTION);
+    if (status == WISP_OK)
+        status = decoder_linear(pass, member, at, &layer->out, s->context, s->y, error);
+    decoder_end_stage(pass, member, at, STAGE_ATTENTION_OUTPUT);
+    return pass_join_status(pass, member, at, status, error);
+}
+
+static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor at,
+                             wisp_error *error) {
+    const struct model_config *c = &pass->network->config;
+    const struct lfm2_weights *w = pass->network->weights;
+    const struct lfm2_layer *layer = &w->layer[at.layer];
+    const bool last = at.layer + 1 == c->layers;
+
+    switch (at.block) {
+    case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
+        if (member > 0)
+            break;
+        TRY(decoder_look_up(pass, error));
+        decoder_normalize(pass, (struct pass_tokens){0, pass->tokens}, w->layer[0].operator_norm);
+        pass_mark(pass, member, at, STAGE_LOOK_UP);
+        break;
+
+    case BLOCK_ATTENTION: /* h = h + operator(x) */
+        if (config_is_conv(c, at.layer))
+            TRY(short_convolution(pass, member, at, layer, error));
+        else
+            TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
+        add_and_norm(pass, member, at, layer->feed_forward_norm);
+        break;
+
+    case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
+        TRY(decoder_feed_forward(pass, member, at, error));
+        add_and_norm(pass, member, at,
+                     last ? w->output_norm : w->layer[at.layer + 1].operator_norm);
+        break;
+
+    case BLOCK_OUTPUT:
+        TRY(decoder_logits(pass, member, at, &w->logits, error));
+        pass_mark(pass, member, at, STAGE_LOGITS);
+        break;
+
+    case BLOCK_END:
+        break;
+    }
+    return WISP_OK;
+}
+
+/* ---- the weights ---------------------------------------------------------------------------- */
+
+static wisp_status lfm2_load(struct network *network, wisp_error *error) {
+    const struct model_config *c = &network->config;
+    struct lfm2_weights *w = calloc(1, sizeof *w);
+    network->weights = w;
+    if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
+        return fail_memory(error, c->layers * sizeof *w->layer);
+    TRY(decoder_load_rope(network, &w->rope, &w->rope_factors, error));
+    TRY(load_rms_norm(network, "token_embd_norm.weight", c->hidden_size, &w->output_norm, error));
+    return decoder_load_logits(network, &w->logits, error);
+}
+
+/* Loads the taps, which the file has as [hidden_size, conv_taps]. */
+static wisp_status load_taps(struct network *network, uint32_t l, float **taps, wisp_error *error) {
+    const size_t size = network->config.hidden_size, count = network->config.conv_taps;
+    char name[TENSOR_NAME_BYTES];
+    float *rows = NULL;
+    layer_tensor_name(name, l, "shortconv.conv", TENSOR_WEIGHT);
+    wisp_status status = directory_load_floats(network->dir, name, size, count, &rows, error);
+    if (status == WISP_OK && !(*taps = memory_allocate(size * count * sizeof **taps)))
+        status = fail_memory(error, size * count * sizeof **taps);
+    for (size_t i = 0; status == WISP_OK && i < size * count; i++)
+        (*taps)[i % count * size + i / count] = rows[i];
+    memory_free(rows);
+    network->resident_bytes += size * count * sizeof **taps;
+    return status;
+}
+
+static wisp_status lfm2_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    static const char *const in[] = {"shortconv.in_proj"}, *const out[] = {"shortconv.out_proj"};
+    const size_t size = network->config.hidden_size;
+    struct lfm2_layer *layer = &((struct lfm2_weights *)network->weights)->layer[l];
+    TRY(load_layer_rms_norm(network, l, "attn_norm", size, &layer->operator_norm, error));
+    TRY(load_layer_rms_norm(network, l, "ffn_norm", size, &layer->feed_forward_norm, error));
+    if (!config_is_conv(&network->config, l))
+        return decoder_attention_load(network, l, &layer->attention, error);
+    TRY(load_linear(network, l, in, 1, false, 3 * size, size, &layer->in, error));
+    TRY(load_linear(network, l, out, 1, false, size, size, &layer->out, error));
+    return load_taps(network, l, &layer->taps, error);
+}
+
+static void lfm2_release(struct network *network) {
+    struct lfm2_weights *w = network->weights;
+    if (!w)
+        return;
+    for (size_t l = 0; w->layer && l < network->config.layers; l++) {
+        struct lfm2_layer *layer = &w->layer[l];
+        decoder_attention_release(&layer->attention);
+        linear_release(&layer->in);
+        linear_release(&layer->out);
+        memory_free(layer->taps);
+        memory_free(layer->operator_norm);
+        memory_free(layer->feed_forward_norm);
+    }
+    free(w->layer);
+    linear_release(&w->logits);
+    memory_free(w->output_norm);
+    memory_free(w->rope_factors);
+    free(w);
+    network->weights = NULL;
+}
+
+static void lfm2_rope(const struct network *network, struct rope *rope) {
+    *rope = ((const struct lfm2_weights *)network->weights)->rope;
+}
+
+static wisp_status lfm2_read_config(const struct directory *dir, struct model_config *config,
+                                    wisp_error *error) {
+    enum { MOST_TAPS = 64 };
+    const struct config_reader r = {dir, architecture_lfm2.name, config, error};
+    static const struct named_activation gated[] = {{"silu", ACTIVATION_GATED_SILU}};
+    char key[CONFIG_KEY_BYTES];
+    *config = (struct model_config){.activation = ACTIVATION_GATED_SILU,
+                                    .rope_theta = 1e6f, /* llama.cpp's where a file has none */
+                                    .rope_pairs = ROPE_HALVES,
+                                    .has_qk_norm = true};
+    TRY(metadata_u32(dir, config_key(&r, "shortconv.l_cache", key), &config->conv_taps, error));
+    if (config->conv_taps < 2 || config->conv_taps > MOST_TAPS)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, key, "%u is not between 2 and %d",
+                    config->conv_taps, MOST_TAPS);
+    TRY(decoder_read_sizes(&r));
+    TRY(config_read_norm_epsilon(&r, "attention.layer_norm_rms_epsilon"));
+    TRY(decoder_read_activation(&r, gated, 1));
+    TRY(decoder_read_window(&r, 0));
+    TRY(decoder_refuse_caps(&r));
+    return decoder_read_rope(&r);
+}
+
+static const char *const tensors[] = {"token_embd", "token_embd_norm", "output", "rope_freqs",
+                                      NULL};
+static const char *const layer_tensors[] = {"attn_norm",
+                                            "attn_q",
+                                            "attn_k",
+                                            "attn_v",
+                                            "attn_output",
+                                            "attn_q_norm",
+                                            "attn_k_norm",
+                                            "shortconv.in_proj",
+                                            "shortconv.conv",
+                                            "shortconv.out_proj",
+                                            "ffn_norm",
+                                            TENSOR_FFN_GATE,
+                                            TENSOR_FFN_UP,
+                                            TENSOR_FFN_DOWN,
+                                            NULL};
+
+const struct architecture architecture_lfm2 = {.name = "lfm2",
+                                               .generates = true,
+                                               .open_codec = codec_open,
+                                               .by_outputs = true,
+                                               .tensors = tensors,
+                                               .layer_tensors = layer_tensors,
+                                               .read_config = lfm2_read_config,
+                                               .load = lfm2_load,
+                                               .load_layer = lfm2_load_layer,
+                                               .release = lfm2_release,
+                                               .take = decoder_take,
+                                               .rope = lfm2_rope,
+                                               .step = lfm2_step};

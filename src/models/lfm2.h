@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * LFM2: a decoder in which most layers have a short convolution over the last tokens in the place
+ * of attention; the others have grouped-query attention whose heads are normalised. RMS norms stand
+ * before blocks, feed-forward layers are gated SiLU, nothing has a bias.
+ * Sources: Liquid AI, LFM2 Technical Report (2025); names of keys and tensors as in llama.cpp's
+ * files. */
+#ifndef WISP_MODELS_LFM2_H
+#define WISP_MODELS_LFM2_H
+
+#include "models/decoder_attention.h"
+
+struct lfm2_layer {
+    float *operator_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
+    struct decoder_attention attention;       /* empty in layers with a convolution */
+    struct linear in;  /* [3 hidden_size, hidden_size]: what b, c and x below come from */
+    struct linear out; /* [hidden_size, hidden_size] */
+    float *taps;       /* [conv_taps, hidden_size]: the last is that of the token itself */
+};
+
+struct lfm2_weights {
+    struct rope rope;
+    float *rope_factors; /* [head_size / 2]; NULL where the file has none */
+    float *output_norm;  /* [hidden_size] */
+    struct linear logits;
+    struct lfm2_layer *layer; /* [layers] */
+};
+
+extern const struct architecture architecture_lfm2;
+
+#endif

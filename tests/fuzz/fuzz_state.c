@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads any bytes as the state of a session. The first byte says how: its lowest two bits are the
+ * type of the cache, and with the next one the identity, the size and all checksums are made right,
+ * so that contents are reached that no checksum protects. A session that was loaded generates. */
+#include <stdbool.h>
+
+#include "base/byte_order.h"
+#include "base/checksum.h"
+#include "engine/generation.h"
+#include "fuzz.h"
+
+/* docs/formats.md describes the sections. */
+enum {
+    AT_SIZE = 16,
+    AT_IDENTITY = 24,
+    HEADER = 80,
+    TEXT = 16,
+    SUM = 8,
+    LAYERS = 5,
+    KV_HEADS = 4,
+    HEAD_SIZE = 8
+};
+
+static wisp_model *model;
+static unsigned char own_header[HEADER]; /* of a state that this model saves */
+
+static wisp_session *open_session(wisp_cache_type type) {
+    const wisp_session_options options = {.cache_type = type};
+    wisp_session *session;
+    if (!model && wisp_model_open("models/wisp-stories.gguf", NULL, &model, NULL) != WISP_OK)
+        abort();
+    if (wisp_session_open(model, &options, &session, NULL) != WISP_OK)
+        abort();
+    return session;
+}
+
+static void learn_header(void) {
+    unsigned char bytes[HEADER + SUM + TEXT + SUM + SUM];
+    size_t size;
+    wisp_session *session = open_session(WISP_CACHE_F32);
+    if (wisp_session_save_bytes(session, bytes, sizeof bytes, &size, NULL) != WISP_OK ||
+        size != sizeof bytes)
+        abort();
+    memcpy(own_header, bytes, HEADER);
+    wisp_session_close(session);
+}
+
+/* Makes the checksum of the section at *at right and goes to the next. Returns false past the end.
+ */
+static bool mend_section(unsigned char *bytes, size_t size, size_t *at, size_t length) {
+    if (*at > size || size - *at < SUM || size - *at - SUM < length)
+        return false;
+    store_u64(bytes + *at + length, checksum(bytes + *at, length));
+    *at += length + SUM;
+    return true;
+}
+
+static void mend(unsigned char *bytes, size_t size, wisp_cache_type type) {
+    static const size_t number[] = {4, 2, 1};
+    const size_t scales = type == WISP_CACHE_INT8 ? 4 : 0;
+    const size_t position = 2 * KV_HEADS * (HEAD_SIZE * number[type] + scales);
+    size_t at = 0;
+    if (size < HEADER)
+        return;
+    memcpy(bytes, own_header, AT_SIZE - 4);
+    bytes[AT_SIZE - 4] = (unsigned char)type;
+    store_u64(bytes + AT_SIZE, size);
+    memcpy(bytes + AT_IDENTITY, own_header + AT_IDENTITY, HEADER - 8 - AT_IDENTITY);
+    bool more = mend_section(bytes, size, &at, HEADER);
+    while (more && size - at >= TEXT) {
+        const uint64_t tokens = load_u64(bytes + at);
+        more = tokens < size && mend_section(bytes, size, &at, TEXT) &&
+               mend_section(bytes, size, &at, 4 * (size_t)tokens);
+        for (size_t layer = 0; layer < LAYERS; layer++)
+            for (size_t t = 0; t < tokens && more; t += KV_PAGE) {
+                const size_t n = tokens - t < KV_PAGE ? (size_t)tokens - t : KV_PAGE;
+                more = mend_section(bytes, size, &at, n * position);
+            }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const int32_t ids[] = {1, 403, 407};
+    const wisp_generate_options options = {.max_tokens = 3};
+    const wisp_request request = {.ids = ids, .n_ids = 3, .options = &options};
+    wisp_error error;
+    if (size == 0 || data[0] % 4 > WISP_CACHE_INT8)
+        return 0;
+    const wisp_cache_type type = (wisp_cache_type)(data[0] % 4);
+    unsigned char *bytes = malloc(size); /* one more than is loaded, so that none is no NULL */
+    if (!bytes)
+        abort();
+    memcpy(bytes, data + 1, size - 1);
+    wisp_session *session = open_session(type);
+    if (!own_header[0])
+        learn_header();
+    if (data[0] & 4)
+        mend(bytes, size - 1, type);
+    const wisp_status status = wisp_session_load_bytes(session, bytes, size - 1, &error);
+    if (status != WISP_ERROR_ARGUMENT)
+        fuzz_check(status, &error);
+    if (status != WISP_OK && session->generation)
+        abort();
+    /* Keys and values of a loaded text may be so large that logits are not finite. */
+    fuzz_check(wisp_generate_batch(session, &request, 1, 1, NULL, &error), &error);
+    wisp_session_close(session);
+    free(bytes);
+    return 0;
+}
