@@ -40,7 +40,7 @@ double measure_bandwidth(uint32_t threads) {
         for (int i = 0; i < TIMES; i++) {
             const double start = clock_seconds();
             pool_run(pool, reading.members, read_share, &reading);
-            const double speed = BYTES / (clock_seconds() - start);
+            const double speed = (double)BYTES / (clock_seconds() - start);
             best = speed > best ? speed : best;
         }
     }

@@ -202,8 +202,8 @@ static void put_grammars(void) {
     static const char *const inputs[] = {
         "Groot ::= (a | \"\\u00e9\"{2,3})* [^x-z]\na ::= \"(\" a? \")\" # c\n",
         "Groot ::= \"a\"+ . [\\x20-\\U0010FFFF]{1,}\n  | \"\"\n",
-        "H{\"properties\": {\"a\": {\"type\": [\"integer\", \"null\"]}, \"b\": {\"items\": "
-        "{\"$ref\": \"#\"}}}, \"required\": [\"a\"]}",
+        "H{\"properties\": {\"a\": {\"type\": [\"integer\", \"null\"]}, \"b\": {}}}",
+        "H{\"items\": {\"$ref\": \"#\"}, \"minItems\": 1, \"maxItems\": 3}",
         "H{\"anyOf\": [{\"enum\": [1, \"x\"]}, {\"type\": \"string\", \"maxLength\": 3}]}"};
     static const char text[] = "(())\xC3\xA9\xC3\xA9q";
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {

@@ -147,7 +147,7 @@ static void draws_follow_the_probabilities(void **state) {
     }
     double chi_squared = 0;
     for (size_t i = 0; i < TOKENS; i++) {
-        const double expected = (double)shares[i] * DRAWS, got = (double)counts[i];
+        const double expected = (double)shares[i] * (double)DRAWS, got = (double)counts[i];
         chi_squared += (got - expected) * (got - expected) / expected;
     }
     assert_true(chi_squared < 14.9); /* the 0.995 quantile of 4 degrees of freedom */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The parser of GBNF. grammar_compile.c turns what it finds into symbols that match bytes. */
+ * The parser of GBNF; grammar_builder.c makes the grammar. */
 #include <stdlib.h>
 #include <string.h>
 
