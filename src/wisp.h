@@ -413,6 +413,59 @@ WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);
 
+typedef enum wisp_role {
+    WISP_ROLE_SYSTEM = 0, /* how the model is to behave: only the first message */
+    WISP_ROLE_USER = 1,
+    WISP_ROLE_ASSISTANT = 2 /* the model */
+} wisp_role;
+
+/* Work as wisp_compute_name and wisp_compute_find. The names are "system", "user" and "assistant".
+ */
+WISP_API const char *wisp_role_name(size_t role);
+WISP_API bool wisp_role_find(const char *name, wisp_role *role);
+
+typedef struct wisp_message {
+    wisp_role role;
+    wisp_text content;
+} wisp_message;
+
+/* A conversation that the model is to continue with a message of the assistant. A chat format says
+ * how the messages become a prompt: which control tokens mark where a message begins and ends. */
+typedef struct wisp_conversation {
+    const wisp_message *messages; /* [n]: the last is the user's */
+    size_t n;
+    const char *format; /* a name of wisp_chat_format_name. NULL: wisp_model_chat_format */
+    bool no_thinking;   /* of qwen3: the model is to answer without thinking first */
+} wisp_conversation;
+
+/* Returns the name of a built-in chat format, and NULL past the last: "llama2", "llama3",
+ * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1", "mistral-v3"
+ * and "plain", in which messages are just text. docs/formats.md shows each. */
+WISP_API const char *wisp_chat_format_name(size_t index);
+
+/* Sets *name to the chat format that the model was trained with. The model's file has a template of
+ * it, which is a program. It is not run: the format is recognised by the marks in it. Fails with
+ * WISP_ERROR_NOT_FOUND where the file has no template, and with WISP_ERROR_UNSUPPORTED where none
+ * of the built-in formats is recognised or the model generates no text. */
+WISP_API wisp_status wisp_model_chat_format(const wisp_model *model, const char **name,
+                                            wisp_error *error);
+
+/* Generates the reply to a conversation, which ends where the format's mark of the end is
+ * generated (WISP_END_TOKEN). Otherwise it works as wisp_generate does: a session computes only
+ * what a longer conversation adds to the last one. What messages contain is text: it cannot make
+ * control tokens. Fails as wisp_generate and wisp_model_chat_format do, with WISP_ERROR_ARGUMENT
+ * where the format does not exist or does not allow such messages (the field names the message),
+ * and with WISP_ERROR_UNSUPPORTED where the vocabulary lacks a token of the format. */
+WISP_API wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversation,
+                               const wisp_generate_options *options, wisp_generation *result,
+                               wisp_error *error);
+
+/* Converts a conversation to the token ids that wisp_chat generates from. Writes ids as
+ * wisp_tokenize does. */
+WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
+                                        const wisp_conversation *conversation, int32_t *ids,
+                                        size_t capacity, size_t *count, wisp_error *error);
+
 /* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
  * begins a text. Fails as wisp_generate does, and where an id is no token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
