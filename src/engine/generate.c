@@ -8,9 +8,8 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/utf8.h"
 #include "engine/generation.h"
-#include "engine/sampler.h"
+#include "engine/reply.h"
 #include "engine/session.h"
 
 /* Tokens of a prompt that one pass computes: enough to use each loaded weight often. */
@@ -135,114 +134,24 @@ static wisp_status check_length(const wisp_session *session, size_t n, wisp_erro
     return WISP_OK;
 }
 
-/* ---- the text ------------------------------------------------------------------------------- */
-
-/* Text that was generated and not yet handed out: the rest of it decides whether it is a stop, or
- * completes its last character. */
-struct pending {
-    char *bytes;
-    size_t length, capacity;
-};
-
-static wisp_status append(struct pending *p, wisp_text text, wisp_error *error) {
-    if (text.length > p->capacity - p->length) {
-        const size_t capacity = 2 * (p->length + text.length) + 64;
-        char *bytes = realloc(p->bytes, capacity);
-        if (!bytes)
-            return fail_memory(error, capacity);
-        p->bytes = bytes;
-        p->capacity = capacity;
-    }
-    if (text.length > 0)
-        memcpy(p->bytes + p->length, text.bytes, text.length);
-    p->length += text.length;
-    return WISP_OK;
-}
-
-/* Returns where the first stop text begins, or `length` where there is none. */
-static size_t find_stop(const struct pending *p, const wisp_generate_options *o) {
-    for (size_t i = 0; i < p->length; i++)
-        for (size_t k = 0; k < o->stops; k++) {
-            const size_t n = strlen(o->stop[k]);
-            if (n > 0 && n <= p->length - i && memcmp(p->bytes + i, o->stop[k], n) == 0)
-                return i;
-        }
-    return p->length;
-}
-
-/* Returns how many bytes at the start can be handed out: those before the last place that may begin
- * a stop text, and before an incomplete character at the end. */
-static size_t safe_length(const struct pending *p, const wisp_generate_options *o) {
-    size_t safe = p->length;
-    for (size_t back = 1; back <= 3 && back <= p->length; back++) {
-        const unsigned char c = (unsigned char)p->bytes[p->length - back];
-        if ((c & 0xC0) == 0x80)
-            continue;
-        if (c >= 0xC0 && back < (c >= 0xF0 ? 4u : c >= 0xE0 ? 3u : 2u))
-            safe = p->length - back;
-        break;
-    }
-    for (size_t k = 0; k < o->stops; k++) {
-        const size_t n = strlen(o->stop[k]);
-        for (size_t i = p->length > n ? p->length - n : 0; i < safe; i++)
-            if (memcmp(p->bytes + i, o->stop[k], smaller(n, p->length - i)) == 0)
-                safe = i;
-    }
-    return safe;
-}
-
-/* Hands out the first n bytes. Returns false where the caller wants no more. */
-static bool hand_out(struct pending *p, size_t n, const wisp_generate_options *o) {
-    const bool more = n == 0 || !o->text || o->text(o->context, (wisp_text){p->bytes, n});
-    p->length -= n;
-    if (p->length > 0)
-        memmove(p->bytes, p->bytes + n, p->length);
-    return more;
-}
-
 /* ---- the calls ------------------------------------------------------------------------------ */
 
 /* Generates after the prompt. On return the result is complete. */
 static wisp_status generate(wisp_session *session, const int32_t *prompt, size_t n,
-                            const wisp_generate_options *o, struct sampler *sampler,
-                            struct pending *pending, wisp_generation *result, wisp_error *error) {
-    const wisp_model *model = session->model;
+                            struct reply *reply, wisp_generation *result, wisp_error *error) {
     const float *logits;
     const double start = clock_seconds();
-    size_t most = model->max_tokens - n + 1;
-    if (o->max_tokens > 0)
-        most = smaller(most, o->max_tokens);
+    int32_t id;
+    bool more;
     TRY(read_prompt(session, prompt, n, &result->reused_tokens, &logits, error));
     result->prompt_tokens = n;
     result->prompt_seconds = clock_seconds() - start;
-    for (size_t i = 0; i < n; i++)
-        sampler_count(sampler, prompt[i]);
     const double first = clock_seconds();
-    result->end = most == o->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
-    while (result->tokens < most) {
-        const int32_t id = sampler_next(sampler, logits);
-        if (codec_is_end(model->codec, id)) {
-            result->end = WISP_END_TOKEN;
-            break;
-        }
-        result->tokens++;
-        sampler_count(sampler, id);
-        TRY(append(pending, codec_decode(model->codec, id), error));
-        const size_t stop = find_stop(pending, o);
-        if (stop < pending->length) {
-            pending->length = stop;
-            result->end = WISP_END_STOP;
-            break;
-        }
-        if (!hand_out(pending, safe_length(pending, o), o)) {
-            pending->length = 0;
-            result->end = WISP_END_CALLER;
-            break;
-        }
-        if (result->tokens < most)
-            TRY(run_pass(session, &id, 1, false, &logits, error));
+    TRY(reply_step(reply, logits, &id, &more, error));
+    while (more) {
+        TRY(run_pass(session, &id, 1, false, &logits, error));
+        TRY(reply_step(reply, logits, &id, &more, error));
     }
-    hand_out(pending, pending->length, o);
     result->seconds = clock_seconds() - first;
     return WISP_OK;
 }
@@ -253,13 +162,10 @@ wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
     const wisp_generate_options defaults = {0}, *o = options ? options : &defaults;
     wisp_generation unused = {0}, *r = result ? result : &unused;
     struct token_list ids = {0};
-    struct sampler sampler = {0};
-    struct pending pending = {0};
+    struct reply reply = {0};
     *r = (wisp_generation){0};
     TRY(require(session, "session", error));
     TRY(require_texts(&prompt, 1, error));
-    if (o->stops > 0)
-        TRY(require((const void *)o->stop, "stop", error));
     pool_renew(session->team);
     TRY(open_generation(session, error));
     const wisp_model *model = session->model;
@@ -270,11 +176,10 @@ wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
     if (status == WISP_OK)
         status = check_length(session, ids.count, error);
     if (status == WISP_OK)
-        status = sampler_open(&sampler, &o->sampling, model->network.config.vocabulary_size, error);
+        status = reply_open(&reply, model, o, ids.ids, ids.count, r, error);
     if (status == WISP_OK)
-        status = generate(session, ids.ids, ids.count, o, &sampler, &pending, r, error);
-    sampler_release(&sampler);
-    free(pending.bytes);
+        status = generate(session, ids.ids, ids.count, &reply, r, error);
+    reply_release(&reply);
     free(ids.ids);
     if (atomic_exchange(&session->cancelled, false))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
