@@ -22,12 +22,13 @@ enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
 
 /* ---- the session's memory of a text --------------------------------------------------------- */
 
-static wisp_status open_generation(wisp_session *session, wisp_error *error) {
+wisp_status generation_open(wisp_session *session, wisp_error *error) {
     const struct network *network = &session->model->network;
     const struct kv_shape shape = {.layers = network->config.layers,
                                    .kv_heads = network->config.kv_heads,
                                    .head_size = network->config.head_size,
                                    .panel = network->kernels->f32_panel};
+    pool_renew(session->team);
     if (session->generation)
         return WISP_OK;
     if (!network->architecture->generates)
@@ -156,33 +157,41 @@ static wisp_status generate(wisp_session *session, const int32_t *prompt, size_t
     return WISP_OK;
 }
 
-wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
+wisp_status generate_from(wisp_session *session, const struct token_list *prompt,
                           const wisp_generate_options *options, wisp_generation *result,
                           wisp_error *error) {
     const wisp_generate_options defaults = {0}, *o = options ? options : &defaults;
     wisp_generation unused = {0}, *r = result ? result : &unused;
-    struct token_list ids = {0};
-    struct reply reply = {0};
-    *r = (wisp_generation){0};
-    TRY(require(session, "session", error));
-    TRY(require_texts(&prompt, 1, error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
     const wisp_model *model = session->model;
-    wisp_status status = codec_encode(model->codec, prompt, true, &ids, error);
-    if (status == WISP_OK && ids.count == 0)
+    struct reply reply = {0};
+    wisp_status status = WISP_OK;
+    *r = (wisp_generation){0};
+    if (prompt->count == 0)
         status = fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
                       "is empty, and the model has no token that begins a text");
     if (status == WISP_OK)
-        status = check_length(session, ids.count, error);
+        status = check_length(session, prompt->count, error);
     if (status == WISP_OK)
-        status = reply_open(&reply, model, o, ids.ids, ids.count, r, error);
+        status = reply_open(&reply, model, o, prompt->ids, prompt->count, r, error);
     if (status == WISP_OK)
-        status = generate(session, ids.ids, ids.count, &reply, r, error);
+        status = generate(session, prompt->ids, prompt->count, &reply, r, error);
     reply_release(&reply);
-    free(ids.ids);
     if (atomic_exchange(&session->cancelled, false))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    return status;
+}
+
+wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
+                          const wisp_generate_options *options, wisp_generation *result,
+                          wisp_error *error) {
+    struct token_list ids = {0};
+    TRY(require(session, "session", error));
+    TRY(require_texts(&prompt, 1, error));
+    TRY(generation_open(session, error));
+    wisp_status status = codec_encode(session->model->codec, prompt, true, &ids, error);
+    if (status == WISP_OK)
+        status = generate_from(session, &ids, options, result, error);
+    free(ids.ids);
     return status;
 }
 
@@ -191,8 +200,7 @@ wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, flo
     TRY(require(session, "session", error));
     TRY(require(ids, "ids", error));
     TRY(require(logits, "logits", error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
+    TRY(generation_open(session, error));
     struct generation *g = session->generation;
     const size_t vocabulary = session->model->network.config.vocabulary_size;
     TRY(check_length(session, n, error));

@@ -13,6 +13,15 @@ struct generation {
     struct workspace space; /* holds logits and the working memory of the pass */
 };
 
+/* Prepares a session to generate. Fails where its model generates no text. */
+wisp_status generation_open(wisp_session *session, wisp_error *error);
+
+/* Generates after a prompt of token ids, as wisp_generate does after a text. The session is
+ * prepared. `options` and `result` may be NULL. */
+wisp_status generate_from(wisp_session *session, const struct token_list *prompt,
+                          const wisp_generate_options *options, wisp_generation *result,
+                          wisp_error *error);
+
 /* Releases a generation; NULL is allowed. */
 void generation_close(struct generation *generation);
 
