@@ -451,6 +451,27 @@ WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);
 
+/* One of several texts to generate. */
+typedef struct wisp_request {
+    wisp_text prompt;
+    const int32_t *ids; /* [n_ids]: the prompt as token ids, which `prompt` is then not. May be
+                           NULL */
+    size_t n_ids;
+    const wisp_generate_options *options; /* NULL: the defaults */
+} wisp_request;
+
+/* Continues n prompts, up to `at_once` of them at a time (0: 8): the next one joins when a text has
+ * ended. Each of these needs memory of its own for keys and values. A token costs less than alone,
+ * because the weights are read once for all texts. Each text has the bits that it has alone. Tokens
+ * that prompts begin with in common are computed once, and those that the session's last calls
+ * computed are not computed again. Pieces of different texts come in turn, on the calling thread.
+ *
+ * Writes results [n], which may be NULL. Fails as wisp_generate does. Where a request is bad, the
+ * message says which, and no text is generated. */
+WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests,
+                                         size_t n, size_t at_once, wisp_generation *results,
+                                         wisp_error *error);
+
 typedef enum wisp_role {
     WISP_ROLE_SYSTEM = 0, /* how the model is to behave: only the first message */
     WISP_ROLE_USER = 1,
@@ -508,6 +529,18 @@ WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
  * begins a text. Fails as wisp_generate does, and where an id is no token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
                                  wisp_error *error);
+
+/* Computes the logits [vocabulary_size] that follow the last of n token ids, n > 0. Tokens that the
+ * session's last text begins with are not computed again. */
+WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids, size_t n,
+                                      float *logits, wisp_error *error);
+
+/* Computes the log-probabilities [n - first] of the token ids from `first` on, each given all
+ * before it: natural logarithms. `first` is at least 1, because nothing predicts the first token,
+ * and below n. Tokens before `first` that the session's last text begins with are not computed
+ * again. */
+WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
+                                float *logprobs, wisp_error *error);
 
 /* ---- inspection ----------------------------------------------------------------------------- */
 

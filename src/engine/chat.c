@@ -64,7 +64,6 @@ wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversati
     struct token_list prompt = {0};
     int32_t end, *stop_id = NULL;
     TRY(require(session, "session", error));
-    TRY(generation_open(session, error));
     wisp_status status = encode(session->model, conversation, &prompt, &end, error);
     if (status == WISP_OK && with_end.stop_ids > 0)
         status = require(with_end.stop_id, "stop_id", error);
@@ -81,8 +80,9 @@ wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversati
             status = fail_memory(error, bytes);
         }
     }
+    const wisp_request request = {.ids = prompt.ids, .n_ids = prompt.count, .options = &with_end};
     if (status == WISP_OK)
-        status = generate_from(session, &prompt, &with_end, result, error);
+        status = wisp_generate_batch(session, &request, 1, 1, result, error);
     free(stop_id);
     free(prompt.ids);
     return status;
