@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/console.h"
 #include "cli/whole_file.h"
 
 static const char help[] =
-    "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
+    "usage: wisp generate [OPTION]... [FILE | - | --text TEXT | --chat | --messages FILE]\n"
     "\n"
     "Continues a prompt and writes the text as it is generated. Without FILE or --text the prompt\n"
     "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR, "
@@ -31,7 +32,7 @@ static const char help[] =
     "      --stop TEXT        end before this text (may be given more than once)\n"
     "      --echo             write the prompt first\n"
     "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" MODEL_HELP "  -h, --help             this text\n"
+    "error\n" CHAT_HELP MODEL_HELP "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
@@ -64,12 +65,14 @@ static const struct option options[] = {
     {"stop", required_argument, NULL, OPTION_STOP},
     {"echo", no_argument, NULL, OPTION_ECHO},
     {"stats", no_argument, NULL, OPTION_STATS},
+    CHAT_OPTIONS,
     MODEL_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0}};
 
 struct command {
     struct model_arguments model;
+    struct chat_arguments chat;
     wisp_generate_options generate;
     const char **stops; /* [argc]: what generate.stop points to */
     const char *path;   /* of the prompt; "-": standard input */
@@ -145,6 +148,8 @@ static int take_option(struct command *c, int option) {
         c->wants_help = true;
         return EXIT_GOOD;
     default:
+        if (take_chat_option(&c->chat, option, optarg))
+            return EXIT_GOOD;
         return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
     }
 }
@@ -215,7 +220,10 @@ int command_generate(int argc, char **argv) {
         code = open_model(&c.model, &model, &session);
     if (session) {
         watch_signals(session);
-        code = run(&c, session);
+        c.generate.stop = c.stops;
+        code = c.chat.interactive || c.chat.messages
+                   ? chat_run(&c.chat, model, session, &c.generate, c.stats ? print_stats : NULL)
+                   : run(&c, session);
     }
     wisp_session_close(session);
     wisp_model_close(model);

@@ -9,6 +9,9 @@
 
 static const char TEMPLATE[] = "tokenizer.chat_template";
 
+/* How a caller names a format, for messages. */
+#define OPTIONS "--chat-format, wisp_conversation.format"
+
 /* ---- choosing a format ---------------------------------------------------------------------- */
 
 const struct chat_format *chat_format_at(size_t index) {
@@ -54,7 +57,9 @@ wisp_status chat_format_find(const struct directory *dir, const char *name,
                     "there is no chat format \"%.40s\", only %s", name, names);
     if (!entry)
         return fail(error, WISP_ERROR_NOT_FOUND, dir->file, TEMPLATE,
-                    "the file does not say how the model chats. Name a chat format: %s", names);
+                    "the file does not say how the model chats. Name a chat format (" OPTIONS
+                    "): %s",
+                    names);
     TRY(metadata_text(dir, TEMPLATE, &template, error));
     for (size_t i = 0; i < CHAT_FORMATS; i++)
         if (recognises(&chat_formats[i], template)) {
@@ -63,7 +68,7 @@ wisp_status chat_format_find(const struct directory *dir, const char *name,
         }
     return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, TEMPLATE,
                 "templates are recognised, not run, and this one is unknown. Name the chat format "
-                "that is like it: %s",
+                "that is like it (" OPTIONS "): %s",
                 names);
 }
 
