@@ -401,6 +401,9 @@ typedef enum wisp_end {
     WISP_END_CALLER = 4   /* the option `piece` returned false */
 } wisp_end;
 
+/* Returns "token", "stop", "length", "context" or "caller", and NULL past the last. */
+WISP_API const char *wisp_end_name(size_t end);
+
 /* A generated token and the text that can be handed out with it. The texts of all pieces, joined,
  * are the generated text.
  *
@@ -419,6 +422,15 @@ typedef struct wisp_piece {
     size_t likely_count;            /* the option `logprobs`; 0 where id is -1 */
 } wisp_piece;
 
+typedef struct wisp_generation {
+    wisp_end end;
+    size_t prompt_tokens;
+    size_t reused_tokens;  /* tokens of the prompt that the session had computed before */
+    size_t tokens;         /* generated, without the one that ended the text */
+    double prompt_seconds; /* until the prompt's last logits: nearly the time to the first token */
+    double seconds;        /* from then on */
+} wisp_generation;
+
 typedef struct wisp_generate_options {
     uint32_t max_tokens; /* 0: as many as the context has room for */
     wisp_sampling sampling;
@@ -431,16 +443,10 @@ typedef struct wisp_generate_options {
     /* Receives each token when it has been generated, and text. The piece lives until the function
      * returns. Returning false ends the text. May be NULL. */
     bool (*piece)(void *context, const wisp_piece *piece);
-    void *context;
+    /* Receives the result when the text has ended without a failure. May be NULL. */
+    void (*ended)(void *context, const wisp_generation *result);
+    void *context; /* passed to `piece` and `ended` */
 } wisp_generate_options;
-
-typedef struct wisp_generation {
-    wisp_end end;
-    size_t prompt_tokens;
-    size_t reused_tokens; /* tokens of the prompt that the session had computed before */
-    size_t tokens;        /* generated, without the one that ended the text */
-    double prompt_seconds, seconds;
-} wisp_generation;
 
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with

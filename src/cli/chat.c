@@ -48,9 +48,10 @@ bool take_chat_option(struct chat_arguments *a, int option, const char *value) {
 
 struct chat {
     const struct chat_arguments *arguments;
+    const wisp_model *model;
     wisp_session *session;
     wisp_generate_options options;
-    void (*stats)(const wisp_generation *result);
+    chat_stats *stats;
     struct messages messages;
     FILE *reply; /* collects the text of a reply */
     int written; /* the exit code of writing it */
@@ -114,8 +115,12 @@ static int reply(struct chat *chat, const char *name, size_t line) {
         !messages_add(&chat->messages, WISP_ROLE_ASSISTANT, (wisp_text){text, length}))
         code = EXIT_FAILED;
     free(text);
+    if (chat->arguments->interactive && (code == EXIT_GOOD || code == EXIT_INTERRUPTED)) {
+        fputc('\n', program_output);
+        chat->written = finish_output();
+    }
     if (code == EXIT_GOOD && chat->stats)
-        chat->stats(&result);
+        chat->stats(chat->session, chat->model, &result);
     return chat->written == EXIT_GOOD ? code : chat->written;
 }
 
@@ -169,13 +174,8 @@ static int take_line(struct chat *chat, const struct record *record) {
     if (!messages_add(&chat->messages, WISP_ROLE_USER, text))
         return EXIT_FAILED;
     int code = reply(chat, NULL, 0);
-    if (code == EXIT_GOOD || code == EXIT_INTERRUPTED) {
-        fputc('\n', program_output);
-        const int written = finish_output();
-        code = written == EXIT_GOOD ? code : written;
-    } else {
+    if (code != EXIT_GOOD && code != EXIT_INTERRUPTED)
         messages_cut(&chat->messages, before); /* as if the message had not been written */
-    }
     /* Also where Ctrl-C came when the reply had just ended. */
     if (was_interrupted() && (code == EXIT_GOOD || code == EXIT_INTERRUPTED))
         code = go_on_after_interrupt() ? EXIT_GOOD : EXIT_INTERRUPTED;
@@ -276,9 +276,12 @@ static int answer_file(struct chat *chat) {
 }
 
 int chat_run(const struct chat_arguments *arguments, const wisp_model *model, wisp_session *session,
-             const wisp_generate_options *options, void (*stats)(const wisp_generation *result)) {
-    struct chat chat = {
-        .arguments = arguments, .session = session, .options = *options, .stats = stats};
+             const wisp_generate_options *options, chat_stats *stats) {
+    struct chat chat = {.arguments = arguments,
+                        .model = model,
+                        .session = session,
+                        .options = *options,
+                        .stats = stats};
     const wisp_message hello = {.role = WISP_ROLE_USER};
     const wisp_conversation trial = {.messages = &hello,
                                      .n = 1,

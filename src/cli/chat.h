@@ -15,7 +15,7 @@ struct chat_arguments {
 };
 
 /* Values of getopt_long for the options of CHAT_OPTIONS. */
-enum { OPTION_CHAT = 2000, OPTION_MESSAGES, OPTION_CHAT_FORMAT, OPTION_SYSTEM, OPTION_NO_THINKING };
+enum { OPTION_CHAT = 3000, OPTION_MESSAGES, OPTION_CHAT_FORMAT, OPTION_SYSTEM, OPTION_NO_THINKING };
 
 #define CHAT_OPTIONS                                                                               \
     {"chat", no_argument, NULL, OPTION_CHAT},                                                      \
@@ -40,9 +40,18 @@ enum { OPTION_CHAT = 2000, OPTION_MESSAGES, OPTION_CHAT_FORMAT, OPTION_SYSTEM, O
 /* Takes an option of CHAT_OPTIONS; returns false where it is another. */
 bool take_chat_option(struct chat_arguments *arguments, int option, const char *value);
 
+/* Returns whether there is a conversation, and no prompt. */
+static inline bool chat_is_asked_for(const struct chat_arguments *arguments) {
+    return arguments->interactive || arguments->messages;
+}
+
+/* Prints the figures of a reply. */
+typedef void chat_stats(const wisp_session *session, const wisp_model *model,
+                        const wisp_generation *result);
+
 /* Talks until the input ends. `stats` (may be NULL) is called after each reply. Returns an exit
  * code, after complaining where it is not EXIT_GOOD. */
 int chat_run(const struct chat_arguments *arguments, const wisp_model *model, wisp_session *session,
-             const wisp_generate_options *options, void (*stats)(const wisp_generation *result));
+             const wisp_generate_options *options, chat_stats *stats);
 
 #endif

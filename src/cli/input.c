@@ -159,10 +159,11 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
     wisp_error error;
     if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK)
         return complain_of_line(name, input->line, &error);
-    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, "text") : root;
+    const char *member = input->member ? input->member : "text";
+    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
-        complain("%s: line %zu: neither a JSON string nor an object with a string \"text\"", name,
-                 input->line);
+        complain("%s: line %zu: neither a JSON string nor an object with a string \"%s\"", name,
+                 input->line, member);
         return EXIT_INPUT;
     }
     struct record *record = &batch->records[batch->n];

@@ -19,8 +19,9 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    int descriptor; /* of the current item; -1: not open */
-    char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
+    const char *member; /* of objects, that is the text; NULL: "text" */
+    int descriptor;     /* of the current item; -1: not open */
+    char *buffer;       /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
     bool past_mark;                   /* a byte order mark before the first line was skipped */

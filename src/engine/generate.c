@@ -139,6 +139,9 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));
     result->seconds = clock_seconds() - slot->since;
     *left = !more;
+    const wisp_generate_options *options = r->options[slot->request];
+    if (!more && options->ended)
+        options->ended(options->context, result);
     return WISP_OK;
 }
 

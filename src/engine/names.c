@@ -57,3 +57,12 @@ bool wisp_role_find(const char *name, wisp_role *role) {
         *role = (wisp_role)found;
     return found >= 0;
 }
+
+const char *wisp_end_name(size_t end) {
+    static const char *const names[] = {[WISP_END_TOKEN] = "token",
+                                        [WISP_END_STOP] = "stop",
+                                        [WISP_END_LENGTH] = "length",
+                                        [WISP_END_CONTEXT] = "context",
+                                        [WISP_END_CALLER] = "caller"};
+    return end < sizeof names / sizeof *names ? names[end] : NULL;
+}
