@@ -343,6 +343,34 @@ WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int3
  * where the model generates no text or `id` is no token. */
 WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text);
 
+/* Sets *spelling to how the vocabulary of any model spells token `id`: "<|im_end|>", "##ing", and a
+ * space before a word as U+2581 or U+0120. Its bytes live as long as the model. Returns false where
+ * `id` is no token. */
+WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
+
+/* What a text that is decoded in several calls needs between them. It starts as zeros, but for the
+ * options. */
+typedef struct wisp_decoder {
+    bool special; /* option: control tokens become their spelling, else nothing */
+    bool more;    /* option: further tokens follow, so that an unfinished character is kept */
+    bool begun;   /* text was decoded. SentencePiece begins a text with a space that it does not
+                     have; set this to keep the space, as where tokens continue a text */
+    uint8_t held; /* of `bytes`, an unfinished character */
+    char bytes[4];
+} wisp_decoder;
+
+/* Converts n token ids to text in whole characters: parts of characters that do not make one
+ * become U+FFFD. For a model that generates, the ids of a text (wisp_tokenize) become that text
+ * again, composed (NFC) where the vocabulary is made so. For a model that embeds, words are put
+ * together with spaces between, and what wisp_tokenize dropped (case, accents) stays away.
+ *
+ * Sets *length to the length of the text in bytes, and writes it to text [capacity] where it fits;
+ * where it does not, the decoder is as before, and the call can be repeated. `decoder` may be NULL.
+ * WISP_ERROR_ARGUMENT where an id is no token. */
+WISP_API wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t n,
+                                     wisp_decoder *decoder, char *text, size_t capacity,
+                                     size_t *length, wisp_error *error);
+
 typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
     size_t dimensions;  /* keep this many leading values of each embedding and normalise it again

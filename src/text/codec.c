@@ -152,6 +152,10 @@ wisp_text codec_decode(const struct codec *codec, int32_t id) {
     return codec->texts[id];
 }
 
+bool codec_adds_space(const struct codec *codec) {
+    return codec->add_space_prefix;
+}
+
 bool codec_is_end(const struct codec *codec, int32_t id) {
     return id >= 0 && (id == codec->eos || id == codec->eot);
 }

@@ -54,6 +54,12 @@ const struct command commands[COMMANDS] = {
      .input = "pairs.tsv",
      .piped = true},
     {"tokenize", {"tokenize", "-m", "tiny.gguf", "lines.txt"}, .input = NULL},
+    {"tokenize to objects",
+     {"tokenize", "-m", "stories.gguf", "--format", "ndjson", "lines.txt"},
+     .piped = true},
+    {"tokenize back",
+     {"tokenize", "-m", "stories.gguf", "--decode", "--special", "ids.ndjson"},
+     .input = NULL},
     {"convert a file",
      {"convert", "--type", "f16", "tiny.gguf", "out/new.gguf"},
      .outputs = {"new.gguf"}},
@@ -406,6 +412,8 @@ static void put_texts(void) {
         "[{\"role\": \"user\", \"content\": \"Once\"}]\n\n"
         "{\"messages\": [{\"role\": \"system\", \"content\": \"A story.\"}, {\"role\": "
         "\"user\", \"content\": [{\"type\": \"text\", \"text\": \"The dog\"}]}]}\n";
+    static const char ids[] = "[1,403,407]\n{\"ids\": [200, 3, 255, 410]}\n[]\n";
+    write_file(in_folder("ids.ndjson"), ids, sizeof ids - 1);
     write_file(in_folder("chat.txt"), chat, sizeof chat - 1);
     write_file(in_folder("conversations.ndjson"), conversations, sizeof conversations - 1);
     write_file(in_folder("prompt.txt"), texts.bytes[1], strlen(texts.bytes[1]));
