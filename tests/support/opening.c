@@ -119,6 +119,32 @@ static wisp_status embed(const wisp_model *model, wisp_error *error) {
     return status;
 }
 
+/* Generates from a text and from a conversation, which may be in the format that the file names,
+ * and decodes any ids. */
+static wisp_status generate(const wisp_model *model, wisp_error *error) {
+    const wisp_message message = {WISP_ROLE_USER, wisp_text_of("the <|im_end|> \xC3\xA9t\xFF!")};
+    const wisp_conversation conversation = {.messages = &message, .n = 1};
+    const wisp_generate_options options = {.max_tokens = 6, .sampling.temperature = 1};
+    wisp_session *session = NULL;
+    wisp_model_info info;
+    const char *name;
+    char text[256];
+    size_t length;
+    wisp_model_get_info(model, &info);
+    wisp_status status = wisp_session_open(model, NULL, &session, error);
+    if (status == WISP_OK)
+        status = wisp_generate(session, message.content, &options, NULL, error);
+    if (status == WISP_OK && wisp_model_chat_format(model, &name, NULL) == WISP_OK)
+        status = wisp_chat(session, &conversation, &options, NULL, error);
+    /* A file may well say that the model's context is shorter than these prompts. */
+    if (status == WISP_ERROR_ARGUMENT && strcmp(error->field, "prompt") == 0)
+        status = WISP_OK;
+    wisp_session_close(session);
+    for (int32_t id = 0; (uint32_t)id < info.vocabulary_size && status == WISP_OK; id++)
+        status = wisp_detokenize(model, &id, 1, NULL, text, sizeof text, &length, error);
+    return status;
+}
+
 /* Makes every request that a program may make of a model. */
 static void read_all(const wisp_model *model) {
     wisp_model_info info;
@@ -131,11 +157,18 @@ static void read_all(const wisp_model *model) {
     assert_non_null(wisp_model_prompt(model, NULL));
 }
 
+static bool embeds(const wisp_model *model) {
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    return *info.pooling != '\0';
+}
+
 static void finish(struct opening *opening, wisp_model *model, uint64_t size) {
     if (opening->status == WISP_OK) {
         assert_non_null(model);
         read_all(model);
-        opening->status = embed(model, &opening->error);
+        opening->status =
+            embeds(model) ? embed(model, &opening->error) : generate(model, &opening->error);
     } else {
         assert_null(model);
     }
