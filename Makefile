@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
-#   make demo     embed sample texts both ways            make test       set up and run the tests
+#   make demo     embed texts both ways, tell a story     make test       set up and run the tests
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage lines that the C tests reach            make fuzz      look for inputs that break it
