@@ -360,6 +360,8 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
 	.tools/bin/python tests/oracle/neurons.py build/wisp
+	$(call only_in_all,texts under grammars against jsonschema,\
+	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp
@@ -388,7 +390,8 @@ test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
-	      .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
+	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp && \
+	    .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
 
 .SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)

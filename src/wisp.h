@@ -396,6 +396,23 @@ typedef struct wisp_token_value {
     float value;
 } wisp_token_value;
 
+/* A grammar that texts have to match. It does not change, and threads and sessions may share it. */
+typedef struct wisp_grammar wisp_grammar;
+
+/* Compiles a grammar in GBNF, llama.cpp's notation (docs/formats.md). Fails with WISP_ERROR_FORMAT,
+ * naming line and column, where the text is none, and where a rule can begin with itself (left
+ * recursion). Rules within rules are followed 1024 deep. */
+WISP_API wisp_status wisp_grammar_open(wisp_text gbnf, wisp_grammar **grammar, wisp_error *error);
+
+/* Makes the grammar of JSON texts that are valid under a JSON Schema. Fails with
+ * WISP_ERROR_UNSUPPORTED, naming the place in the schema, for keywords that are not in
+ * docs/formats.md. */
+WISP_API wisp_status wisp_grammar_open_schema(wisp_text schema, wisp_grammar **grammar,
+                                              wisp_error *error);
+
+/* Closes a grammar; NULL is allowed. No text may be generated with it any more. */
+WISP_API void wisp_grammar_close(wisp_grammar *grammar);
+
 /* How the next token is chosen. Zeros choose the most likely one. The steps are, in this order:
  * bias, repetition_penalty, presence_penalty and frequency_penalty, temperature, top_k, top_p,
  * min_p, typical_p, and a draw among the tokens that are left. That is the order of Hugging Face
@@ -426,10 +443,11 @@ typedef enum wisp_end {
     WISP_END_STOP = 1,    /* a stop text was generated */
     WISP_END_LENGTH = 2,  /* max_tokens were generated */
     WISP_END_CONTEXT = 3, /* the model's context is full */
-    WISP_END_CALLER = 4   /* the option `piece` returned false */
+    WISP_END_CALLER = 4,  /* the option `piece` returned false */
+    WISP_END_GRAMMAR = 5  /* the text is complete, and the grammar lets nothing follow */
 } wisp_end;
 
-/* Returns "token", "stop", "length", "context" or "caller", and NULL past the last. */
+/* Returns "token", "stop", "length", "context", "caller" or "grammar", and NULL past the last. */
 WISP_API const char *wisp_end_name(size_t end);
 
 /* A generated token and the text that can be handed out with it. The texts of all pieces, joined,
@@ -466,6 +484,9 @@ typedef struct wisp_generate_options {
     size_t stops;
     const int32_t *stop_id; /* [stop_ids]: tokens that end the text, as the model's own do */
     size_t stop_ids;
+    /* The text matches this grammar, or begins a text that does where it ends by WISP_END_LENGTH,
+     * _CONTEXT, _STOP or _CALLER. The model ends it only where it is complete. May be NULL. */
+    const wisp_grammar *grammar;
     uint32_t logprobs; /* compute the logarithms of the probabilities of each token and of so many
                           most likely ones. 0: none; at most the vocabulary's size counts */
     /* Receives each token when it has been generated, and text. The piece lives until the function
@@ -479,8 +500,8 @@ typedef struct wisp_generate_options {
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with
  * WISP_ERROR_UNSUPPORTED where the model generates no text, and with WISP_ERROR_ARGUMENT where the
- * prompt has more tokens than the model's context, or the bias leaves no token. Of a call that
- * fails after text was handed out, that text is good. */
+ * prompt has more tokens than the model's context, or bias and grammar leave no token. Of a call
+ * that fails after text was handed out, that text is good. */
 WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);
@@ -558,6 +579,35 @@ WISP_API wisp_status wisp_chat(wisp_session *session, const wisp_conversation *c
 WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
                                         const wisp_conversation *conversation, int32_t *ids,
                                         size_t capacity, size_t *count, wisp_error *error);
+
+/* A text that beam search found. */
+typedef struct wisp_hypothesis {
+    wisp_text text;
+    const int32_t *ids; /* [tokens] */
+    size_t tokens;      /* without the one that ended the text */
+    double logprob;     /* the sum of its tokens' log-probabilities, with the one that ended it */
+    double score;       /* logprob / (number of these tokens) ^ length_penalty */
+    wisp_end end;       /* WISP_END_TOKEN, _LENGTH or _CONTEXT */
+} wisp_hypothesis;
+
+typedef struct wisp_beam_options {
+    uint32_t beams;         /* texts that are followed at a time, at most 64. 0: 4 */
+    uint32_t max_tokens;    /* 0: as many as the context has room for */
+    float length_penalty;   /* 0 ranks texts by their probability, 1 by its mean for a token */
+    const int32_t *stop_id; /* [stop_ids]: tokens that end a text, as the model's own do */
+    size_t stop_ids;
+    /* Receives `beams` texts, the best first, when the search has ended; fewer only where the
+     * vocabulary has too few tokens. A text lives until the function returns. */
+    void (*hypothesis)(void *context, const wisp_hypothesis *hypothesis);
+    void *context;
+} wisp_beam_options;
+
+/* Searches for the likeliest continuations of a prompt. `options` has a function `hypothesis`. It
+ * finds what Hugging Face transformers finds with num_beams and early_stopping=False, which gives
+ * up when the best running text is no better than the worst of `beams` ended ones. Fails as
+ * wisp_generate does. */
+WISP_API wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
+                                      const wisp_beam_options *options, wisp_error *error);
 
 /* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
  * begins a text. Fails as wisp_generate does, and where an id is no token. */

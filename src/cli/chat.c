@@ -44,6 +44,23 @@ bool take_chat_option(struct chat_arguments *a, int option, const char *value) {
     }
 }
 
+bool chat_check_usage(const struct chat_arguments *a, const char *other) {
+    const char *only = a->format        ? "chat-format"
+                       : a->system      ? "system"
+                       : a->no_thinking ? "no-thinking"
+                                        : NULL;
+    if (a->interactive && a->messages)
+        complain("--chat and --messages: give one of them (/load FILE goes on with a "
+                 "conversation)");
+    else if (chat_is_asked_for(a) && other)
+        complain("--%s: %s does not go with it", a->interactive ? "chat" : "messages", other);
+    else if (!chat_is_asked_for(a) && only)
+        complain("--%s belongs to --chat and --messages", only);
+    else
+        return true;
+    return false;
+}
+
 /* ---- replies -------------------------------------------------------------------------------- */
 
 struct chat {
@@ -290,11 +307,6 @@ int chat_run(const struct chat_arguments *arguments, const wisp_model *model, wi
     wisp_error error;
     size_t count;
     int code;
-    if (arguments->interactive && arguments->messages) {
-        complain("--chat and --messages: give one of them (/load FILE goes on with a "
-                 "conversation)");
-        return EXIT_USAGE;
-    }
     /* A model without a format is known before anyone has typed a message. */
     if (wisp_chat_tokenize(model, &trial, NULL, 0, &count, &error) != WISP_OK)
         code = complain_of(&error);

@@ -40,6 +40,10 @@ enum { OPTION_CHAT = 3000, OPTION_MESSAGES, OPTION_CHAT_FORMAT, OPTION_SYSTEM, O
 /* Takes an option of CHAT_OPTIONS; returns false where it is another. */
 bool take_chat_option(struct chat_arguments *arguments, int option, const char *value);
 
+/* Complains and returns false where options of conversations do not go together, or with `other`
+ * (NULL: none), an option that is for prompts. */
+bool chat_check_usage(const struct chat_arguments *arguments, const char *other);
+
 /* Returns whether there is a conversation, and no prompt. */
 static inline bool chat_is_asked_for(const struct chat_arguments *arguments) {
     return arguments->interactive || arguments->messages;

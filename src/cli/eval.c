@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/eval_mmlu.h"
 #include "cli/eval_ppl.h"
 #include "cli/eval_sts.h"
 
 static const char help[] =
     "usage: wisp eval sts [OPTION]... [FILE | -]\n"
     "       wisp eval ppl [OPTION]... [FILE | -]\n"
+    "       wisp eval mmlu [OPTION]... FOLDER\n"
     "\n"
     "sts compares the model's similarity of pairs of sentences with scores that people gave them, "
     "and\n"
@@ -24,18 +26,42 @@ static const char help[] =
     "cuts\n"
     "the text's tokens into chunks and predicts the second half of each.\n"
     "\n"
+    "mmlu asks the questions of the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
+    "answer), "
+    "and\n"
+    "counts where the right letter is the most likely one. Examples come from SUBJECT_dev.csv, or "
+    "are\n"
+    "the first questions of the test file, which are then not asked.\n"
+    "\n"
     "      --data FILE        the same as FILE\n"
     "      --context N        ppl: tokens of a chunk (default: 512, or the model's limit)\n"
+    "      --stride N         ppl: a chunk begins every N tokens, and its last N are predicted\n"
+    "                         (default: chunks follow each other)\n"
+    "      --shots N          mmlu: examples before each question (default: 5)\n"
+    "      --limit N          mmlu: the most questions of a subject\n"
+    "      --answers          mmlu: print each answer as a line with a JSON object, too\n"
     "      --json             print the figures as one JSON object\n" MODEL_HELP
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_DATA = 256, OPTION_JSON, OPTION_CONTEXT };
+enum {
+    OPTION_DATA = 256,
+    OPTION_JSON,
+    OPTION_CONTEXT,
+    OPTION_STRIDE,
+    OPTION_SHOTS,
+    OPTION_LIMIT,
+    OPTION_ANSWERS
+};
 
 static const struct option options[] = {{"data", required_argument, NULL, OPTION_DATA},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"context", required_argument, NULL, OPTION_CONTEXT},
+                                        {"stride", required_argument, NULL, OPTION_STRIDE},
+                                        {"shots", required_argument, NULL, OPTION_SHOTS},
+                                        {"limit", required_argument, NULL, OPTION_LIMIT},
+                                        {"answers", no_argument, NULL, OPTION_ANSWERS},
                                         MODEL_OPTIONS,
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
@@ -43,7 +69,8 @@ static const struct option options[] = {{"data", required_argument, NULL, OPTION
 struct arguments {
     struct model_arguments model;
     const char *data;
-    unsigned long context; /* of ppl; 0: the default */
+    unsigned long context, stride; /* of ppl; 0: the defaults */
+    struct mmlu_options mmlu;
     bool json, help;
 };
 
@@ -66,6 +93,18 @@ static int take_option(struct arguments *a, int option, const char *value) {
         return EXIT_GOOD;
     case OPTION_CONTEXT:
         return parse_count("context", value, INT32_MAX, &a->context) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_STRIDE:
+        return parse_count("stride", value, INT32_MAX, &a->stride) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_SHOTS:
+        a->mmlu.shots = 0;
+        return strcmp(value, "0") == 0 || parse_count("shots", value, 1000, &a->mmlu.shots)
+                   ? EXIT_GOOD
+                   : EXIT_USAGE;
+    case OPTION_LIMIT:
+        return parse_count("limit", value, INT32_MAX, &a->mmlu.limit) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_ANSWERS:
+        a->mmlu.answers = true;
+        return EXIT_GOOD;
     case 'h':
         a->help = true;
         return EXIT_GOOD;
@@ -142,7 +181,7 @@ static int evaluate_ppl(int argc, char **argv) {
         return code;
     if (a.help)
         return fputs(help, program_output), EXIT_GOOD;
-    code = ppl_evaluate(&a.model, a.data, a.context, &r);
+    code = ppl_evaluate(&a.model, a.data, a.context, a.stride, &r);
     if (code != EXIT_GOOD)
         return code;
     if (a.json) {
@@ -165,13 +204,30 @@ static int evaluate_ppl(int argc, char **argv) {
     return finish_output();
 }
 
+static int evaluate_mmlu(int argc, char **argv) {
+    struct arguments a = {.model = {.generates = true}, .mmlu.shots = 5};
+    const int code = parse(&a, argc, argv);
+    if (code != EXIT_GOOD)
+        return code;
+    if (a.help)
+        return fputs(help, program_output), EXIT_GOOD;
+    if (strcmp(a.data, "-") == 0) {
+        complain("eval mmlu: say which folder has the questions (see wisp eval --help)");
+        return EXIT_USAGE;
+    }
+    a.mmlu.json = a.json;
+    return mmlu_evaluate(&a.model, a.data, &a.mmlu);
+}
+
 int command_eval(int argc, char **argv) {
     if (argc >= 2 && strcmp(argv[1], "sts") == 0)
         return evaluate_sts(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "ppl") == 0)
         return evaluate_ppl(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "mmlu") == 0)
+        return evaluate_mmlu(argc - 1, argv + 1);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return fputs(help, program_output), EXIT_GOOD;
-    complain("eval: say what to evaluate: sts or ppl (see wisp eval --help)");
+    complain("eval: say what to evaluate: sts, ppl or mmlu (see wisp eval --help)");
     return EXIT_USAGE;
 }

@@ -13,26 +13,15 @@ enum { USUAL_CONTEXT = 512, LEAST_CONTEXT = 4 };
 struct perplexity {
     wisp_model *model;
     wisp_session *session;
-    size_t vocabulary, context;
+    size_t context, stride;
     int32_t *ids; /* [n]: of the whole text */
     size_t n;
     bool has_first;       /* ids[0] is the token that begins any text of this model */
     int32_t *chunk;       /* [context] */
-    float *logits;        /* [context, vocabulary] */
+    float *logprobs;      /* [context] */
     double loss, squares; /* sums over the predicted tokens, in nats */
     struct ppl_result *result;
 };
-
-/* Returns -log of the probability that softmax(logits) gives to `id`. */
-static double loss_of(const float *logits, size_t n, int32_t id) {
-    double largest = (double)logits[0];
-    for (size_t i = 1; i < n; i++)
-        largest = fmax(largest, (double)logits[i]);
-    double sum = exp((double)logits[0] - largest);
-    for (size_t i = 1; i < n; i++)
-        sum += exp((double)logits[i] - largest);
-    return log(sum) + largest - (double)logits[id];
-}
 
 /* Converts the text to ids. */
 static int tokenize(struct perplexity *p, wisp_text text) {
@@ -62,10 +51,10 @@ static int predict(struct perplexity *p, const int32_t *ids, size_t n, size_t fi
     memcpy(p->chunk, ids, n * sizeof *ids);
     if (p->has_first)
         p->chunk[0] = p->ids[0];
-    if (wisp_logits(p->session, p->chunk, n, p->logits, &error) != WISP_OK)
+    if (wisp_score(p->session, p->chunk, n, first, p->logprobs, &error) != WISP_OK)
         return complain_of(&error);
     for (size_t t = first; t < n; t++) {
-        const double loss = loss_of(p->logits + (t - 1) * p->vocabulary, p->vocabulary, ids[t]);
+        const double loss = -(double)p->logprobs[t - first];
         wisp_text text = {0};
         wisp_token_text(p->model, ids[t], &text);
         p->loss += loss;
@@ -82,10 +71,12 @@ static int predict_all(struct perplexity *p) {
     int code = EXIT_GOOD;
     if (p->n < p->context)
         return predict(p, p->ids, p->n, 1);
-    const size_t chunks = p->n / p->context;
+    const size_t step = p->stride ? p->stride : p->context;
+    const size_t predicted = p->stride ? p->stride : p->context - p->context / 2;
+    const size_t chunks = (p->n - p->context) / step + 1;
     progress_start(&progress, "chunks");
     for (size_t i = 0; i < chunks && code == EXIT_GOOD; i++) {
-        code = predict(p, p->ids + i * p->context, p->context, p->context / 2);
+        code = predict(p, p->ids + i * step, p->context, p->context - predicted);
         if (was_interrupted())
             code = EXIT_INTERRUPTED;
         progress_show(&progress, i + 1, (double)(i + 1) / (double)chunks);
@@ -98,7 +89,6 @@ static int evaluate(struct perplexity *p, wisp_text text, unsigned long context)
     struct ppl_result *r = p->result;
     wisp_model_info info;
     wisp_model_get_info(p->model, &info);
-    p->vocabulary = info.vocabulary_size;
     p->context = context ? context : USUAL_CONTEXT;
     if (p->context > info.max_tokens && !context)
         p->context = info.max_tokens;
@@ -107,12 +97,17 @@ static int evaluate(struct perplexity *p, wisp_text text, unsigned long context)
                  info.max_tokens);
         return EXIT_USAGE;
     }
+    if (p->stride >= p->context) {
+        complain("--stride %zu: a number below the %zu tokens of a chunk belongs here", p->stride,
+                 p->context);
+        return EXIT_USAGE;
+    }
     int code = tokenize(p, text);
     if (code != EXIT_GOOD)
         return code;
     p->chunk = malloc(p->context * sizeof *p->chunk);
-    p->logits = malloc(p->context * p->vocabulary * sizeof *p->logits);
-    if (!p->chunk || !p->logits) {
+    p->logprobs = malloc(p->context * sizeof *p->logprobs);
+    if (!p->chunk || !p->logprobs) {
         complain("out of memory");
         return EXIT_FAILED;
     }
@@ -131,8 +126,8 @@ static int evaluate(struct perplexity *p, wisp_text text, unsigned long context)
 }
 
 int ppl_evaluate(const struct model_arguments *arguments, const char *path, unsigned long context,
-                 struct ppl_result *result) {
-    struct perplexity p = {.result = result};
+                 unsigned long stride, struct ppl_result *result) {
+    struct perplexity p = {.stride = stride, .result = result};
     char *text = NULL;
     size_t length;
     *result = (struct ppl_result){0};
@@ -147,7 +142,7 @@ int ppl_evaluate(const struct model_arguments *arguments, const char *path, unsi
     wisp_model_close(p.model);
     free(p.ids);
     free(p.chunk);
-    free(p.logits);
+    free(p.logprobs);
     free(text);
     return code;
 }

@@ -42,28 +42,46 @@ static const char more_help[] =
                                                              "\n"
                                                              "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_TEXT = 256, OPTION_DATA, OPTION_AT_ONCE, OPTION_LOGPROBS, OPTION_ECHO, OPTION_STATS };
+enum {
+    OPTION_TEXT = 256,
+    OPTION_DATA,
+    OPTION_AT_ONCE,
+    OPTION_LOGPROBS,
+    OPTION_GRAMMAR,
+    OPTION_JSON_SCHEMA,
+    OPTION_BEAMS,
+    OPTION_LENGTH_PENALTY,
+    OPTION_ECHO,
+    OPTION_STATS
+};
 
-static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
-                                        {"data", required_argument, NULL, OPTION_DATA},
-                                        {"at-once", required_argument, NULL, OPTION_AT_ONCE},
-                                        {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
-                                        {"echo", no_argument, NULL, OPTION_ECHO},
-                                        {"stats", no_argument, NULL, OPTION_STATS},
-                                        CHAT_OPTIONS,
-                                        GENERATE_OPTIONS,
-                                        MODEL_OPTIONS,
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+static const struct option options[] = {
+    {"text", required_argument, NULL, OPTION_TEXT},
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"at-once", required_argument, NULL, OPTION_AT_ONCE},
+    {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
+    {"grammar", required_argument, NULL, OPTION_GRAMMAR},
+    {"json-schema", required_argument, NULL, OPTION_JSON_SCHEMA},
+    {"beams", required_argument, NULL, OPTION_BEAMS},
+    {"length-penalty", required_argument, NULL, OPTION_LENGTH_PENALTY},
+    {"echo", no_argument, NULL, OPTION_ECHO},
+    {"stats", no_argument, NULL, OPTION_STATS},
+    CHAT_OPTIONS,
+    GENERATE_OPTIONS,
+    MODEL_OPTIONS,
+    {"help", no_argument, NULL, 'h'},
+    {0}};
 
 struct command {
     struct model_arguments model;
     struct generate_arguments generate;
     struct chat_arguments chat;
-    const char *path; /* of the prompt; "-": standard input */
-    const char *text; /* the prompt; NULL: it is read from `path` */
-    const char *data; /* the file of prompts; NULL: there is one prompt */
-    unsigned long at_once, logprobs;
+    const char *path;             /* of the prompt; "-": standard input */
+    const char *text;             /* the prompt; NULL: it is read from `path` */
+    const char *data;             /* the file of prompts; NULL: there is one prompt */
+    const char *grammar, *schema; /* files; NULL: none */
+    unsigned long at_once, logprobs, beams;
+    float length_penalty;
     bool echo, stats, wants_help;
 };
 
@@ -84,6 +102,16 @@ static int take_option(struct command *c, int option) {
         return parse_count("at-once", optarg, 1024, &c->at_once) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LOGPROBS:
         return parse_count("logprobs", optarg, INT32_MAX, &c->logprobs) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_GRAMMAR:
+        c->grammar = optarg;
+        return EXIT_GOOD;
+    case OPTION_JSON_SCHEMA:
+        c->schema = optarg;
+        return EXIT_GOOD;
+    case OPTION_BEAMS:
+        return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_LENGTH_PENALTY:
+        return parse_float("length-penalty", optarg, &c->length_penalty);
     case OPTION_ECHO:
         c->echo = true;
         return EXIT_GOOD;
@@ -108,23 +136,49 @@ static int check_usage(const struct command *c) {
         complain("--data: %s does not go with it", clash);
         return EXIT_USAGE;
     }
-    const char *other = clash ? clash : c->data ? "--data" : NULL;
-    if (chat_is_asked_for(&c->chat) && other) {
-        complain("--%s: %s does not go with it", c->chat.interactive ? "chat" : "messages", other);
+    if (!chat_check_usage(&c->chat, clash      ? clash
+                                    : c->data  ? "--data"
+                                    : c->beams ? "--beams"
+                                               : NULL))
         return EXIT_USAGE;
-    }
-    const struct chat_arguments *chat = &c->chat;
-    if (!chat_is_asked_for(chat) && (chat->format || chat->system || chat->no_thinking)) {
-        complain("--%s belongs to --chat and --messages", chat->format   ? "chat-format"
-                                                          : chat->system ? "system"
-                                                                         : "no-thinking");
-        return EXIT_USAGE;
-    }
     if (!c->data && (c->at_once || c->logprobs)) {
         complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
         return EXIT_USAGE;
     }
+    if (c->grammar && (c->schema || c->beams)) {
+        complain("--grammar: --%s does not go with it", c->schema ? "json-schema" : "beams");
+        return EXIT_USAGE;
+    }
+    if (c->schema && c->beams) {
+        complain("--json-schema: --beams does not go with it");
+        return EXIT_USAGE;
+    }
+    const wisp_generate_options *o = &c->generate.options;
+    if (c->beams && (c->data || c->echo || o->stops || o->sampling.temperature != 0)) {
+        complain("--beams: neither --data, --echo, --stop nor --temperature goes with it");
+        return EXIT_USAGE;
+    }
     return EXIT_GOOD;
+}
+
+/* Compiles the grammar of the options, if there is one. */
+static int open_grammar(const struct command *c, wisp_grammar **grammar) {
+    const char *path = c->grammar ? c->grammar : c->schema;
+    char *text = NULL;
+    size_t length;
+    wisp_error error;
+    if (!path)
+        return EXIT_GOOD;
+    int code = read_whole_file(path, &text, &length);
+    const wisp_text read = {text, length};
+    if (code == EXIT_GOOD &&
+        (c->grammar ? wisp_grammar_open(read, grammar, &error)
+                    : wisp_grammar_open_schema(read, grammar, &error)) != WISP_OK) {
+        complain("%s: %s", path, error.message);
+        code = error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
+    }
+    free(text);
+    return code;
 }
 
 /* ---- one prompt ----------------------------------------------------------------------------- */
@@ -166,6 +220,33 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
             fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
 }
 
+/* Writes a text of beam search. */
+static void write_hypothesis(void *context, const wisp_hypothesis *h) {
+    int *code = context;
+    fprintf(program_output,
+            "{\"score\":%.6g,\"logprob\":%.6g,\"tokens\":%zu,\"end\":\"%s\",\"text\":\"", h->score,
+            h->logprob, h->tokens, wisp_end_name(h->end));
+    print_text(program_output, h->text.bytes, h->text.length, SIZE_MAX, true, NULL);
+    fputs("\"}\n", program_output);
+    if (*code == EXIT_GOOD)
+        *code = finish_output();
+}
+
+static int search(const struct command *c, wisp_session *session, wisp_text prompt) {
+    const wisp_generate_options *o = &c->generate.options;
+    int written = EXIT_GOOD;
+    const wisp_beam_options beams = {.beams = (uint32_t)c->beams,
+                                     .max_tokens = o->max_tokens,
+                                     .length_penalty = c->length_penalty,
+                                     .stop_id = o->stop_id,
+                                     .stop_ids = o->stop_ids,
+                                     .hypothesis = write_hypothesis,
+                                     .context = &written};
+    wisp_error error;
+    return wisp_beam_search(session, prompt, &beams, &error) == WISP_OK ? written
+                                                                        : complain_of(&error);
+}
+
 static int generate_text(const struct command *c, wisp_session *session, const wisp_model *model) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
@@ -179,7 +260,9 @@ static int generate_text(const struct command *c, wisp_session *session, const w
     generate.context = &written;
     if (code == EXIT_GOOD && c->echo)
         write_text(&written, prompt);
-    if (code == EXIT_GOOD && written == EXIT_GOOD) {
+    if (code == EXIT_GOOD && c->beams)
+        code = search(c, session, prompt);
+    else if (code == EXIT_GOOD && written == EXIT_GOOD) {
         if (wisp_generate(session, prompt, &generate, &result, &error) != WISP_OK)
             code = complain_of(&error);
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
@@ -211,9 +294,10 @@ static int generate_all(const struct command *c, wisp_session *session) {
 }
 
 int command_generate(int argc, char **argv) {
-    struct command c = {.model = {.generates = true}};
+    struct command c = {.model = {.generates = true}, .length_penalty = 1};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
+    wisp_grammar *grammar = NULL;
     int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
@@ -225,6 +309,9 @@ int command_generate(int argc, char **argv) {
     } else {
         if (code == EXIT_GOOD)
             code = check_usage(&c);
+        if (code == EXIT_GOOD)
+            code = open_grammar(&c, &grammar);
+        c.generate.options.grammar = grammar;
         if (code == EXIT_GOOD)
             code = open_model(&c.model, &model, &session);
     }
@@ -238,6 +325,7 @@ int command_generate(int argc, char **argv) {
     }
     wisp_session_close(session);
     wisp_model_close(model);
+    wisp_grammar_close(grammar);
     generate_arguments_close(&c.generate);
     return code;
 }

@@ -26,7 +26,7 @@ void generate_arguments_close(struct generate_arguments *a) {
     free(a->bias);
 }
 
-static int take_float(const char *option, const char *text, float *value) {
+int parse_float(const char *option, const char *text, float *value) {
     char *end;
     *value = strtof(text, &end);
     if (end != text && *end == '\0')
@@ -83,31 +83,31 @@ bool take_generate_option(struct generate_arguments *a, int option, const char *
         *code = take_u32("max-tokens", value, &o->max_tokens);
         return true;
     case OPTION_TEMPERATURE:
-        *code = take_float("temperature", value, &s->temperature);
+        *code = parse_float("temperature", value, &s->temperature);
         return true;
     case OPTION_TOP_K:
         *code = take_u32("top-k", value, &s->top_k);
         return true;
     case OPTION_TOP_P:
-        *code = take_float("top-p", value, &s->top_p);
+        *code = parse_float("top-p", value, &s->top_p);
         return true;
     case OPTION_MIN_P:
-        *code = take_float("min-p", value, &s->min_p);
+        *code = parse_float("min-p", value, &s->min_p);
         return true;
     case OPTION_TYPICAL_P:
-        *code = take_float("typical-p", value, &s->typical_p);
+        *code = parse_float("typical-p", value, &s->typical_p);
         return true;
     case OPTION_ORDER:
         *code = take_order(value, &s->temperature_last);
         return true;
     case OPTION_REPETITION:
-        *code = take_float("repetition-penalty", value, &s->repetition_penalty);
+        *code = parse_float("repetition-penalty", value, &s->repetition_penalty);
         return true;
     case OPTION_PRESENCE:
-        *code = take_float("presence-penalty", value, &s->presence_penalty);
+        *code = parse_float("presence-penalty", value, &s->presence_penalty);
         return true;
     case OPTION_FREQUENCY:
-        *code = take_float("frequency-penalty", value, &s->frequency_penalty);
+        *code = parse_float("frequency-penalty", value, &s->frequency_penalty);
         return true;
     case OPTION_PENALTY_WINDOW:
         *code = take_u32("penalty-window", value, &s->penalty_window);

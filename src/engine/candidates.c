@@ -43,6 +43,47 @@ void candidates_select(struct candidate *c, size_t n, size_t k) {
     qsort(c, k, sizeof *c, best_first);
 }
 
+static void swap(struct candidate *a, struct candidate *b) {
+    const struct candidate swapped = *a;
+    *a = *b;
+    *b = swapped;
+}
+
+/* A quickselect by weight: of the candidates [low, high) between those that are kept for certain
+ * and those that are not, each round parts the ones better than a pivot from the others. */
+size_t candidates_reach(struct candidate *c, size_t n, double wanted) {
+    size_t low = 0, high = n;
+    double before = 0; /* the weights of the first `low` */
+    while (low < high) {
+        struct candidate *first = &c[low], *middle = &c[low + (high - low) / 2],
+                         *last = &c[high - 1];
+        /* The median of three becomes the last one, as the pivot. */
+        if (is_better(middle, first))
+            swap(middle, first);
+        if (is_better(last, first))
+            swap(last, first);
+        if (is_better(middle, last))
+            swap(middle, last);
+        double better = 0;
+        size_t at = low;
+        for (size_t i = low; i + 1 < high; i++)
+            if (is_better(&c[i], last)) {
+                better += c[i].weight;
+                swap(&c[i], &c[at++]);
+            }
+        swap(&c[at], last);
+        if (before + better >= wanted) {
+            high = at;
+        } else if (before + better + c[at].weight >= wanted) {
+            return at + 1;
+        } else {
+            before += better + c[at].weight;
+            low = at + 1;
+        }
+    }
+    return low;
+}
+
 double log_sum_exp(const float *logits, size_t n) {
     float largest = logits[0];
     for (size_t i = 1; i < n; i++)

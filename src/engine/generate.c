@@ -92,7 +92,10 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
     wisp_generation *result = &r->results[slot->request];
     result->prompt_tokens = prompt->count;
     result->reused_tokens = known;
-    TRY(reply_open(&slot->reply, r->session->model, r->options[slot->request], prompt->ids,
+    const struct token_order *order = NULL;
+    if (r->options[slot->request]->grammar)
+        TRY(generation_token_order(r->session, &order, error));
+    TRY(reply_open(&slot->reply, r->session->model, r->options[slot->request], order, prompt->ids,
                    prompt->count, result, error));
     if (source != slot->sequence)
         return sequence_copy(r->session, slot->sequence, source, known, error);

@@ -46,6 +46,18 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) 
     return WISP_OK;
 }
 
+wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
+                                   wisp_error *error) {
+    struct generation *g = session->generation;
+    *order = &g->order;
+    if (g->order.ids)
+        return WISP_OK;
+    const wisp_status status = token_order_open(&g->order, session->model->codec, error);
+    if (status != WISP_OK)
+        token_order_release(&g->order);
+    return status;
+}
+
 void generation_close(struct generation *g) {
     if (!g)
         return;
@@ -54,6 +66,7 @@ void generation_close(struct generation *g) {
         free(g->sequences[i].past.ids);
     }
     free(g->sequences);
+    token_order_release(&g->order);
     workspace_release(&g->space);
     free(g);
 }

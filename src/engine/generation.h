@@ -6,6 +6,7 @@
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
 #include "engine/session.h"
+#include "engine/token_mask.h"
 #include "text/codec.h"
 
 /* A text, or what was computed of it. */
@@ -19,12 +20,17 @@ struct generation {
      * calls with several texts use all. */
     struct sequence *sequences;
     size_t count;
-    struct workspace space; /* holds logits and the working memory of the pass */
+    struct workspace space;   /* holds logits and the working memory of the pass */
+    struct token_order order; /* of zeros until a text had a grammar */
 };
 
 /* Opens the session's generation with at least n sequences; those that it has keep their texts.
  * Fails where the model generates no text. */
 wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
+
+/* Points *order to the order of the model's tokens, which the first call finds. */
+wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
+                                   wisp_error *error);
 
 /* Releases a generation; NULL is allowed. */
 void generation_close(struct generation *generation);

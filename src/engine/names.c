@@ -59,10 +59,9 @@ bool wisp_role_find(const char *name, wisp_role *role) {
 }
 
 const char *wisp_end_name(size_t end) {
-    static const char *const names[] = {[WISP_END_TOKEN] = "token",
-                                        [WISP_END_STOP] = "stop",
-                                        [WISP_END_LENGTH] = "length",
-                                        [WISP_END_CONTEXT] = "context",
-                                        [WISP_END_CALLER] = "caller"};
+    static const char *const names[] = {
+        [WISP_END_TOKEN] = "token",   [WISP_END_STOP] = "stop",
+        [WISP_END_LENGTH] = "length", [WISP_END_CONTEXT] = "context",
+        [WISP_END_CALLER] = "caller", [WISP_END_GRAMMAR] = "grammar"};
     return end < sizeof names / sizeof *names ? names[end] : NULL;
 }

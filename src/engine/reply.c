@@ -13,12 +13,19 @@ wisp_status reply_check(const wisp_model *model, const wisp_generate_options *op
         TRY(require(options->stop[i], "stop", error));
     if (options->stop_ids > 0)
         TRY(require(options->stop_id, "stop_id", error));
+    for (size_t i = 0; i < options->stop_ids; i++)
+        if (options->stop_id[i] < 0 ||
+            (size_t)options->stop_id[i] >= model->network.config.vocabulary_size)
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "stop_id",
+                        "id %d, where there are %u tokens", options->stop_id[i],
+                        model->network.config.vocabulary_size);
     return sampler_check(&options->sampling, model->network.config.vocabulary_size, error);
 }
 
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
-                       const wisp_generate_options *options, const int32_t *prompt, size_t n,
-                       wisp_generation *result, wisp_error *error) {
+                       const wisp_generate_options *options, const struct token_order *order,
+                       const int32_t *prompt, size_t n, wisp_generation *result,
+                       wisp_error *error) {
     const size_t vocabulary = model->network.config.vocabulary_size;
     *reply = (struct reply){.codec = model->codec,
                             .options = options,
@@ -33,6 +40,9 @@ wisp_status reply_open(struct reply *reply, const wisp_model *model,
         if (!reply->likely)
             return fail_memory(error, reply->likely_count * sizeof *reply->likely);
     }
+    if (options->grammar)
+        TRY(token_mask_open(&reply->mask, options->grammar, model->codec, order, options->stop_id,
+                            options->stop_ids, error));
     TRY(sampler_open(&reply->sampler, &options->sampling, vocabulary, error));
     for (size_t i = 0; i < n; i++)
         TRY(sampler_count(&reply->sampler, prompt[i], error));
@@ -41,6 +51,7 @@ wisp_status reply_open(struct reply *reply, const wisp_model *model,
 
 void reply_release(struct reply *reply) {
     sampler_release(&reply->sampler);
+    token_mask_release(&reply->mask);
     held_text_release(&reply->held);
     free(reply->likely);
     *reply = (struct reply){0};
@@ -80,8 +91,17 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
     wisp_generation *result = reply->result;
     wisp_piece piece = {.likely = reply->likely, .likely_count = reply->likely_count};
     const double log_sum = reply->likely ? rank_likely(reply, logits) : 0;
+    const bool constrained = reply->options->grammar != NULL;
+    const uint8_t *allowed = NULL;
     *more = false;
-    TRY(sampler_next(&reply->sampler, logits, NULL, id, error));
+    if (constrained && !grammar_state_goes_on(&reply->mask.state) &&
+        grammar_state_is_complete(&reply->mask.state)) { /* the grammar has only the empty text */
+        result->end = WISP_END_GRAMMAR;
+        return WISP_OK;
+    }
+    if (constrained)
+        TRY(token_mask_allowed(&reply->mask, &allowed, error));
+    TRY(sampler_next(&reply->sampler, logits, allowed, id, error));
     if (ends(reply, *id)) {
         result->end = WISP_END_TOKEN;
         piece = (wisp_piece){.id = -1};
@@ -89,6 +109,8 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
             hand_out(reply, &piece, reply->held.length);
         return WISP_OK;
     }
+    if (constrained)
+        TRY(token_mask_read(&reply->mask, *id, error));
     piece.id = *id;
     piece.logprob = reply->likely ? (float)((double)logits[*id] - log_sum) : 0;
     TRY(sampler_count(&reply->sampler, *id, error));
@@ -97,6 +119,8 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
     size_t ready = 0;
     if (held_text_cut(&reply->held))
         result->end = WISP_END_STOP;
+    else if (constrained && !grammar_state_goes_on(&reply->mask.state))
+        result->end = WISP_END_GRAMMAR;
     else if (result->tokens == reply->most)
         result->end =
             reply->most == reply->options->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;

@@ -7,6 +7,7 @@
 #include "engine/held_text.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
+#include "engine/token_mask.h"
 
 struct reply {
     const struct codec *codec;
@@ -16,18 +17,20 @@ struct reply {
     struct held_text held;
     wisp_token_value *likely; /* [likely_count] */
     size_t likely_count;
-    size_t most; /* tokens that may be generated */
+    struct token_mask mask; /* of the options' grammar */
+    size_t most;            /* tokens that may be generated */
 };
 
 /* Fails where an option is out of range. */
 wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
                         wisp_error *error);
 
-/* Opens a reply to a prompt of n ids, which the penalties count. The options are good. The caller
- * releases it with reply_release, also after an error. */
+/* Opens a reply to a prompt of n ids, which the penalties count. The options are good. `order` is
+ * needed only where they have a grammar, and outlives the reply. The caller releases it with
+ * reply_release, also after an error. */
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
-                       const wisp_generate_options *options, const int32_t *prompt, size_t n,
-                       wisp_generation *result, wisp_error *error);
+                       const wisp_generate_options *options, const struct token_order *order,
+                       const int32_t *prompt, size_t n, wisp_generation *result, wisp_error *error);
 
 /* Chooses the token that follows, for logits [vocabulary_size], and hands it out. Sets *more to
  * whether the text goes on: it needs the logits after token *id then. Where it does not, the result

@@ -120,22 +120,9 @@ static double sum_of(const struct candidate *c, size_t n) {
     return sum;
 }
 
-/* Keeps the fewest candidates by rank whose share of the weights reaches `share`. Few are enough
- * for most logits, so that it ranks more only while these do not reach it. */
+/* Keeps the fewest candidates by rank whose share of the weights reaches `share`. */
 static size_t keep_share(struct candidate *c, size_t n, float share) {
-    enum { RANKED_FIRST = 64, MORE = 8 };
-    const double wanted = (double)share * sum_of(c, n);
-    for (size_t ranked = smaller(n, RANKED_FIRST);; ranked = smaller(n, MORE * ranked)) {
-        double kept = 0;
-        candidates_select(c, n, ranked);
-        for (size_t i = 0; i < ranked; i++) {
-            kept += c[i].weight;
-            if (kept >= wanted)
-                return i + 1;
-        }
-        if (ranked == n)
-            return n; /* rounding keeps the sum below the whole */
-    }
+    return candidates_reach(c, n, (double)share * sum_of(c, n));
 }
 
 static size_t keep_top_k(struct candidate *c, size_t n, size_t k) {

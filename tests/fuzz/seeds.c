@@ -269,6 +269,23 @@ static void put_calls(void) {
         }
 }
 
+static void put_grammars(void) {
+    static const char *const inputs[] = {
+        "Groot ::= (a | \"\\u00e9\"{2,3})* [^x-z]\na ::= \"(\" a? \")\" # c\n",
+        "Groot ::= \"a\"+ . [\\x20-\\U0010FFFF]{1,}\n  | \"\"\n",
+        "H{\"properties\": {\"a\": {\"type\": [\"integer\", \"null\"]}, \"b\": {\"items\": "
+        "{\"$ref\": \"#\"}}}, \"required\": [\"a\"]}",
+        "H{\"anyOf\": [{\"enum\": [1, \"x\"]}, {\"type\": \"string\", \"maxLength\": 3}]}"};
+    static const char text[] = "(())\xC3\xA9\xC3\xA9q";
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        char input[300];
+        const size_t n = strlen(inputs[i]) + 1;
+        memcpy(input, inputs[i], n);
+        memcpy(input + n, text, sizeof text - 1);
+        put("grammar", (const char[]){(char)('0' + i), '\0'}, input, n + sizeof text - 1);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: seeds FOLDER\n");
@@ -284,5 +301,6 @@ int main(int argc, char **argv) {
     put_chats();
     put_input();
     put_calls();
+    put_grammars();
     return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the figures of wisp eval with those computed here from wisp embed.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -139,14 +139,89 @@ describe('eval ppl', () => {
     );
   });
 
+  test('with a stride each token has more context', () => {
+    const result = JSON.parse(
+      perplexity(['--json', '--context', '64', '--stride', '32'], golden.text).out,
+    );
+    // Chunks begin at 0, 32, 64, ...: so many have 64 tokens.
+    const chunks = Math.floor((golden.ids.length - 64) / 32) + 1;
+    assert.deepEqual([result.chunks, result.tokens], [chunks, chunks * 32]);
+    assert.notEqual(result.perplexity, golden.perplexity);
+  });
+
   test('what cannot be evaluated is an error', () => {
     for (const [args, input, code, message] of [
+      [['--context', '64', '--stride', '64'], 'a', 2, /--stride 64: a number below the 64 tokens/],
       [[], '', 4, /the text has 1 tokens/],
       [['--context', '513'], 'a', 2, /--context 513: the model takes 4 to 512 tokens/],
       [['-m', 'models/wisp-default.gguf'], 'a b', 3, /architecture bert generate no text/],
       [[join(folder, 'none.txt')], '', 1, /none\.txt: cannot open/],
     ]) {
       const run = perplexity(/** @type {string[]} */ (args), /** @type {string} */ (input));
+      assert.equal(run.code, code, run.err);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+    }
+  });
+});
+
+describe('eval mmlu', () => {
+  const questions = join(folder, 'mmlu');
+  mkdirSync(questions);
+  writeFileSync(
+    join(questions, 'colors_test.csv'),
+    'question,A,B,C,D,answer\n"The sky is ""blue"" or","red","blue","a, b","big",1\n' +
+      '"Lily said "no," and","ran","sat","said "yes"","was",3\n"The sun is","hot","cold","wet","old",0\n',
+  );
+  writeFileSync(join(questions, 'animals_test.csv'), '"The dog","ran","sat","ate","was",A\n');
+  writeFileSync(join(questions, 'animals_dev.csv'), '"The cat","ran","sat","ate","was",C\n');
+  writeFileSync(join(questions, 'notes.txt'), 'no questions');
+
+  /** @param {string[]} args */
+  const mmlu = (args) => wisp(['eval', 'mmlu', ...args]);
+
+  test('asks all questions that are no examples', () => {
+    for (const [shots, asked] of [
+      ['0', 4],
+      ['1', 3],
+      ['5', 1],
+    ]) {
+      const run = mmlu([questions, '--json', '--answers', '--shots', String(shots)]);
+      assert.equal(run.code, 0, run.err);
+      const lines = run.out
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      const { questions: count, correct, subjects, low, high, accuracy } = lines.pop();
+      assert.equal(count, asked);
+      assert.equal(lines.length, asked);
+      assert.equal(correct, lines.filter(({ answer, choice }) => answer === choice).length);
+      assert.deepEqual(Object.keys(subjects), ['animals', 'colors']);
+      assert.ok(low <= accuracy && accuracy <= high);
+    }
+    assert.equal(
+      JSON.parse(mmlu([questions, '--json', '--shots', '0', '--limit', '1']).out).questions,
+      2,
+    );
+    assert.match(mmlu([questions]).out, /^subject +questions +correct +accuracy\nanimals +1 /);
+  });
+
+  test('what cannot be asked is an error', () => {
+    const broken = join(folder, 'broken');
+    mkdirSync(broken);
+    writeFileSync(join(broken, 'a_test.csv'), '"The dog","ran","sat","ate","was",7\n');
+    const open = join(folder, 'open');
+    mkdirSync(open);
+    writeFileSync(join(open, 'a_test.csv'), '"The dog","ran","sat","ate","was",1\n"The');
+    for (const [args, code, message] of [
+      [[], 2, /eval mmlu: say which folder/],
+      [[join(folder, 'none')], 1, /none: cannot open/],
+      [[folder], 4, /has no file that ends with _test\.csv/],
+      [[broken], 4, /a_test\.csv: line 1: not a question/],
+      [[open], 4, /a_test\.csv: line 2: a quoted field does not end/],
+      [[questions, '--shots', 'x'], 2, /--shots x/],
+      [[questions, '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],
+    ]) {
+      const run = mmlu(/** @type {string[]} */ (args));
       assert.equal(run.code, code, run.err);
       assert.match(run.err, /** @type {RegExp} */ (message));
     }

@@ -57,8 +57,91 @@ describe('generate', () => {
       );
   });
 
+  test('--data continues many prompts, each as alone, and keeps the members of objects', () => {
+    const prompts = ['Once upon a time', 'The dog', 'Once upon a time, there', 'Tom "and" Ann\n'];
+    const lines = prompts.map((prompt, i) => JSON.stringify(i % 2 ? { id: i, prompt } : prompt));
+    const args = ['-n', '30', '--temperature', '0.8', '--seed', '3'];
+    const run = generate([...args, '--data', '-', '--at-once', '3', '--stats'], lines.join('\n'));
+    assert.equal(run.code, 0, run.err);
+    const results = run.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.equal(results.length, prompts.length);
+    for (const [i, prompt] of prompts.entries()) {
+      const alone = generate([...args, '--text', prompt]).out;
+      assert.equal(`${results[i].text}\n`, alone);
+      assert.equal(results[i].id, i % 2 ? i : undefined);
+      assert.ok(results[i].tokens <= 30 && /^(length|token)$/.test(results[i].end));
+      assert.equal(results[i].prompt, undefined);
+    }
+    assert.match(run.err, /^4 texts in [\d.]+ s: prompts of \d+ tokens/m);
+  });
+
+  test('--logprobs gives tokens with their probabilities', () => {
+    const run = generate(['-n', '5', '--data', '-', '--logprobs', '2'], '"Once upon a time"\n');
+    const { pieces, tokens } = JSON.parse(run.out);
+    assert.equal(pieces.length, tokens);
+    for (const { id, logprob, likely } of pieces) {
+      assert.equal(likely.length, 2);
+      assert.deepEqual(likely[0], [id, logprob]); // greedy
+      assert.ok(logprob <= 0 && likely[1][1] <= logprob);
+    }
+  });
+
+  test('--bias, --stop-id and --order', () => {
+    const one = ['--text', 'Once upon a time', '-n', '1'];
+    const first = generate(one).out;
+    const { pieces } = JSON.parse(
+      generate(['-n', '1', '--data', '-', '--logprobs', '1'], '"Once upon a time"').out,
+    );
+    const id = String(pieces[0].id);
+    assert.notEqual(generate([...one, '--bias', `${id}=-inf`]).out, first);
+    assert.equal(generate([...one, '--stop-id', id]).out, '\n');
+    const drawn = ['--text', 'The', '-n', '40', '--temperature', '2', '--top-p', '0.9'];
+    const usual = generate([...drawn, '--order', 'transformers']).out;
+    assert.equal(generate(drawn).out, usual);
+    assert.notEqual(generate([...drawn, '--order', 'llama.cpp']).out, usual);
+  });
+
+  test('--beams writes the likeliest texts', () => {
+    const args = ['--text', 'Once upon a time', '-n', '10', '--beams'];
+    const lines = generate([...args, '3'])
+      .out.trimEnd()
+      .split('\n');
+    const [best, second, third] = lines.map((line) => JSON.parse(line));
+    assert.ok(best.score >= second.score && second.score >= third.score);
+    assert.equal(best.tokens, 10);
+    assert.ok(Math.abs(best.score - best.logprob / 10) < 1e-5);
+    const sums = generate([...args, '2', '--length-penalty', '0'])
+      .out.trimEnd()
+      .split('\n');
+    for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
+      assert.equal(score, logprob);
+  });
+
+  test('malformed lines of --data are errors, after the lines before them', () => {
+    for (const [input, message] of [
+      ['"a"\n7\n', /line 2: neither a JSON string nor an object with a string "prompt"/],
+      ['"a"\n{"text":"b"}\n', /line 2: neither a JSON string/],
+      ['"a"\n{"prompt":\n', /line 2/],
+    ]) {
+      const run = generate(['-n', '2', '--data', '-'], /** @type {string} */ (input));
+      assert.equal(run.code, 4);
+      assert.match(run.err, /** @type {RegExp} */ (message));
+      assert.equal(run.out.trimEnd().split('\n').length, 1);
+    }
+  });
+
   test('wrong options and models are errors', () => {
     for (const [args, code, message] of [
+      [['--text', 'a', '--bias', '5'], 2, /--bias 5: a token id, = and a number/],
+      [['--text', 'a', '--bias', '99999=1'], 2, /bias: id 99999, where there are 512 tokens/],
+      [['--text', 'a', '--order', 'mine'], 2, /--order.*transformers, llama\.cpp/],
+      [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
+      [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
+      [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
       [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],
       [['--text', 'a', '--top-p', '2'], 2, /top_p: 2 is not between 0 and 1/],

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/mmlu_csv.h"
+
+/* Tells whether a line ends at `at`. */
+static bool is_line_end(const struct mmlu_csv *csv, const char *at) {
+    return at == csv->end || *at == '\n' || (*at == '\r' && (at + 1 == csv->end || at[1] == '\n'));
+}
+
+/* Tells whether a quote before `at` ends its field. */
+static bool is_field_end(const struct mmlu_csv *csv, const char *at) {
+    if (is_line_end(csv, at))
+        return true;
+    if (*at != ',' || at + 1 == csv->end)
+        return false;
+    return at[1] == '"' || is_line_end(csv, at + 2);
+}
+
+/* Reads a field in quotes, of which csv->at is the first. Returns false where it does not end. */
+static bool read_quoted(struct mmlu_csv *csv, wisp_text *field) {
+    char *at = csv->at + 1, *to = at;
+    field->bytes = to;
+    while (at < csv->end) {
+        if (*at != '"') {
+            csv->line += *at == '\n';
+            *to++ = *at++;
+            continue;
+        }
+        size_t quotes = 0;
+        for (; at < csv->end && *at == '"'; at++)
+            quotes++;
+        const bool ends = is_field_end(csv, at);
+        for (quotes = (quotes + !ends) / 2; quotes > 0; quotes--)
+            *to++ = '"';
+        if (ends) {
+            field->length = (size_t)(to - field->bytes);
+            csv->at = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mmlu_csv_next(struct mmlu_csv *csv, wisp_text *fields, size_t most, size_t *count) {
+    *count = 0;
+    if (csv->at == csv->end)
+        return false;
+    for (size_t n = 1;; n++, csv->at++) {
+        wisp_text field = {csv->at, 0};
+        if (csv->at < csv->end && *csv->at == '"') {
+            if (!read_quoted(csv, &field))
+                return false;
+        } else {
+            for (; !is_line_end(csv, csv->at) && *csv->at != ','; csv->at++)
+                field.length++;
+        }
+        if (n <= most)
+            fields[n - 1] = field;
+        if (csv->at < csv->end && *csv->at == ',')
+            continue;
+        if (csv->at < csv->end && *csv->at == '\r')
+            csv->at++;
+        if (csv->at < csv->end) {
+            csv->at++;
+            csv->line++;
+        }
+        *count = n;
+        return true;
+    }
+}

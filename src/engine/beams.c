@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Beam search: keeps the texts of the highest probability so far, adds a token to all of them in
+ * one pass, and keeps the best of what that gives. A text that several of the next ones continue is
+ * copied: the keys and values that two texts have in common are never copied nor computed again.
+ * Counts and stops as Hugging Face transformers does with early_stopping=False. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "engine/candidates.h"
+#include "engine/generation.h"
+
+enum { USUAL_BEAMS = 4, MOST_BEAMS = 64 };
+
+/* A text that goes on or has ended. */
+struct beam {
+    struct sequence *sequence; /* of a running one */
+    int32_t *ids;              /* [most]: generated, without a token that ended it */
+    size_t n;
+    double logprob; /* sum over the generated tokens, with the one that ended it */
+    double score;   /* of an ended one */
+    wisp_end end;
+};
+
+/* A token that may follow a running beam. */
+struct extension {
+    size_t beam;
+    int32_t id;
+    double logprob; /* of the whole text */
+};
+
+struct search {
+    wisp_session *session;
+    const wisp_beam_options *options;
+    size_t beams, most, keep; /* `keep` extensions are looked at in each step */
+    size_t vocabulary;
+    struct beam *running, *next, *ended; /* [beams], the last in the order of their scores */
+    size_t n_running, n_ended;
+    int32_t *ids;                 /* where the beams' ids lie */
+    struct candidate *candidates; /* [vocabulary] */
+    struct extension *extensions; /* [beams * keep] */
+    struct addition *additions;   /* [beams] */
+    wisp_end length_end;          /* why a text of `most` tokens ends */
+};
+
+static bool ends(const struct search *s, int32_t id) {
+    for (size_t i = 0; i < s->options->stop_ids; i++)
+        if (s->options->stop_id[i] == id)
+            return true;
+    return codec_is_end(s->session->model->codec, id);
+}
+
+static int likelier_first(const void *a, const void *b) {
+    const struct extension *x = a, *y = b;
+    if (x->logprob != y->logprob)
+        return x->logprob > y->logprob ? -1 : 1;
+    return x->beam != y->beam ? (x->beam < y->beam ? -1 : 1) : x->id - y->id;
+}
+
+/* Fills the extensions with the likeliest of all running beams, and returns their number. */
+static size_t extend(const struct search *s, const float *logits) {
+    size_t n = 0;
+    const size_t each = smaller(s->keep, s->vocabulary);
+    for (size_t b = 0; b < s->n_running; b++, logits += s->vocabulary) {
+        const double log_sum = log_sum_exp(logits, s->vocabulary);
+        for (size_t i = 0; i < s->vocabulary; i++)
+            s->candidates[i] = (struct candidate){.id = (int32_t)i, .rank = logits[i]};
+        candidates_select(s->candidates, s->vocabulary, each);
+        for (size_t i = 0; i < each; i++)
+            s->extensions[n++] = (struct extension){b, s->candidates[i].id,
+                                                    s->running[b].logprob +
+                                                        ((double)s->candidates[i].rank - log_sum)};
+    }
+    qsort(s->extensions, n, sizeof *s->extensions, likelier_first);
+    return smaller(n, s->keep);
+}
+
+/* Keeps a text that has ended if it is among the best. */
+static void keep_ended(struct search *s, const struct extension *e, size_t length, bool by_token) {
+    const struct beam *beam = &s->running[e->beam];
+    const double score = e->logprob / pow((double)length, (double)s->options->length_penalty);
+    size_t at = s->n_ended;
+    while (at > 0 && score > s->ended[at - 1].score)
+        at--;
+    if (at == s->beams)
+        return;
+    if (s->n_ended < s->beams)
+        s->n_ended++;
+    const struct beam last = s->ended[s->n_ended - 1]; /* whose ids are free */
+    memmove(&s->ended[at + 1], &s->ended[at], (s->n_ended - 1 - at) * sizeof *s->ended);
+    struct beam *kept = &s->ended[at];
+    *kept = (struct beam){.ids = last.ids,
+                          .n = beam->n,
+                          .logprob = e->logprob,
+                          .score = score,
+                          .end = by_token ? WISP_END_TOKEN : s->length_end};
+    memcpy(kept->ids, beam->ids, beam->n * sizeof *kept->ids);
+    if (!by_token)
+        kept->ids[kept->n++] = e->id;
+}
+
+/* Makes the extensions [n], of distinct texts, the running beams. The first extension of a beam
+ * keeps its sequence; the others get copies in sequences that no beam needs. */
+static wisp_status run_on(struct search *s, const struct extension *extensions, size_t n,
+                          wisp_error *error) {
+    struct generation *g = s->session->generation;
+    bool kept[MOST_BEAMS] = {false}, used[MOST_BEAMS] = {false};
+    for (size_t i = 0; i < n; i++) {
+        const struct extension *e = &extensions[i];
+        const struct beam *from = &s->running[e->beam];
+        struct beam *to = &s->next[i];
+        memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+        to->ids[from->n] = e->id;
+        to->n = from->n + 1;
+        to->logprob = e->logprob;
+        to->sequence = kept[e->beam] ? NULL : from->sequence;
+        kept[e->beam] = true;
+        if (to->sequence)
+            used[to->sequence - g->sequences] = true;
+    }
+    for (size_t i = 0, spare = 0; i < n; i++) {
+        if (s->next[i].sequence)
+            continue;
+        while (used[spare])
+            spare++;
+        used[spare] = true;
+        s->next[i].sequence = &g->sequences[spare];
+        const struct sequence *from = s->running[extensions[i].beam].sequence;
+        TRY(sequence_copy(s->session, s->next[i].sequence, from, from->past.count, error));
+    }
+    struct beam *swapped = s->running;
+    s->running = s->next;
+    s->next = swapped;
+    s->n_running = n;
+    return WISP_OK;
+}
+
+/* Searches from the logits that follow the prompt, which the first sequence has. */
+static wisp_status search(struct search *s, const float *logits, wisp_error *error) {
+    for (size_t length = 1;; length++) {
+        const size_t n = extend(s, logits);
+        size_t going = 0;
+        for (size_t i = 0; i < n; i++) {
+            const struct extension e = s->extensions[i];
+            const bool by_token = ends(s, e.id);
+            if (!by_token && length < s->most) {
+                if (going < s->beams) /* in place: going <= i */
+                    s->extensions[going++] = e;
+            } else if (i < s->beams) {
+                keep_ended(s, &e, length, by_token);
+            }
+        }
+        if (going == 0)
+            return WISP_OK;
+        TRY(run_on(s, s->extensions, going, error));
+        const double best =
+            s->running[0].logprob / pow((double)length, (double)s->options->length_penalty);
+        if (s->n_ended == s->beams && best <= s->ended[s->n_ended - 1].score)
+            return WISP_OK;
+        for (size_t b = 0; b < s->n_running; b++)
+            s->additions[b] = (struct addition){s->running[b].sequence,
+                                                &s->running[b].ids[s->running[b].n - 1], 1};
+        TRY(generation_pass(s->session, s->additions, s->n_running, false, &logits, error));
+    }
+}
+
+/* Computes the prompt in the first sequence. */
+static wisp_status read_prompt(const struct search *s, const struct token_list *prompt,
+                               const float **logits, wisp_error *error) {
+    struct sequence *sequence = &s->session->generation->sequences[0];
+    size_t done = sequence_shared(sequence, prompt->ids, prompt->count - 1);
+    sequence_rewind(sequence, done);
+    for (size_t step; done < prompt->count; done += step) {
+        step = smaller(prompt->count - done, PROMPT_TOKENS);
+        TRY(generation_pass(s->session, &(struct addition){sequence, prompt->ids + done, step}, 1,
+                            false, logits, error));
+    }
+    return WISP_OK;
+}
+
+/* Hands out the ended texts, the best first. */
+static wisp_status hand_out(const struct search *s, wisp_error *error) {
+    const struct codec *codec = s->session->model->codec;
+    for (size_t i = 0; i < s->n_ended; i++) {
+        const struct beam *beam = &s->ended[i];
+        size_t length = 0;
+        for (size_t t = 0; t < beam->n; t++)
+            length += codec_decode(codec, beam->ids[t]).length;
+        char *text = malloc(length + 1), *at = text;
+        if (!text)
+            return fail_memory(error, length + 1);
+        for (size_t t = 0; t < beam->n; t++) {
+            const wisp_text token = codec_decode(codec, beam->ids[t]);
+            if (token.length > 0)
+                memcpy(at, token.bytes, token.length);
+            at += token.length;
+        }
+        const wisp_hypothesis hypothesis = {.text = {text, length},
+                                            .ids = beam->ids,
+                                            .tokens = beam->n,
+                                            .logprob = beam->logprob,
+                                            .score = beam->score,
+                                            .end = beam->end};
+        s->options->hypothesis(s->options->context, &hypothesis);
+        free(text);
+    }
+    return WISP_OK;
+}
+
+static wisp_status open_search(struct search *s, wisp_error *error) {
+    size_t end_tokens = 0;
+    for (size_t id = 0; id < s->vocabulary; id++)
+        end_tokens += ends(s, (int32_t)id);
+    s->keep = larger(2, 1 + end_tokens) * s->beams;
+    s->running = calloc(3 * s->beams, sizeof *s->running);
+    s->ids = calloc(3 * s->beams, s->most * sizeof *s->ids);
+    s->candidates = malloc(s->vocabulary * sizeof *s->candidates);
+    s->extensions = calloc(s->beams, smaller(s->keep, s->vocabulary) * sizeof *s->extensions);
+    s->additions = calloc(s->beams, sizeof *s->additions);
+    if (!s->running || !s->ids || !s->candidates || !s->extensions || !s->additions)
+        return fail_memory(error, 3 * s->beams * s->most * sizeof *s->ids);
+    for (size_t i = 0; i < 3 * s->beams; i++)
+        s->running[i].ids = s->ids + i * s->most;
+    s->next = s->running + s->beams;
+    s->ended = s->next + s->beams;
+    s->running[0].sequence = &s->session->generation->sequences[0];
+    s->n_running = 1;
+    return WISP_OK;
+}
+
+static wisp_status check(const wisp_beam_options *o, wisp_error *error) {
+    TRY(require(o, "options", error));
+    TRY(require((const void *)(uintptr_t)o->hypothesis, "hypothesis", error));
+    if (o->stop_ids > 0)
+        TRY(require(o->stop_id, "stop_id", error));
+    if (o->beams > MOST_BEAMS)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "beams", "%u is more than %d", o->beams,
+                    MOST_BEAMS);
+    if (!(o->length_penalty >= -100 && o->length_penalty <= 100))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "length_penalty",
+                    "is not between -100 and 100");
+    return WISP_OK;
+}
+
+wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
+                             const wisp_beam_options *options, wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require_texts(&prompt, 1, error));
+    TRY(check(options, error));
+    pool_renew(session->team);
+    struct search s = {.session = session,
+                       .options = options,
+                       .beams = options->beams ? options->beams : USUAL_BEAMS,
+                       .vocabulary = session->model->network.config.vocabulary_size};
+    TRY(generation_open(session, s.beams, error));
+    struct token_list ids = {0};
+    const float *logits;
+    wisp_status status = codec_encode(session->model->codec, prompt, true, &ids, error);
+    if (status == WISP_OK)
+        status = check_prompt_length(session, ids.count, error);
+    if (status == WISP_OK) {
+        const size_t room = session->model->max_tokens - ids.count + 1;
+        s.most = options->max_tokens ? smaller(options->max_tokens, room) : room;
+        s.length_end = s.most == options->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
+        status = open_search(&s, error);
+    }
+    if (status == WISP_OK)
+        status = read_prompt(&s, &ids, &logits, error);
+    if (status == WISP_OK)
+        status = search(&s, logits, error);
+    if (status == WISP_OK)
+        status = hand_out(&s, error);
+    free(s.running < s.next ? s.running : s.next);
+    free(s.ids);
+    free(s.candidates);
+    free(s.extensions);
+    free(s.additions);
+    free(ids.ids);
+    return end_call(session, status, error);
+}

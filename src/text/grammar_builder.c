@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Characters become sequences of byte sets, one for each length of UTF-8 and run of continuation
+ * bytes; the method is that of RE2. */
+#include "text/grammar_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+enum { MOST_SYMBOLS = 1 << 20, MOST_NAMES = 1 << 14, LAST_CHARACTER = 0x10FFFF };
+
+/* Makes room for one more item of a list. */
+static wisp_status grow(void **list, uint32_t n, uint32_t *capacity, size_t item_bytes,
+                        wisp_error *error) {
+    if (n < *capacity)
+        return WISP_OK;
+    if (n >= MOST_SYMBOLS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "grammar", "is too large");
+    const uint32_t more = 2 * *capacity + 16;
+    void *moved = realloc(*list, more * item_bytes);
+    if (!moved)
+        return fail_memory(error, more * item_bytes);
+    *list = moved;
+    *capacity = more;
+    return WISP_OK;
+}
+
+wisp_status symbols_add(struct symbols *symbols, enum symbol_kind kind, uint32_t value,
+                        wisp_error *error) {
+    if (symbols->n >= MOST_SYMBOLS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "grammar", "is too large");
+    if (symbols->n == symbols->capacity) {
+        const size_t capacity = 2 * symbols->capacity + 8;
+        struct symbol *list = realloc(symbols->list, capacity * sizeof *list);
+        if (!list)
+            return fail_memory(error, capacity * sizeof *list);
+        symbols->list = list;
+        symbols->capacity = capacity;
+    }
+    symbols->list[symbols->n++] =
+        (struct symbol){.kind = (unsigned)kind & 3u, .value = value & 0x3FFFFFFFu};
+    return WISP_OK;
+}
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+wisp_status builder_new_rule(struct grammar_builder *b, uint32_t *rule, wisp_error *error) {
+    TRY(grow((void **)&b->names, b->rules, &b->rule_capacity, sizeof *b->names, error));
+    b->names[b->rules] = (struct rule_name){0};
+    *rule = b->rules++;
+    return WISP_OK;
+}
+
+wisp_status builder_named_rule(struct grammar_builder *b, wisp_text name, uint32_t *rule,
+                               wisp_error *error) {
+    for (uint32_t r = 0; r < b->rules; r++)
+        if (b->names[r].text.length == name.length &&
+            memcmp(b->names[r].text.bytes, name.bytes, name.length) == 0) {
+            *rule = r;
+            return WISP_OK;
+        }
+    if (b->named == MOST_NAMES)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "grammar", "has more than %d rules",
+                    MOST_NAMES);
+    b->named++;
+    TRY(builder_new_rule(b, rule, error));
+    b->names[*rule].text = name;
+    return WISP_OK;
+}
+
+wisp_status builder_add_alternative(struct grammar_builder *b, uint32_t rule,
+                                    const struct symbols *sequence, wisp_error *error) {
+    TRY(grow((void **)&b->alternative, b->alternatives, &b->alternative_capacity,
+             sizeof *b->alternative, error));
+    b->alternative[b->alternatives++] =
+        (struct alternative){.rule = rule, .first = (uint32_t)b->symbols.n};
+    for (size_t i = 0; i < sequence->n; i++)
+        TRY(symbols_add(&b->symbols, sequence->list[i].kind, sequence->list[i].value, error));
+    return symbols_add(&b->symbols, SYMBOL_END, 0, error);
+}
+
+/* ---- sets of characters --------------------------------------------------------------------- */
+
+static wisp_status add_byte_set(struct grammar_builder *b, const struct byte_set *set,
+                                uint32_t *index, wisp_error *error) {
+    for (uint32_t i = 0; i < b->n_sets; i++)
+        if (memcmp(&b->sets[i], set, sizeof *set) == 0) {
+            *index = i;
+            return WISP_OK;
+        }
+    TRY(grow((void **)&b->sets, b->n_sets, &b->set_capacity, sizeof *b->sets, error));
+    b->sets[b->n_sets] = *set;
+    *index = b->n_sets++;
+    return WISP_OK;
+}
+
+static void set_bytes(struct byte_set *set, unsigned low, unsigned high) {
+    for (unsigned i = low; i <= high; i++)
+        set->bits[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+/* Adds to the rule the characters from low to high, whose UTF-8 has the same number of bytes and
+ * which are above ASCII. */
+static wisp_status add_range(struct grammar_builder *b, uint32_t rule, uint32_t low, uint32_t high,
+                             wisp_error *error) {
+    char first[4], last[4];
+    const size_t n = utf8_encode(low, first);
+    for (size_t i = 1; i < n; i++) {
+        const uint32_t mask = (UINT32_C(1) << 6 * i) - 1;
+        if ((low & ~mask) == (high & ~mask))
+            continue;
+        if ((low & mask) != 0) {
+            TRY(add_range(b, rule, low, low | mask, error));
+            return add_range(b, rule, (low | mask) + 1, high, error);
+        }
+        if ((high & mask) != mask) {
+            TRY(add_range(b, rule, low, (high & ~mask) - 1, error));
+            return add_range(b, rule, high & ~mask, high, error);
+        }
+    }
+    utf8_encode(high, last);
+    struct symbols sequence = {0};
+    wisp_status status = WISP_OK;
+    for (size_t i = 0; i < n && status == WISP_OK; i++) {
+        struct byte_set set = {{0}};
+        uint32_t index;
+        set_bytes(&set, (unsigned char)first[i], (unsigned char)last[i]);
+        status = add_byte_set(b, &set, &index, error);
+        if (status == WISP_OK)
+            status = symbols_add(&sequence, SYMBOL_SET, index, error);
+    }
+    if (status == WISP_OK)
+        status = builder_add_alternative(b, rule, &sequence, error);
+    free(sequence.list);
+    return status;
+}
+
+/* Adds the characters from low to high to a set of ASCII and, for others, to the rule. */
+static wisp_status add_characters(struct grammar_builder *b, struct byte_set *ascii, uint32_t rule,
+                                  uint32_t low, uint32_t high, wisp_error *error) {
+    /* Ranges of equal length in UTF-8, without surrogates. */
+    static const struct code_range lengths[] = {
+        {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, LAST_CHARACTER}};
+    if (low < 0x80)
+        set_bytes(ascii, low, high < 0x80 ? high : 0x7F);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const uint32_t from = low > lengths[i].low ? low : lengths[i].low;
+        const uint32_t to = high < lengths[i].high ? high : lengths[i].high;
+        if (from <= to)
+            TRY(add_range(b, rule, from, to, error));
+    }
+    return WISP_OK;
+}
+
+static int by_low(const void *a, const void *b) {
+    const struct code_range *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+wisp_status builder_add_set(struct grammar_builder *b, struct symbols *sequence,
+                            struct code_range *ranges, size_t n, bool negated, wisp_error *error) {
+    struct byte_set ascii = {{0}};
+    uint32_t rule, index, next = 0; /* the first character after the ranges so far */
+    TRY(builder_new_rule(b, &rule, error));
+    const uint32_t before = b->alternatives;
+    if (n > 0)
+        qsort(ranges, n, sizeof *ranges, by_low);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t low = ranges[i].low > next ? ranges[i].low : next;
+        if (negated && low > next)
+            TRY(add_characters(b, &ascii, rule, next, low - 1, error));
+        if (!negated && low <= ranges[i].high)
+            TRY(add_characters(b, &ascii, rule, low, ranges[i].high, error));
+        if (ranges[i].high + 1 > next)
+            next = ranges[i].high + 1;
+    }
+    if (negated && next <= LAST_CHARACTER)
+        TRY(add_characters(b, &ascii, rule, next, LAST_CHARACTER, error));
+    TRY(add_byte_set(b, &ascii, &index, error));
+    if (b->alternatives == before) { /* no rule is needed: it would have one alternative */
+        b->rules--;
+        return symbols_add(sequence, SYMBOL_SET, index, error);
+    }
+    struct symbols single = {0};
+    wisp_status status = symbols_add(&single, SYMBOL_SET, index, error);
+    if (status == WISP_OK)
+        status = builder_add_alternative(b, rule, &single, error);
+    free(single.list);
+    TRY(status);
+    return symbols_add(sequence, SYMBOL_RULE, rule, error);
+}
+
+/* ---- repetitions ---------------------------------------------------------------------------- */
+
+/* Adds to the rule: nothing; or the item, then the rule `rest`, unless that is UINT32_MAX. */
+static wisp_status add_optional(struct grammar_builder *b, uint32_t rule, struct symbol item,
+                                uint32_t rest, wisp_error *error) {
+    struct symbols sequence = {0};
+    wisp_status status = symbols_add(&sequence, item.kind, item.value, error);
+    if (status == WISP_OK && rest != UINT32_MAX)
+        status = symbols_add(&sequence, SYMBOL_RULE, rest, error);
+    if (status == WISP_OK)
+        status = builder_add_alternative(b, rule, &sequence, error);
+    free(sequence.list);
+    TRY(status);
+    return builder_add_alternative(b, rule, &(struct symbols){0}, error);
+}
+
+wisp_status builder_repeat(struct grammar_builder *b, struct symbols *sequence, size_t item,
+                           uint32_t least, uint32_t most, wisp_error *error) {
+    const struct symbols whole = {sequence->list + item, sequence->n - item, 0};
+    uint32_t rule;
+    if (whole.n == 0) /* an empty literal, as often as one likes, is empty */
+        return WISP_OK;
+    struct symbol one = whole.list[0];
+    if (whole.n > 1) {
+        TRY(builder_new_rule(b, &rule, error));
+        TRY(builder_add_alternative(b, rule, &whole, error));
+        one = (struct symbol){.kind = SYMBOL_RULE, .value = rule & 0x3FFFFFFFu};
+    }
+    sequence->n = item;
+    for (uint32_t i = 0; i < least; i++)
+        TRY(symbols_add(sequence, one.kind, one.value, error));
+    if (most == REPEAT_FOREVER) {
+        TRY(builder_new_rule(b, &rule, error));
+        TRY(add_optional(b, rule, one, rule, error));
+        return symbols_add(sequence, SYMBOL_RULE, rule, error);
+    }
+    uint32_t rest = UINT32_MAX;
+    for (uint32_t i = least; i < most; i++, rest = rule) {
+        TRY(builder_new_rule(b, &rule, error));
+        TRY(add_optional(b, rule, one, rest, error));
+    }
+    return rest == UINT32_MAX ? WISP_OK : symbols_add(sequence, SYMBOL_RULE, rest, error);
+}
+
+/* ---- the finished grammar ------------------------------------------------------------------- */
+
+/* Finds the rules that match the empty text. */
+static void find_empty(const struct wisp_grammar *g, bool *empty) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t r = g->rules; r-- > 0;)
+            for (uint32_t a = g->first[r]; a < g->first[r + 1] && !empty[r]; a++) {
+                const struct symbol *s = g->symbols + g->start[a];
+                while (s->kind == SYMBOL_RULE && empty[s->value])
+                    s++;
+                if (s->kind == SYMBOL_END)
+                    changed = empty[r] = true;
+            }
+    }
+}
+
+/* A rule on the path of the search for loops: it goes on at symbol `at` of an alternative. */
+struct visit {
+    uint32_t rule, alternative, at;
+};
+
+struct loop_search {
+    const struct wisp_grammar *g;
+    const bool *empty;
+    uint32_t *number, *low; /* [rules]: of Tarjan's search; number 0: not met */
+    uint32_t *component;    /* [rules]: UINT32_MAX: none yet */
+    uint32_t *open;         /* [rules]: a stack of rules without a component */
+    struct visit *path;     /* [rules] */
+};
+
+/* Numbers the strongly connected components of the relation "can begin with" (Tarjan, 1972). */
+static void find_components(const struct loop_search *s, uint32_t root, uint32_t *numbers,
+                            uint32_t *components) {
+    const struct wisp_grammar *g = s->g;
+    size_t depth = 0, n_open = 0;
+    s->path[depth++] = (struct visit){root, g->first[root], UINT32_MAX};
+    while (depth > 0) {
+        struct visit *v = &s->path[depth - 1];
+        if (v->at == UINT32_MAX) { /* it is met for the first time */
+            s->number[v->rule] = s->low[v->rule] = ++*numbers;
+            s->open[n_open++] = v->rule;
+            v->at = 0;
+        }
+        bool descends = false;
+        while (v->alternative < g->first[v->rule + 1] && !descends) {
+            const struct symbol *symbol = g->symbols + g->start[v->alternative] + v->at;
+            if (symbol->kind != SYMBOL_RULE) {
+                v->alternative++;
+                v->at = 0;
+                continue;
+            }
+            const uint32_t to = symbol->value;
+            if (s->number[to] == 0) {
+                s->path[depth++] = (struct visit){to, g->first[to], UINT32_MAX};
+                descends = true;
+                break; /* comes back to this symbol, which then has a number */
+            }
+            if (s->component[to] == UINT32_MAX && s->low[to] < s->low[v->rule])
+                s->low[v->rule] = s->low[to];
+            if (s->empty[to]) {
+                v->at++;
+            } else {
+                v->alternative++;
+                v->at = 0;
+            }
+        }
+        if (descends)
+            continue;
+        if (s->low[v->rule] == s->number[v->rule]) {
+            uint32_t member;
+            do {
+                member = s->open[--n_open];
+                s->component[member] = *components;
+            } while (member != v->rule);
+            ++*components;
+        }
+        depth--;
+    }
+}
+
+/* Returns a rule that begins with itself by way of a symbol that others follow, or UINT32_MAX. A
+ * rule that only ends with itself adds nothing to a machine's stack. */
+static uint32_t find_recursive(const struct loop_search *s) {
+    const struct wisp_grammar *g = s->g;
+    uint32_t numbers = 0, components = 0;
+    for (uint32_t r = 0; r < g->rules; r++)
+        s->component[r] = UINT32_MAX;
+    for (uint32_t r = 0; r < g->rules; r++)
+        if (s->number[r] == 0)
+            find_components(s, r, &numbers, &components);
+    for (uint32_t r = 0; r < g->rules; r++)
+        for (uint32_t a = g->first[r]; a < g->first[r + 1]; a++)
+            for (const struct symbol *at = g->symbols + g->start[a]; at->kind == SYMBOL_RULE;
+                 at++) {
+                if (s->component[at->value] == s->component[r] && at[1].kind != SYMBOL_END)
+                    return r;
+                if (!s->empty[at->value])
+                    break;
+            }
+    return UINT32_MAX;
+}
+
+wisp_status builder_compile(const struct grammar_builder *b, struct wisp_grammar *g,
+                            uint32_t *recursive, wisp_error *error) {
+    struct symbol *symbols;
+    struct byte_set *sets;
+    uint32_t *start, *first;
+    ARENA_TAKE(&g->arena, symbols, b->symbols.n + 1, error);
+    ARENA_TAKE(&g->arena, sets, b->n_sets + 1, error);
+    ARENA_TAKE(&g->arena, start, b->alternatives + 1, error);
+    ARENA_TAKE(&g->arena, first, b->rules + 2, error);
+    if (b->symbols.n > 0)
+        memcpy(symbols, b->symbols.list, b->symbols.n * sizeof *symbols);
+    if (b->n_sets > 0)
+        memcpy(sets, b->sets, b->n_sets * sizeof *sets);
+    for (uint32_t a = 0; a < b->alternatives; a++)
+        first[b->alternative[a].rule + 2]++;
+    for (uint32_t r = 0; r < b->rules; r++)
+        first[r + 2] += first[r + 1];
+    for (uint32_t a = 0; a < b->alternatives; a++)
+        start[first[b->alternative[a].rule + 1]++] = b->alternative[a].first;
+    g->symbols = symbols;
+    g->sets = sets;
+    g->start = start;
+    g->first = first;
+    g->rules = b->rules;
+    g->alternatives = b->alternatives;
+
+    const size_t n = b->rules;
+    bool *empty = calloc(n, sizeof *empty);
+    uint32_t *numbers = calloc(4 * n, sizeof *numbers);
+    struct visit *path = calloc(n, sizeof *path);
+    wisp_status status = WISP_OK;
+    if (empty && numbers && path) {
+        find_empty(g, empty);
+        *recursive = find_recursive(&(struct loop_search){.g = g,
+                                                          .empty = empty,
+                                                          .number = numbers,
+                                                          .low = numbers + n,
+                                                          .component = numbers + 2 * n,
+                                                          .open = numbers + 3 * n,
+                                                          .path = path});
+    } else {
+        status = fail_memory(error, 4 * n * sizeof *numbers);
+    }
+    free(empty);
+    free(numbers);
+    free(path);
+    return status;
+}
+
+void builder_release(struct grammar_builder *b) {
+    free(b->symbols.list);
+    free(b->alternative);
+    free(b->names);
+    free(b->sets);
+    *b = (struct grammar_builder){0};
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Grammars: which texts they have, what is wrong with those that are none, and which tokens they
+ * let come next. tests/oracle/grammars.py generates texts and validates them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "engine/model.h"
+#include "engine/token_mask.h"
+#include "support/golden.h"
+#include "text/grammar_state.h"
+#include "text/json_schema.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static const char stories[] = "models/wisp-stories.gguf";
+
+static struct wisp_grammar *open_grammar(const char *gbnf) {
+    struct wisp_grammar *grammar;
+    wisp_error error;
+    if (wisp_grammar_open(wisp_text_of(gbnf), &grammar, &error) != WISP_OK)
+        fail_msg("%s: %s", gbnf, error.message);
+    return grammar;
+}
+
+static struct wisp_grammar *open_schema(const char *schema) {
+    struct wisp_grammar *grammar;
+    wisp_error error;
+    if (wisp_grammar_open_schema(wisp_text_of(schema), &grammar, &error) != WISP_OK)
+        fail_msg("%s: %s", schema, error.message);
+    return grammar;
+}
+
+/* How a text stands to a grammar. */
+enum match { IS_TEXT, BEGINS_TEXT, IS_NONE };
+
+static enum match match(const struct wisp_grammar *grammar, const char *text) {
+    struct grammar_state state;
+    wisp_error error;
+    bool accepted;
+    assert_int_equal(grammar_state_open(&state, grammar, &error), WISP_OK);
+    assert_int_equal(grammar_state_read(&state, wisp_text_of(text), &accepted, &error), WISP_OK);
+    const bool complete = grammar_state_is_complete(&state);
+    grammar_state_release(&state);
+    return !accepted ? IS_NONE : complete ? IS_TEXT : BEGINS_TEXT;
+}
+
+static void check_texts(const struct wisp_grammar *grammar, const char *name,
+                        const char *const *texts, enum match expected) {
+    for (; *texts; texts++)
+        if (match(grammar, *texts) != expected)
+            fail_msg("%s: \"%s\" should be %d, is %d", name, *texts, expected,
+                     match(grammar, *texts));
+}
+
+static void grammars_have_their_texts(void **state) {
+    static const struct {
+        const char *gbnf;
+        const char *texts[8], *begins[6], *none[8];
+    } cases[] = {
+        {"root ::= \"ab\"", {"ab"}, {"", "a"}, {"b", "abc", "aB"}},
+        {"root ::= \"\"", {""}, {NULL}, {"a"}},
+        {"root ::= \"a\"* \"b\"+ \"c\"?",
+         {"b", "ab", "aaabbbc", "bc"},
+         {"", "a", "aaa"},
+         {"c", "ba", "bcc", "abca"}},
+        {"root ::= \"ab\"* | [0-9]{2,3}",
+         {"", "ab", "abab", "12", "123"},
+         {"a", "aba", "1"},
+         {"b", "1234", "ab1"}},
+        {"root ::= [a-c]{3}", {"abc", "ccc"}, {"ab"}, {"abcd", "abd"}},
+        {"root ::= [a]{2,} \"!\"", {"aa!", "aaaaa!"}, {"aa", "a"}, {"a!", "!"}},
+        {"root ::= \"x\"{0,2}", {"", "x", "xx"}, {NULL}, {"xxx"}},
+        {"root ::= \"x\"{0}", {""}, {NULL}, {"x"}},
+        {"root ::= [^a-y\\n] .",
+         {"z\n", "\xC3\xA9q", "-\xF0\x9F\x98\x80"},
+         {"\xC3", "z\xF0\x9F"},
+         {"a", "\n", "zzz", "\x80"}},
+        {"root ::= [\xC3\xA0-\xC3\xBF\xE2\x82\xAC]+",
+         {"\xC3\xA9", "\xC3\xBF\xE2\x82\xAC", "\xC3\xA0"},
+         {"\xC3", "\xE2\x82"},
+         {"a", "\xC3\x9F", "\xC4\x80", "\xE2\x82\xAD"}},
+        {"root ::= \"\\x41\\u00e9\\U0001F600\\t\\\\\\\"\"",
+         {"A\xC3\xA9\xF0\x9F\x98\x80\t\\\""},
+         {"A\xC3"},
+         {"a"}},
+        {"root ::= [\\]\\-\\\\a-]+", {"]-\\a"}, {""}, {"b"}},
+        {"# a comment\nroot ::= a # another\n  | b\na ::= (\"x\" |\n \"y\")\n\nb ::=\n  \"z\"\n",
+         {"x", "y", "z"},
+         {""},
+         {"xy"}},
+        {"root ::= \"(\" root \")\" | \"\"", {"", "()", "((()))"}, {"(", "(()"}, {")", "())"}},
+        {"root ::= list\nlist ::= \"a\" (\",\" list)?",
+         {"a", "a,a", "a,a,a,a"},
+         {"a,"},
+         {",", "aa"}},
+        {"root ::= (\"a\"? \"b\"?)* \"c\"", {"c", "abc", "babac"}, {"ab"}, {"cc"}},
+        {"root ::= ((((\"\"))*)*)*", {""}, {NULL}, {"a"}},
+        {"root ::= a a a\na ::= \"x\" | \"xx\"", {"xxx", "xxxxxx", "xxxx"}, {"xx"}, {"xxxxxxx"}},
+        {"root ::= never | \"a\"\nnever ::= never", {"a"}, {""}, {"b"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_grammar *grammar = open_grammar(cases[i].gbnf);
+        check_texts(grammar, cases[i].gbnf, cases[i].texts, IS_TEXT);
+        check_texts(grammar, cases[i].gbnf, cases[i].begins, BEGINS_TEXT);
+        check_texts(grammar, cases[i].gbnf, cases[i].none, IS_NONE);
+        wisp_grammar_close(grammar);
+    }
+}
+
+#define MANY "\"a\"{100000} \"a\"{100000} "
+
+static void faults_have_their_places(void **state) {
+    static const struct {
+        const char *gbnf, *message;
+    } cases[] = {
+        {"", "has no rule \"root\""},
+        {"a ::= \"b\"", "has no rule \"root\""},
+        {"root = \"a\"", "line 1, column 6: ::= belongs here"},
+        {"root ::= a", "line 1, column 10: a rule of this name is not defined"},
+        {"root ::= \"a\nb\"", "line 1, column 12: the line ends within quotes or brackets"},
+        {"root ::= [a", "line 1, column 12: the line ends within quotes or brackets"},
+        {"root ::= [z-a]", "line 1, column 11: the range ends before it begins"},
+        {"root ::= (\"a\"", "line 1, column 14: ) belongs here"},
+        {"root ::= \"a\")", "line 1, column 13: a literal, a set, a name or the end"},
+        {"root ::= \"a\"{2", "line 1, column 15: } belongs here"},
+        {"root ::= \"a\"{x}", "line 1, column 14: a number belongs here"},
+        {"root ::= \"a\"{3,2}", "line 1, column 13: the most repetitions are fewer"},
+        {"root ::= \"a\"{100001}", "line 1, column 14: the number of repetitions is too large"},
+        {"root ::= \"\\q\"", "line 1, column 12: an unknown escape"},
+        {"root ::= \"\\x4\"", "line 1, column 14: a hexadecimal digit belongs here"},
+        {"root ::= \"\\ud800\"", "the number is no character"},
+        {"root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1: the rule was defined before"},
+        {"root ::= \"\xFF\"", "line 1, column 12: ill-formed UTF-8"},
+        {"root ::= root \"a\" | \"b\"", "line 1, column 1: the rule can begin with itself"},
+        {"root ::= e root \"a\" | \"b\"\ne ::= \"x\"*", "can begin with itself"},
+        {"root ::= a \"x\"\na ::= b \"y\" | \"z\"\nb ::= a \"w\"", "can begin with itself"},
+        {"root ::= \"a\" *{2}", "line 1, column 15: a literal, a set"},
+        {"root ::= a a a a\na ::= b b b\nb ::= " MANY MANY MANY MANY MANY MANY, "is too large"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_grammar *grammar;
+        wisp_error error;
+        const wisp_status status = wisp_grammar_open(wisp_text_of(cases[i].gbnf), &grammar, &error);
+        if (status == WISP_OK || !strstr(error.message, cases[i].message))
+            fail_msg("%s: \"%s\"", cases[i].gbnf, status == WISP_OK ? "no error" : error.message);
+        assert_string_equal(error.field, "grammar");
+        assert_null(grammar);
+    }
+    /* Groups may be nested to a bound. */
+    char deep[400] = "root ::= ";
+    memset(deep + 9, '(', 100);
+    memset(deep + 109, ')', 100);
+    struct wisp_grammar *grammar;
+    wisp_error error;
+    assert_int_equal(wisp_grammar_open(wisp_text_of(deep), &grammar, &error), WISP_ERROR_FORMAT);
+    assert_non_null(strstr(error.message, "groups are nested too deep"));
+}
+
+/* Rules within rules end at a depth; a rule that ends with itself takes none. */
+static void depth_is_bounded(void **state) {
+    enum { LONG = 20000 };
+    static char text[LONG + 1];
+    (void)state;
+    memset(text, '(', LONG);
+    struct wisp_grammar *nested = open_grammar("root ::= \"(\" root \")\" | \"x\"");
+    assert_int_equal(match(nested, text), IS_NONE);
+    text[GRAMMAR_MOST_DEPTH] = '\0';
+    assert_int_equal(match(nested, text), BEGINS_TEXT);
+    struct wisp_grammar *tail = open_grammar("root ::= \"(\" root | \"x\"");
+    memset(text, '(', LONG);
+    assert_int_equal(match(tail, text), BEGINS_TEXT);
+    wisp_grammar_close(nested);
+    wisp_grammar_close(tail);
+}
+
+/* ---- JSON Schema ---------------------------------------------------------------------------- */
+
+static void schemas_have_their_texts(void **state) {
+    static const struct {
+        const char *schema;
+        const char *texts[8], *none[8];
+    } cases[] = {
+        {"true",
+         {"{}", "[1, [2.5e3, -0], {\"a\": null}]", "\"\\u00e9\\n\"", "true",
+          "{\"\": \"\xC3\xA9\"}"},
+         {"{", "[1,]", "01", "'a'", "\"\n\"", "\"\\ud800\"", "nul"}},
+        {"{\"type\": \"integer\"}", {"0", "-12", "9999"}, {"1.5", "01", "\"1\"", "-"}},
+        {"{\"type\": [\"boolean\", \"null\"]}", {"true", "false", "null"}, {"1", "tru"}},
+        {"{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}",
+         {"\"ab\"", "\"a\xC3\xA9\xE2\x82\xAC\"", "\"\\n\\\"\""},
+         {"\"a\"", "\"abcd\"", "ab"}},
+        {"{\"enum\": [1, \"a\", {\"b\": [true]}]}", {"1", "\"a\"", "{\"b\": [true]}"}, {"2", "a"}},
+        {"{\"const\": \"x\\\"y\", \"type\": \"string\"}", {"\"x\\\"y\""}, {"\"x\""}},
+        {"{\"type\": \"array\", \"items\": {\"type\": \"null\"}, \"minItems\": 1, \"maxItems\": 2}",
+         {"[null]", "[ null , null ]", "[\n  null,\n  null\n]"},
+         {"[]", "[null,null,null]", "[1]"}},
+        {"{\"type\": \"array\", \"maxItems\": 0}", {"[]", "[ ]"}, {"[1]"}},
+        {"{\"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": true, \"c\": {\"const\": 1}},"
+         " \"required\": [\"b\"]}",
+         {"{\"b\":1}", "{\"a\":1,\"b\":[]}", "{ \"a\": 1, \"b\": 2, \"c\": 1 }",
+          "{\"b\":\"\",\"c\":1}"},
+         {"{}", "{\"a\":1}", "{\"b\":1,\"a\":1}", "{\"b\":1,}", "{\"b\":1,\"d\":1}", "{,\"b\":1}"}},
+        {"{\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\"}}",
+         {"{}", "{\"x\": 1, \"y\": 2}"},
+         {"{\"x\": \"y\"}", "{1: 2}"}},
+        {"{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}]}",
+         {"null", "[]", "[null, [null]]"},
+         {"[1]", "{}"}},
+        {"{\"$defs\": {\"a/b\": {\"type\": \"boolean\"}}, \"$ref\": \"#/$defs/a~1b\"}",
+         {"true"},
+         {"1"}},
+        {"{\"description\": \"x\", \"type\": \"object\", \"additionalProperties\": false}",
+         {"{}", "{ }"},
+         {"{\"a\": 1}"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_grammar *grammar = open_schema(cases[i].schema);
+        check_texts(grammar, cases[i].schema, cases[i].texts, IS_TEXT);
+        for (const char *const *text = cases[i].none; *text; text++)
+            if (match(grammar, *text) == IS_TEXT)
+                fail_msg("%s: \"%s\" should not be valid", cases[i].schema, *text);
+        wisp_grammar_close(grammar);
+    }
+}
+
+static void bad_schemas_are_errors(void **state) {
+    static const struct {
+        const char *schema, *message;
+        wisp_status status;
+    } cases[] = {
+        {"", "json_schema", WISP_ERROR_FORMAT},
+        {"{", "json_schema", WISP_ERROR_FORMAT},
+        {"[]", "#: not a schema", WISP_ERROR_FORMAT},
+        {"false", "#: false: nothing is valid", WISP_ERROR_FORMAT},
+        {"{\"type\": \"text\"}", "#: an unknown type", WISP_ERROR_FORMAT},
+        {"{\"type\": []}", "#: type has no value", WISP_ERROR_FORMAT},
+        {"{\"type\": \"string\", \"pattern\": \"a\"}",
+         "#: no grammar is made of the keyword \"pattern\"", WISP_ERROR_UNSUPPORTED},
+        {"{\"properties\": {\"a\": {\"items\": {\"minimum\": 1}}}}",
+         "#/properties/a/items: no grammar is made of the keyword \"minimum\"",
+         WISP_ERROR_UNSUPPORTED},
+        {"{\"anyOf\": [true, {\"oneOf\": []}]}", "#/anyOf/1: no grammar", WISP_ERROR_UNSUPPORTED},
+        {"{\"anyOf\": []}", "#: anyOf is no array of schemas", WISP_ERROR_FORMAT},
+        {"{\"anyOf\": [true], \"enum\": [1]}", "#: enum beside anyOf", WISP_ERROR_UNSUPPORTED},
+        {"{\"$ref\": \"other.json\"}", "#: $ref is not to a place", WISP_ERROR_UNSUPPORTED},
+        {"{\"$ref\": \"#/$defs/x\"}", "#: $ref: the schema has no \"#/$defs/x\"",
+         WISP_ERROR_FORMAT},
+        {"{\"properties\": {}, \"required\": [\"a\"]}", "\"a\" is required, but not among",
+         WISP_ERROR_UNSUPPORTED},
+        {"{\"properties\": {\"a\": true}, \"additionalProperties\": true}",
+         "#: additionalProperties beside properties", WISP_ERROR_UNSUPPORTED},
+        {"{\"minItems\": 3, \"maxItems\": 2}", "#: maxItems is less", WISP_ERROR_FORMAT},
+        {"{\"minItems\": -1}", "#: minItems is no whole number", WISP_ERROR_FORMAT},
+        {"{\"maxItems\": 100000}", "#: maxItems is more than", WISP_ERROR_UNSUPPORTED},
+        {"{\"enum\": []}", "#: no value is valid", WISP_ERROR_FORMAT},
+        {"{\"enum\": [1], \"type\": \"string\"}", "#: no value is valid", WISP_ERROR_FORMAT},
+        {"{\"enum\": [1], \"minItems\": 2}", "#: minItems beside enum", WISP_ERROR_UNSUPPORTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_grammar *grammar;
+        wisp_error error;
+        const wisp_status status =
+            wisp_grammar_open_schema(wisp_text_of(cases[i].schema), &grammar, &error);
+        if (status != cases[i].status || !strstr(error.message, cases[i].message))
+            fail_msg("%s: %d \"%s\"", cases[i].schema, status,
+                     status == WISP_OK ? "no error" : error.message);
+        assert_null(grammar);
+    }
+}
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+/* The mask has exactly the tokens that the machine accepts one by one, in every state of texts that
+ * are drawn at random. */
+static void masks_are_those_of_each_token(void **state) {
+    static const char *const grammars[] = {
+        "root ::= (\" \"? [a-z]+)+ [.!?]", "root ::= (\"(\" root \")\")? \" was\" | \"a\" | .",
+        "root ::= [^a]{3,9} \"\xC3\xA9\"", "root ::= \"Once\" \" upon\" \" a\" \" time\""};
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_AUTO, NULL);
+    struct token_order order;
+    uint64_t random = 4;
+    wisp_error error;
+    (void)state;
+    assert_int_equal(token_order_open(&order, model->codec, &error), WISP_OK);
+    for (size_t i = 0; i < 5; i++) {
+        struct wisp_grammar *grammar =
+            i < 4 ? open_grammar(grammars[i])
+                  : open_schema("{\"properties\": {\"a\": {\"type\": \"array\"}, \"b\": "
+                                "{\"type\": \"string\"}}}");
+        const int32_t stop_id = 300;
+        for (size_t round = 0; round < 4; round++) {
+            struct token_mask mask;
+            assert_int_equal(
+                token_mask_open(&mask, grammar, model->codec, &order, &stop_id, 1, &error),
+                WISP_OK);
+            for (size_t step = 0; step < 30; step++) {
+                const uint8_t *allowed;
+                int32_t choices[1024];
+                size_t n = 0;
+                assert_int_equal(token_mask_allowed(&mask, &allowed, &error), WISP_OK);
+                for (size_t id = 0; id < order.vocabulary_size; id++) {
+                    const wisp_text text = codec_decode(model->codec, (int32_t)id);
+                    const bool in_mask = allowed[id / 8] >> id % 8 & 1;
+                    bool expected = grammar_state_is_complete(&mask.state);
+                    if ((int32_t)id != stop_id && !codec_is_end(model->codec, (int32_t)id)) {
+                        for (size_t b = 0; b < text.length; b++) {
+                            size_t items;
+                            assert_int_equal(grammar_state_push(
+                                                 &mask.state, (unsigned char)text.bytes[b], &error),
+                                             WISP_OK);
+                            grammar_state_items(&mask.state, &items);
+                            expected = items > 0;
+                            if (!expected)
+                                break;
+                        }
+                        expected = expected && text.length > 0;
+                        grammar_state_pop(&mask.state, 1);
+                        if (in_mask)
+                            choices[n++] = (int32_t)id;
+                    }
+                    if (in_mask != expected)
+                        fail_msg("grammar %zu, step %zu: token %zu \"%.*s\" is%s allowed", i, step,
+                                 id, (int)text.length, text.bytes, in_mask ? "" : " not");
+                }
+                if (n == 0)
+                    break;
+                const int32_t id = choices[random_next(&random) % n];
+                assert_int_equal(token_mask_read(&mask, id, &error), WISP_OK);
+            }
+            token_mask_release(&mask);
+        }
+        wisp_grammar_close(grammar);
+    }
+    token_order_release(&order);
+    wisp_model_close(model);
+}
+
+struct text {
+    char bytes[4096];
+    size_t length;
+};
+
+static bool take(void *context, const wisp_piece *piece) {
+    struct text *text = context;
+    assert_true(text->length + piece->text.length < sizeof text->bytes);
+    memcpy(text->bytes + text->length, piece->text.bytes, piece->text.length);
+    text->length += piece->text.length;
+    text->bytes[text->length] = '\0';
+    return true;
+}
+
+static void texts_match_their_grammars(void **state) {
+    struct wisp_grammar *day = open_grammar("root ::= \" Lily\" | \" Tom\"");
+    struct wisp_grammar *empty = open_grammar("root ::= \"\"");
+    struct wisp_grammar *none = open_grammar("root ::= never\nnever ::= never");
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    struct text text = {0};
+    wisp_generate_options options = {.grammar = day, .piece = take, .context = &text};
+    wisp_generation result;
+    wisp_error error;
+    (void)state;
+    assert_int_equal(wisp_generate(session, wisp_text_of("A boy named"), &options, &result, &error),
+                     WISP_OK);
+    assert_true(strcmp(text.bytes, " Tom") == 0 || strcmp(text.bytes, " Lily") == 0);
+    assert_int_equal(result.end, WISP_END_GRAMMAR);
+
+    text.length = 0;
+    options.grammar = empty;
+    assert_int_equal(wisp_generate(session, wisp_text_of("A boy"), &options, &result, &error),
+                     WISP_OK);
+    assert_int_equal(result.end, WISP_END_GRAMMAR);
+    assert_int_equal(result.tokens, 0);
+    assert_int_equal(text.length, 0);
+
+    options.grammar = none;
+    assert_int_equal(wisp_generate(session, wisp_text_of("A boy"), &options, &result, &error),
+                     WISP_ERROR_ARGUMENT);
+    assert_string_equal(error.field, "grammar");
+    wisp_session_close(session);
+    wisp_model_close(model);
+    wisp_grammar_close(day);
+    wisp_grammar_close(empty);
+    wisp_grammar_close(none);
+    wisp_grammar_close(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grammars_have_their_texts),
+        cmocka_unit_test(faults_have_their_places),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(schemas_have_their_texts),
+        cmocka_unit_test(bad_schemas_are_errors),
+        cmocka_unit_test(masks_are_those_of_each_token),
+        cmocka_unit_test(texts_match_their_grammars),
+    };
+    return cmocka_run_group_tests_name("grammar", tests, NULL, NULL);
+}
