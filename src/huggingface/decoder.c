@@ -175,7 +175,10 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
     dir->n_tensors = kept;
     TRY(tie(dir, config, error));
     const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
-    if (embedding && embedding->rows != vocabulary_size)
+    if (!embedding)
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, "model.embed_tokens.weight",
+                    "the tensor is missing");
+    if (embedding->rows != vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",
                     "%u, where the token embedding has %llu rows", vocabulary_size,
                     (unsigned long long)embedding->rows);

@@ -213,9 +213,10 @@ static wisp_status read_decoder(struct directory *dir, const char *folder,
                     "%s with a modules.json, which makes embeddings of a decoder, is not supported",
                     decoder->type);
     TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
-    TRY(hf_read_codec(dir, folder, config, vocabulary_size, error));
     TRY(read_weights(dir, folder, error));
-    return hf_decoder_read_tensors(dir, decoder, config, vocabulary_size, error);
+    /* The weights bound the size of the vocabulary. */
+    TRY(hf_decoder_read_tensors(dir, decoder, config, vocabulary_size, error));
+    return hf_read_codec(dir, folder, config, vocabulary_size, error);
 }
 
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
