@@ -326,11 +326,12 @@ static wisp_status put_id(struct codec_reading *r, const char *key, int32_t id) 
 }
 
 static wisp_status put_spaces(struct codec_reading *r) {
-    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_space_prefix", r->prefix != NULL, r->error));
-    if (r->prefix && strcmp(r->prefix, "each") != 0)
+    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_space_prefix", r->adds_space, r->error));
+    if (strcmp(r->prefix, "each") != 0)
         TRY(directory_put_text(r->dir, KEY_TOKENIZER_SPACE_PREFIX, wisp_text_of(r->prefix),
                                r->error));
-    /* Spaces are spelled after added tokens are found, or before, even where none is added. */
+    if (r->model_count < r->capacity)
+        TRY(directory_put_u32(r->dir, KEY_TOKENIZER_MODEL_TOKENS, r->model_count, r->error));
     if (r->splits_spaces)
         TRY(directory_put_bool(r->dir, KEY_TOKENIZER_SPLIT_SPACES, true, r->error));
     if (r->squeezes_spaces)
@@ -379,7 +380,7 @@ static wisp_status read_model_file(struct codec_reading *r, const struct setting
     TRY(name_file(r, MODEL_FILE));
     TRY(codec_read_sentencepiece(r));
     /* transformers spells a space before the text alone where the tokenizer is no legacy one. */
-    if (r->prefix && json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
+    if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";
     if (is_absent(decoder))
         return read_added(r);

@@ -18,7 +18,7 @@ struct pipeline {
     bool has_regex;           /* ByteLevel cuts texts by its own pattern, that of GPT-2 */
     const struct json *regex; /* by which a Split cuts texts; NULL: none */
     bool is_metaspace;
-    const char *scheme; /* of Metaspace */
+    const char *scheme; /* by which Metaspace puts spaces before texts; NULL: it puts none */
     bool splits_spaces;
 };
 
@@ -188,7 +188,8 @@ static wisp_status read_spaces(struct codec_reading *r, const struct pipeline *p
         return codec_fail_unsupported(r, "pre_tokenizer", NULL,
                                       "ByteLevel, or spaces that become U+2581 once, by a "
                                       "normalizer or Metaspace");
-    r->prefix = p->is_metaspace ? p->scheme : p->prepends ? "each" : NULL;
+    r->prefix = !p->is_metaspace ? "each" : p->scheme ? p->scheme : "first";
+    r->adds_space = p->is_metaspace ? p->scheme != NULL : p->prepends;
     r->splits_spaces = p->is_metaspace && p->splits_spaces;
     return WISP_OK;
 }
@@ -220,7 +221,7 @@ static wisp_status read_vocabulary(struct codec_reading *r, const struct json *v
             return codec_fail_format(r, "model.vocab", "an id is no whole number");
         TRY(codec_put_token(r, id, (wisp_text){entry->key, entry->key_length}));
     }
-    r->next_id = vocab->count;
+    r->next_id = r->model_count = vocab->count;
     return codec_sort_tokens(r);
 }
 
@@ -340,7 +341,7 @@ static wisp_status read_unigram(struct codec_reading *r, const struct json *mode
         TRY(codec_put_token(r, id, text_of(piece)));
         r->scores[id] = (float)score;
     }
-    r->next_id = vocab->count;
+    r->next_id = r->model_count = vocab->count;
     TRY(codec_sort_tokens(r));
     if (!json_to_u64(unknown, &id) || id >= vocab->count)
         return codec_fail_unsupported(r, "model.unk_id", unknown, "the id of a token");

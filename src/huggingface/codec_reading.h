@@ -34,8 +34,10 @@ struct codec_reading {
     float *scores;     /* [capacity]; NULL: none */
     wisp_text *merges; /* [n_merges]; NULL: none */
     size_t n_merges;
-    wisp_text charsmap; /* SentencePiece's character map; empty: none */
-    const char *prefix; /* wisp.tokenizer.space_prefix; NULL: texts have no space before them */
+    wisp_text charsmap;   /* SentencePiece's character map; empty: none */
+    const char *prefix;   /* wisp.tokenizer.space_prefix */
+    bool adds_space;      /* texts have a space before them */
+    uint32_t model_count; /* tokens from this id on were added to the model's own */
     bool splits_spaces, squeezes_spaces;
     int32_t unknown, bos, eos; /* -1: none */
     bool add_bos;

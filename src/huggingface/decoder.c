@@ -29,7 +29,8 @@ static wisp_status read_derived(const struct hf_config *config, const char *name
 }
 
 wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
-                           const struct hf_config *config, bool llama_defaults, wisp_error *error) {
+                           const struct hf_config *config, bool needs_kv_heads, bool needs_head_dim,
+                           wisp_error *error) {
     static const struct hf_field hidden = {"hidden_size", NULL, NULL};
     static const struct hf_field attention = {"num_attention_heads", NULL, NULL};
     static const double usual_epsilon = 1e-6; /* of all classes */
@@ -37,8 +38,8 @@ wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decod
     uint32_t hidden_size, heads, kv_heads, head_size;
     TRY(hf_read_size_or(config, &hidden, 0, &hidden_size, error));
     TRY(hf_read_size_or(config, &attention, 0, &heads, error));
-    TRY(read_derived(config, "num_key_value_heads", heads, llama_defaults, &kv_heads, error));
-    TRY(read_derived(config, "head_dim", hidden_size / heads, llama_defaults, &head_size, error));
+    TRY(read_derived(config, "num_key_value_heads", heads, !needs_kv_heads, &kv_heads, error));
+    TRY(read_derived(config, "head_dim", hidden_size / heads, !needs_head_dim, &head_size, error));
     const struct {
         const char *name;
         uint32_t size;

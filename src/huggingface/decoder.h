@@ -33,11 +33,12 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
 /* ---- for read_config ------------------------------------------------------------------------ */
 
 /* Adds the sizes of a decoder with grouped-query attention, the epsilon of its RMS norms and its
- * rotary positions. `llama_defaults`: where config.json lacks num_key_value_heads or head_dim,
- * every head has keys and values of its own and the heads share hidden_size; other classes of
- * transformers have numbers of their own there, and the settings must be given. */
+ * rotary positions. `needs_kv_heads`, `needs_head_dim`: the class of transformers has a number of
+ * its own where config.json lacks the setting, so it must be given. Else every head has keys and
+ * values of its own, and the heads share hidden_size. */
 wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
-                           const struct hf_config *config, bool llama_defaults, wisp_error *error);
+                           const struct hf_config *config, bool needs_kv_heads, bool needs_head_dim,
+                           wisp_error *error);
 
 /* Refuses activations other than silu. */
 wisp_status hf_check_silu(const struct hf_config *config, wisp_error *error);

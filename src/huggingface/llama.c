@@ -12,7 +12,7 @@ static wisp_status read_llama(struct directory *dir, const struct hf_decoder *de
         {"attention_bias", JSON_FALSE}, {"mlp_bias", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
     TRY(hf_check_silu(config, error));
-    return hf_put_decoder(dir, decoder, config, true, error);
+    return hf_put_decoder(dir, decoder, config, false, false, error);
 }
 
 /* A window as long as the longest text leaves nothing out. Where config.json is silent,
@@ -29,7 +29,7 @@ static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *
                                           "null and at least max_position_embeddings", error);
     }
     TRY(hf_check_silu(config, error));
-    return hf_put_decoder(dir, decoder, config, false, error);
+    return hf_put_decoder(dir, decoder, config, true, false, error);
 }
 
 /* Layers can be listed by the attention they have. */
@@ -47,10 +47,11 @@ static wisp_status check_layer_types(const struct hf_config *config, wisp_error 
 }
 
 static wisp_status read_qwen(struct directory *dir, const struct hf_decoder *decoder,
-                             const struct hf_config *config, wisp_error *error) {
+                             const struct hf_config *config, bool needs_head_dim,
+                             wisp_error *error) {
     TRY(check_layer_types(config, error));
     TRY(hf_check_silu(config, error));
-    return hf_put_decoder(dir, decoder, config, false, error);
+    return hf_put_decoder(dir, decoder, config, true, needs_head_dim, error);
 }
 
 static wisp_status read_qwen2(struct directory *dir, const struct hf_decoder *decoder,
@@ -59,7 +60,7 @@ static wisp_status read_qwen2(struct directory *dir, const struct hf_decoder *de
     static const struct hf_setting settings[] = {
         {"use_sliding_window", JSON_FALSE}, {"use_mrope", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
-    return read_qwen(dir, decoder, config, error);
+    return read_qwen(dir, decoder, config, false, error);
 }
 
 static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *decoder,
@@ -67,7 +68,7 @@ static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *de
     static const struct hf_setting settings[] = {
         {"use_sliding_window", JSON_FALSE}, {"attention_bias", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
-    return read_qwen(dir, decoder, config, error);
+    return read_qwen(dir, decoder, config, true, error);
 }
 
 /* ---- rotary pairs --------------------------------------------------------------------------- */

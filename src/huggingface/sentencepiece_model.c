@@ -197,7 +197,9 @@ static wisp_status read_model(struct codec_reading *r, struct message m) {
                     s.escape ? "treat_whitespace_as_suffix" : "escape_whitespaces",
                     "%s is not supported", s.escape ? "true" : "false");
     r->model = s.type == TYPE_BPE ? "llama" : "t5";
-    r->prefix = s.prefix ? "each" : NULL;
+    r->prefix = "each";
+    r->adds_space = s.prefix;
+    r->model_count = r->next_id;
     r->squeezes_spaces = s.squeeze;
     r->unknown = special(r, s.unknown);
     r->bos = special(r, s.bos);

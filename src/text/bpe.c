@@ -85,7 +85,7 @@ static wisp_status decode_tokens(struct codec *codec, const struct directory *di
         texts[i] = (wisp_text){bytes, length};
         bytes += length;
     }
-    return codec_build_pieces(codec, dir, texts, error);
+    return codec_build_pieces(codec, dir, texts, false, error);
 }
 
 static wisp_status read_texts(struct codec *codec, const struct directory *dir, wisp_error *error) {

@@ -67,12 +67,13 @@ static wisp_status read_tokens(struct codec *codec, const struct directory *dir,
 }
 
 wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
-                               const wisp_text *spellings, wisp_error *error) {
+                               const wisp_text *spellings, bool user_defined, wisp_error *error) {
     struct piece *pieces = calloc(codec->count, sizeof *pieces);
     if (!pieces)
         return fail_memory(error, codec->count * sizeof *pieces);
     for (size_t i = 0; i < codec->count; i++) {
-        const bool found = codec->types[i] == CODEC_NORMAL;
+        const bool found =
+            codec->types[i] == CODEC_NORMAL || (user_defined && codec_is_piece(codec, i));
         pieces[i] = (struct piece){spellings[i].bytes, spellings[i].length,
                                    found ? PIECE_INITIAL : PIECE_UNUSED};
     }
@@ -139,6 +140,8 @@ static wisp_status build(struct codec *codec, const struct directory *dir, wisp_
     TRY(read_id(codec, dir, "tokenizer.ggml.bos_token_id", &codec->bos, error));
     TRY(read_id(codec, dir, "tokenizer.ggml.unknown_token_id", &codec->unknown, error));
     codec->add_bos = true;
+    codec->model_tokens = (uint32_t)codec->count;
+    TRY(metadata_u32_or(dir, KEY_TOKENIZER_MODEL_TOKENS, &codec->model_tokens, error));
     TRY(codec->kind->open(codec, dir, error));
     TRY(metadata_bool_or(dir, "tokenizer.ggml.add_bos_token", &codec->add_bos, error));
     codec->add_bos = codec->add_bos && codec->bos >= 0;

@@ -51,6 +51,7 @@ struct codec {
     struct wordpiece pieces; /* finds tokens that texts are made of */
     size_t count;
     uint8_t *types;         /* [count]: enum codec_token_type */
+    uint32_t model_tokens;  /* tokens from this id on were added to the model's own */
     const wisp_text *texts; /* [count]: what codec_decode returns */
     int32_t bos, unknown;   /* -1 where there is none */
     bool add_bos;
@@ -86,11 +87,16 @@ extern const struct codec_kind codec_unigram;
 /* And that of their merges, which are an array of strings too. */
 #define BPE_MERGES "tokenizer.ggml.merges"
 
-/* Builds codec->pieces of `count` spellings: those of normal tokens can be found, except empty
- * ones.
- */
+/* Returns whether texts may be made of a token, also where it is a user-defined one. */
+static inline bool codec_is_piece(const struct codec *codec, size_t id) {
+    return codec->types[id] == CODEC_NORMAL ||
+           (codec->types[id] == CODEC_USER_DEFINED && id < codec->model_tokens);
+}
+
+/* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones of
+ * the model's own if `user_defined`, can be found, except empty ones. */
 wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
-                               const wisp_text *spellings, wisp_error *error);
+                               const wisp_text *spellings, bool user_defined, wisp_error *error);
 
 /* Normalises a text. *copy is memory for the result, which the caller frees, or NULL. */
 typedef wisp_status (*codec_normalize)(const struct codec *codec, wisp_text text, char **copy,

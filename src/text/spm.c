@@ -20,10 +20,12 @@ static size_t copy_spelling(wisp_text spelling, char *bytes) {
 }
 
 static wisp_status spm_open(struct codec *codec, const struct directory *dir, wisp_error *error) {
-    TRY(sentencepiece_open(codec, dir, error));
-    TRY(codec_build_pieces(codec, dir, directory_find_metadata(dir, CODEC_TOKENS)->as.texts,
-                           error));
+    const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
     codec->has_merges = directory_find_metadata(dir, BPE_MERGES) != NULL;
+    TRY(sentencepiece_open(codec, dir, error));
+    /* Merges may lead to user-defined tokens: Gemma's line breaks. Scores would, wherever the
+     * pieces stand. */
+    TRY(codec_build_pieces(codec, dir, spellings, codec->has_merges, error));
     return codec->has_merges ? bpe_merges_read(codec, dir, copy_spelling, error) : WISP_OK;
 }
 

@@ -22,7 +22,7 @@ static wisp_status build_trie(struct codec *codec, const struct directory *dir, 
     int32_t twin;
     uint64_t total = 0;
     for (size_t i = 0; i < codec->count; i++) {
-        if (codec->types[i] != CODEC_NORMAL || spellings[i].length == 0)
+        if (!codec_is_piece(codec, i) || spellings[i].length == 0)
             continue;
         if (spellings[i].length > PIECE_MAX_BYTES)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, CODEC_TOKENS,
