@@ -119,6 +119,28 @@ static wisp_status embed(const wisp_model *model, wisp_error *error) {
     return status;
 }
 
+/* Computes the logits of a text of a model that generates. */
+static wisp_status compute_logits(const wisp_model *model, wisp_error *error) {
+    enum { MOST = 8 };
+    int32_t ids[64];
+    wisp_model_info info;
+    wisp_session *session = NULL;
+    size_t count = 0;
+    wisp_model_get_info(model, &info);
+    wisp_status status = wisp_tokenize(model, wisp_text_of(" h\xC3\xA9llo <tool> </s>\xFF"), ids,
+                                       sizeof ids / sizeof *ids, &count, error);
+    count = count < MOST ? count : MOST;
+    float *logits = malloc((count + 1) * info.vocabulary_size * sizeof *logits);
+    assert_non_null(logits);
+    if (status == WISP_OK)
+        status = wisp_session_open(model, NULL, &session, error);
+    if (status == WISP_OK && count > 0 && count <= info.max_tokens)
+        status = wisp_logits(session, ids, count, logits, error);
+    wisp_session_close(session);
+    free(logits);
+    return status;
+}
+
 /* Makes every request that a program may make of a model. */
 static void read_all(const wisp_model *model) {
     wisp_model_info info;
@@ -134,8 +156,11 @@ static void read_all(const wisp_model *model) {
 static void finish(struct opening *opening, wisp_model *model, uint64_t size) {
     if (opening->status == WISP_OK) {
         assert_non_null(model);
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
         read_all(model);
-        opening->status = embed(model, &opening->error);
+        opening->status =
+            *info.pooling ? embed(model, &opening->error) : compute_logits(model, &opening->error);
     } else {
         assert_null(model);
     }
