@@ -360,6 +360,8 @@ static wisp_status put_metadata(struct codec_reading *r) {
     TRY(put_id(r, "tokenizer.ggml.bos_token_id", r->bos));
     TRY(put_id(r, "tokenizer.ggml.eos_token_id", r->eos));
     TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_bos_token", r->add_bos, r->error));
+    /* For llama.cpp, which otherwise ends texts of a unigram model with one. */
+    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_eos_token", false, r->error));
     return put_flags(r);
 }
 
