@@ -122,10 +122,12 @@ static wisp_status find_ends(struct codec *codec, const struct directory *dir, w
         if (id >= 0)
             codec->ends[id] = true;
     }
+    if (listed && listed->type != VALUE_ARRAY)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENIZER_END_TOKENS,
+                    "not an array of ids");
     for (uint64_t i = 0; listed && i < listed->count; i++) {
         int64_t id;
-        if (listed->type != VALUE_ARRAY || !metadata_array_i64(listed, i, &id) || id < 0 ||
-            (uint64_t)id >= codec->count)
+        if (!metadata_array_i64(listed, i, &id) || id < 0 || (uint64_t)id >= codec->count)
             return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENIZER_END_TOKENS,
                         "entry %llu is no id of a token", (unsigned long long)i);
         codec->ends[id] = true;
