@@ -359,6 +359,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
+	.tools/bin/python tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
@@ -387,7 +388,8 @@ test-decoders: build/native/tests/oracle/logits_driver build/wisp
 	$(call only_in_all,decoders against transformers,\
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
-	    .tools/bin/python-torch tests/oracle/decoders.py $<)
+	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
+	    .tools/bin/python-torch tests/oracle/decoder_folders.py $< build/wisp; })
 
 .SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)
@@ -510,6 +512,7 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)

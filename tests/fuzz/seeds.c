@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "folder_files.h"
+#include "support/decoder_folder.h"
 #include "support/folder.h"
 #include "support/sparse_models.h"
 
@@ -132,6 +133,26 @@ static void put_folder(void) {
     folder_release(&shards);
 }
 
+/* Each file of the folders of fuzz_decoder.c, with the two bytes that name it. */
+static void put_decoder(void) {
+    for (int t = 0; t < DECODER_TOKENIZERS; t++) {
+        struct folder folder;
+        decoder_folder_make(&folder, (enum decoder_tokenizer)t);
+        for (size_t i = 0; i < folder.n; i++) {
+            const unsigned char start[] = {(unsigned char)t, (unsigned char)i};
+            const struct folder_file *file = &folder.files[i];
+            struct bytes input = {0};
+            char name[128];
+            snprintf(name, sizeof name, "%d-%s", t, file->name);
+            bytes_put(&input, start, sizeof start);
+            bytes_put(&input, file->bytes.data, file->bytes.size);
+            put("decoder", name, input.data, input.size);
+            bytes_release(&input);
+        }
+        folder_release(&folder);
+    }
+}
+
 static void put_tokenizer(void) {
     static const char *const texts[] = {
         "the man is eating a red guitar, and so on.",
@@ -207,6 +228,7 @@ int main(int argc, char **argv) {
     mkdir(root, 0777);
     put_gguf();
     put_folder();
+    put_decoder();
     put_tokenizer();
     put_input();
     put_calls();
