@@ -384,10 +384,11 @@ static void read_logits(const char *path, float *logits) {
 /* Rows of queries and keys change places in the file, and factors of rotary positions become a
  * tensor or a key; the logits keep their bits. Positions that are scaled give others. */
 static void a_converted_folder_has_the_same_logits(void **state) {
-    static const char *const scalings[] = {
-        "null", "{\"rope_type\":\"linear\",\"factor\":3.0}",
+    static const char linear[] = "{\"rope_type\":\"linear\",\"factor\":3.0}";
+    static const char llama3[] =
         "{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-        "\"original_max_position_embeddings\":32}"};
+        "\"original_max_position_embeddings\":32}";
+    static const char *const scalings[] = {"null", linear, llama3};
     enum { LOGITS = 5 * DECODER_TOKENS };
     static float logits[3][LOGITS], converted[LOGITS];
     char path[256], file[256], with[256];
