@@ -359,6 +359,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
+	.tools/bin/python tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
@@ -390,6 +391,7 @@ test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
+	    .tools/bin/python-torch tests/oracle/decoder_folders.py $< build/wisp && \
 	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp && \
 	    .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
 
@@ -514,6 +516,7 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)

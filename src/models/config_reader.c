@@ -152,13 +152,12 @@ wisp_status config_refuse_experts(const struct config_reader *r) {
     return WISP_OK;
 }
 
-wisp_status config_read_rope(const struct config_reader *r) {
-    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+static wisp_status read_rope(const struct config_reader *r) {
     struct model_config *c = r->config;
     const uint32_t head_size = c->head_size;
     uint32_t rotated = head_size;
-    const char *scaling = "none";
     char key[CONFIG_KEY_BYTES];
+    c->rope_factor = 1;
     if (head_size % 2 != 0)
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
                     config_key(r, "attention.head_count", key),
@@ -173,6 +172,14 @@ wisp_status config_read_rope(const struct config_reader *r) {
     if (!isfinite(c->rope_theta) || !(c->rope_theta >= 1))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
                     "not a finite number of at least 1");
+    return WISP_OK;
+}
+
+wisp_status config_read_rope(const struct config_reader *r) {
+    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+    const char *scaling = "none";
+    char key[CONFIG_KEY_BYTES];
+    TRY(read_rope(r));
     TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
     if (strcmp(scaling, "none") != 0)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
@@ -185,5 +192,30 @@ wisp_status config_read_rope(const struct config_reader *r) {
                         "positions scaled by %s are not supported",
                         number_text((double)factor, 6).text);
     }
+    return WISP_OK;
+}
+
+/* As in llama.cpp, a file without a type scales linearly, and a factor of 0 scales nothing. Factors
+ * below 1 would turn a pair by more than fill_rope_table can. */
+wisp_status config_read_scaled_rope(const struct config_reader *r) {
+    const char *scaling = "linear";
+    float factor = 0;
+    char key[CONFIG_KEY_BYTES];
+    TRY(read_rope(r));
+    TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
+    if (strcmp(scaling, "none") != 0 && strcmp(scaling, "linear") != 0)
+        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
+                    "%.32s is not supported, only none and linear", scaling);
+    TRY(metadata_f32_or(r->dir, config_key(r, "rope.scale_linear", key), &factor, r->error));
+    if (directory_find_metadata(r->dir, config_key(r, "rope.scaling.factor", key)))
+        TRY(metadata_f32(r->dir, key, &factor, r->error));
+    else
+        config_key(r, "rope.scale_linear", key);
+    if (strcmp(scaling, "none") == 0 || factor == 0)
+        return WISP_OK;
+    if (!isfinite(factor) || !(factor >= 1))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key,
+                    "not a finite number of at least 1");
+    r->config->rope_factor = factor;
     return WISP_OK;
 }

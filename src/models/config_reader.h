@@ -49,6 +49,9 @@ wisp_status config_read_pooling(const struct config_reader *reader);
  * head, or that scale positions. */
 wisp_status config_read_rope(const struct config_reader *reader);
 
+/* Does so too, and reads rope_factor, by which positions are scaled linearly. */
+wisp_status config_read_scaled_rope(const struct config_reader *reader);
+
 /* Refuses a model whose feed-forward layers are made of experts. */
 wisp_status config_refuse_experts(const struct config_reader *reader);
 

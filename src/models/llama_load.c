@@ -22,19 +22,27 @@ static wisp_status load_layer_norm(struct network *network, size_t index, const 
                      error);
 }
 
-/* Llama 3.1 and later divide the angles of slow pairs by factors that the file lists. */
+/* Llama 3.1 and later divide the angles of slow pairs by factors that the file lists. Where
+ * positions are scaled, all angles are divided by one number more. */
 static wisp_status load_rope_factors(struct network *network, struct llama_weights *w,
                                      wisp_error *error) {
     static const char name[] = "rope_freqs.weight";
     const size_t pairs = network->config.head_size / 2;
-    if (!directory_find_tensor(network->dir, name))
+    const float factor = network->config.rope_factor;
+    const bool listed = directory_find_tensor(network->dir, name);
+    if (!listed && factor == 1)
         return WISP_OK;
-    TRY(directory_load_floats(network->dir, name, 1, pairs, &w->rope_factors, error));
-    for (size_t i = 0; i < pairs; i++)
-        if (!(w->rope_factors[i] >= 1))
+    if (listed)
+        TRY(directory_load_floats(network->dir, name, 1, pairs, &w->rope_factors, error));
+    else if (!(w->rope_factors = memory_allocate(pairs * sizeof *w->rope_factors)))
+        return fail_memory(error, pairs * sizeof *w->rope_factors);
+    for (size_t i = 0; i < pairs; i++) {
+        if (listed && !(w->rope_factors[i] >= 1))
             return fail(error, WISP_ERROR_FORMAT, network->dir->file, name,
                         "factor %zu is %s, which is not at least 1", i,
                         number_text((double)w->rope_factors[i], 6).text);
+        w->rope_factors[i] = listed ? w->rope_factors[i] * factor : factor;
+    }
     w->rope.factors = w->rope_factors;
     return WISP_OK;
 }

@@ -97,7 +97,9 @@ static size_t until_mark(const struct chat_writer *w, wisp_text text) {
 /* Encodes the text since the last mark. A vocabulary may list a mark among the tokens that texts
  * are made of. A text that spells it is then encoded in parts, so that it does not become one. */
 static void flush(struct chat_writer *w) {
-    const bool begins = w->within ? !w->format->places_spaces : true;
+    /* After a mark, SentencePiece puts a space as after an added token. */
+    const bool begins =
+        !w->within || (!w->format->places_spaces && w->codec->prefix != PREFIX_FIRST);
     const struct codec_kind *kind = w->codec->kind;
     const size_t before = w->list->count;
     const wisp_text text = {w->text, w->length};

@@ -8,6 +8,7 @@
 
 #include "folder_files.h"
 #include "support/builder_llama.h"
+#include "support/decoder_folder.h"
 #include "support/folder.h"
 #include "support/sparse_models.h"
 
@@ -144,6 +145,26 @@ static void put_folder(void) {
         folder_file(&shards, "a.safetensors")->size);
     folder_release(&folder);
     folder_release(&shards);
+}
+
+/* Each file of the folders of fuzz_decoder.c, with the two bytes that name it. */
+static void put_decoder(void) {
+    for (int t = 0; t < DECODER_TOKENIZERS; t++) {
+        struct folder folder;
+        decoder_folder_make(&folder, (enum decoder_tokenizer)t);
+        for (size_t i = 0; i < folder.n; i++) {
+            const unsigned char start[] = {(unsigned char)t, (unsigned char)i};
+            const struct folder_file *file = &folder.files[i];
+            struct bytes input = {0};
+            char name[128];
+            snprintf(name, sizeof name, "%d-%s", t, file->name);
+            bytes_put(&input, start, sizeof start);
+            bytes_put(&input, file->bytes.data, file->bytes.size);
+            put("decoder", name, input.data, input.size);
+            bytes_release(&input);
+        }
+        folder_release(&folder);
+    }
 }
 
 static void put_tokenizer(void) {
@@ -296,6 +317,7 @@ int main(int argc, char **argv) {
     put_gguf();
     put_decoders();
     put_folder();
+    put_decoder();
     put_tokenizer();
     put_codec();
     put_chats();
