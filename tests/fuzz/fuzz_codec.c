@@ -58,7 +58,7 @@ static void take_tokens(struct input *in, bool bytes) {
 static wisp_status fill(struct directory *dir, struct input *in, uint8_t settings, uint8_t ids,
                         wisp_error *error) {
     static const char *const pre[] = {"gpt-2", "llama-bpe", "qwen2", "none"};
-    const char *model = in->byte_level ? "gpt2" : "llama";
+    const char *model = in->byte_level ? "gpt2" : settings & 2 ? "t5" : "llama";
     in->composes = settings / 2 % 4 == 2;
     in->bos = (uint32_t)ids * 2;
     TRY(directory_put_text(dir, "tokenizer.ggml.model", wisp_text_of(model), error));

@@ -102,7 +102,7 @@ static void put_decoders(void) {
         struct bytes bytes = {0};
         llama_make(&file, &llama_shapes[i]);
         gguf_write_bytes(&file, &bytes);
-        put_model(llama_shapes[i].architecture, &bytes);
+        put_model(llama_shapes[i].unigram ? "unigram" : llama_shapes[i].architecture, &bytes);
         bytes_release(&bytes);
         gguf_release(&file);
     }

@@ -412,8 +412,8 @@ int main(void) {
     size_t n = 0;
     for (size_t s = 0; s < LLAMA_SHAPES; s++)
         for (size_t i = 0; i < sizeof all / sizeof *all; i++, n++) {
-            snprintf(names[n], sizeof names[n], "%s: %s", llama_shapes[s].architecture,
-                     all[i].name);
+            snprintf(names[n], sizeof names[n], "%s%s: %s", llama_shapes[s].architecture,
+                     llama_shapes[s].unigram ? ", unigram" : "", all[i].name);
             tests[n] = (struct CMUnitTest){.name = names[n],
                                            .test_func = all[i].test,
                                            .initial_state = (void *)(uintptr_t)&llama_shapes[s]};

@@ -11,6 +11,7 @@ const struct llama_shape llama_shapes[LLAMA_SHAPES] = {
     {.architecture = "llama", .tied = true},
     {.architecture = "qwen2", .byte_level = true},
     {.architecture = "qwen3", .byte_level = true, .tied = true},
+    {.architecture = "llama", .unigram = true},
 };
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -150,7 +151,10 @@ void llama_make(struct gguf *file, const struct llama_shape *shape) {
     snprintf(key, sizeof key, "%s.rope.freq_base", shape->architecture);
     gguf_set_f32(file, key, 1000);
     make_vocabulary(&v, shape);
-    gguf_set_text(file, "tokenizer.ggml.model", shape->byte_level ? "gpt2" : "llama");
+    gguf_set_text(file, "tokenizer.ggml.model",
+                  shape->byte_level ? "gpt2"
+                  : shape->unigram  ? "t5"
+                                    : "llama");
     gguf_set_texts(file, "tokenizer.ggml.tokens", v.tokens, v.count);
     gguf_set_i32s(file, "tokenizer.ggml.token_type", v.types, v.count);
     if (shape->byte_level) {

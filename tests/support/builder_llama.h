@@ -12,11 +12,12 @@ struct llama_shape {
     const char *architecture; /* "llama", "qwen2" or "qwen3" */
     bool byte_level; /* byte-level BPE with ChatML's tokens and template; else SentencePiece
                         with those of Llama 2 */
+    bool unigram;    /* SentencePiece's unigram model instead of its BPE */
     bool tied;       /* logits come from the token embeddings */
 };
 
 extern const struct llama_shape llama_shapes[];
-enum { LLAMA_SHAPES = 3 };
+enum { LLAMA_SHAPES = 4 };
 
 /* Returns the number of tokens. */
 size_t llama_tokens(const struct llama_shape *shape);
