@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
-#   make demo     embed sample texts both ways            make test       set up and run the tests
+#   make demo     embed texts both ways, tell a story     make test       set up and run the tests
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
 #   make coverage lines that the C tests reach            make fuzz      look for inputs that break it
@@ -359,6 +359,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
+	.tools/bin/python tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
@@ -384,13 +385,15 @@ campaign-models: build/wisp
 	$(Q)$(SETUP) python torch sentence
 	.tools/bin/python-torch tests/oracle/models.py $< $(if $(SEED),--seed $(SEED)) $(MODELS)
 
-# Compares decoders of random weights with transformers.
-test-decoders: build/native/tests/oracle/logits_driver build/wisp
+# Compares decoders of random weights, and chat formats, with transformers.
+test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle/chat_driver build/wisp
 	$(call only_in_all,decoders against transformers,\
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
-	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp; })
+	    .tools/bin/python-torch tests/oracle/decoder_folders.py $< build/wisp && \
+	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp && \
+	    .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
 
 .SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)
@@ -513,6 +516,7 @@ $(FUZZERS): %: build/fuzz/% build/fuzz/seeds
 
 FUZZ_fuzz_json = -dict=tests/fuzz/json.dict
 FUZZ_fuzz_folder = -dict=tests/fuzz/json.dict
+FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)

@@ -356,6 +356,34 @@ WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int3
  * where the model generates no text or `id` is no token. */
 WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text);
 
+/* Sets *spelling to how the vocabulary of any model spells token `id`: "<|im_end|>", "##ing", and a
+ * space before a word as U+2581 or U+0120. Its bytes live as long as the model. Returns false where
+ * `id` is no token. */
+WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
+
+/* What a text that is decoded in several calls needs between them. It starts as zeros, but for the
+ * options. */
+typedef struct wisp_decoder {
+    bool special; /* option: control tokens become their spelling, else nothing */
+    bool more;    /* option: further tokens follow, so that an unfinished character is kept */
+    bool begun;   /* text was decoded. SentencePiece begins a text with a space that it does not
+                     have; set this to keep the space, as where tokens continue a text */
+    uint8_t held; /* of `bytes`, an unfinished character */
+    char bytes[4];
+} wisp_decoder;
+
+/* Converts n token ids to text in whole characters: parts of characters that do not make one
+ * become U+FFFD. For a model that generates, the ids of a text (wisp_tokenize) become that text
+ * again, composed (NFC) where the vocabulary is made so. For a model that embeds, words are put
+ * together with spaces between, and what wisp_tokenize dropped (case, accents) stays away.
+ *
+ * Sets *length to the length of the text in bytes, and writes it to text [capacity] where it fits;
+ * where it does not, the decoder is as before, and the call can be repeated. `decoder` may be NULL.
+ * WISP_ERROR_ARGUMENT where an id is no token. */
+WISP_API wisp_status wisp_detokenize(const wisp_model *model, const int32_t *ids, size_t n,
+                                     wisp_decoder *decoder, char *text, size_t capacity,
+                                     size_t *length, wisp_error *error);
+
 typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
     size_t dimensions;  /* keep this many leading values of each embedding and normalise it again
@@ -511,6 +539,59 @@ typedef struct wisp_request {
 WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests,
                                          size_t n, size_t at_once, wisp_generation *results,
                                          wisp_error *error);
+
+typedef enum wisp_role {
+    WISP_ROLE_SYSTEM = 0, /* how the model is to behave: only the first message */
+    WISP_ROLE_USER = 1,
+    WISP_ROLE_ASSISTANT = 2 /* the model */
+} wisp_role;
+
+/* Work as wisp_compute_name and wisp_compute_find. The names are "system", "user" and "assistant".
+ */
+WISP_API const char *wisp_role_name(size_t role);
+WISP_API bool wisp_role_find(const char *name, wisp_role *role);
+
+typedef struct wisp_message {
+    wisp_role role;
+    wisp_text content;
+} wisp_message;
+
+/* A conversation that the model is to continue with a message of the assistant. A chat format says
+ * how the messages become a prompt: which control tokens mark where a message begins and ends. */
+typedef struct wisp_conversation {
+    const wisp_message *messages; /* [n]: the last is the user's */
+    size_t n;
+    const char *format; /* a name of wisp_chat_format_name. NULL: wisp_model_chat_format */
+    bool no_thinking;   /* of qwen3: the model is to answer without thinking first */
+} wisp_conversation;
+
+/* Returns the name of a built-in chat format, and NULL past the last: "llama2", "llama3",
+ * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1", "mistral-v3"
+ * and "plain", in which messages are just text. docs/formats.md shows each. */
+WISP_API const char *wisp_chat_format_name(size_t index);
+
+/* Sets *name to the chat format that the model was trained with. The model's file has a template of
+ * it, which is a program. It is not run: the format is recognised by the marks in it. Fails with
+ * WISP_ERROR_NOT_FOUND where the file has no template, and with WISP_ERROR_UNSUPPORTED where none
+ * of the built-in formats is recognised or the model generates no text. */
+WISP_API wisp_status wisp_model_chat_format(const wisp_model *model, const char **name,
+                                            wisp_error *error);
+
+/* Generates the reply to a conversation, which ends where the format's mark of the end is
+ * generated (WISP_END_TOKEN). Otherwise it works as wisp_generate does: a session computes only
+ * what a longer conversation adds to the last one. What messages contain is text: it cannot make
+ * control tokens. Fails as wisp_generate and wisp_model_chat_format do, with WISP_ERROR_ARGUMENT
+ * where the format does not exist or does not allow such messages (the field names the message),
+ * and with WISP_ERROR_UNSUPPORTED where the vocabulary lacks a token of the format. */
+WISP_API wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversation,
+                               const wisp_generate_options *options, wisp_generation *result,
+                               wisp_error *error);
+
+/* Converts a conversation to the token ids that wisp_chat generates from. Writes ids as
+ * wisp_tokenize does. */
+WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
+                                        const wisp_conversation *conversation, int32_t *ids,
+                                        size_t capacity, size_t *count, wisp_error *error);
 
 /* A text that beam search found. */
 typedef struct wisp_hypothesis {

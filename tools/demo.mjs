@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs "make demo": embeds the sample sentences with the default model natively, in one WebAssembly
 // instance, and in the package's pool of workers. Prints how closely the rows agree, the time of
-// each, and the sentences nearest to a query.
+// each, and the sentences nearest to a query. Then it generates the beginning of a story natively.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -83,6 +83,14 @@ function cosine(rows, size, i, j, other = rows) {
   return sum;
 }
 
+/** Returns the beginning of a story by the small model that comes with wisp. */
+function tellStory() {
+  const args = ['generate', '--echo', '-n', '40', '--text', 'Once upon a time'];
+  const run = spawnSync(PROGRAM, args, { encoding: 'utf8' });
+  if (run.status !== 0) throw new Error(`${PROGRAM}: ${run.stderr || run.error}`);
+  return run.stdout.trimEnd();
+}
+
 const sentences = readFileSync(SAMPLE, 'utf8').trimEnd().split('\n');
 const texts = [QUERY, ...sentences];
 const native = embedNatively(texts);
@@ -111,6 +119,7 @@ showTimes('native', native);
 showTimes(`WebAssembly ${wasm.build}`, wasm);
 showTimes(`package, ${pooled.workers} worker${pooled.workers === 1 ? '' : 's'}`, pooled);
 console.log(`Native and WebAssembly agree to a cosine of at least ${worst.toFixed(6)}.\n`);
+console.log(`wisp generate tells a story:\n  ${tellStory()} ...\n`);
 if (!wasm.rows.every((value, i) => Object.is(value, pooled.rows[i]))) {
   console.error('demo: the workers and the module alone differ');
   process.exit(1);

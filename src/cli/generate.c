@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/bandwidth.h"
+#include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/generate_lines.h"
 #include "cli/generate_options.h"
@@ -15,6 +16,7 @@
 static const char help[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
     "       wisp generate [OPTION]... --data FILE\n"
+    "       wisp generate [OPTION]... --chat | --messages FILE\n"
     "\n"
     "Continues a prompt and writes the text as it is generated. Without FILE or --text the prompt\n"
     "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR, "
@@ -32,16 +34,20 @@ static const char help[] =
     "      --logprobs N       with --data: add \"pieces\", the tokens with the logarithms of "
     "their\n"
     "                         probabilities and the N most likely tokens in their "
-    "places\n" GENERATE_HELP "      --echo             write the prompt first\n"
-    "      --state FILE       begin with what an earlier run kept in FILE, if there is such a "
-    "file,\n"
-    "                         and keep it there: a prompt that begins as the text of that run did "
-    "is\n"
-    "                         computed from where they differ\n"
-    "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
-                                                          "\n"
-                                                          "Exit codes: see wisp embed --help.\n";
+    "places\n" CHAT_HELP;
+
+static const char more_help[] =
+    GENERATE_HELP "      --echo             write the prompt first\n"
+                  "      --state FILE       begin with what an earlier run kept in FILE, if there is "
+                  "such a file,\n"
+                  "                         and keep it there: a prompt that begins as the text of "
+                  "that run did is\n"
+                  "                         computed from where they differ\n"
+                  "      --stats            write tokens, times and tokens per second to standard "
+                  "error\n" CACHE_HELP MODEL_HELP_OF(
+                      "$WISP_GENERATOR") "  -h, --help             this text\n"
+                                         "\n"
+                                         "Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_TEXT = 256,
@@ -69,6 +75,7 @@ static const struct option options[] = {
     {"echo", no_argument, NULL, OPTION_ECHO},
     {"state", required_argument, NULL, OPTION_STATE},
     {"stats", no_argument, NULL, OPTION_STATS},
+    CHAT_OPTIONS,
     GENERATE_OPTIONS,
     CACHE_OPTION,
     MODEL_OPTIONS,
@@ -78,6 +85,7 @@ static const struct option options[] = {
 struct command {
     struct model_arguments model;
     struct generate_arguments generate;
+    struct chat_arguments chat;
     const char *path;             /* of the prompt; "-": standard input */
     const char *text;             /* the prompt; NULL: it is read from `path` */
     const char *data;             /* the file of prompts; NULL: there is one prompt */
@@ -128,6 +136,8 @@ static int take_option(struct command *c, int option) {
         c->wants_help = true;
         return EXIT_GOOD;
     default:
+        if (take_chat_option(&c->chat, option, optarg))
+            return EXIT_GOOD;
         if (take_generate_option(&c->generate, option, optarg, &code))
             return code;
         return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
@@ -140,6 +150,11 @@ static int check_usage(const struct command *c) {
         complain("--data: %s does not go with it", clash);
         return EXIT_USAGE;
     }
+    if (!chat_check_usage(&c->chat, clash      ? clash
+                                    : c->data  ? "--data"
+                                    : c->beams ? "--beams"
+                                               : NULL))
+        return EXIT_USAGE;
     if (!c->data && (c->at_once || c->logprobs)) {
         complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
         return EXIT_USAGE;
@@ -194,10 +209,15 @@ static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
 
+/* Returns the number of threads that compute. */
+static uint32_t threads_of(const struct command *c) {
+    return (uint32_t)(c->model.threads ? c->model.threads : default_threads());
+}
+
 /* The weights of a generated token are read from memory once, so that their bytes by the time of a
  * token are how fast the memory is used. */
-static void print_stats(const wisp_session *session, const wisp_model *model, uint32_t threads,
-                        const wisp_generation *r) {
+static void print_stats(const wisp_session *session, const wisp_model *model,
+                        const wisp_generation *r, uint32_t threads) {
     const size_t computed = r->prompt_tokens - r->reused_tokens;
     wisp_model_info info;
     wisp_stats stats;
@@ -273,9 +293,7 @@ static int generate_text(const struct command *c, wisp_session *session, const w
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(session, model,
-                        (uint32_t)(c->model.threads ? c->model.threads : default_threads()),
-                        &result);
+            print_stats(session, model, &result, threads_of(c));
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
@@ -317,7 +335,11 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
     int code = c->state ? load_state(c, session) : EXIT_GOOD;
     if (code != EXIT_GOOD)
         return code;
-    code = c->data ? generate_all(c, session) : generate_text(c, session, model);
+    if (chat_is_asked_for(&c->chat))
+        code = chat_run(&c->chat, model, session, &c->generate.options,
+                        c->stats ? print_stats : NULL, threads_of(c));
+    else
+        code = c->data ? generate_all(c, session) : generate_text(c, session, model);
     /* A text that was interrupted is kept as far as it came. */
     if (c->state && (code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
         wisp_session_save(session, c->state, &error) != WISP_OK)
@@ -337,6 +359,7 @@ int command_generate(int argc, char **argv) {
         c.path = argv[optind];
     if (code == EXIT_GOOD && c.wants_help) {
         fputs(help, program_output);
+        fputs(more_help, program_output);
     } else {
         if (code == EXIT_GOOD)
             code = check_usage(&c);

@@ -10,94 +10,354 @@
 static const char help[] =
     "usage: wisp tokenize [OPTION]... [FILE | - | --text TEXT]...\n"
     "\n"
-    "Writes the token ids of each text as a line with a JSON array. Special tokens are included.\n"
-    "Of a model that embeds, the ids are truncated to the model's limit.\n"
+    "Writes the token ids of each text. Special tokens are included. Of a model that embeds, the\n"
+    "ids are truncated to the model's limit. With --decode it writes the text of token ids: a "
+    "text\n"
+    "is then a JSON array of ids, or an object with an array \"ids\".\n"
     "\n"
     "      --text TEXT        tokenise this text (may be given more than once)\n"
     "      --input FORMAT     lines (default), or ndjson: each line is a JSON string or an object\n"
     "                         with a string \"text\"\n"
+    "      --format FORMAT    json (default): the ids as an array on a line; ndjson: an object "
+    "with\n"
+    "                         \"ids\", \"pieces\" as the vocabulary spells them, and \"starts\" "
+    "and\n"
+    "                         \"ends\", the bytes of the text that each token stands for (null "
+    "where\n"
+    "                         the text was changed before it was cut); table: a line for each\n"
+    "                         token. With --decode: text (default), json (a string on a line) or\n"
+    "                         ndjson (an object with \"ids\" and \"text\")\n"
+    "      --decode           write texts of token ids\n"
+    "      --special          with --decode: write control tokens as they are spelled\n"
     "  -m, --model PATH       GGUF file or Hugging Face folder (default: $WISP_MODEL, else the\n"
     "                         model that comes with wisp)\n"
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_TEXT = 256, OPTION_INPUT };
+enum { OPTION_TEXT = 256, OPTION_INPUT, OPTION_FORMAT, OPTION_DECODE, OPTION_SPECIAL };
 
 static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
                                         {"input", required_argument, NULL, OPTION_INPUT},
+                                        {"format", required_argument, NULL, OPTION_FORMAT},
+                                        {"decode", no_argument, NULL, OPTION_DECODE},
+                                        {"special", no_argument, NULL, OPTION_SPECIAL},
                                         {"model", required_argument, NULL, OPTION_MODEL},
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
-static int parse(struct model_arguments *model, struct input *input, bool *wants_help, int argc,
-                 char **argv) {
-    int option, code = EXIT_GOOD;
-    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:h", options, NULL)) != -1) {
-        if (option == 1) {
-            input_add(input, optarg, NULL);
-        } else if (option == OPTION_TEXT) {
-            input_add(input, NULL, optarg);
-        } else if (option == 'h') {
-            *wants_help = true;
-        } else if (option == OPTION_INPUT) {
-            input->ndjson = strcmp(optarg, "ndjson") == 0;
-            if (!input->ndjson && strcmp(optarg, "lines") != 0)
-                code = complain_of_choice("input", optarg, "lines, ndjson");
-        } else if (!take_model_option(model, option, optarg, &code)) {
-            return code;
-        } else {
-            code = EXIT_GOOD;
-        }
-    }
-    for (; optind < argc; optind++)
-        input_add(input, argv[optind], NULL);
-    if (input->n_items == 0)
-        input_add(input, "-", NULL);
-    return code;
-}
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_NDJSON, FORMAT_TABLE };
 
-/* The ids of a text, with room that grows. */
-struct ids {
-    int32_t *data;
-    size_t capacity;
+struct command {
+    struct model_arguments model;
+    struct input input;
+    const char *format_name; /* NULL: the default */
+    enum format format;
+    bool decodes, special, wants_help;
 };
 
-static int print_ids(const wisp_model *model, wisp_text text, struct ids *ids) {
-    size_t count;
-    wisp_error error;
-    if (wisp_tokenize(model, text, ids->data, ids->capacity, &count, &error) != WISP_OK)
-        return complain_of(&error);
-    if (count > ids->capacity) {
-        int32_t *data = realloc(ids->data, count * sizeof *data);
-        if (!data) {
-            complain("out of memory");
-            return EXIT_FAILED;
-        }
-        ids->data = data;
-        ids->capacity = count;
-        return print_ids(model, text, ids);
+static int take_option(struct command *c, int option) {
+    int code = EXIT_GOOD;
+    switch (option) {
+    case 1:
+        input_add(&c->input, optarg, NULL);
+        return EXIT_GOOD;
+    case OPTION_TEXT:
+        input_add(&c->input, NULL, optarg);
+        return EXIT_GOOD;
+    case OPTION_INPUT:
+        c->input.ndjson = strcmp(optarg, "ndjson") == 0;
+        if (!c->input.ndjson && strcmp(optarg, "lines") != 0)
+            return complain_of_choice("input", optarg, "lines, ndjson");
+        return EXIT_GOOD;
+    case OPTION_FORMAT:
+        c->format_name = optarg;
+        return EXIT_GOOD;
+    case OPTION_DECODE:
+        c->decodes = true;
+        return EXIT_GOOD;
+    case OPTION_SPECIAL:
+        c->special = true;
+        return EXIT_GOOD;
+    case 'h':
+        c->wants_help = true;
+        return EXIT_GOOD;
+    default:
+        return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
     }
-    fputc('[', program_output);
-    for (size_t i = 0; i < count; i++)
-        fprintf(program_output, "%s%d", i ? "," : "", ids->data[i]);
-    fputs("]\n", program_output);
+}
+
+static int check_usage(struct command *c) {
+    static const char *const names[] = {"text", "json", "ndjson", "table"};
+    c->format = c->decodes ? FORMAT_TEXT : FORMAT_JSON;
+    if (c->format_name) {
+        size_t i = c->decodes ? 0 : 1, end = c->decodes ? 3 : 4;
+        while (i < end && strcmp(names[i], c->format_name) != 0)
+            i++;
+        if (i == end)
+            return complain_of_choice("format", c->format_name,
+                                      c->decodes ? "text, json, ndjson" : "json, ndjson, table");
+        c->format = (enum format)i;
+    }
+    if (c->special && !c->decodes) {
+        complain("--special belongs to --decode");
+        return EXIT_USAGE;
+    }
+    if (c->input.ndjson && c->decodes) {
+        complain("--input ndjson: with --decode each line is JSON anyway");
+        return EXIT_USAGE;
+    }
     return EXIT_GOOD;
 }
 
-static int tokenize_all(const wisp_model *model, struct input *input) {
+/* Room that grows. */
+struct room {
+    int32_t *ids;
+    size_t ids_capacity;
+    char *text;
+    size_t text_capacity;
+};
+
+/* Makes room for n items of `size` bytes. */
+static bool grow(void **data, size_t *capacity, size_t n, size_t size) {
+    if (n <= *capacity)
+        return true;
+    void *larger = realloc(*data, n * size);
+    if (!larger) {
+        complain("out of memory");
+        return false;
+    }
+    *data = larger;
+    *capacity = n;
+    return true;
+}
+
+static bool grow_ids(struct room *room, size_t n) {
+    void *ids = room->ids;
+    const bool grown = grow(&ids, &room->ids_capacity, n, sizeof *room->ids);
+    room->ids = ids;
+    return grown;
+}
+
+static void print_ids(const int32_t *ids, size_t n) {
+    fputc('[', program_output);
+    for (size_t i = 0; i < n; i++)
+        fprintf(program_output, "%s%d", i ? "," : "", ids[i]);
+    fputc(']', program_output);
+}
+
+static void print_string(const char *bytes, size_t length) {
+    fputc('"', program_output);
+    print_text(program_output, bytes, length, SIZE_MAX, true, NULL);
+    fputc('"', program_output);
+}
+
+/* ---- text to ids ---------------------------------------------------------------------------- */
+
+/* Goes through a text and its tokens side by side. */
+struct places {
+    const wisp_model *model;
+    wisp_text text;
+    size_t start, end; /* of the last token */
+    bool spaced;       /* the first token has a space that the text does not have */
+    bool lost;         /* the text was changed before it was cut: nobody knows where tokens are */
+};
+
+static struct places places_of(const wisp_model *model, wisp_text text, const struct room *room,
+                               size_t count) {
+    size_t length = 0;
+    wisp_text bytes;
+    for (size_t i = 0; i < count && wisp_token_text(model, room->ids[i], &bytes); i++)
+        length += bytes.length;
+    return (struct places){.model = model, .text = text, .spaced = length == text.length + 1};
+}
+
+/* Whether a text begins with these bytes, in lower case where `lowers`. */
+static bool begins_with(const char *text, wisp_text bytes, bool lowers) {
+    for (size_t i = 0; i < bytes.length; i++) {
+        const char c = text[i], low = c >= 'A' && c <= 'Z' && lowers ? (char)(c + 32) : c;
+        if (c != bytes.bytes[i] && low != bytes.bytes[i])
+            return false;
+    }
+    return true;
+}
+
+static void find_next(struct places *p, int32_t id) {
+    char word[1024];
+    wisp_text bytes;
+    const bool generates = wisp_token_text(p->model, id, &bytes);
+    if (!generates) { /* a word, or a piece of one, in a vocabulary that is often of lower case */
+        wisp_decoder decoder = {.more = true};
+        size_t length;
+        if (wisp_detokenize(p->model, &id, 1, &decoder, word, sizeof word, &length, NULL) !=
+                WISP_OK ||
+            length > sizeof word)
+            length = 0;
+        bytes = (wisp_text){word, length};
+        while (length > 0 && p->end < p->text.length && p->text.bytes[p->end] != '\0' &&
+               strchr(" \t\r\n", p->text.bytes[p->end]))
+            p->end++;
+    }
+    p->start = p->end;
+    if (p->spaced && bytes.length > 0) {
+        p->spaced = false;
+        bytes.bytes++;
+        bytes.length--;
+    }
+    p->lost = p->lost || bytes.length > p->text.length - p->end ||
+              !begins_with(p->text.bytes + p->end, bytes, !generates);
+    p->end += p->lost ? 0 : bytes.length;
+}
+
+/* Writes one end of each token as an array, with null where it is not known. */
+static void print_places(struct places places, const struct room *room, size_t count, bool ends) {
+    fputc('[', program_output);
+    for (size_t i = 0; i < count; i++) {
+        find_next(&places, room->ids[i]);
+        if (places.lost)
+            fputs(i ? ",null" : "null", program_output);
+        else
+            fprintf(program_output, "%s%zu", i ? "," : "", ends ? places.end : places.start);
+    }
+    fputc(']', program_output);
+}
+
+static void print_object(const wisp_model *model, wisp_text text, const struct room *room,
+                         size_t count) {
+    const struct places places = places_of(model, text, room, count);
+    wisp_text spelling;
+    fputs("{\"ids\": ", program_output);
+    print_ids(room->ids, count);
+    fputs(", \"pieces\": [", program_output);
+    for (size_t i = 0; i < count && wisp_token_spelling(model, room->ids[i], &spelling); i++) {
+        fputs(i ? ", " : "", program_output);
+        print_string(spelling.bytes, spelling.length);
+    }
+    fputs("], \"starts\": ", program_output);
+    print_places(places, room, count, false);
+    fputs(", \"ends\": ", program_output);
+    print_places(places, room, count, true);
+    fputs("}\n", program_output);
+}
+
+static void print_table(const wisp_model *model, wisp_text text, const struct room *room,
+                        size_t count) {
+    struct places places = places_of(model, text, room, count);
+    wisp_text spelling;
+    for (size_t i = 0; i < count && wisp_token_spelling(model, room->ids[i], &spelling); i++) {
+        find_next(&places, room->ids[i]);
+        char span[64] = "-";
+        if (!places.lost)
+            snprintf(span, sizeof span, "%zu-%zu", places.start, places.end);
+        fprintf(program_output, "%8d  %-11s  ", room->ids[i], span);
+        print_text(program_output, spelling.bytes, spelling.length, SIZE_MAX, false, NULL);
+        fputc('\n', program_output);
+    }
+    fputc('\n', program_output);
+}
+
+static int tokenize(const struct command *c, const wisp_model *model, wisp_text text,
+                    struct room *room) {
+    size_t count;
+    wisp_error error;
+    do {
+        if (wisp_tokenize(model, text, room->ids, room->ids_capacity, &count, &error) != WISP_OK)
+            return complain_of(&error);
+        if (count <= room->ids_capacity)
+            break;
+    } while (grow_ids(room, count));
+    if (count > room->ids_capacity)
+        return EXIT_FAILED;
+    if (c->format == FORMAT_NDJSON) {
+        print_object(model, text, room, count);
+    } else if (c->format == FORMAT_TABLE) {
+        print_table(model, text, room, count);
+    } else {
+        print_ids(room->ids, count);
+        fputc('\n', program_output);
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- ids to text ---------------------------------------------------------------------------- */
+
+static int complain_of_ids(const struct record *record, const char *what) {
+    complain("%s: line %zu: %s", record->name, record->line, what);
+    return EXIT_INPUT;
+}
+
+static int read_ids(const struct record *record, struct arena *arena, struct room *room,
+                    size_t *count) {
+    const struct json *root;
+    wisp_error error;
+    if (json_parse(arena, record->text.bytes, record->text.length, NULL, &root, &error) != WISP_OK)
+        return complain_of_line(record->name, record->line, &error);
+    if (json_is(root, JSON_OBJECT))
+        root = json_get(root, "ids");
+    if (!json_is(root, JSON_ARRAY))
+        return complain_of_ids(record, "neither an array of token ids nor an object with \"ids\"");
+    *count = 0;
+    if (!grow_ids(room, root->count))
+        return EXIT_FAILED;
+    for (const struct json *item = root->first; item; item = item->next) {
+        int64_t id;
+        if (!json_to_i64(item, &id) || id < 0 || id > INT32_MAX)
+            return complain_of_ids(record, "ids: not an array of token ids");
+        room->ids[(*count)++] = (int32_t)id;
+    }
+    return EXIT_GOOD;
+}
+
+static int detokenize(const struct command *c, const wisp_model *model, const struct record *record,
+                      struct arena *arena, struct room *room) {
+    size_t count = 0, length;
+    wisp_error error;
+    int code = read_ids(record, arena, room, &count);
+    while (code == EXIT_GOOD) {
+        wisp_decoder decoder = {.special = c->special};
+        const wisp_status status = wisp_detokenize(model, room->ids, count, &decoder, room->text,
+                                                   room->text_capacity, &length, &error);
+        if (status == WISP_ERROR_ARGUMENT)
+            return complain_of_ids(record, error.message);
+        if (status != WISP_OK)
+            return complain_of(&error);
+        if (length <= room->text_capacity)
+            break;
+        void *text = room->text;
+        code = grow(&text, &room->text_capacity, length, 1) ? EXIT_GOOD : EXIT_FAILED;
+        room->text = text;
+    }
+    if (code != EXIT_GOOD)
+        return code;
+    if (c->format == FORMAT_NDJSON) {
+        fputs("{\"ids\": ", program_output);
+        print_ids(room->ids, count);
+        fputs(", \"text\": ", program_output);
+    }
+    if (c->format == FORMAT_TEXT)
+        fwrite(room->text, 1, length, program_output);
+    else
+        print_string(room->text, length);
+    fputs(c->format == FORMAT_NDJSON ? "}\n" : "\n", program_output);
+    return EXIT_GOOD;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int run(struct command *c, const wisp_model *model) {
     struct batch *batch = calloc(1, sizeof *batch);
-    struct ids ids = {0};
+    struct room room = {0};
     int code = batch ? EXIT_GOOD : EXIT_FAILED;
     if (code != EXIT_GOOD)
         complain("out of memory");
     while (code == EXIT_GOOD) {
-        code = input_next(input, batch);
+        code = input_next(&c->input, batch);
         int printed = EXIT_GOOD;
         for (size_t i = 0; i < batch->n && printed == EXIT_GOOD; i++)
-            printed = print_ids(model, batch->texts[i], &ids);
-        if (printed == EXIT_GOOD)
-            printed = finish_output();
+            printed = c->decodes ? detokenize(c, model, &batch->records[i], &batch->arena, &room)
+                                 : tokenize(c, model, batch->texts[i], &room);
+        const int written = finish_output();
+        printed = printed == EXIT_GOOD ? written : printed;
         code = printed != EXIT_GOOD ? printed : code;
         if (batch->n == 0)
             break;
@@ -105,29 +365,36 @@ static int tokenize_all(const wisp_model *model, struct input *input) {
     if (batch)
         arena_release(&batch->arena);
     free(batch);
-    free(ids.data);
+    free(room.ids);
+    free(room.text);
     return code;
 }
 
 int command_tokenize(int argc, char **argv) {
-    struct model_arguments arguments = {.threads = 1};
-    struct input input;
-    bool wants_help = false;
+    struct command c = {.model = {.threads = 1}};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    if (!input_open(&input, (size_t)argc))
-        return EXIT_FAILED;
-    int code = parse(&arguments, &input, &wants_help, argc, argv);
-    if (code == EXIT_GOOD && wants_help)
+    int option, code = input_open(&c.input, (size_t)argc) ? EXIT_GOOD : EXIT_FAILED;
+    while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:h", options, NULL)) != -1)
+        code = take_option(&c, option);
+    for (; code == EXIT_GOOD && optind < argc; optind++)
+        input_add(&c.input, argv[optind], NULL);
+    if (code == EXIT_GOOD && c.input.n_items == 0)
+        input_add(&c.input, "-", NULL);
+    if (code == EXIT_GOOD && c.wants_help) {
         fputs(help, program_output);
-    else if (code == EXIT_GOOD)
-        code = open_model(&arguments, &model, &session);
+    } else {
+        if (code == EXIT_GOOD)
+            code = check_usage(&c);
+        if (code == EXIT_GOOD)
+            code = open_model(&c.model, &model, &session);
+    }
     if (code == EXIT_GOOD && session) {
         watch_signals(NULL);
-        code = tokenize_all(model, &input);
+        code = run(&c, model);
     }
     wisp_session_close(session);
     wisp_model_close(model);
-    input_close(&input);
+    input_close(&c.input);
     return code;
 }

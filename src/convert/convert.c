@@ -36,7 +36,8 @@ static wisp_status find_format(const char *name, const struct block_format **for
 }
 
 /* Chooses the format in which a tensor is written. Where `wanted` is NULL, every tensor keeps its
- * format. Otherwise the matrices of dense layers and the token embedding take `wanted`, or F16
+ * format, but vectors of 16-bit floats become floats, since llama.cpp computes with no others.
+ * Otherwise the matrices of dense layers and the token embedding take `wanted`, or F16
  * where their rows are no multiple of its block; norms, biases, positions and token types, which
  * are small, become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
@@ -44,7 +45,10 @@ static wisp_status plan_tensor(const struct tensor *tensor, const struct block_f
     const bool is_quantisable = tensor->rows > 1 &&
                                 strcmp(tensor->name, "position_embd.weight") != 0 &&
                                 strcmp(tensor->name, "token_types.weight") != 0;
+    const bool is_half = tensor->format->id == BLOCK_F16 || tensor->format->id == BLOCK_BF16;
     *planned = tensor->format;
+    if (!wanted && tensor->rows == 1 && is_half)
+        *planned = block_format_by_id(BLOCK_F32);
     if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
         return WISP_OK;
     if (!tensor->format->dequantise)

@@ -311,11 +311,3 @@ wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
     free(all);
     return WISP_OK;
 }
-
-bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text) {
-    if (!model || !text || !model->codec || id < 0 ||
-        (size_t)id >= codec_vocabulary_size(model->codec))
-        return false;
-    *text = codec_decode(model->codec, id);
-    return true;
-}

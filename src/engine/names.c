@@ -25,6 +25,13 @@ const char *wisp_cache_type_name(size_t cache_type) {
     return cache_type < sizeof names / sizeof *names ? names[cache_type] : NULL;
 }
 
+const char *wisp_role_name(size_t role) {
+    static const char *const names[] = {[WISP_ROLE_SYSTEM] = "system",
+                                        [WISP_ROLE_USER] = "user",
+                                        [WISP_ROLE_ASSISTANT] = "assistant"};
+    return role < sizeof names / sizeof *names ? names[role] : NULL;
+}
+
 /* Returns the index of `name`, or -1 where no value has it or it is NULL. */
 static int find(const char *(*name_of)(size_t index), const char *name) {
     const char *candidate;
@@ -54,6 +61,13 @@ bool wisp_cache_type_find(const char *name, wisp_cache_type *cache_type) {
     const int found = find(wisp_cache_type_name, name);
     if (found >= 0)
         *cache_type = (wisp_cache_type)found;
+    return found >= 0;
+}
+
+bool wisp_role_find(const char *name, wisp_role *role) {
+    const int found = find(wisp_role_name, name);
+    if (found >= 0)
+        *role = (wisp_role)found;
     return found >= 0;
 }
 

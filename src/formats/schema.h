@@ -75,12 +75,25 @@
 #define KEY_TOKENIZER_CONTINUATIONS "wisp.tokenizer.continuations"
 
 /* i32[n]: ids of the added tokens, which are found in the text before it is split into words.
- * Default: the file's control and user-defined tokens. */
+ * Default: the file's control and user-defined tokens. A model that generates finds its
+ * user-defined tokens whether they are listed or not; the list is for their flags. */
 #define KEY_TOKENIZER_ADDED_TOKENS "wisp.tokenizer.added_tokens"
 
 /* u8[n], one for each id of KEY_TOKENIZER_ADDED_TOKENS: how the token is matched, a sum of 1
  * (single_word), 2 (lstrip), 4 (rstrip) and 8 (normalized). */
 #define KEY_TOKENIZER_ADDED_FLAGS "wisp.tokenizer.added_flags"
+
+/* i32[any number]: ids of tokens that end a generated text, beside those that GGUF's keys name.
+ * Default: none. */
+#define KEY_TOKENIZER_END_TOKENS "wisp.tokenizer.end_tokens"
+
+/* string: where SentencePiece's space before a text stands: "each" (before the text and after each
+ * added token), "first" (before the text, unless that begins with a space) or "always" (where
+ * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
+#define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
+
+/* bool: no token of SentencePiece's reaches past a space, which begins a word. Default: false. */
+#define KEY_TOKENIZER_SPLIT_SPACES "wisp.tokenizer.split_spaces"
 
 /* ---- calibration: written by calibrate, removed by convert --plain --------------------------- */
 

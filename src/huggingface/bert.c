@@ -70,7 +70,5 @@ static const struct hf_name layer_names[] = {
 const struct hf_encoder hf_bert = {.type = "bert",
                                    .prefixes = {"bert."},
                                    .architecture = "bert",
-                                   .layer = "encoder.layer.",
-                                   .names = names,
-                                   .layer_names = layer_names,
+                                   .tensors = {"encoder.layer.", names, layer_names},
                                    .read_config = read_config};

@@ -9,8 +9,6 @@
 extern const struct hf_encoder hf_bert;
 extern const struct hf_encoder hf_nomic_bert; /* Nomic's own spelling and that of transformers */
 
-/* Finds the encoder by the model_type of config.json. */
-wisp_status hf_encoder_find(const struct hf_config *config, const struct hf_encoder **encoder,
-                            wisp_error *error);
+extern const struct hf_encoder *const hf_encoders[]; /* ends with NULL */
 
 #endif

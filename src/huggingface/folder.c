@@ -7,6 +7,8 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "host/input_file.h"
+#include "huggingface/codec_files.h"
+#include "huggingface/decoders.h"
 #include "huggingface/encoders.h"
 #include "huggingface/json_file.h"
 #include "huggingface/modules.h"
@@ -116,10 +118,39 @@ static wisp_status check_class(const struct hf_config *config, wisp_error *error
                 "%.64s is not supported without a modules.json", class->text);
 }
 
-/* Reads model_type, without which no other error of the folder would make sense. */
-static wisp_status find_encoder(struct directory *dir, const char *folder, bool has_modules,
-                                struct hf_config *config, const struct hf_encoder **encoder,
-                                wisp_error *error) {
+/* Reads model_type, without which no other error of the folder would make sense, and finds the
+ * encoder or the decoder. */
+static wisp_status find_family(const struct hf_config *config, const struct hf_encoder **encoder,
+                               const struct hf_decoder **decoder, wisp_error *error) {
+    const struct json *type = json_get(config->root, "model_type");
+    char known[512] = "";
+    for (size_t i = 0; hf_encoders[i]; i++) {
+        if (json_equals(type, hf_encoders[i]->type)) {
+            *encoder = hf_encoders[i];
+            return WISP_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s, ", hf_encoders[i]->type);
+    }
+    for (size_t i = 0; hf_decoders[i]; i++) {
+        if (json_equals(type, hf_decoders[i]->type)) {
+            *decoder = hf_decoders[i];
+            return WISP_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", hf_decoders[i]->type,
+                 !hf_decoders[i + 1]   ? ""
+                 : !hf_decoders[i + 2] ? " and "
+                                       : ", ");
+    }
+    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
+                "models of type %.64s are not supported, only %s",
+                json_is(type, JSON_STRING) ? type->text : "(none)", known);
+}
+
+static wisp_status open_config(struct directory *dir, const char *folder, struct hf_config *config,
+                               const struct hf_encoder **encoder, const struct hf_decoder **decoder,
+                               wisp_error *error) {
     static const char file[] = "config.json";
     char path[HF_PATH_BYTES];
     *config = (struct hf_config){0};
@@ -128,24 +159,13 @@ static wisp_status find_encoder(struct directory *dir, const char *folder, bool 
     if (!config->file)
         return fail_memory(error, strlen(path));
     TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config->root, error));
-    TRY(hf_encoder_find(config, encoder, error));
+    TRY(find_family(config, encoder, decoder, error));
     const struct json *quantised = json_get(config->root, "quantization_config");
     if (quantised && !json_is(quantised, JSON_NULL))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
                     "weights quantised by %.32s are not supported, only F32, F16 and BF16",
                     hf_shown(json_get(quantised, "quant_method")));
-    return has_modules ? WISP_OK : check_class(config, error);
-}
-
-static wisp_status read_config(struct directory *dir, const struct hf_config *config,
-                               const struct hf_encoder *encoder, uint32_t pooling,
-                               wisp_error *error) {
-    char key[NAME_BYTES];
-    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(encoder->architecture),
-                           error));
-    TRY(encoder->read_config(dir, config, error));
-    snprintf(key, sizeof key, "%s.pooling_type", encoder->architecture);
-    return directory_put_u32(dir, key, pooling, error);
+    return WISP_OK;
 }
 
 static wisp_status put_name(struct directory *dir, const char *folder, wisp_error *error) {
@@ -159,13 +179,52 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
                               error);
 }
 
-wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
-    char inner[HF_PATH_BYTES];
+/* What hf_read_folder does for a model of an encoder. `proper` is where the model itself is. */
+static wisp_status read_encoder(struct directory *dir, const char *folder, const char *proper,
+                                const struct hf_modules *modules, struct hf_config *config,
+                                const struct hf_encoder *encoder, wisp_error *error) {
+    char key[NAME_BYTES];
     uint32_t pooling;
     struct hf_sentence sentence;
+    if (!modules->list)
+        TRY(check_class(config, error));
+    TRY(hf_read_modules(dir, folder, modules, &pooling, error));
+    if (modules->list)
+        TRY(hf_read_sentence_model(dir, folder, error));
+    TRY(hf_read_sentence_transformer(dir, proper, modules->list != NULL, &sentence, error));
+    config->max_seq_length = sentence.max_seq_length;
+    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(encoder->architecture),
+                           error));
+    TRY(encoder->read_config(dir, config, error));
+    snprintf(key, sizeof key, "%s.pooling_type", encoder->architecture);
+    TRY(directory_put_u32(dir, key, pooling, error));
+    TRY(hf_read_tokenizer(dir, proper, sentence.lowercase_first, error));
+    TRY(read_weights(dir, proper, error));
+    return hf_encoder_rename_tensors(dir, encoder, config, error);
+}
+
+/* What it does for a decoder. */
+static wisp_status read_decoder(struct directory *dir, const char *folder,
+                                const struct hf_modules *modules, const struct hf_config *config,
+                                const struct hf_decoder *decoder, wisp_error *error) {
+    uint32_t vocabulary_size;
+    if (modules->list)
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
+                    "%s with a modules.json, which makes embeddings of a decoder, is not supported",
+                    decoder->type);
+    TRY(hf_decoder_read_config(dir, decoder, config, &vocabulary_size, error));
+    TRY(read_weights(dir, folder, error));
+    /* The weights bound the size of the vocabulary. */
+    TRY(hf_decoder_read_tensors(dir, decoder, config, vocabulary_size, error));
+    return hf_read_codec(dir, folder, config, vocabulary_size, error);
+}
+
+wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
+    char inner[HF_PATH_BYTES];
     struct hf_modules modules;
     struct hf_config config;
-    const struct hf_encoder *encoder;
+    const struct hf_encoder *encoder = NULL;
+    const struct hf_decoder *decoder = NULL;
     const char *proper = folder; /* where the model itself is */
     dir->file = arena_copy_text(&dir->arena, folder, strlen(folder));
     if (!dir->file)
@@ -177,15 +236,10 @@ wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error
         proper = inner;
     }
     TRY(check_adapter(dir, proper, error));
-    TRY(find_encoder(dir, proper, modules.list != NULL, &config, &encoder, error));
-    TRY(hf_read_modules(dir, folder, &modules, &pooling, error));
-    if (modules.list)
-        TRY(hf_read_sentence_model(dir, folder, error));
-    TRY(hf_read_sentence_transformer(dir, proper, modules.list != NULL, &sentence, error));
-    config.max_seq_length = sentence.max_seq_length;
-    TRY(read_config(dir, &config, encoder, pooling, error));
-    TRY(hf_read_tokenizer(dir, proper, sentence.lowercase_first, error));
-    TRY(read_weights(dir, proper, error));
-    TRY(hf_encoder_rename_tensors(dir, encoder, &config, error));
+    TRY(open_config(dir, proper, &config, &encoder, &decoder, error));
+    if (encoder)
+        TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));
+    else
+        TRY(read_decoder(dir, proper, &modules, &config, decoder, error));
     return directory_finish(dir, error);
 }

@@ -6,49 +6,30 @@
 
 static const char base_key[] = "nomic-bert.rope.freq_base";
 
-static wisp_status unsupported(const struct hf_config *config, const char *field,
-                               const struct json *given, const char *wanted, wisp_error *error) {
-    return fail(error, WISP_ERROR_UNSUPPORTED, config->file, field,
-                "%.32s is not supported, only %s", hf_shown(given), wanted);
-}
-
-/* Settings of config.json of which one value alone is supported; it is also what an absent setting
- * stands for. */
-static wisp_status check_settings(const struct hf_config *config, wisp_error *error) {
-    static const struct {
-        const char *field;
-        enum json_type wanted;
-    } settings[] = {{"prenorm", JSON_FALSE},
-                    {"parallel_block", JSON_FALSE},
-                    {"use_rms_norm", JSON_FALSE},
-                    {"causal", JSON_FALSE},
-                    {"is_decoder", JSON_FALSE},
-                    {"qkv_proj_bias", JSON_FALSE},
-                    {"mlp_fc1_bias", JSON_FALSE},
-                    {"mlp_fc2_bias", JSON_FALSE},
-                    {"scale_attn_weights", JSON_TRUE},
-                    {"scale_attn_by_inverse_layer_idx", JSON_FALSE},
-                    {"rotary_emb_interleaved", JSON_FALSE},
-                    {"rotary_emb_scale_base", JSON_NULL},
-                    {"rotary_scaling_factor", JSON_NULL},
-                    {"rope_scaling", JSON_NULL}};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        const struct json *given = json_get(config->root, settings[i].field);
-        const struct json wanted = {.type = settings[i].wanted};
-        if (given && given->type != wanted.type)
-            return unsupported(config, settings[i].field, given, hf_shown(&wanted), error);
-    }
-    return WISP_OK;
-}
+static const struct hf_setting settings[] = {{"prenorm", JSON_FALSE},
+                                             {"parallel_block", JSON_FALSE},
+                                             {"use_rms_norm", JSON_FALSE},
+                                             {"causal", JSON_FALSE},
+                                             {"is_decoder", JSON_FALSE},
+                                             {"qkv_proj_bias", JSON_FALSE},
+                                             {"mlp_fc1_bias", JSON_FALSE},
+                                             {"mlp_fc2_bias", JSON_FALSE},
+                                             {"scale_attn_weights", JSON_TRUE},
+                                             {"scale_attn_by_inverse_layer_idx", JSON_FALSE},
+                                             {"rotary_emb_interleaved", JSON_FALSE},
+                                             {"rotary_emb_scale_base", JSON_NULL},
+                                             {"rotary_scaling_factor", JSON_NULL},
+                                             {"rope_scaling", JSON_NULL},
+                                             {0}};
 
 static wisp_status check_activation(const struct hf_config *config, wisp_error *error) {
     static const char own[] = "activation_function", other[] = "hidden_act";
     const struct json *given = json_get(config->root, own);
     const struct json *transformers = json_get(config->root, other);
     if ((given || !transformers) && !json_equals(given, "swiglu"))
-        return unsupported(config, own, given, "swiglu", error);
+        return hf_unsupported_setting(config, own, given, "swiglu", error);
     if (transformers && !json_equals(transformers, "silu"))
-        return unsupported(config, other, transformers, "silu", error);
+        return hf_unsupported_setting(config, other, transformers, "silu", error);
     return WISP_OK;
 }
 
@@ -60,7 +41,7 @@ static wisp_status check_fraction(const struct hf_config *config, const char *fi
     if (!given && !required)
         return WISP_OK;
     if (!given || !json_to_double(given, &fraction) || fraction != 1)
-        return unsupported(config, field, given, "1", error);
+        return hf_unsupported_setting(config, field, given, "1", error);
     return WISP_OK;
 }
 
@@ -76,7 +57,7 @@ static wisp_status put_rotary(struct directory *dir, const struct hf_config *con
         return hf_put_number(dir, config, &own, NULL, error);
     const struct json *type = json_get(rope.root, "rope_type");
     if (!json_equals(type, "default"))
-        return unsupported(&rope, "rope_type", type, "default", error);
+        return hf_unsupported_setting(&rope, "rope_type", type, "default", error);
     TRY(check_fraction(&rope, "partial_rotary_factor", false, error));
     const struct json *base = json_get(config->root, own.field);
     const struct json *base_of_rope = json_get(rope.root, theta.field);
@@ -102,7 +83,8 @@ static wisp_status check_head_size(const struct hf_config *config, wisp_error *e
     if (!given || json_is(given, JSON_NULL) || heads == 0)
         return WISP_OK;
     if (!json_to_u64(given, &size) || size != hidden_size / heads)
-        return unsupported(config, field, given, "hidden_size / num_attention_heads", error);
+        return hf_unsupported_setting(config, field, given, "hidden_size / num_attention_heads",
+                                      error);
     return WISP_OK;
 }
 
@@ -130,7 +112,7 @@ static wisp_status read_config(struct directory *dir, const struct hf_config *co
     static const uint32_t usual_types = 2; /* NomicBertConfig's default */
     static const struct hf_field epsilon = {"layer_norm_epsilon", "layer_norm_eps",
                                             "nomic-bert.attention.layer_norm_epsilon"};
-    TRY(check_settings(config, error));
+    TRY(hf_check_settings(config, settings, error));
     TRY(check_activation(config, error));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(hf_put_size(dir, config, &sizes[i], error));
@@ -160,7 +142,5 @@ static const struct hf_name layer_names[] = {
 const struct hf_encoder hf_nomic_bert = {.type = "nomic_bert",
                                          .prefixes = {"bert.", "nomic_bert."},
                                          .architecture = "nomic-bert",
-                                         .layer = "encoder.layers.",
-                                         .names = names,
-                                         .layer_names = layer_names,
+                                         .tensors = {"encoder.layers.", names, layer_names},
                                          .read_config = read_config};

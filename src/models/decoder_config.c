@@ -74,8 +74,9 @@ wisp_status decoder_read_window(const struct config_reader *r, uint32_t pattern)
     return WISP_OK;
 }
 
+/* As in llama.cpp, a file without a type scales linearly, and the newer key counts. */
 wisp_status decoder_read_rope(const struct config_reader *r) {
-    static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};
+    static const char *const factors[] = {"rope.scale_linear", "rope.scaling.factor"};
     struct model_config *c = r->config;
     const char *scaling = "linear";
     char key[CONFIG_KEY_BYTES];

@@ -115,16 +115,17 @@ static wisp_status qwen3_read_config(const struct directory *dir, struct model_c
 
 static const char *const tensors[] = {"token_embd", "output_norm", "output", "rope_freqs", NULL};
 static const char *const layer_tensors[] = {
-    "attn_norm",   "attn_q",   "attn_k",        "attn_v",      "attn_output",   "attn_q_norm",
-    "attn_k_norm", "ffn_norm", TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};
+    "attn_q_norm", "attn_k_norm", "attn_norm",     "attn_q",      "attn_k",        "attn_v",
+    "attn_output", "ffn_norm",    TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};
+enum { QWEN3_ONLY = 2 }; /* the first names */
 
-#define DECODER(its_name, its_read_config)                                                         \
+#define DECODER(its_name, its_read_config, its_layer_tensors)                                      \
     {.name = (its_name),                                                                           \
      .generates = true,                                                                            \
      .open_codec = codec_open,                                                                     \
      .by_outputs = true,                                                                           \
      .tensors = tensors,                                                                           \
-     .layer_tensors = layer_tensors,                                                               \
+     .layer_tensors = (its_layer_tensors),                                                         \
      .read_config = (its_read_config),                                                             \
      .load = llama_load,                                                                           \
      .load_layer = llama_load_layer,                                                               \
@@ -133,6 +134,8 @@ static const char *const layer_tensors[] = {
      .rope = llama_rope,                                                                           \
      .step = llama_step}
 
-const struct architecture architecture_llama = DECODER("llama", llama_read_config);
-const struct architecture architecture_qwen2 = DECODER("qwen2", qwen2_read_config);
-const struct architecture architecture_qwen3 = DECODER("qwen3", qwen3_read_config);
+const struct architecture architecture_llama =
+    DECODER("llama", llama_read_config, layer_tensors + QWEN3_ONLY);
+const struct architecture architecture_qwen2 =
+    DECODER("qwen2", qwen2_read_config, layer_tensors + QWEN3_ONLY);
+const struct architecture architecture_qwen3 = DECODER("qwen3", qwen3_read_config, layer_tensors);

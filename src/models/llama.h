@@ -19,7 +19,7 @@ struct llama_layer {
  * layers, which struct network holds. */
 struct llama_weights {
     struct rope rope;
-    float *rope_factors;  /* [head_size / 2]; NULL where the file has none */
+    float *rope_factors;  /* [head_size / 2]; NULL where all are 1 */
     float *output_norm;   /* [hidden_size] */
     struct linear logits; /* [vocabulary_size, hidden_size]: the token embedding's where the file
                              has no other */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/schema.h"
 #include "text/codec_parts.h"
 
 static const char TYPES[] = "tokenizer.ggml.token_type", MODEL[] = "tokenizer.ggml.model";
@@ -12,6 +13,7 @@ static const struct codec_kind *const kinds[] = {
     &codec_spm,
 #if !defined(__wasm__) /* the WebAssembly modules only embed texts */
     &codec_bpe,
+    &codec_unigram,
 #endif
 };
 
@@ -26,7 +28,7 @@ static wisp_status find_kind(struct codec *codec, const struct directory *dir, w
     if (!codec->kind)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, MODEL,
                     "tokenizers of type \"%.40s\" are not supported for generating, only "
-                    "\"llama\" and \"gpt2\"",
+                    "\"llama\", \"gpt2\" and \"t5\"",
                     model);
     return WISP_OK;
 }
@@ -70,8 +72,8 @@ wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
     if (!pieces)
         return fail_memory(error, codec->count * sizeof *pieces);
     for (size_t i = 0; i < codec->count; i++) {
-        const bool found = codec->types[i] == CODEC_NORMAL ||
-                           (user_defined && codec->types[i] == CODEC_USER_DEFINED);
+        const bool found =
+            codec->types[i] == CODEC_NORMAL || (user_defined && codec_is_piece(codec, i));
         pieces[i] = (struct piece){spellings[i].bytes, spellings[i].length,
                                    found ? PIECE_INITIAL : PIECE_UNUSED};
     }
@@ -95,13 +97,53 @@ static wisp_status read_id(const struct codec *codec, const struct directory *di
     return WISP_OK;
 }
 
+/* The control tokens by which models end a text or their turn in a conversation. A file names one
+ * or two of them, and models end with others too. llama.cpp knows them by the same names. */
+static bool is_end_name(wisp_text name) {
+    static const char *const ends[] = {"<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",   "</s>",
+                                       "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (name.length == strlen(ends[i]) && memcmp(name.bytes, ends[i], name.length) == 0)
+            return true;
+    return false;
+}
+
+static wisp_status find_ends(struct codec *codec, const struct directory *dir, wisp_error *error) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
+    const struct metadata *listed = directory_find_metadata(dir, KEY_TOKENIZER_END_TOKENS);
+    ARENA_TAKE(&codec->arena, codec->ends, codec->count, error);
+    for (size_t i = 0; i < codec->count; i++)
+        codec->ends[i] = codec->types[i] == CODEC_CONTROL && is_end_name(spellings[i]);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int32_t id;
+        TRY(read_id(codec, dir, keys[i], &id, error));
+        if (id >= 0)
+            codec->ends[id] = true;
+    }
+    if (listed && listed->type != VALUE_ARRAY)
+        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENIZER_END_TOKENS,
+                    "not an array of ids");
+    for (uint64_t i = 0; listed && i < listed->count; i++) {
+        int64_t id;
+        if (!metadata_array_i64(listed, i, &id) || id < 0 || (uint64_t)id >= codec->count)
+            return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_TOKENIZER_END_TOKENS,
+                        "entry %llu is no id of a token", (unsigned long long)i);
+        codec->ends[id] = true;
+    }
+    return WISP_OK;
+}
+
 static wisp_status build(struct codec *codec, const struct directory *dir, wisp_error *error) {
     TRY(find_kind(codec, dir, error));
     TRY(read_tokens(codec, dir, error));
+    TRY(find_ends(codec, dir, error));
     TRY(read_id(codec, dir, "tokenizer.ggml.bos_token_id", &codec->bos, error));
-    TRY(read_id(codec, dir, "tokenizer.ggml.eos_token_id", &codec->eos, error));
-    TRY(read_id(codec, dir, "tokenizer.ggml.eot_token_id", &codec->eot, error));
+    TRY(read_id(codec, dir, "tokenizer.ggml.unknown_token_id", &codec->unknown, error));
     codec->add_bos = true;
+    codec->model_tokens = (uint32_t)codec->count;
+    TRY(metadata_u32_or(dir, KEY_TOKENIZER_MODEL_TOKENS, &codec->model_tokens, error));
     TRY(codec->kind->open(codec, dir, error));
     TRY(metadata_bool_or(dir, "tokenizer.ggml.add_bos_token", &codec->add_bos, error));
     codec->add_bos = codec->add_bos && codec->bos >= 0;
@@ -152,6 +194,10 @@ wisp_text codec_decode(const struct codec *codec, int32_t id) {
     return codec->texts[id];
 }
 
+bool codec_adds_space(const struct codec *codec) {
+    return codec->add_space_prefix;
+}
+
 bool codec_is_end(const struct codec *codec, int32_t id) {
-    return id >= 0 && (id == codec->eos || id == codec->eot);
+    return id >= 0 && codec->ends[id];
 }

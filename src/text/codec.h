@@ -29,6 +29,9 @@ wisp_status codec_encode(const struct codec *codec, wisp_text text, bool begins,
  * They may be a part of a character. Control tokens stand for none. */
 wisp_text codec_decode(const struct codec *codec, int32_t id);
 
+/* Returns whether a text is encoded with a space before it. */
+bool codec_adds_space(const struct codec *codec);
+
 /* Returns whether the model ends its text with this token. */
 bool codec_is_end(const struct codec *codec, int32_t id);
 

@@ -7,7 +7,9 @@
 
 #include "formats/directory.h"
 #include "text/added_tokens.h"
+#include "text/charsmap.h"
 #include "text/merge_table.h"
+#include "text/piece_trie.h"
 #include "text/token_list.h"
 #include "text/wordpiece.h"
 
@@ -19,6 +21,13 @@ enum codec_token_type {
     CODEC_USER_DEFINED = 4,
     CODEC_UNUSED = 5,
     CODEC_BYTE = 6
+};
+
+/* Where SentencePiece's space before a text stands. */
+enum codec_prefix {
+    PREFIX_EACH,  /* before the text, and again after each added token */
+    PREFIX_FIRST, /* before the text, unless that begins with a space */
+    PREFIX_ALWAYS /* where PREFIX_EACH has it, unless there is a space */
 };
 
 struct codec;
@@ -42,31 +51,73 @@ struct codec {
     struct wordpiece pieces; /* finds tokens that texts are made of */
     size_t count;
     uint8_t *types;         /* [count]: enum codec_token_type */
+    uint32_t model_tokens;  /* tokens from this id on were added to the model's own */
     const wisp_text *texts; /* [count]: what codec_decode returns */
-    int32_t bos, eos, eot;  /* -1 where there is none */
+    int32_t bos, unknown;   /* -1 where there is none */
     bool add_bos;
-    int32_t byte_ids[256]; /* the token of each byte, or the unknown token; -1: neither */
+    bool *ends;                          /* [count]: the tokens that end a text */
+    int32_t byte_ids[256];               /* the token of each byte; -1 where there is none */
+    struct added_tokens raw, normalized; /* user-defined tokens: found before a text is
+                                            normalised, and after */
     /* SentencePiece: */
-    const float *scores;   /* [count] */
-    bool add_space_prefix; /* a text is encoded with a space before it */
+    const float *scores;      /* [count] */
+    bool add_space_prefix;    /* a text is encoded with a space before it, */
+    enum codec_prefix prefix; /* at these places */
+    bool splits_spaces;       /* no token reaches past a space, which begins a word */
+    bool squeezes_spaces;     /* spaces at the ends are dropped, and others become one */
+    bool has_merges;          /* merges say what is merged, and not scores */
+    struct charsmap charsmap;
+    struct piece_trie trie;
+    double unknown_score; /* of a character that is no token */
     /* Byte-level BPE: */
     const struct pretokenizer *pretokenizer;
     struct merge_table merges;
-    struct added_tokens raw; /* user-defined tokens, which are found before anything else */
     /* [count]: enum bpe_whole. All threads that encode fill it in as they meet tokens. */
     _Atomic(uint8_t) *whole;
 };
 
 extern const struct codec_kind codec_spm;
 extern const struct codec_kind codec_bpe;
+extern const struct codec_kind codec_unigram;
 
 /* The metadata key of the tokens' spellings. Where the kinds run, it is an array of strings, one
  * for each token. */
 #define CODEC_TOKENS "tokenizer.ggml.tokens"
 
-/* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones if
- * `user_defined`, can be found, except empty ones. */
+/* And that of their merges, which are an array of strings too. */
+#define BPE_MERGES "tokenizer.ggml.merges"
+
+/* Returns whether texts may be made of a token, also where it is a user-defined one. */
+static inline bool codec_is_piece(const struct codec *codec, size_t id) {
+    return codec->types[id] == CODEC_NORMAL ||
+           (codec->types[id] == CODEC_USER_DEFINED && id < codec->model_tokens);
+}
+
+/* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones of
+ * the model's own if `user_defined`, can be found, except empty ones. */
 wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
                                const wisp_text *spellings, bool user_defined, wisp_error *error);
+
+/* Normalises a text. *copy is memory for the result, which the caller frees, or NULL. */
+typedef wisp_status (*codec_normalize)(const struct codec *codec, wisp_text text, char **copy,
+                                       wisp_text *normalized, wisp_error *error);
+
+/* Collects the user-defined tokens, with the flags that the file gives them, into codec->raw and
+ * codec->normalized. codec->texts must have been set. */
+wisp_status codec_index_added(struct codec *codec, const struct directory *dir,
+                              codec_normalize normalize, wisp_error *error);
+
+/* Replaces ill-formed UTF-8 by U+FFFD. Where there is none, *copy is NULL and *repaired the text
+ * itself; else the caller frees *copy. */
+wisp_status codec_repair(wisp_text text, char **copy, wisp_text *repaired, wisp_error *error);
+
+/* Encodes a part of a text. `first`: the text begins with it. */
+typedef wisp_status (*codec_encode_part)(void *context, wisp_text part, bool first,
+                                         wisp_error *error);
+
+/* Adds the ids of the set's tokens in a text of well-formed UTF-8 to `list`, and calls `encode`
+ * with each part between them that is not empty. */
+wisp_status codec_each_part(const struct added_tokens *set, wisp_text text, struct token_list *list,
+                            codec_encode_part encode, void *context, wisp_error *error);
 
 #endif

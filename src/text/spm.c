@@ -1,106 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SentencePiece's BPE, which Llama 1 and 2 use: a text's characters are merged, pair by pair, into
- * the token with the highest score, the leftmost first. Characters that are no token become byte
- * tokens. A space is spelled U+2581.
- * Source: Kudo and Richardson, SentencePiece (2018), model type BPE. */
-#include <math.h>
+ * the token with the highest score, the leftmost first. Where the file lists merges, as files of
+ * Hugging Face tokenizers do, these say which pairs merge and which comes first. Characters that
+ * are no token become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
+ * BPE. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/codec_parts.h"
-#include "text/reader.h"
-
-static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
-enum { SPACE_BYTES = 3 };
-static const char SCORES[] = "tokenizer.ggml.scores";
+#include "text/bpe_merges.h"
+#include "text/sentencepiece.h"
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static wisp_status read_scores(struct codec *codec, const struct directory *dir,
-                               wisp_error *error) {
-    const struct metadata *entry = directory_find_metadata(dir, SCORES);
-    float *scores;
-    if (!entry || entry->type != VALUE_ARRAY || entry->element != VALUE_F32 ||
-        entry->count != codec->count)
-        return fail(error, entry ? WISP_ERROR_FORMAT : WISP_ERROR_NOT_FOUND, dir->file, SCORES,
-                    "an array of %zu floats, one for each token, belongs here", codec->count);
-    ARENA_TAKE(&codec->arena, scores, codec->count, error);
-    memcpy(scores, entry->as.numbers, codec->count * sizeof *scores);
-    for (size_t i = 0; i < codec->count; i++)
-        if (isnan(scores[i]))
-            return fail(error, WISP_ERROR_FORMAT, dir->file, SCORES, "score %zu is not a number",
-                        i);
-    codec->scores = scores;
-    return WISP_OK;
-}
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Returns the byte that a token "<0x0A>" stands for, or -1. */
-static int byte_of(wisp_text spelling) {
-    const char *s = spelling.bytes;
-    if (spelling.length != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
-        return -1;
-    const int high = hex_digit(s[3]), low = hex_digit(s[4]);
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
-/* Decodes the spellings of all tokens, and finds the token of each byte. */
-static wisp_status decode_tokens(struct codec *codec, const struct directory *dir,
-                                 wisp_error *error) {
-    static const char key[] = CODEC_TOKENS;
-    const wisp_text *spellings = directory_find_metadata(dir, key)->as.texts;
-    uint32_t unknown = UINT32_MAX;
-    wisp_text *texts;
-    TRY(codec_build_pieces(codec, dir, spellings, true, error));
-    ARENA_TAKE(&codec->arena, texts, codec->count, error);
-    TRY(metadata_u32_or(dir, "tokenizer.ggml.unknown_token_id", &unknown, error));
-    for (size_t i = 0; i < 256; i++)
-        codec->byte_ids[i] = unknown < codec->count ? (int32_t)unknown : -1;
-    for (size_t i = 0; i < codec->count; i++) {
-        const wisp_text spelling = spellings[i];
-        const int byte = codec->types[i] == CODEC_BYTE ? byte_of(spelling) : -1;
-        char *bytes = arena_allocate(&codec->arena, spelling.length + 1);
-        size_t length = 0;
-        if (!bytes)
-            return fail_memory(error, spelling.length + 1);
-        if (codec->types[i] == CODEC_BYTE && byte < 0)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, key,
-                        "byte token %zu is not spelled <0x00> to <0xFF>", i);
-        if (byte >= 0) {
-            codec->byte_ids[byte] = (int32_t)i;
-            bytes[length++] = (char)byte;
-        } else if (codec->types[i] == CODEC_NORMAL || codec->types[i] == CODEC_USER_DEFINED) {
-            for (size_t at = 0; at < spelling.length;) {
-                const bool space = spelling.length - at >= SPACE_BYTES &&
-                                   memcmp(spelling.bytes + at, SPACE, SPACE_BYTES) == 0;
-                bytes[length++] = space ? ' ' : spelling.bytes[at];
-                at += space ? SPACE_BYTES : 1;
-            }
-        }
-        texts[i] = (wisp_text){bytes, length};
-    }
-    for (size_t i = 0; i < 256; i++)
-        if (codec->byte_ids[i] < 0)
-            return fail(error, WISP_ERROR_FORMAT, dir->file, key,
-                        "no token for the byte %zu, and no unknown token", i);
-    codec->texts = texts;
-    return WISP_OK;
+/* The parts of a merge are spelled as tokens are. */
+static size_t copy_spelling(wisp_text spelling, char *bytes) {
+    memcpy(bytes, spelling.bytes, spelling.length);
+    return spelling.length;
 }
 
 static wisp_status spm_open(struct codec *codec, const struct directory *dir, wisp_error *error) {
-    codec->add_space_prefix = true;
-    TRY(metadata_bool_or(dir, "tokenizer.ggml.add_space_prefix", &codec->add_space_prefix, error));
-    TRY(read_scores(codec, dir, error));
-    return decode_tokens(codec, dir, error);
+    const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
+    codec->has_merges = directory_find_metadata(dir, BPE_MERGES) != NULL;
+    TRY(sentencepiece_open(codec, dir, error));
+    /* Merges may lead to user-defined tokens: Gemma's line breaks. Scores would, wherever the
+     * pieces stand. */
+    TRY(codec_build_pieces(codec, dir, spellings, codec->has_merges, error));
+    return codec->has_merges ? bpe_merges_read(codec, dir, copy_spelling, error) : WISP_OK;
 }
 
-/* ---- encoding ------------------------------------------------------------------------------- */
+/* ---- merging by scores ---------------------------------------------------------------------- */
 
 /* A part of the text, at first one character. Parts are linked in the order of the text. A part of
  * length 0 has been merged into the one before it. */
@@ -120,8 +49,7 @@ struct merge {
 
 struct spelling {
     const struct codec *codec;
-    char *text; /* the text with U+2581 for spaces */
-    size_t length;
+    const char *text;
     struct symbol *symbols;
     size_t n_symbols;
     struct merge *heap; /* a binary heap, the best merge first */
@@ -163,27 +91,6 @@ static void consider(struct spelling *s, size_t left, size_t right) {
         push_merge(s, (struct merge){s->codec->scores[id], left, right, length});
 }
 
-/* Writes the text with U+2581 for spaces, and one symbol for each character. */
-static void spell(struct spelling *s, wisp_text text, bool prefix) {
-    struct reader reader = reader_of(text);
-    bool space = prefix;
-    while (space || !reader_at_end(&reader)) {
-        const uint32_t c = space ? 0x20 : reader_next(&reader);
-        const size_t start = s->length;
-        space = false;
-        if (c == 0x20) {
-            memcpy(s->text + start, SPACE, SPACE_BYTES);
-            s->length += SPACE_BYTES;
-        } else {
-            s->length += utf8_encode(c, s->text + start);
-        }
-        const size_t i = s->n_symbols++;
-        s->symbols[i] = (struct symbol){start, s->length - start, i > 0 ? i - 1 : NONE, NONE};
-        if (i > 0)
-            s->symbols[i - 1].next = i;
-    }
-}
-
 static void merge_all(struct spelling *s) {
     for (size_t i = 1; i < s->n_symbols; i++)
         consider(s, i - 1, i);
@@ -202,46 +109,100 @@ static void merge_all(struct spelling *s) {
     }
 }
 
+/* Makes a symbol of each character. */
+static void cut(struct spelling *s, size_t length) {
+    uint32_t c;
+    for (size_t at = 0, taken; at < length; at += taken) {
+        const size_t i = s->n_symbols++;
+        taken = utf8_decode(s->text + at, length - at, &c);
+        s->symbols[i] = (struct symbol){at, taken, i > 0 ? i - 1 : NONE, NONE};
+        if (i > 0)
+            s->symbols[i - 1].next = i;
+    }
+}
+
 static wisp_status put_ids(const struct spelling *s, struct token_list *list, wisp_error *error) {
-    for (size_t i = 0; i != NONE && i < s->n_symbols; i = s->symbols[i].next) {
+    bool unknown = false;
+    for (size_t i = 0; i != NONE; i = s->symbols[i].next) {
         const char *bytes = s->text + s->symbols[i].start;
         const size_t length = s->symbols[i].length;
         const int32_t id = wordpiece_find(&s->codec->pieces, bytes, length);
         if (id >= 0) {
             TRY(token_list_add(list, id, error));
-            continue;
+            unknown = false;
+        } else {
+            TRY(sentencepiece_add_unknown(s->codec, bytes, length, &unknown, list, error));
         }
-        for (size_t b = 0; b < length; b++)
-            TRY(token_list_add(list, s->codec->byte_ids[(unsigned char)bytes[b]], error));
     }
     return WISP_OK;
 }
 
-static wisp_status spm_encode(const struct codec *codec, wisp_text text, bool begins,
-                              struct token_list *list, wisp_error *error) {
-    const bool prefix = begins && codec->add_space_prefix && text.length > 0;
-    /* A byte of text becomes at most three: a space, and U+FFFD for an ill-formed byte. Each merge
-     * adds at most two further ones. */
-    const size_t most = text.length + 1;
-    struct spelling s = {.codec = codec};
-    if (text.length == 0)
-        return WISP_OK;
-    if (most > SIZE_MAX / 3 / sizeof *s.heap)
+struct encoder {
+    const struct codec *codec;
+    struct token_list *list;
+    struct bpe_word word;
+};
+
+static wisp_status encode_by_scores(const struct encoder *e, wisp_text word, wisp_error *error) {
+    struct spelling s = {.codec = e->codec, .text = word.bytes};
+    if (word.length > SIZE_MAX / 3 / sizeof *s.heap)
         return fail_memory(error, UINT64_MAX);
-    s.text = malloc(most * SPACE_BYTES);
-    s.symbols = malloc(most * sizeof *s.symbols);
-    s.heap = malloc(3 * most * sizeof *s.heap);
+    s.symbols = malloc(word.length * sizeof *s.symbols);
+    s.heap =
+        malloc(3 * word.length * sizeof *s.heap); /* each merge adds at most two further ones */
     wisp_status status = WISP_OK;
-    if (s.text && s.symbols && s.heap) {
-        spell(&s, text, prefix);
+    if (s.symbols && s.heap) {
+        cut(&s, word.length);
         merge_all(&s);
-        status = put_ids(&s, list, error);
+        status = put_ids(&s, e->list, error);
     } else {
-        status = fail_memory(error, 3 * most * sizeof *s.heap);
+        status = fail_memory(error, 3 * word.length * sizeof *s.heap);
     }
-    free(s.text);
     free(s.symbols);
     free(s.heap);
+    return status;
+}
+
+/* ---- merging by merges ---------------------------------------------------------------------- */
+
+static wisp_status encode_by_merges(struct encoder *e, wisp_text word, wisp_error *error) {
+    const struct codec *codec = e->codec;
+    TRY(bpe_word_reserve(&e->word, word.length, error));
+    struct bpe_symbol *symbols = e->word.symbols;
+    uint32_t count = 0;
+    for (size_t at = 0, taken; at < word.length; at += taken) {
+        uint32_t c;
+        int32_t ids[4];
+        taken = utf8_decode(word.bytes + at, word.length - at, &c);
+        ids[0] = wordpiece_find(&codec->pieces, word.bytes + at, taken);
+        size_t n = ids[0] >= 0 ? 1 : sentencepiece_bytes(codec, word.bytes + at, taken, ids);
+        if (n == 0 && (count == 0 || symbols[count - 1].id != codec->unknown)) {
+            ids[0] = codec->unknown; /* one for neighbours */
+            n = 1;
+        }
+        for (size_t i = 0; i < n; i++)
+            symbols[count++].id = ids[i];
+    }
+    count = bpe_word_merge(&e->word, &codec->merges, count);
+    for (uint32_t i = 0; count > 0; count--, i = symbols[i].next)
+        TRY(token_list_add(e->list, symbols[i].id, error));
+    return WISP_OK;
+}
+
+/* ---- encoding ------------------------------------------------------------------------------- */
+
+static wisp_status encode_word(void *context, wisp_text word, wisp_error *error) {
+    struct encoder *e = context;
+    return e->codec->has_merges ? encode_by_merges(e, word, error)
+                                : encode_by_scores(e, word, error);
+}
+
+static wisp_status spm_encode(const struct codec *codec, wisp_text text, bool begins,
+                              struct token_list *list, wisp_error *error) {
+    struct encoder e = {.codec = codec, .list = list};
+    const wisp_status status =
+        sentencepiece_encode(codec, text, begins, list, encode_word, &e, error);
+    bpe_word_release(&e.word);
     return status;
 }
 

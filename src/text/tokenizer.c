@@ -227,3 +227,12 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     arena_release(&tokenizer->arena);
     free(tokenizer);
 }
+
+wisp_text tokenizer_piece(const struct tokenizer *tokenizer, int32_t id, bool *continues,
+                          bool *special) {
+    const struct wordpiece *v = &tokenizer->vocabulary;
+    *continues = v->kinds[id] == PIECE_CONTINUATION;
+    *special = v->kinds[id] == PIECE_UNUSED || id == tokenizer->unknown || id == tokenizer->cls ||
+               id == tokenizer->separator;
+    return (wisp_text){v->bytes + v->starts[id], v->starts[id + 1] - v->starts[id]};
+}

@@ -18,6 +18,11 @@ uint32_t tokenizer_vocabulary_size(const struct tokenizer *tokenizer);
 
 size_t tokenizer_resident_bytes(const struct tokenizer *tokenizer);
 
+/* Returns the text of a piece of words, without "##". *continues: it does not begin a word.
+ * *special: it is no part of a text, as [CLS], [SEP] and [UNK]. */
+wisp_text tokenizer_piece(const struct tokenizer *tokenizer, int32_t id, bool *continues,
+                          bool *special);
+
 /* Writes the ids of `text`, [CLS] and [SEP] included, to ids [max_tokens] and returns their number.
  * A longer text is truncated as Hugging Face does it: [CLS], the first max_tokens - 2 pieces,
  * [SEP]. max_tokens is at least 2. *truncated (may be NULL) says whether pieces were left out.

@@ -81,7 +81,7 @@ def fuzz_piece(target, seconds):
     corpus = OUT / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     kept = [str(folder) for folder in (KEPT / target, OUT / "seeds" / target) if folder.is_dir()]
-    dictionary = ["-dict=tests/fuzz/json.dict"] if target in ("json", "folder", "input") else []
+    dictionary = ["-dict=tests/fuzz/json.dict"] if target in ("json", "folder", "decoder", "input") else []
     piece = Piece(target, [f"build/fuzz/fuzz_{target}", "-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1",
                            "-ignore_ooms=1", f"-max_total_time={seconds}", "-timeout=20", *dictionary,
                            f"-artifact_prefix={OUT}/found/{target}-", str(corpus), *kept])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Uses the public API as the input says. The input is a list of calls, each a byte that chooses it
  * and bytes for its arguments: models are opened in memory, from sources that fail or lie, or from
- * files; sessions are opened, embed, are cancelled and closed, in any order that wisp.h allows; and
- * allocations fail. Every call must succeed or give an error that the input explains, and where the
- * source is honest, a text must have one embedding whichever texts are beside it. */
+ * files; sessions are opened, embed, generate, are cancelled and closed, in any order that wisp.h
+ * allows; and allocations fail. Every call must succeed or give an error that the input explains,
+ * and where the source is honest, a text must have one embedding whichever texts are beside it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,9 +11,10 @@
 #include "fuzz.h"
 #include "fuzz_file.h"
 #include "support/allocations.h"
+#include "support/builder_llama.h"
 #include "support/sparse_models.h"
 
-enum { FILES = 6, MODELS = 2, SESSIONS = 3, MOST_TEXTS = 8, MOST_CALLS = 48 };
+enum { FILES = 8, DECODERS = 2, MODELS = 2, SESSIONS = 3, MOST_TEXTS = 8, MOST_CALLS = 48 };
 
 /* ---- the input ------------------------------------------------------------------------------ */
 
@@ -41,8 +42,8 @@ static wisp_text take_text(struct script *script) {
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static struct bytes files[FILES];
-static const char *const file_names[FILES] = {"0.gguf", "1.gguf", "2.gguf",
-                                              "3.gguf", "4.gguf", "5.gguf"};
+static const char *const file_names[FILES] = {"0.gguf", "1.gguf", "2.gguf", "3.gguf",
+                                              "4.gguf", "5.gguf", "6.gguf", "7.gguf"};
 
 static void make_file(unsigned number, struct gguf *file) {
     gguf_write_bytes(file, &files[number]);
@@ -72,6 +73,10 @@ static void make_files(void) {
                                      .by_text = gated == 0};
         make_predicting(&file, &p);
         make_file(4 + gated, &file);
+    }
+    for (unsigned i = 0; i < DECODERS; i++) {
+        llama_make(&file, &llama_shapes[2 * i]);
+        make_file(FILES - DECODERS + i, &file);
     }
 }
 
@@ -119,6 +124,7 @@ struct model {
     wisp_model *model;
     struct source source;
     unsigned sessions;
+    bool generates;
     bool honest; /* the source gives the bytes of the file, though it may fail */
 };
 
@@ -178,6 +184,7 @@ static void open_model(struct world *world, struct script *script) {
     const wisp_model_options *given = kernels == 255 ? NULL : &options;
     *m = (struct model){.source = {.file = &files[number], .size = files[number].size}};
     m->honest = true;
+    m->generates = number >= FILES - DECODERS;
     wisp_status status;
     if (kind == BY_PATH) {
         status = wisp_model_open(fuzz_path(file_names[number]), given, &m->model, &error);
@@ -263,8 +270,28 @@ static void tokenize(const struct world *world, struct script *script) {
         return;
     const wisp_status status = wisp_tokenize(m->model, text, ids, capacity, &count, &error);
     expect(status, &error, memory_too(world, 0));
-    if (status == WISP_OK && count < 2)
+    if (status == WISP_OK && count < 2 && !m->generates)
         abort();
+    if (status == WISP_OK) { /* in two parts, and at once */
+        char parts[2][1024], whole[2048];
+        size_t lengths[2], length;
+        const size_t n = count < capacity ? count : capacity, first = n / 2;
+        wisp_decoder decoder = {.more = true, .special = capacity % 2};
+        const wisp_decoder same = {.special = decoder.special};
+        bool good = wisp_detokenize(m->model, ids, first, &decoder, parts[0], 1024, &lengths[0],
+                                    &error) == WISP_OK;
+        decoder.more = false;
+        good = good && wisp_detokenize(m->model, ids + first, n - first, &decoder, parts[1], 1024,
+                                       &lengths[1], &error) == WISP_OK;
+        decoder = same;
+        good = good &&
+               wisp_detokenize(m->model, ids, n, &decoder, whole, 2048, &length, &error) == WISP_OK;
+        if (!good)
+            expect(error.status, &error, memory_too(world, 0));
+        else if (length != lengths[0] + lengths[1] || memcmp(whole, parts[0], lengths[0]) != 0 ||
+                 memcmp(whole + lengths[0], parts[1], lengths[1]) != 0)
+            abort();
+    }
     free(ids);
 }
 
@@ -403,6 +430,7 @@ static void expect_same_alone(const struct call *call) {
 static void check_call(const struct world *world, struct call *call) {
     struct session *s = call->s;
     unsigned allowed = errors_of(world, s->model) |
+                       (s->model->generates ? 1u << WISP_ERROR_UNSUPPORTED : 0) |
                        (call->dimensions ? 1u << WISP_ERROR_ARGUMENT : 0) |
                        (s->cancelled != NO ? 1u << WISP_ERROR_CANCELLED : 0);
     expect(call->status, &call->error, allowed);
@@ -449,6 +477,70 @@ static void embed(struct world *world, struct script *script) {
     check_call(world, &call);
 }
 
+/* ---- generating ----------------------------------------------------------------------------- */
+
+/* The text of one call. */
+struct written {
+    char text[1024];
+    size_t length;
+};
+
+static bool write_piece(void *context, const wisp_piece *piece) {
+    struct written *written = context;
+    if (piece->text.length > sizeof written->text - written->length)
+        abort();
+    if (piece->text.length > 0)
+        memcpy(written->text + written->length, piece->text.bytes, piece->text.length);
+    written->length += piece->text.length;
+    return true;
+}
+
+/* Continues a text, or replies to one, twice: what the session keeps must not change the text. */
+static void generate(struct world *world, struct script *script) {
+    struct session *s = &world->sessions[take(script) % SESSIONS];
+    const unsigned choice = take(script), seed = take(script);
+    const wisp_message messages[] = {{WISP_ROLE_SYSTEM, take_text(script)},
+                                     {WISP_ROLE_USER, take_text(script)}};
+    const wisp_conversation conversation = {.messages = messages + choice % 2,
+                                            .n = 2 - choice % 2,
+                                            .format = choice & 64 ? "plain" : NULL,
+                                            .no_thinking = choice & 32};
+    static const char *const stops[] = {"a", "the"};
+    struct written written[2] = {{.length = 0}, {.length = 0}};
+    if (!s->session)
+        return;
+    for (int twice = 0; twice < 2; twice++) {
+        const wisp_generate_options options = {
+            .max_tokens = 1 + choice / 2 % 8,
+            .sampling = {.temperature = (float)(seed % 3), .top_k = seed % 5, .seed = seed},
+            .stop = stops,
+            .stops = seed % 3,
+            .piece = write_piece,
+            .context = &written[twice]};
+        wisp_error error;
+        wisp_generation result;
+        const wisp_status status =
+            choice & 16 ? wisp_chat(s->session, &conversation, &options, &result, &error)
+                        : wisp_generate(s->session, messages[0].content, &options, &result, &error);
+        /* A prompt may be empty or too long, and a format may have no switch for thinking. */
+        unsigned allowed = errors_of(world, s->model) | 1u << WISP_ERROR_ARGUMENT;
+        if (!s->model->generates)
+            allowed |= 1u << WISP_ERROR_UNSUPPORTED;
+        if (s->cancelled != NO)
+            allowed |= 1u << WISP_ERROR_CANCELLED;
+        expect(status, &error, allowed);
+        if (status == WISP_ERROR_CANCELLED)
+            s->cancelled = s->cancelled == YES ? NO : MAYBE;
+        if (status != WISP_OK)
+            return;
+        if (!s->model->generates || s->cancelled == YES)
+            abort();
+    }
+    if (s->model->honest && (written[0].length != written[1].length ||
+                             memcmp(written[0].text, written[1].text, written[0].length) != 0))
+        abort();
+}
+
 static void cancel(struct world *world, struct script *script) {
     struct session *s = &world->sessions[take(script) % SESSIONS];
     if (!s->session)
@@ -485,8 +577,13 @@ static void make_one_call(struct world *world, struct script *script) {
         break;
     case 3:
     case 4:
-    case 5:
         embed(world, script);
+        break;
+    case 5:
+        if (choice < 128)
+            embed(world, script);
+        else
+            generate(world, script);
         break;
     case 6:
         set_sparsity(world, script);

@@ -19,7 +19,7 @@ static inline void fuzz_remove_folder(void) {
 
 /* Returns the path of the file `name`, valid until the next call for this name. */
 static inline const char *fuzz_path(const char *name) {
-    static char paths[8][96];
+    static char paths[12][96];
     size_t i = 0;
     if (!*fuzz_folder) {
         strcpy(fuzz_folder, "/dev/shm/wisp-fuzz-XXXXXX");

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 
 #include "folder_files.h"
+#include "support/builder_llama.h"
+#include "support/decoder_folder.h"
 #include "support/folder.h"
 #include "support/sparse_models.h"
 
@@ -93,6 +95,19 @@ static void put_gguf(void) {
     put_one_predicting("silu", "silu", true, false);
 }
 
+/* Models that generate. */
+static void put_decoders(void) {
+    for (size_t i = 0; i < LLAMA_SHAPES; i++) {
+        struct gguf file;
+        struct bytes bytes = {0};
+        llama_make(&file, &llama_shapes[i]);
+        gguf_write_bytes(&file, &bytes);
+        put_model(llama_shapes[i].unigram ? "unigram" : llama_shapes[i].architecture, &bytes);
+        bytes_release(&bytes);
+        gguf_release(&file);
+    }
+}
+
 static void put_one_of_folder(int number, const char *file, const struct bytes *content) {
     const unsigned char first = (unsigned char)number;
     struct bytes input = {0};
@@ -132,6 +147,26 @@ static void put_folder(void) {
     folder_release(&shards);
 }
 
+/* Each file of the folders of fuzz_decoder.c, with the two bytes that name it. */
+static void put_decoder(void) {
+    for (int t = 0; t < DECODER_TOKENIZERS; t++) {
+        struct folder folder;
+        decoder_folder_make(&folder, (enum decoder_tokenizer)t);
+        for (size_t i = 0; i < folder.n; i++) {
+            const unsigned char start[] = {(unsigned char)t, (unsigned char)i};
+            const struct folder_file *file = &folder.files[i];
+            struct bytes input = {0};
+            char name[128];
+            snprintf(name, sizeof name, "%d-%s", t, file->name);
+            bytes_put(&input, start, sizeof start);
+            bytes_put(&input, file->bytes.data, file->bytes.size);
+            put("decoder", name, input.data, input.size);
+            bytes_release(&input);
+        }
+        folder_release(&folder);
+    }
+}
+
 static void put_tokenizer(void) {
     static const char *const texts[] = {
         "the man is eating a red guitar, and so on.",
@@ -155,6 +190,46 @@ static void put_tokenizer(void) {
     }
 }
 
+/* Two bytes of settings, tokens, merges and a text. */
+static void put_codec(void) {
+    static const char *const rest[] = {
+        "1he\n1ll\n1hell\n4<tool>\n3<|end|>\n\nh e\nl l\nhe ll\n\nhell <tool> <|end|>\xC3\xA9\xFF "
+        "12",
+        "1the\n1\xE2\x96\x81"
+        "the\n1th\n1t\n1h\n2<unk>\n3<s>\n4<b>\n\n\nthe <b> the <s> \xE6\x97\xA5",
+        "1\xC4\xA0"
+        "a\n5x\n4\n\n\xC4\xA0 a\n\n a e\xCC\x81 \n\n's"};
+    for (unsigned i = 0; i < 24; i++) {
+        const unsigned char head[2] = {(unsigned char)(i < 16 ? i * 5 : 128 + i), (unsigned char)i};
+        struct bytes input = {0};
+        char name[8];
+        bytes_put(&input, head, 2);
+        bytes_put(&input, rest[i % 3], strlen(rest[i % 3]));
+        snprintf(name, sizeof name, "%u", i);
+        put("codec", name, input.data, input.size);
+        bytes_release(&input);
+    }
+}
+
+/* Format, type of marks, number of messages; a template; messages. */
+static void put_chats(void) {
+    static const char messages[] =
+        "[INST] <<SYS>> <|im_start|>You are\0\0be kind\n\0\1 Hi <|im_end|>"
+        "[/INST]</s>\0\2<think>\nhm</think>\n\nso\0\1\xE3\x80\x80why?\xFF";
+    for (unsigned char format = 0; format < 12; format++)
+        for (unsigned char type = 0; type < 2; type++) {
+            const unsigned char head[3] = {(unsigned char)(format + (format == 6 ? 128 : 0)), type,
+                                           4};
+            struct bytes input = {0};
+            char name[8];
+            bytes_put(&input, head, 3);
+            bytes_put(&input, messages, sizeof messages - 1);
+            snprintf(name, sizeof name, "%u-%u", format, type);
+            put("chat", name, input.data, input.size);
+            bytes_release(&input);
+        }
+}
+
 static void put_input(void) {
     static const char *const texts[] = {
         "\1\3{\"id\": 7, \"text\": \"a \\u00e9 man\", \"x\": [1, {}]}\n\"a string\"\r\n",
@@ -167,23 +242,40 @@ static void put_input(void) {
 
 /* Calls of fuzz_api.c: open a model in a way, open a session, embed texts, and more. */
 static void put_calls(void) {
-    for (unsigned char file = 0; file < 6; file++)
+    for (unsigned char file = 0; file < 8; file++)
         for (unsigned char way = 0; way < 4; way++) {
             unsigned char calls[64];
             size_t n = 0;
             const unsigned char open[] = {0, 0, file, way, (unsigned char)(file * 4 + way), way};
             const unsigned char of_source[] = {0, file == 2 ? 9 : 0, file == 3 ? 5 : 0};
-            const unsigned char use[] = {2,    0,   0, (unsigned char)(4 * way + file % 4),
-                                         3,    way, 0, 2,
-                                         file, 1,   2, 6,
-                                         0,    way, 3, 0,
-                                         0,    5,   0, 3,
-                                         1,    2,   3, 3,
-                                         8,    0,   0, 7,
-                                         0,    4,   0, 0,
-                                         1,    200, 1, 11,
-                                         0,    9,   1, 9,
-                                         0,    10,  0};
+            const unsigned char use[] = {2,    0,
+                                         0,    (unsigned char)(4 * way + file % 4),
+                                         3,    way,
+                                         0,    2,
+                                         file, 1,
+                                         2,    6,
+                                         0,    way,
+                                         3,    0,
+                                         0,    5,
+                                         0,    3,
+                                         1,    2,
+                                         3,    3,
+                                         8,    0,
+                                         0,    7,
+                                         0,    4,
+                                         0,    0,
+                                         1,    200,
+                                         1,    137,
+                                         0,    (unsigned char)(16 * way + 7),
+                                         file, 1,
+                                         2,    137,
+                                         0,    81,
+                                         2,    3,
+                                         1,    11,
+                                         0,    9,
+                                         1,    9,
+                                         0,    10,
+                                         0};
             memcpy(calls, open, sizeof open);
             n += sizeof open;
             if (way < 3) {
@@ -255,8 +347,12 @@ int main(int argc, char **argv) {
     root = argv[1];
     mkdir(root, 0777);
     put_gguf();
+    put_decoders();
     put_folder();
+    put_decoder();
     put_tokenizer();
+    put_codec();
+    put_chats();
     put_input();
     put_calls();
     put_grammars();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opening models that may be malformed, in every way there is, under the promises that hold for
  * all of them: a typed error that names its file and field, nothing leaked, no allocation much
- * larger than the file, and a model that opens also embeds, or computes logits.
+ * larger than the file, and a model that opens also embeds, or generates.
  *
  * Cases are numbered by what is wrong.
  * GGUF: 1 cut short; 2-4 magic and version; 5-7 counts; 8, 9 keys empty or repeated; 10 lengths of
@@ -16,7 +16,7 @@
 #include "support/builder.h"
 #include "wisp.h"
 
-/* The outcome of opening a model or, if that succeeds, of embedding or generating with it. */
+/* The outcome of opening a model or, if that succeeds, of using it. */
 struct opening {
     wisp_status status;
     wisp_error error;

@@ -71,6 +71,18 @@ static void put_vocabulary(struct fixture *f) {
                      WISP_OK);
 }
 
+/* Puts the arrays of the vocabulary anew, after tokens were added to it. */
+static void put_again(struct fixture *f) {
+    entry_of(f, "tokenizer.ggml.tokens")->count = f->count;
+    entry_of(f, "tokenizer.ggml.token_type")->count = f->count;
+    entry_of(f, "tokenizer.ggml.scores")->count = f->count;
+}
+
+static void put_array(struct fixture *f, const char *key, enum value_type type, const void *values,
+                      size_t count) {
+    assert_int_equal(directory_put_numbers(&f->dir, key, type, values, count, &f->error), WISP_OK);
+}
+
 static wisp_status open_codec(struct fixture *f) {
     assert_int_equal(directory_finish(&f->dir, &f->error), WISP_OK);
     return codec_open(&f->dir, &f->codec, &f->error);
@@ -595,6 +607,198 @@ static void test_spm_memory(void **state) {
     tear_down(&f);
 }
 
+/* User-defined tokens are found before pieces merge: their scores would lose against other merges,
+ * and no merge leads to some. Each part after one begins with a space, as in llama.cpp. */
+static void test_spm_user_defined(void **state) {
+    struct fixture f;
+    (void)state;
+    set_up_spm(&f);
+    add_token(&f, "ello", 4);
+    add_token(&f, "\u2581\u2581", 4);
+    add_token(&f, "<tool>", 4);
+    put_again(&f);
+    must_open(&f);
+    CHECK(&f, "hello", BOS, SPACE, S_H, SPM_TOKENS);
+    CHECK(&f, "hellohe", BOS, SPACE, S_H, SPM_TOKENS, S_SPACE_HE);
+    CHECK(&f, "  he", BOS, SPM_TOKENS + 1, S_SPACE_HE);
+    CHECK(&f, "<tool>", BOS, SPM_TOKENS + 2);
+    check_ids(&f, wisp_text_of("he<tool>he"), false,
+              (const int32_t[]){S_HE, SPM_TOKENS + 2, S_SPACE_HE}, 3);
+    tear_down(&f);
+}
+
+/* Flags of user-defined tokens: stripped white space, words of their own, normalised texts. */
+static void test_added_flags(void **state) {
+    static const int32_t ids[] = {SPM_TOKENS, SPM_TOKENS + 1, SPM_TOKENS + 2};
+    static const uint8_t flags[] = {6, 1, 8};
+    struct fixture f;
+    (void)state;
+    set_up_spm(&f);
+    add_token(&f, "<strips>", 4);
+    add_token(&f, "word", 4);
+    add_token(&f, "oo", 4); /* which in a normalised text has a space before it */
+    put_again(&f);
+    put_array(&f, "wisp.tokenizer.added_tokens", VALUE_I32, ids, 3);
+    put_array(&f, "wisp.tokenizer.added_flags", VALUE_U8, flags, 3);
+    must_open(&f);
+    CHECK(&f, "he \n<strips> \t he", BOS, S_SPACE_HE, SPM_TOKENS, S_SPACE_HE);
+    CHECK(&f, "word", BOS, SPM_TOKENS + 1);
+    CHECK(&f, "hword", BOS, SPACE, S_H, BYTE_0 + 'w', S_O, BYTE_0 + 'r', BYTE_0 + 'd');
+    CHECK(&f, "he oo", BOS, S_SPACE_HE, SPM_TOKENS + 2);
+    CHECK(&f, "hoo", BOS, SPACE, S_H, S_O, S_O);
+    tear_down(&f);
+}
+
+/* Merges, where a file has them, count instead of scores. */
+static void test_spm_merges(void **state) {
+    static const wisp_text merges[] = {{"l o", 3}, {"l l", 3}, {"h e", 3}, {"\u2581 he", 6}};
+    struct fixture f;
+    (void)state;
+    set_up_spm(&f);
+    add_token(&f, "lo", 1);
+    put_again(&f);
+    assert_int_equal(directory_put_texts(&f.dir, "tokenizer.ggml.merges", merges, 4, &f.error),
+                     WISP_OK);
+    must_open(&f);
+    CHECK(&f, "hello", BOS, S_SPACE_HE, S_L, SPM_TOKENS);
+    CHECK(&f, "lll", BOS, SPACE, S_LL, S_L);
+    CHECK(&f, "abc", BOS, SPACE, BYTE_0 + 'a', BYTE_0 + 'b', BYTE_0 + 'c');
+    check_random_round_trips(&f, " ");
+    tear_down(&f);
+}
+
+/* Control tokens of known names end a text, beside those that the file names. */
+static void test_ends(void **state) {
+    static const char *const names[] = {"<|im_end|>",      "<|eot_id|>",    "<|eom_id|>",
+                                        "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>"};
+    enum { NAMES = sizeof names / sizeof *names };
+    static const int32_t listed[] = {S_HE, S_LL};
+    struct fixture f;
+    (void)state;
+    set_up_spm(&f);
+    for (size_t i = 0; i < NAMES; i++)
+        add_token(&f, names[i], 3);
+    add_token(&f, "<|im_start|>", 3);
+    put_again(&f);
+    entry_of(&f, "tokenizer.ggml.eos_token_id")->as.u = S_H;
+    put_u32(&f, "tokenizer.ggml.eot_token_id", S_E);
+    put_u32(&f, "tokenizer.ggml.eom_token_id", S_L);
+    put_array(&f, "wisp.tokenizer.end_tokens", VALUE_I32, listed, 2);
+    must_open(&f);
+    for (int32_t id = 0; id < (int32_t)codec_vocabulary_size(f.codec); id++) {
+        const bool named = id == S_H || id == S_E || id == S_L || id == S_HE || id == S_LL;
+        const bool known = id == EOS || (id >= SPM_TOKENS && id < SPM_TOKENS + NAMES);
+        assert_int_equal(codec_is_end(f.codec, id), named || known);
+    }
+    tear_down(&f);
+    set_up_spm(&f);
+    add_token(&f, "<|im_end|>", 1); /* which texts may be made of */
+    put_again(&f);
+    must_open(&f);
+    assert_false(codec_is_end(f.codec, SPM_TOKENS));
+    tear_down(&f);
+}
+
+/* ---- SentencePiece's unigram model ---------------------------------------------------------- */
+
+/* The character map: 'a' becomes "A", "ab" becomes nothing. It has the units that charsmap.c
+ * describes. */
+static void put_charsmap(struct fixture *f) {
+    enum { UNITS = 1024, A = 256 ^ 'a', B = 512 ^ 'b', BYTES = 4 + 4 * UNITS + 3 };
+    static unsigned char map[BYTES];
+    static uint32_t units[UNITS];
+    units[0] = 256u << 10;
+    units[A] = (A ^ 512u) << 10 | 1u << 8 | 'a';
+    units[512] = 1u << 31;
+    units[B] = (B ^ 768u) << 10 | 1u << 8 | 'b';
+    units[768] = 1u << 31 | 2;
+    for (size_t i = 0; i <= UNITS; i++)
+        for (size_t b = 0; b < 4; b++)
+            map[4 * i + b] = (unsigned char)((i == 0 ? 4 * UNITS : units[i - 1]) >> 8 * b);
+    memcpy(map + 4 + 4 * UNITS, "A\0", 3);
+    put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, map, BYTES);
+}
+
+static void set_up_unigram(struct fixture *f) {
+    set_up_spm(f);
+    entry_of(f, "tokenizer.ggml.model")->as.text = wisp_text_of("t5");
+    put_u32(f, "tokenizer.ggml.unknown_token_id", UNK);
+    for (size_t i = 0; i < f->count; i++)
+        f->scores[i] = i < SPACE ? 0 : -1 - (float)f->tokens[i].length / 100;
+}
+
+static void test_unigram(void **state) {
+    struct fixture f;
+    (void)state;
+    set_up_unigram(&f);
+    must_open(&f);
+    CHECK(&f, "hello", S_SPACE_HELLO); /* one token costs less than two */
+    CHECK(&f, "hellollo", S_SPACE_HELLO, S_LLO);
+    CHECK(&f, "lloll", SPACE, S_LLO, S_LL);
+    CHECK(&f, "abcab", SPACE, S_ABC, BYTE_0 + 'a', BYTE_0 + 'b');
+    CHECK(&f, "\u00e9", SPACE, S_E_ACUTE);
+    CHECK(&f, "</s>", SPACE, BYTE_0 + '<', BYTE_0 + '/', BYTE_0 + 's', BYTE_0 + '>');
+    check_ids(&f, (wisp_text){NULL, 0}, true, NULL, 0);
+    check_random_round_trips(&f, " ");
+    tear_down(&f);
+    set_up_unigram(&f);
+    for (size_t i = 0; i < f.count; i++)
+        f.types[i] = f.types[i] == 6 ? 5 : f.types[i];
+    must_open(&f);
+    CHECK(&f, "hexy\u65e5he", S_SPACE_HE, UNK, S_HE); /* neighbours are one unknown token */
+    tear_down(&f);
+}
+
+static void test_unigram_settings(void **state) {
+    struct fixture f;
+    (void)state;
+    set_up_unigram(&f);
+    put_charsmap(&f);
+    put_bool(&f, "tokenizer.ggml.remove_extra_whitespaces", true);
+    must_open(&f);
+    CHECK(&f, "  he   he ", S_SPACE_HE, S_SPACE_HE);
+    CHECK(&f, "abhe", S_SPACE_HE);
+    CHECK(&f, "ahe", SPACE, BYTE_0 + 'A', S_HE);
+    check_ids(&f, wisp_text_of("   "), true, NULL, 0);
+    tear_down(&f);
+    set_up_unigram(&f);
+    put_text(&f, "wisp.tokenizer.space_prefix", "first");
+    put_bool(&f, "wisp.tokenizer.split_spaces", true);
+    f.tokens[S_ABC] = wisp_text_of("e\u2581h"); /* which is never found across a space */
+    must_open(&f);
+    CHECK(&f, " he h", S_SPACE_HE, SPACE, S_H);
+    CHECK(&f, "he", S_SPACE_HE);
+    tear_down(&f);
+}
+
+/* Time is linear in a text's length: were it quadratic, this test would take hours. */
+static void test_unigram_long(void **state) {
+    enum { LENGTH = 1 << 21 };
+    char *text = malloc(LENGTH + 1);
+    struct fixture f;
+    (void)state;
+    assert_non_null(text);
+    set_up_unigram(&f);
+    must_open(&f);
+    text[0] = ' ';
+    for (size_t i = 0; i < LENGTH; i++)
+        text[i + 1] = "hello"[i % 5];
+    check_round_trip(&f, (wisp_text){text + 1, LENGTH}, (wisp_text){text, LENGTH + 1});
+    tear_down(&f);
+    free(text);
+}
+
+static void test_unigram_memory(void **state) {
+    struct fixture f;
+    (void)state;
+    set_up_unigram(&f);
+    put_charsmap(&f);
+    check_memory(&f,
+                 "hello abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
+                 "\xff");
+    tear_down(&f);
+}
+
 /* ---- malformed metadata --------------------------------------------------------------------- */
 
 static void spoil_model(struct fixture *f) {
@@ -730,6 +934,74 @@ static void spoil_byte_token(struct fixture *f) {
     f->types[BYTE_0 + 10] = 5;
 }
 
+static void spoil_prefix_name(struct fixture *f) {
+    put_text(f, "wisp.tokenizer.space_prefix", "last");
+}
+
+static void spoil_charsmap_type(struct fixture *f) {
+    put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_I32, f->types, 4);
+}
+
+static void spoil_charsmap_size(struct fixture *f) {
+    put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, "\x08\0\0\0\0\0\0\0", 9);
+}
+
+static void spoil_charsmap_end(struct fixture *f) {
+    put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, "\x04\0\0\0\0\0\0\0x", 9);
+}
+
+static void spoil_charsmap_text(struct fixture *f) {
+    static unsigned char map[9 + 300] = {4};
+    memset(map + 8, 'x', 300);
+    put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, map, sizeof map);
+}
+
+static void spoil_ends(struct fixture *f) {
+    static const int32_t ids[] = {1, MAX_TOKENS};
+    put_array(f, "wisp.tokenizer.end_tokens", VALUE_I32, ids, 2);
+}
+
+static void spoil_ends_type(struct fixture *f) {
+    put_text(f, "wisp.tokenizer.end_tokens", "1");
+}
+
+static void spoil_eom(struct fixture *f) {
+    put_u32(f, "tokenizer.ggml.eom_token_id", MAX_TOKENS);
+}
+
+static void spoil_flags(struct fixture *f) {
+    put_array(f, "wisp.tokenizer.added_tokens", VALUE_I32, f->types, 2);
+    put_array(f, "wisp.tokenizer.added_flags", VALUE_U8, "\1\20", 2);
+}
+
+static void spoil_few_flags(struct fixture *f) {
+    put_array(f, "wisp.tokenizer.added_tokens", VALUE_I32, f->types, 2);
+    put_array(f, "wisp.tokenizer.added_flags", VALUE_U8, "\1", 1);
+}
+
+static void spoil_added(struct fixture *f) {
+    static const int32_t ids[] = {-1};
+    put_array(f, "wisp.tokenizer.added_tokens", VALUE_I32, ids, 1);
+    put_array(f, "wisp.tokenizer.added_flags", VALUE_U8, "\1", 1);
+}
+
+static void spoil_all_pieces(struct fixture *f) {
+    for (size_t i = 0; i < f->count; i++)
+        f->types[i] = f->types[i] == 1 ? 5 : f->types[i];
+}
+
+static void spoil_long_piece(struct fixture *f) {
+    static char text[257];
+    memset(text, 'x', sizeof text);
+    f->tokens[S_ABC] = (wisp_text){text, sizeof text};
+}
+
+static void spoil_merge(struct fixture *f) {
+    static const wisp_text merges[] = {{"h l", 3}};
+    assert_int_equal(directory_put_texts(&f->dir, "tokenizer.ggml.merges", merges, 1, &f->error),
+                     WISP_OK);
+}
+
 struct fault {
     void (*spoil)(struct fixture *f);
     wisp_status status;
@@ -752,6 +1024,7 @@ static void check_fault(struct fixture *f, const struct fault *fault) {
 static void test_malformed(void **state) {
     static const char tokens[] = "tokenizer.ggml.tokens", merges[] = "tokenizer.ggml.merges";
     static const char types[] = "tokenizer.ggml.token_type", scores[] = "tokenizer.ggml.scores";
+    static const char map[] = "tokenizer.ggml.precompiled_charsmap";
     static const struct fault both[] = {
         {spoil_model, WISP_ERROR_UNSUPPORTED, "tokenizer.ggml.model", "\"bert\""},
         {spoil_no_tokens, WISP_ERROR_NOT_FOUND, tokens, "missing"},
@@ -760,6 +1033,12 @@ static void test_malformed(void **state) {
         {spoil_twin, WISP_ERROR_FORMAT, tokens, "262"},
         {spoil_bos, WISP_ERROR_FORMAT, "tokenizer.ggml.bos_token_id", "id "},
         {spoil_add_bos, WISP_ERROR_FORMAT, "tokenizer.ggml.add_bos_token", ""},
+        {spoil_ends, WISP_ERROR_FORMAT, "wisp.tokenizer.end_tokens", "entry 1"},
+        {spoil_ends_type, WISP_ERROR_FORMAT, "wisp.tokenizer.end_tokens", "array"},
+        {spoil_eom, WISP_ERROR_FORMAT, "tokenizer.ggml.eom_token_id", "id "},
+        {spoil_flags, WISP_ERROR_FORMAT, "wisp.tokenizer.added_flags", "entry 1"},
+        {spoil_few_flags, WISP_ERROR_FORMAT, "wisp.tokenizer.added_flags", "one for each"},
+        {spoil_added, WISP_ERROR_FORMAT, "wisp.tokenizer.added_tokens", "entry 0"},
     };
     static const struct fault bpe[] = {
         {spoil_no_pre, WISP_ERROR_NOT_FOUND, "tokenizer.ggml.pre", ""},
@@ -788,6 +1067,19 @@ static void test_malformed(void **state) {
         {spoil_score, WISP_ERROR_FORMAT, scores, "score 7"},
         {spoil_byte_spelling, WISP_ERROR_FORMAT, tokens, "byte token 13"},
         {spoil_byte_token, WISP_ERROR_FORMAT, tokens, "byte 10"},
+        {spoil_prefix_name, WISP_ERROR_UNSUPPORTED, "wisp.tokenizer.space_prefix", "last"},
+        {spoil_charsmap_type, WISP_ERROR_FORMAT, map, "bytes"},
+        {spoil_charsmap_size, WISP_ERROR_FORMAT, map, "8 bytes of a trie"},
+        {spoil_charsmap_end, WISP_ERROR_FORMAT, map, "end with a 0"},
+        {spoil_charsmap_text, WISP_ERROR_UNSUPPORTED, map, "replacement of 300 bytes"},
+        {spoil_merge, WISP_ERROR_FORMAT, merges, "entry 0 make no token"},
+    };
+    static const struct fault unigram[] = {
+        {spoil_no_scores, WISP_ERROR_NOT_FOUND, scores, "floats"},
+        {spoil_twin, WISP_ERROR_FORMAT, tokens, "piece 26"},
+        {spoil_all_pieces, WISP_ERROR_FORMAT, tokens, "0 pieces"},
+        {spoil_long_piece, WISP_ERROR_UNSUPPORTED, tokens, "longer than 256"},
+        {spoil_prefix_name, WISP_ERROR_UNSUPPORTED, "wisp.tokenizer.space_prefix", "last"},
     };
     struct fixture f;
     (void)state;
@@ -805,6 +1097,10 @@ static void test_malformed(void **state) {
         set_up_spm(&f);
         check_fault(&f, &spm[i]);
     }
+    for (size_t i = 0; i < sizeof unigram / sizeof *unigram; i++) {
+        set_up_unigram(&f);
+        check_fault(&f, &unigram[i]);
+    }
 }
 
 int main(void) {
@@ -821,6 +1117,14 @@ int main(void) {
         cmocka_unit_test(test_nfc_long),
         cmocka_unit_test(test_spm),
         cmocka_unit_test(test_spm_memory),
+        cmocka_unit_test(test_spm_user_defined),
+        cmocka_unit_test(test_added_flags),
+        cmocka_unit_test(test_spm_merges),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_unigram_settings),
+        cmocka_unit_test(test_unigram_long),
+        cmocka_unit_test(test_unigram_memory),
         cmocka_unit_test(test_malformed),
     };
     return cmocka_run_group_tests_name("codecs", tests, NULL, NULL);

@@ -259,10 +259,20 @@ static void texts_end_where_they_should(void **state) {
     assert_int_equal(story.pieces, 3);
     story.most_pieces = 0;
 
-    /* The penalty makes each token come once. The first of the prompt is the one that ends texts,
-     * so the context fills up. */
+    /* A penalty makes each token come once; the one that ends texts, </s>, comes as well. */
     tell(o.session, "Once upon a time, there was a little dog",
          (wisp_generate_options){.sampling = {.presence_penalty = 1e6f}}, &story);
+    assert_int_equal(story.result.end, WISP_END_TOKEN);
+
+    /* A prompt that nearly fills the context. */
+    char prompt[TEXT_BYTES] = "";
+    for (size_t tokens = 0; tokens < CONTEXT - 20;) {
+        strcat(prompt, "Once upon a time, there was a little dog. ");
+        assert_int_equal(wisp_tokenize(o.model, wisp_text_of(prompt), NULL, 0, &tokens, NULL),
+                         WISP_OK);
+        assert_true(tokens < CONTEXT && strlen(prompt) < TEXT_BYTES - 64);
+    }
+    tell(o.session, prompt, (wisp_generate_options){0}, &story);
     assert_int_equal(story.result.end, WISP_END_CONTEXT);
     assert_int_equal(story.result.prompt_tokens + story.result.tokens, CONTEXT + 1);
     close_stories(o);

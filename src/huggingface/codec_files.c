@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "huggingface/codec_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/schema.h"
+#include "host/file.h"
+#include "host/input_file.h"
+#include "huggingface/codec_reading.h"
+#include "huggingface/json_file.h"
+
+static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
+                  CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
+                  MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
+                  TEMPLATE_FILE[] = "chat_template.jinja";
+
+static bool is_absent(const struct json *value) {
+    return !value || json_is(value, JSON_NULL);
+}
+
+wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what) {
+    return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
+}
+
+wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
+                                   const struct json *value, const char *wanted) {
+    return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%.64s is not supported, only %s",
+                hf_shown(value), wanted);
+}
+
+/* Makes errors name this file of the folder. */
+static wisp_status name_file(struct codec_reading *r, const char *name) {
+    char path[HF_PATH_BYTES];
+    hf_path_of(path, r->folder, name);
+    r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
+    return r->file ? WISP_OK : fail_memory(r->error, strlen(path));
+}
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text) {
+    if (id >= r->capacity)
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
+                    "\"%.60s\" has id %llu, where config.json has a vocab_size of %lu", text.bytes,
+                    (unsigned long long)id, (unsigned long)r->capacity);
+    if (r->tokens[id].bytes)
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
+                    "\"%.60s\" and \"%.60s\" have one id", text.bytes, r->tokens[id].bytes);
+    r->tokens[id] = text;
+    r->types[id] = TOKEN_NORMAL;
+    return WISP_OK;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    const wisp_text x = **(const wisp_text *const *)a, y = **(const wisp_text *const *)b;
+    const int order = memcmp(x.bytes, y.bytes, x.length < y.length ? x.length : y.length);
+    return order != 0 ? order : (x.length > y.length) - (x.length < y.length);
+}
+
+wisp_status codec_sort_tokens(struct codec_reading *r) {
+    r->n_sorted = 0;
+    for (uint32_t i = 0; i < r->capacity; i++)
+        if (r->tokens[i].bytes)
+            r->sorted[r->n_sorted++] = &r->tokens[i];
+    qsort((void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
+    for (size_t i = 1; i < r->n_sorted; i++)
+        if (compare_texts(&r->sorted[i - 1], &r->sorted[i]) == 0)
+            return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
+                        "tokens %ld and %ld are both \"%.60s\"",
+                        (long)(r->sorted[i - 1] - r->tokens), (long)(r->sorted[i] - r->tokens),
+                        r->sorted[i]->bytes);
+    return WISP_OK;
+}
+
+int32_t codec_find_token(const struct codec_reading *r, wisp_text text) {
+    const wisp_text *key = &text;
+    const wisp_text *const *found =
+        bsearch(&key, (const void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
+    return found ? (int32_t)(*found - r->tokens) : -1;
+}
+
+wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
+    static const char field[] = "added_tokens";
+    static const struct {
+        const char *key;
+        uint8_t flag;
+    } known[] = {{"single_word", 1}, {"lstrip", 2}, {"rstrip", 4}, {"normalized", 8}};
+    const struct json *content = json_get(entry, "content"), *special = json_get(entry, "special");
+    bool is_special = false;
+    uint8_t flags = 0;
+    if (!json_is(content, JSON_STRING) || content->text_length == 0)
+        return codec_fail_format(r, field, "every added token needs a text as its content");
+    const wisp_text text = {content->text, content->text_length};
+    const int32_t own = codec_find_token(r, text);
+    if (own < 0 && id == r->next_id) {
+        TRY(codec_put_token(r, id, text));
+        r->next_id++;
+    } else if (own < 0 || (uint64_t)own != id) {
+        return fail(r->error, WISP_ERROR_FORMAT, r->file, field,
+                    "\"%.60s\" has id %llu, which is neither its own in the vocabulary nor the "
+                    "next free one",
+                    text.bytes, (unsigned long long)id);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct json *given = json_get(entry, known[i].key);
+        bool set = false;
+        if (!is_absent(given) && !json_to_bool(given, &set))
+            return codec_fail_format(r, field, "flags are true or false");
+        flags |= set ? known[i].flag : 0;
+    }
+    if (!is_absent(special) && !json_to_bool(special, &is_special))
+        return codec_fail_format(r, field, "flags are true or false");
+    r->types[id] = is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
+    r->flags[id] = flags;
+    return WISP_OK;
+}
+
+static bool id_of_key(const struct json *entry, uint64_t *id) {
+    const struct json number = {
+        .type = JSON_NUMBER, .text = entry->key, .text_length = entry->key_length};
+    return entry->key_length > 0 && json_to_u64(&number, id);
+}
+
+/* Reads added_tokens_decoder of tokenizer_config.json. With a tokenizer.json it must repeat what
+ * that says of each of its tokens: transformers would add others to it. Else it adds tokens to
+ * those of tokenizer.model, and says which of these are special. */
+static wisp_status read_decoder(struct codec_reading *r, const struct json *list, bool repeats) {
+    static const char field[] = "added_tokens_decoder";
+    if (is_absent(list))
+        return WISP_OK;
+    if (!json_is(list, JSON_OBJECT))
+        return codec_fail_format(r, field, "an object belongs here");
+    for (const struct json *entry = list->first; entry; entry = entry->next) {
+        const struct json *content = json_get(entry, "content");
+        uint64_t id;
+        if (!id_of_key(entry, &id))
+            return codec_fail_format(r, field, "its keys must be ids");
+        if (!repeats) {
+            const bool is_piece = id < r->capacity && r->tokens[id].bytes;
+            const int32_t before = is_piece ? r->types[id] : TOKEN_NORMAL;
+            TRY(codec_add_token(r, entry, id));
+            if (before == TOKEN_UNKNOWN || before == TOKEN_BYTE)
+                r->types[id] = before;
+        } else if (id >= r->capacity || !r->tokens[id].bytes ||
+                   !json_equals(content, r->tokens[id].bytes)) {
+            return codec_fail_unsupported(r, field, content, "tokens that tokenizer.json has too");
+        }
+    }
+    return WISP_OK;
+}
+
+/* Reads added_tokens.json, an object of ids by their tokens, beside a tokenizer.model. */
+static wisp_status read_added(struct codec_reading *r) {
+    const struct json *list;
+    TRY(hf_read_json(r->dir, r->folder, ADDED_FILE, false, JSON_OBJECT, &list, r->error));
+    if (!list)
+        return WISP_OK;
+    TRY(name_file(r, ADDED_FILE));
+    const struct json **by_id; /* [capacity] */
+    ARENA_TAKE(&r->dir->arena, by_id, (size_t)r->capacity, r->error);
+    for (const struct json *entry = list->first; entry; entry = entry->next) {
+        uint64_t id;
+        if (!json_to_u64(entry, &id) || id >= r->capacity || by_id[id])
+            return codec_fail_format(r, entry->key,
+                                     "an id of its own below vocab_size belongs here");
+        by_id[id] = entry;
+    }
+    for (uint32_t id = 0; id < r->capacity; id++) {
+        const struct json entry = {.type = JSON_STRING,
+                                   .key = "content",
+                                   .key_length = strlen("content"),
+                                   .text = by_id[id] ? by_id[id]->key : NULL,
+                                   .text_length = by_id[id] ? by_id[id]->key_length : 0};
+        const struct json object = {.type = JSON_OBJECT, .count = 1, .first = &entry};
+        if (by_id[id] && !r->tokens[id].bytes)
+            TRY(codec_add_token(r, &object, id));
+    }
+    return codec_sort_tokens(r);
+}
+
+/* ---- special tokens ------------------------------------------------------------------------- */
+
+struct settings {
+    const struct json *tokenizer;  /* tokenizer_config.json; NULL: none */
+    const struct json *map;        /* special_tokens_map.json; NULL: none */
+    const struct json *generation; /* generation_config.json; NULL: none */
+    const struct json *config;     /* config.json */
+};
+
+/* Finds the token that a setting names, bare or with its flags; -1 where none is named. */
+static wisp_status find_named(const struct codec_reading *r, const struct settings *s,
+                              const char *field, bool required, int32_t *id) {
+    const struct json *entry = json_get(s->tokenizer, field);
+    if (is_absent(entry))
+        entry = json_get(s->map, field);
+    const struct json *content = json_get(entry, "content"), *text = content ? content : entry;
+    *id = -1;
+    if (is_absent(entry))
+        return WISP_OK;
+    if (!json_is(text, JSON_STRING))
+        return codec_fail_format(r, field, "a token belongs here");
+    *id = codec_find_token(r, (wisp_text){text->text, text->text_length});
+    return *id >= 0 || !required ? WISP_OK
+                                 : fail(r->error, WISP_ERROR_FORMAT, r->file, field,
+                                        "\"%.60s\" is not in the vocabulary", text->text);
+}
+
+/* Reads an id, or a list of ids, of config.json or generation_config.json. */
+static wisp_status read_ids(const struct codec_reading *r, const struct json *given,
+                            const char *field, int32_t *ids, size_t *count) {
+    const struct json *entry = json_is(given, JSON_ARRAY) ? given->first : given;
+    *count = 0;
+    for (; entry && !is_absent(given); entry = json_is(given, JSON_ARRAY) ? entry->next : NULL) {
+        uint64_t id;
+        if (!json_to_u64(entry, &id) || id >= r->capacity)
+            return codec_fail_format(r, field, "an id of a token, or a list of such, belongs here");
+        ids[(*count)++] = (int32_t)id;
+    }
+    return WISP_OK;
+}
+
+/* Finds the tokens that begin and end a text. generation_config.json, where there is one, says what
+ * ends a text, and config.json otherwise. */
+static wisp_status read_ends(struct codec_reading *r, const struct settings *s) {
+    static const char field[] = "eos_token_id";
+    const bool has_own = !is_absent(json_get(s->generation, field));
+    const struct json *given = json_get(has_own ? s->generation : s->config, field);
+    const struct json *begin = json_get(s->config, "bos_token_id");
+    const size_t most = json_is(given, JSON_ARRAY) ? given->count : 1;
+    int32_t *ids, named;
+    size_t count;
+    uint64_t id;
+    ARENA_TAKE(&r->dir->arena, ids, most, r->error);
+    TRY(name_file(r, has_own ? ENDS_FILE : "config.json"));
+    TRY(read_ids(r, given, field, ids, &count));
+    TRY(name_file(r, CONFIG_FILE));
+    TRY(find_named(r, s, "eos_token", true, &named));
+    r->eos = named >= 0 ? named : r->eos >= 0 ? r->eos : count > 0 ? ids[0] : -1;
+    TRY(find_named(r, s, "bos_token", true, &named));
+    if (r->bos < 0)
+        r->bos = named;
+    if (r->bos < 0 && json_to_u64(begin, &id) && id < r->capacity && r->tokens[id].bytes)
+        r->bos = (int32_t)id;
+    if (count > 1 || (count == 1 && ids[0] != r->eos))
+        return directory_put_numbers(r->dir, KEY_TOKENIZER_END_TOKENS, VALUE_I32, ids, count,
+                                     r->error);
+    return WISP_OK;
+}
+
+/* What tokenizer_config.json says of the tokens around a text counts more than tokenizer.json. */
+static wisp_status read_added_ends(struct codec_reading *r, const struct settings *s) {
+    const struct json *first = json_get(s->tokenizer, "add_bos_token");
+    const struct json *last = json_get(s->tokenizer, "add_eos_token");
+    if (json_is(last, JSON_TRUE))
+        return codec_fail_unsupported(r, "add_eos_token", last, "false");
+    if (!is_absent(first) && !json_to_bool(first, &r->add_bos))
+        return codec_fail_format(r, "add_bos_token", "true or false belongs here");
+    return WISP_OK;
+}
+
+/* ---- chat template -------------------------------------------------------------------------- */
+
+static wisp_status put_template(struct codec_reading *r, const struct json *config) {
+    static const char key[] = "tokenizer.chat_template", field[] = "chat_template";
+    const struct json *given = json_get(config, field);
+    char path[HF_PATH_BYTES];
+    struct file_bytes file;
+    if (file_exists(hf_path_of(path, r->folder, TEMPLATE_FILE))) {
+        TRY(file_read(path, &file, r->error));
+        const wisp_status status =
+            directory_put_text(r->dir, key, (wisp_text){file.data, file.size}, r->error);
+        free(file.data);
+        return status;
+    }
+    if (json_is(given, JSON_ARRAY)) /* several, by their names */
+        for (given = given->first; given; given = given->next)
+            if (json_equals(json_get(given, "name"), "default")) {
+                given = json_get(given, "template");
+                break;
+            }
+    if (!json_is(given, JSON_STRING))
+        return WISP_OK;
+    return directory_put_text(r->dir, key, (wisp_text){given->text, given->text_length}, r->error);
+}
+
+/* ---- metadata ------------------------------------------------------------------------------- */
+
+/* Gives ids without a token one that no text is encoded to, as llama.cpp's converter does. */
+static wisp_status pad(struct codec_reading *r) {
+    for (uint32_t i = 0; i < r->capacity; i++) {
+        char name[24];
+        if (r->tokens[i].bytes)
+            continue;
+        const int length = snprintf(name, sizeof name, "[PAD%lu]", (unsigned long)i);
+        const char *copy = arena_copy_text(&r->dir->arena, name, (size_t)length);
+        if (!copy)
+            return fail_memory(r->error, sizeof name);
+        r->tokens[i] = (wisp_text){copy, (size_t)length};
+        r->types[i] = TOKEN_UNUSED;
+    }
+    return WISP_OK;
+}
+
+static wisp_status put_flags(struct codec_reading *r) {
+    int32_t *ids;
+    uint8_t *flags;
+    size_t count = 0;
+    ARENA_TAKE(&r->dir->arena, ids, (size_t)r->capacity, r->error);
+    ARENA_TAKE(&r->dir->arena, flags, (size_t)r->capacity, r->error);
+    for (uint32_t i = 0; i < r->capacity; i++)
+        if (r->types[i] == TOKEN_USER_DEFINED && r->flags[i] != 0) {
+            ids[count] = (int32_t)i;
+            flags[count++] = r->flags[i];
+        }
+    if (count == 0)
+        return WISP_OK;
+    TRY(directory_put_numbers(r->dir, KEY_TOKENIZER_ADDED_TOKENS, VALUE_I32, ids, count, r->error));
+    return directory_put_numbers(r->dir, KEY_TOKENIZER_ADDED_FLAGS, VALUE_U8, flags, count,
+                                 r->error);
+}
+
+static wisp_status put_id(struct codec_reading *r, const char *key, int32_t id) {
+    return id >= 0 ? directory_put_u32(r->dir, key, (uint32_t)id, r->error) : WISP_OK;
+}
+
+static wisp_status put_spaces(struct codec_reading *r) {
+    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_space_prefix", r->adds_space, r->error));
+    if (strcmp(r->prefix, "each") != 0)
+        TRY(directory_put_text(r->dir, KEY_TOKENIZER_SPACE_PREFIX, wisp_text_of(r->prefix),
+                               r->error));
+    if (r->model_count < r->capacity)
+        TRY(directory_put_u32(r->dir, KEY_TOKENIZER_MODEL_TOKENS, r->model_count, r->error));
+    if (r->splits_spaces)
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_SPLIT_SPACES, true, r->error));
+    if (r->squeezes_spaces)
+        TRY(directory_put_bool(r->dir, "tokenizer.ggml.remove_extra_whitespaces", true, r->error));
+    if (r->charsmap.length > 0)
+        TRY(directory_put_numbers(r->dir, "tokenizer.ggml.precompiled_charsmap", VALUE_U8,
+                                  r->charsmap.bytes, r->charsmap.length, r->error));
+    return WISP_OK;
+}
+
+static wisp_status put_metadata(struct codec_reading *r) {
+    TRY(directory_put_text(r->dir, "tokenizer.ggml.model", wisp_text_of(r->model), r->error));
+    TRY(directory_put_text(r->dir, "tokenizer.ggml.pre", wisp_text_of(r->pre ? r->pre : "default"),
+                           r->error));
+    TRY(directory_put_texts(r->dir, "tokenizer.ggml.tokens", r->tokens, r->capacity, r->error));
+    TRY(directory_put_numbers(r->dir, "tokenizer.ggml.token_type", VALUE_I32, r->types, r->capacity,
+                              r->error));
+    if (r->scores)
+        TRY(directory_put_numbers(r->dir, "tokenizer.ggml.scores", VALUE_F32, r->scores,
+                                  r->capacity, r->error));
+    if (r->merges)
+        TRY(directory_put_texts(r->dir, "tokenizer.ggml.merges", r->merges, r->n_merges, r->error));
+    if (!r->pre)
+        TRY(put_spaces(r));
+    TRY(put_id(r, "tokenizer.ggml.unknown_token_id", r->unknown));
+    TRY(put_id(r, "tokenizer.ggml.bos_token_id", r->bos));
+    TRY(put_id(r, "tokenizer.ggml.eos_token_id", r->eos));
+    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_bos_token", r->add_bos, r->error));
+    /* For llama.cpp, which otherwise ends texts of a unigram model with one. */
+    TRY(directory_put_bool(r->dir, "tokenizer.ggml.add_eos_token", false, r->error));
+    return put_flags(r);
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+static wisp_status reserve(struct codec_reading *r) {
+    struct arena *arena = &r->dir->arena;
+    ARENA_TAKE(arena, r->tokens, (size_t)r->capacity, r->error);
+    ARENA_TAKE(arena, r->types, (size_t)r->capacity, r->error);
+    ARENA_TAKE(arena, r->flags, (size_t)r->capacity, r->error);
+    ARENA_TAKE(arena, r->sorted, (size_t)r->capacity, r->error);
+    return WISP_OK;
+}
+
+/* Reads tokenizer.model and what adds to it. */
+static wisp_status read_model_file(struct codec_reading *r, const struct settings *s) {
+    const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
+    TRY(name_file(r, MODEL_FILE));
+    TRY(codec_read_sentencepiece(r));
+    /* transformers spells a space before the text alone where the tokenizer is no legacy one. */
+    if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
+        r->prefix = "first";
+    if (is_absent(decoder))
+        return read_added(r);
+    TRY(name_file(r, CONFIG_FILE));
+    return read_decoder(r, decoder, false);
+}
+
+wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
+                          uint32_t vocabulary_size, wisp_error *error) {
+    struct codec_reading r = {.dir = dir,
+                              .folder = folder,
+                              .error = error,
+                              .capacity = vocabulary_size,
+                              .unknown = -1,
+                              .bos = -1,
+                              .eos = -1};
+    struct settings s = {.config = config->root};
+    const struct json *root;
+    char path[HF_PATH_BYTES];
+    int32_t padding;
+    TRY(hf_read_json(dir, folder, CONFIG_FILE, false, JSON_OBJECT, &s.tokenizer, error));
+    TRY(hf_read_json(dir, folder, MAP_FILE, false, JSON_OBJECT, &s.map, error));
+    TRY(hf_read_json(dir, folder, ENDS_FILE, false, JSON_OBJECT, &s.generation, error));
+    TRY(reserve(&r));
+    if (!file_exists(hf_path_of(path, folder, JSON_FILE)) &&
+        file_exists(hf_path_of(path, folder, MODEL_FILE))) {
+        TRY(read_model_file(&r, &s));
+    } else {
+        TRY(hf_read_json(dir, folder, JSON_FILE, true, JSON_OBJECT, &root, error));
+        TRY(name_file(&r, JSON_FILE));
+        TRY(codec_read_json(&r, root));
+        TRY(name_file(&r, CONFIG_FILE));
+        TRY(read_decoder(&r, json_get(s.tokenizer, "added_tokens_decoder"), true));
+    }
+    TRY(codec_sort_tokens(&r));
+    TRY(name_file(&r, CONFIG_FILE));
+    TRY(read_added_ends(&r, &s));
+    TRY(find_named(&r, &s, "pad_token", false, &padding));
+    TRY(put_id(&r, "tokenizer.ggml.padding_token_id", padding));
+    TRY(put_template(&r, s.tokenizer));
+    TRY(read_ends(&r, &s));
+    TRY(pad(&r));
+    return put_metadata(&r);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A decoder's tokenizer between its files, which codec_json.c and sentencepiece_model.c read, and
+ * the metadata of a directory, which codec_files.c adds. */
+#ifndef WISP_HUGGINGFACE_CODEC_READING_H
+#define WISP_HUGGINGFACE_CODEC_READING_H
+
+#include "base/json.h"
+#include "formats/directory.h"
+
+/* The types of tokens, with GGUF's numbers. */
+enum {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,
+    TOKEN_CONTROL = 3,
+    TOKEN_USER_DEFINED = 4,
+    TOKEN_UNUSED = 5,
+    TOKEN_BYTE = 6
+};
+
+struct codec_reading {
+    struct directory *dir;
+    const char *folder;
+    const char *file; /* the one being read, in errors */
+    wisp_error *error;
+    uint32_t capacity; /* vocab_size of config.json */
+    wisp_text *tokens; /* [capacity], by id; bytes is NULL where there is no token of an id */
+    int32_t *types;    /* [capacity] */
+    uint8_t *flags;    /* [capacity]: how a user-defined token is found; docs/formats.md */
+    uint32_t next_id;  /* of a token that is added */
+    const wisp_text **sorted; /* all tokens by their text */
+    size_t n_sorted;
+    const char *model; /* tokenizer.ggml.model */
+    const char *pre;   /* tokenizer.ggml.pre; NULL: none */
+    float *scores;     /* [capacity]; NULL: none */
+    wisp_text *merges; /* [n_merges]; NULL: none */
+    size_t n_merges;
+    wisp_text charsmap;   /* SentencePiece's character map; empty: none */
+    const char *prefix;   /* wisp.tokenizer.space_prefix */
+    bool adds_space;      /* texts have a space before them */
+    uint32_t model_count; /* tokens from this id on were added to the model's own */
+    bool splits_spaces, squeezes_spaces;
+    int32_t unknown, bos, eos; /* -1: none */
+    bool add_bos;
+};
+
+/* Fails for tokenizer.json and tokenizer.model alike. */
+wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what);
+wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *field,
+                                   const struct json *value, const char *wanted);
+
+/* ---- codec_files.c -------------------------------------------------------------------------- */
+
+/* Puts a token at an id that has none, with the type TOKEN_NORMAL. The text must be terminated and
+ * live in the arena. */
+wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text);
+
+/* Sorts the tokens. It is an error that two are equal. */
+wisp_status codec_sort_tokens(struct codec_reading *r);
+
+/* Returns the id of a token among those that were sorted, or -1. */
+int32_t codec_find_token(const struct codec_reading *r, wisp_text text);
+
+/* Reads the entry of a token that was added to the vocabulary. Its id must be that of its content
+ * in the vocabulary or, where it is not there, the next free one. */
+wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id);
+
+/* ---- the files ------------------------------------------------------------------------------ */
+
+wisp_status codec_read_json(struct codec_reading *r, const struct json *root);
+
+/* Reads tokenizer.model, which is r->file. */
+wisp_status codec_read_sentencepiece(struct codec_reading *r);
+
+#endif

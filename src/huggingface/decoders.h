@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The decoders that a Hugging Face folder can hold: each family is a file of this folder, its lines
+ * here and in the table of decoders.c. */
+#ifndef WISP_HUGGINGFACE_DECODERS_H
+#define WISP_HUGGINGFACE_DECODERS_H
+
+#include "huggingface/decoder.h"
+
+extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3;
+
+extern const struct hf_decoder *const hf_decoders[]; /* ends with NULL */
+
+#endif

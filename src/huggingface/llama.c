@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * LlamaForCausalLM; MistralForCausalLM, which computes what Llama does where it has no window;
+ * Qwen2ForCausalLM and Qwen3ForCausalLM. */
+#include <string.h>
+
+#include "formats/schema.h"
+#include "huggingface/decoders.h"
+
+static wisp_status read_llama(struct directory *dir, const struct hf_decoder *decoder,
+                              const struct hf_config *config, wisp_error *error) {
+    static const struct hf_setting settings[] = {
+        {"attention_bias", JSON_FALSE}, {"mlp_bias", JSON_FALSE}, {0}};
+    TRY(hf_check_settings(config, settings, error));
+    TRY(hf_check_silu(config, error));
+    return hf_put_decoder(dir, decoder, config, false, false, error);
+}
+
+/* A window as long as the longest text leaves nothing out. Where config.json is silent,
+ * transformers takes one of 4096 tokens. */
+static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *decoder,
+                                const struct hf_config *config, wisp_error *error) {
+    static const char field[] = "sliding_window";
+    const struct json *given = json_get(config->root, field);
+    uint64_t window = 4096, positions = 0;
+    if (!json_is(given, JSON_NULL)) {
+        json_to_u64(json_get(config->root, "max_position_embeddings"), &positions);
+        if ((given && !json_to_u64(given, &window)) || window < positions)
+            return hf_unsupported_setting(config, field, given,
+                                          "null and at least max_position_embeddings", error);
+    }
+    TRY(hf_check_silu(config, error));
+    return hf_put_decoder(dir, decoder, config, true, false, error);
+}
+
+/* Layers can be listed by the attention they have. */
+static wisp_status check_layer_types(const struct hf_config *config, wisp_error *error) {
+    static const char field[] = "layer_types", full[] = "full_attention";
+    const struct json *list = json_get(config->root, field);
+    if (!list || json_is(list, JSON_NULL))
+        return WISP_OK;
+    if (!json_is(list, JSON_ARRAY))
+        return hf_unsupported_setting(config, field, list, "a list", error);
+    for (const struct json *type = list->first; type; type = type->next)
+        if (!json_equals(type, full))
+            return hf_unsupported_setting(config, field, type, full, error);
+    return WISP_OK;
+}
+
+static wisp_status read_qwen(struct directory *dir, const struct hf_decoder *decoder,
+                             const struct hf_config *config, bool needs_head_dim,
+                             wisp_error *error) {
+    TRY(check_layer_types(config, error));
+    TRY(hf_check_silu(config, error));
+    return hf_put_decoder(dir, decoder, config, true, needs_head_dim, error);
+}
+
+static wisp_status read_qwen2(struct directory *dir, const struct hf_decoder *decoder,
+                              const struct hf_config *config, wisp_error *error) {
+    /* The class adds biases to queries, keys and values, whatever attention_bias says. */
+    static const struct hf_setting settings[] = {
+        {"use_sliding_window", JSON_FALSE}, {"use_mrope", JSON_FALSE}, {0}};
+    TRY(hf_check_settings(config, settings, error));
+    return read_qwen(dir, decoder, config, false, error);
+}
+
+static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *decoder,
+                              const struct hf_config *config, wisp_error *error) {
+    static const struct hf_setting settings[] = {
+        {"use_sliding_window", JSON_FALSE}, {"attention_bias", JSON_FALSE}, {0}};
+    TRY(hf_check_settings(config, settings, error));
+    return read_qwen(dir, decoder, config, true, error);
+}
+
+/* ---- rotary pairs --------------------------------------------------------------------------- */
+
+/* A matrix of queries or keys whose rotary pairs are to be neighbours, as GGUF has them, where the
+ * folder has halves. */
+struct paired {
+    struct tensor stored;
+    uint32_t head_size; /* rows of a head */
+};
+
+/* Row i of a head is the first or second part of pair i / 2. */
+static wisp_status make_paired(const struct directory *dir, const struct tensor *tensor,
+                               uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                               void *buffer, const void **bytes, wisp_error *error) {
+    const struct paired *p = tensor->maker;
+    const size_t row_bytes = (size_t)tensor->row_bytes;
+    char *out = buffer;
+    for (uint64_t row = first; row < first + rows; row++, out += row_bytes) {
+        const uint64_t i = row % p->head_size;
+        const uint64_t from = row - i + i % 2 * (p->head_size / 2) + i / 2;
+        const void *found;
+        TRY(directory_rows(dir, &p->stored, from, 1, cache, out, &found, error));
+        if (found != out)
+            memcpy(out, found, row_bytes);
+    }
+    *bytes = buffer;
+    return WISP_OK;
+}
+
+static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_error *error) {
+    const char *part = strrchr(tensor->name, '.');
+    struct paired *p;
+    uint32_t head_size;
+    while (part && part > tensor->name && part[-1] != '.') /* to the part before ".weight" */
+        part--;
+    if (!part || (strcmp(part, "attn_q.weight") != 0 && strcmp(part, "attn_k.weight") != 0))
+        return WISP_OK;
+    TRY(metadata_u32(dir, "llama.attention.key_length", &head_size, error));
+    if (head_size == 0 || tensor->rows % head_size != 0) /* a shape that the loader refuses */
+        return WISP_OK;
+    ARENA_TAKE(&dir->arena, p, 1, error);
+    *p = (struct paired){*tensor, head_size};
+    tensor->make = make_paired;
+    tensor->maker = p;
+    return WISP_OK;
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static const struct hf_name names[] = {
+    {"embed_tokens.", "token_embd.", true},
+    {"norm.", "output_norm.", true},
+    {"lm_head.", "output.", true},
+    {0},
+};
+
+/* The architecture's page refuses what its models do not have: the biases of Qwen2, the norms of
+ * Qwen3. */
+static const struct hf_name layer_names[] = {
+    {"input_layernorm.", "attn_norm.", true},      {"self_attn.q_proj.", "attn_q.", false},
+    {"self_attn.k_proj.", "attn_k.", false},       {"self_attn.v_proj.", "attn_v.", false},
+    {"self_attn.q_norm.", "attn_q_norm.", true},   {"self_attn.k_norm.", "attn_k_norm.", true},
+    {"self_attn.o_proj.", "attn_output.", true},   {"post_attention_layernorm.", "ffn_norm.", true},
+    {"mlp.gate_proj.", TENSOR_FFN_GATE ".", true}, {"mlp.up_proj.", TENSOR_FFN_UP ".", true},
+    {"mlp.down_proj.", TENSOR_FFN_DOWN ".", true}, {0},
+};
+
+const struct hf_decoder hf_llama = {.type = "llama",
+                                    .class = "LlamaForCausalLM",
+                                    .architecture = "llama",
+                                    .tensors = {"layers.", names, layer_names},
+                                    .read_config = read_llama,
+                                    .adapt = adapt};
+
+const struct hf_decoder hf_mistral = {.type = "mistral",
+                                      .class = "MistralForCausalLM",
+                                      .architecture = "llama",
+                                      .tensors = {"layers.", names, layer_names},
+                                      .read_config = read_mistral,
+                                      .adapt = adapt};
+
+const struct hf_decoder hf_qwen2 = {.type = "qwen2",
+                                    .class = "Qwen2ForCausalLM",
+                                    .architecture = "qwen2",
+                                    .tensors = {"layers.", names, layer_names},
+                                    .read_config = read_qwen2};
+
+const struct hf_decoder hf_qwen3 = {.type = "qwen3",
+                                    .class = "Qwen3ForCausalLM",
+                                    .architecture = "qwen3",
+                                    .tensors = {"layers.", names, layer_names},
+                                    .read_config = read_qwen3};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The names of a folder's tensors, and those that GGUF has for them. */
+#ifndef WISP_HUGGINGFACE_TENSOR_NAMES_H
+#define WISP_HUGGINGFACE_TENSOR_NAMES_H
+
+#include "formats/directory.h"
+
+enum { HF_NAME_BYTES = 96 };
+
+/* Tensors whose names start with `hf` in a folder start with `gguf` in a GGUF file. */
+struct hf_name {
+    const char *hf, *gguf;
+    bool unbiased; /* a tensor that ends with "bias" is unknown */
+};
+
+struct hf_names {
+    const char *layer; /* before a layer's number in the names of its tensors */
+    const struct hf_name *names, *layer_names; /* each list ends with an entry of zeros */
+};
+
+/* Returns the part of `text` after `prefix`, or NULL where it does not start with it. */
+const char *hf_after(const char *text, const char *prefix);
+
+/* Writes the GGUF name of a tensor. Returns false where the model has no tensor of this name. */
+bool hf_gguf_name(const struct hf_names *names, const char *hf, char gguf[HF_NAME_BYTES]);
+
+/* Returns whether a tensor belongs to a layer beyond the block_count of the directory's metadata.
+ * transformers leaves such layers out. */
+bool hf_is_beyond_layers(const struct directory *dir, const struct hf_names *names,
+                         const char *architecture, const char *name);
+
+#endif

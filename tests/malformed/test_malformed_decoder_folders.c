@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Folders of decoders with faults at every place in turn: each file cut at every byte and with
+ * every bit flipped. A damaged folder gives a typed error, or a model that computes. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/decoder_folder.h"
+#include "support/opening.h"
+#include "support/sampling.h"
+
+/* A file of a folder with this tokenizer. */
+struct target {
+    enum decoder_tokenizer tokenizer;
+    const char *file;
+    size_t one_in; /* places that `make test` tries */
+};
+
+static const struct target targets[] = {
+    {TOKENIZER_BYTE_LEVEL, "config.json", 4},
+    {TOKENIZER_BYTE_LEVEL, "tokenizer.json", 64},
+    {TOKENIZER_BYTE_LEVEL, "tokenizer_config.json", 4},
+    {TOKENIZER_BYTE_LEVEL, "generation_config.json", 1},
+    {TOKENIZER_SENTENCEPIECE, "tokenizer.json", 64},
+    {TOKENIZER_UNIGRAM, "tokenizer.json", 64},
+    {TOKENIZER_MODEL_BPE, "tokenizer.model", 64},
+    {TOKENIZER_MODEL_BPE, "added_tokens.json", 1},
+    {TOKENIZER_MODEL_UNIGRAM, "tokenizer.model", 64},
+};
+
+static void set_up(const struct target *target, struct folder *folder, char path[512]) {
+    decoder_folder_make(folder, target->tokenizer);
+    folder_write(folder, temporary_path("model"));
+    snprintf(path, 512, "%s/%s", temporary_path("model"), target->file);
+    const struct opening opening = open_path(temporary_path("model"), folder_size(folder));
+    expect_outcome(&opening, WISP_OK, NULL, NULL);
+}
+
+static void cut_at_every_byte(void **state) {
+    const struct target *target = *state;
+    const bool text = strstr(target->file, ".json") != NULL;
+    struct folder folder;
+    char path[512];
+    set_up(target, &folder, path);
+    struct sampling sampling = sampling_of("cuts", target->one_in);
+    const size_t whole = folder_file(&folder, target->file)->size;
+    for (size_t i = sampling_stride(&sampling); i <= whole; i += sampling_stride(&sampling)) {
+        assert_int_equal(truncate(path, (off_t)(whole - i)), 0);
+        const struct opening opening = open_path(temporary_path("model"), folder_size(&folder));
+        if (text)
+            expect_outcome(&opening, WISP_ERROR_FORMAT, NULL, NULL);
+        else
+            expect_typed(&opening); /* a message may end after any field */
+    }
+    folder_release(&folder);
+}
+
+static void flip_every_bit(void **state) {
+    const struct target *target = *state;
+    struct folder folder;
+    char path[512];
+    set_up(target, &folder, path);
+    const struct bytes *file = folder_file(&folder, target->file);
+    const int on_disk = open(path, O_WRONLY);
+    assert_true(on_disk >= 0);
+    struct sampling sampling = sampling_of("flipped bits", target->one_in * 4);
+    for (size_t bit = sampling_stride(&sampling) - 1; bit < 8 * file->size;
+         bit += sampling_stride(&sampling)) {
+        const unsigned char flipped = (unsigned char)(file->data[bit / 8] ^ 1u << bit % 8);
+        assert_int_equal(pwrite(on_disk, &flipped, 1, (off_t)(bit / 8)), 1);
+        const struct opening opening = open_path(temporary_path("model"), folder_size(&folder));
+        expect_typed(&opening);
+        assert_int_equal(pwrite(on_disk, &file->data[bit / 8], 1, (off_t)(bit / 8)), 1);
+    }
+    close(on_disk);
+    folder_release(&folder);
+}
+
+static int tidy(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
+int main(void) {
+    enum { TARGETS = sizeof targets / sizeof *targets };
+    static struct CMUnitTest tests[2 * TARGETS];
+    for (size_t i = 0; i < TARGETS; i++) {
+        void *state = (void *)(uintptr_t)&targets[i];
+        tests[2 * i] = (struct CMUnitTest){
+            .name = targets[i].file, .test_func = cut_at_every_byte, .initial_state = state};
+        tests[2 * i + 1] = (struct CMUnitTest){
+            .name = targets[i].file, .test_func = flip_every_bit, .initial_state = state};
+    }
+    return _cmocka_run_group_tests("malformed folders of decoders", tests, 2 * TARGETS, NULL, tidy);
+}

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the codecs of decoders' Hugging Face folders with Hugging Face tokenizers, id for id.
+
+    tests/oracle/codec_folders.py DRIVER WISP
+
+DRIVER is tests/oracle/codec_driver.c built against the core, and WISP the program. A tokenizer.json is written by
+`tokenizers`: byte-level BPE, SentencePiece's BPE and Unigram with every way to spell spaces, with added tokens of all
+flags. A tokenizer.model is written here. Each stands beside a tiny decoder; the folder, and the GGUF that `wisp convert`
+makes of it, must give the ids of `tokenizers`, which is told not to find special tokens in a text. Texts are those of
+codecs.py. Exits with 1 on any mismatch.
+"""
+
+import collections
+import importlib.util
+import json
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
+
+# tests/oracle/codecs.py, which has the name of a module of Python's own. It skips where packages are missing.
+SPEC = importlib.util.spec_from_file_location("codec_texts", Path(__file__).with_name("codecs.py"))
+codecs = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(codecs)
+
+import numpy  # noqa: E402  (the packages are there)
+from safetensors.numpy import save_file  # noqa: E402
+from tokenizers import (AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors,  # noqa: E402
+                        trainers)
+
+SPACE = "\u2581"
+BYTES = [f"<0x{b:02X}>" for b in range(256)]
+FLAGS = [dict(single_word=bool(i & 1), lstrip=bool(i & 2), rstrip=bool(i & 4), normalized=bool(i & 8)) for i in range(16)]
+ADDED = [f"<f{i}>" for i in range(16)]
+
+
+def write_decoder(folder, words, **settings):
+    """A decoder of one tiny layer with random weights."""
+    size, inner = 4, 6
+    config = dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=size, intermediate_size=inner,
+                  num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=64, vocab_size=words,
+                  rms_norm_eps=1e-6, tie_word_embeddings=True, hidden_act="silu", rope_theta=10000.0)
+    shapes = {"embed_tokens": (words, size), "norm": (size,), "layers.0.input_layernorm": (size,),
+              "layers.0.self_attn.q_proj": (size, size), "layers.0.self_attn.k_proj": (size, size),
+              "layers.0.self_attn.v_proj": (size, size), "layers.0.self_attn.o_proj": (size, size),
+              "layers.0.post_attention_layernorm": (size,), "layers.0.mlp.gate_proj": (inner, size),
+              "layers.0.mlp.up_proj": (inner, size), "layers.0.mlp.down_proj": (size, inner)}
+    draw = numpy.random.default_rng(1)
+    save_file({f"model.{name}.weight": draw.standard_normal(shape).astype("<f4") for name, shape in shapes.items()},
+              folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config | settings))
+
+
+class FolderCodec:
+    """A codec on both sides. `round_trip`: ids decode to the text."""
+
+    def __init__(self, root, name, peer, *, files=None, round_trip=True, words=None):
+        self.name, self.peer = name, peer
+        self.path = Path(root, "".join(c if c.isalnum() else "-" for c in name))
+        self.path.mkdir()
+        peer.encode_special_tokens = True
+        for file, contents in (files or {"tokenizer.json": peer.to_str()}).items():
+            (self.path / file).write_bytes(contents if isinstance(contents, bytes) else contents.encode("utf-8"))
+        write_decoder(self.path, words or peer.get_vocab_size() + 3)  # more rows than tokens, as Qwen's models have
+        self.round_trip = round_trip
+
+    def decodes_to(self, text, decoded):
+        normalise = self.peer.normalizer.normalize_str if self.peer.normalizer else str
+        return not self.round_trip or decoded == text or normalise(decoded) == normalise(text)
+
+
+class Converted(FolderCodec):
+    """The GGUF that wisp makes of a folder."""
+
+    def __init__(self, codec, wisp):
+        self.name, self.peer, self.round_trip = codec.name + ", as GGUF", codec.peer, codec.round_trip
+        self.path = codec.path.with_suffix(".gguf")
+        subprocess.run([wisp, "convert", codec.path, self.path], check=True)
+
+
+# ---- byte-level BPE -------------------------------------------------------------------------------------------------
+
+
+def byte_level(root, training):
+    for pre in codecs.PATTERNS:
+        merges = codecs.train_merges(pre, training, 2000)
+        peer = codecs.byte_level(root, pre, "unused", merges).peer
+        peer.add_special_tokens([AddedToken("<|begin|>", normalized=False), AddedToken("<|endoftext|>", normalized=False)])
+        if pre == "llama-bpe":
+            peer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), processors.TemplateProcessing(
+                single="<|begin|> $A", special_tokens=[("<|begin|>", peer.token_to_id("<|begin|>"))])])
+        yield FolderCodec(root, pre, peer)
+        flagged = Tokenizer.from_str(peer.to_str())
+        flagged.add_tokens([AddedToken(text, **flags) for text, flags in zip(ADDED, FLAGS)])
+        flagged.add_tokens([AddedToken("e\u0301x", normalized=True), AddedToken("\u00e9y", normalized=True)])
+        yield FolderCodec(root, f"{pre}, added tokens of all flags", flagged, round_trip=False)
+
+
+# ---- SentencePiece --------------------------------------------------------------------------------------------------
+
+
+def scheme_of(scheme):
+    """The normalizer and the pre-tokenizer that spell spaces."""
+    if scheme == "normalizer":
+        return normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]), None
+    if scheme == "replaced":
+        return normalizers.Replace(" ", SPACE), pre_tokenizers.Split(" ", "merged_with_previous")
+    prepend, split = scheme
+    return None, pre_tokenizers.Metaspace(SPACE, prepend_scheme=prepend, split=split)
+
+
+SCHEMES = ["normalizer", "replaced", *((prepend, split) for prepend in ("first", "always", "never") for split in (False, True))]
+
+
+def with_added(peer, scheme, added):
+    """A copy of a tokenizer that spells spaces by a scheme."""
+    peer = Tokenizer.from_str(peer.to_str())
+    normalizer, pre_tokenizer = scheme_of(scheme)
+    if normalizer:
+        peer.normalizer = normalizer
+    if pre_tokenizer:
+        peer.pre_tokenizer = pre_tokenizer
+    peer.add_special_tokens([AddedToken("<s>", normalized=False), AddedToken("</s>", normalized=False)])
+    if added:
+        peer.add_tokens([AddedToken(text, **flags) for text, flags in zip(ADDED, FLAGS)])
+        peer.add_tokens([AddedToken("日本", normalized=False), AddedToken("word", normalized=True)])
+    return peer
+
+
+def sentencepiece(root, training):
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Replace(" ", SPACE)
+    trained.pre_tokenizer = pre_tokenizers.Split(SPACE, "merged_with_next")
+    trained.train_from_iterator(training, trainers.BpeTrainer(vocab_size=3000, show_progress=False, limit_alphabet=500))
+    found = json.loads(trained.to_str())["model"]
+    for fallback in (True, False):
+        tokens = ["<unk>", "<s>", "</s>", *(BYTES if fallback else []), *found["vocab"]]
+        model = models.BPE({token: i for i, token in enumerate(tokens)}, [tuple(pair) for pair in found["merges"]],
+                           unk_token="<unk>", fuse_unk=True, byte_fallback=fallback)
+        for scheme in SCHEMES:
+            peer = with_added(Tokenizer(model), scheme, added=fallback)
+            yield FolderCodec(root, f"SentencePiece BPE, {'bytes' if fallback else 'unknown'}, {scheme}", peer, round_trip=False)
+
+
+def train_unigram(training):
+    """Pieces and scores, which are floats as SentencePiece has them."""
+    common = {c for c, _ in collections.Counter("".join(training)).most_common(400)} | {" "}
+    texts = ["".join(c for c in text[:300] if c in common) for text in training[::3]]
+    trained = Tokenizer(models.Unigram())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace(SPACE)
+    trained.train_from_iterator(texts, trainers.UnigramTrainer(
+        vocab_size=2000, show_progress=False, unk_token="<unk>", special_tokens=["<unk>", "<s>", "</s>"]))
+    pieces = json.loads(trained.to_str())["model"]["vocab"]
+    return [(piece, float(numpy.float32(score))) for piece, score in pieces]
+
+
+def unigram(root, pieces):
+    for fallback in (True, False):
+        vocabulary = pieces[:3] + [(byte, 0.0) for byte in (BYTES if fallback else [])] + pieces[3:]
+        for scheme in SCHEMES:
+            peer = with_added(Tokenizer(models.Unigram(vocabulary, 0, fallback)), scheme, added=fallback)
+            yield FolderCodec(root, f"Unigram, {'bytes' if fallback else 'unknown'}, {scheme}", peer, round_trip=False)
+
+
+# ---- tokenizer.model ------------------------------------------------------------------------------------------------
+
+
+def varint(value):
+    encoded = bytearray()
+    value &= (1 << 64) - 1
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def message(*fields):
+    """Fields of Protocol Buffers: pairs of a number and an int, a float, bytes or a text."""
+    encoded = b""
+    for number, value in fields:
+        if isinstance(value, float):
+            encoded += varint(number << 3 | 5) + struct.pack("<f", value)
+        elif isinstance(value, int):
+            encoded += varint(number << 3) + varint(value)
+        else:
+            value = value.encode("utf-8") if isinstance(value, str) else value
+            encoded += varint(number << 3 | 2) + varint(len(value)) + value
+    return encoded
+
+
+def model_file(pieces, kind, charsmap=b"", prefix=True, squeeze=False):
+    """tokenizer.model of pieces with their scores; kind 1 is Unigram and 2 BPE."""
+    types = {"<unk>": 2, "<s>": 3, "</s>": 3} | {byte: 6 for byte in BYTES}
+    encoded = [(1, message((1, piece), (2, score), *(((3, types[piece]),) if piece in types else ())))
+               for piece, score in pieces]
+    trainer = message((3, kind), (40, 0), (41, 1), (42, 2), (43, -1))
+    normalizer = message((1, "identity"), (2, charsmap), (3, int(prefix)), (4, int(squeeze)), (5, 1))
+    return message(*encoded, (2, trainer), (3, normalizer))
+
+
+def double_array(replacements):
+    """A character map in SentencePiece's serialised form: a double-array trie whose values are places of texts."""
+    texts, places = b"", {}
+    for source, target in replacements.items():
+        places[source.encode("utf-8")] = len(texts)
+        texts += target.encode("utf-8") + b"\0"
+    units, used = {0: 0}, {0}
+
+    def insert(unit, prefix):
+        below = {key[len(prefix)]: None for key in places if key.startswith(prefix) and len(key) > len(prefix)}
+        labels = [*([0] if prefix in places else []), *sorted(below)]
+        # The offset is relative to the place of the unit by exclusive or, and has 21 bits.
+        offset = next(o for o in range(1, 1 << 20) if all((unit ^ o ^ label) not in used for label in labels))
+        used.update(unit ^ offset ^ label for label in labels)
+        units[unit] |= offset << 10 | (1 << 8 if prefix in places else 0)
+        for label in labels:
+            child = unit ^ offset ^ label
+            units[child] = 1 << 31 | places[prefix] if label == 0 else label
+        for label in below:
+            insert(unit ^ offset ^ label, prefix + bytes([label]))
+
+    insert(0, b"")
+    blob = b"".join(struct.pack("<I", units.get(i, 0)) for i in range(max(units) + 1))
+    return struct.pack("<I", len(blob)) + blob + texts
+
+
+def sentencepiece_models(root, pieces):
+    """Unigram files, with a tokenizer that does what transformers makes of them."""
+    vocabulary = pieces[:3] + [(byte, 0.0) for byte in BYTES] + pieces[3:]
+    plain = Tokenizer(models.Unigram(vocabulary, 0, True))
+    plain.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    yield FolderCodec(root, "tokenizer.model, Unigram", plain, files={"tokenizer.model": model_file(vocabulary, 1)},
+                      round_trip=False)
+    replacements = {"\u00e9": "e", "\ufb01": "fi", "e\u0301": "\u00e9", "\u3000": " ", "\x1c": "", "\u1100\u1161": "\uac00",
+                    "\u1100\u1161\u11a8": "\uac01", "A": "aa", "\U0001f44d": "+1"}
+    mapped = Tokenizer(models.Unigram(vocabulary, 0, True))
+    # The longest replacement first: one expression cannot be found twice, and no result is replaced again.
+    steps, marks = [], {}
+    for i, (source, target) in enumerate(sorted(replacements.items(), key=lambda item: -len(item[0]))):
+        mark = chr(0xF0000 + i)
+        steps.append(normalizers.Replace(source, mark))
+        marks[mark] = target
+    steps += [normalizers.Replace(mark, target) for mark, target in marks.items()]
+    squeeze = [normalizers.Replace(Regex(" +"), " "), normalizers.Replace(Regex(r"\A +| +\z"), "")]
+    mapped.normalizer = normalizers.Sequence([*steps, *squeeze, normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    yield FolderCodec(root, "tokenizer.model, Unigram, character map", mapped, round_trip=False, files={
+        "tokenizer.model": model_file(vocabulary, 1, double_array(replacements), squeeze=True)})
+
+
+def bpe_models(root, training):
+    """A BPE file: pieces merge by their scores, those of the codec of codecs.py."""
+    codec = codecs.sentencepiece(root, training)
+    order = sorted(codec.peer.get_vocab().items(), key=lambda item: item[1])
+    pieces = [(piece, -float(i)) for piece, i in order]
+    yield FolderCodec(root, "tokenizer.model, BPE", codec.peer, round_trip=False, files={
+        "tokenizer.model": model_file(pieces, 2), "tokenizer_config.json": json.dumps({"add_bos_token": False})})
+
+
+def all_codecs(root):
+    training = codecs.training_texts()
+    pieces = train_unigram(training)
+    yield from byte_level(root, training)
+    yield from sentencepiece(root, training)
+    yield from unigram(root, pieces)
+    yield from sentencepiece_models(root, pieces)
+    yield from bpe_models(root, training)
+
+
+def spelled(count):
+    """Texts with much white space and with added tokens."""
+    chosen = random.Random(texts_of.SEED)
+    pieces = [" ", "  ", "\n", "\t", SPACE, "word", "a", "hello world", "日本", "e\u0301x", "\u00e9y", "_", ".", "\u00a0", "\u3000", *ADDED]
+    return ["".join(chosen.choices(pieces, k=chosen.randint(1, 12))).encode("utf-8") for _ in range(count)]
+
+
+def main():
+    driver, wisp = sys.argv[1], sys.argv[2]
+    start = time.monotonic()
+    report = texts_of.Report()
+    several = texts_of.sample(texts_of.sample(codecs.every_code_point()))
+    groups = {"every code point": several, "generated": codecs.generated(texts_of.extent(2000)),
+              "white space": spelled(texts_of.extent(5000))}
+    with tempfile.TemporaryDirectory() as root:
+        for i, codec in enumerate(all_codecs(root)):
+            for name, texts in groups.items():
+                codecs.check(driver, report, codec, name, texts)
+            if i % (1 if texts_of.EVERYTHING else 5) == 0:
+                codecs.check(driver, report, Converted(codec, wisp), "white space", groups["white space"])
+    print(f"{report.texts} texts, {report.mismatches} mismatches, {time.monotonic() - start:.0f} s")
+    return 1 if report.mismatches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
