@@ -215,8 +215,8 @@ static wisp_status open_search(struct search *s, wisp_error *error) {
         end_tokens += ends(s, (int32_t)id);
     s->keep = larger(2, 1 + end_tokens) * s->beams;
     s->running = calloc(3 * s->beams, sizeof *s->running);
-    s->ids = calloc(3 * s->beams, s->most * sizeof *s->ids);
-    s->candidates = malloc(s->vocabulary * sizeof *s->candidates);
+    s->ids = calloc(3 * s->beams, (s->most + 1) * sizeof *s->ids);
+    s->candidates = malloc((s->vocabulary + 1) * sizeof *s->candidates);
     s->extensions = calloc(s->beams, smaller(s->keep, s->vocabulary) * sizeof *s->extensions);
     s->additions = calloc(s->beams, sizeof *s->additions);
     if (!s->running || !s->ids || !s->candidates || !s->extensions || !s->additions)

@@ -197,8 +197,9 @@ wisp_status sampler_next(struct sampler *s, const float *logits, const uint8_t *
     TRY(sampler_narrow(s, logits, allowed, &n, error));
     if (n > 1) {
         const double at = (double)(random_next(&s->random) >> 11) * 0x1p-53 * sum_of(c, n);
-        for (double before = c[0].weight; i + 1 < n && at >= before; before += c[i].weight)
-            i++;
+        double before = c[0].weight; /* of the candidates up to i */
+        while (i + 1 < n && at >= before)
+            before += c[++i].weight;
     }
     *id = c[i].id;
     return WISP_OK;

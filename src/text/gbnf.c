@@ -91,7 +91,7 @@ static wisp_status parse_character(struct parser *p, uint32_t *c) {
 
 static wisp_status parse_literal(struct parser *p, struct symbols *sequence) {
     for (p->at++; !is_next(p, '"');) {
-        uint32_t c;
+        uint32_t c = 0;
         char bytes[4];
         TRY(parse_character(p, &c));
         const size_t n = utf8_encode(c, bytes);
@@ -103,7 +103,7 @@ static wisp_status parse_literal(struct parser *p, struct symbols *sequence) {
 }
 
 static wisp_status parse_set(struct parser *p, struct symbols *sequence) {
-    struct code_range ranges[MOST_RANGES];
+    struct code_range ranges[MOST_RANGES] = {{0}};
     size_t n = 0;
     p->at++;
     const bool negated = is_next(p, '^');

@@ -209,10 +209,10 @@ static wisp_status add_optional(struct grammar_builder *b, uint32_t rule, struct
 
 wisp_status builder_repeat(struct grammar_builder *b, struct symbols *sequence, size_t item,
                            uint32_t least, uint32_t most, wisp_error *error) {
-    const struct symbols whole = {sequence->list + item, sequence->n - item, 0};
     uint32_t rule;
-    if (whole.n == 0) /* an empty literal, as often as one likes, is empty */
+    if (sequence->n == item) /* an empty literal, as often as one likes, is empty */
         return WISP_OK;
+    const struct symbols whole = {sequence->list + item, sequence->n - item, 0};
     struct symbol one = whole.list[0];
     if (whole.n > 1) {
         TRY(builder_new_rule(b, &rule, error));
@@ -365,9 +365,9 @@ wisp_status builder_compile(const struct grammar_builder *b, struct wisp_grammar
     g->alternatives = b->alternatives;
 
     const size_t n = b->rules;
-    bool *empty = calloc(n, sizeof *empty);
-    uint32_t *numbers = calloc(4 * n, sizeof *numbers);
-    struct visit *path = calloc(n, sizeof *path);
+    bool *empty = calloc(n + 1, sizeof *empty); /* calloc(0) may be NULL */
+    uint32_t *numbers = calloc(4 * n + 1, sizeof *numbers);
+    struct visit *path = calloc(n + 1, sizeof *path);
     wisp_status status = WISP_OK;
     if (empty && numbers && path) {
         find_empty(g, empty);

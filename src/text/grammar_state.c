@@ -95,15 +95,19 @@ static bool is_new(struct grammar_state *s, struct grammar_item item, uint32_t *
     return true;
 }
 
+static wisp_status grow_items(struct grammar_state *s, wisp_error *error) {
+    const size_t capacity = 2 * s->item_capacity + 64;
+    struct grammar_item *items = realloc(s->items, capacity * sizeof *items);
+    if (!items)
+        return fail_memory(error, capacity * sizeof *items);
+    s->items = items;
+    s->item_capacity = capacity;
+    return WISP_OK;
+}
+
 static wisp_status add_item(struct grammar_state *s, struct grammar_item item, wisp_error *error) {
-    if (s->n_items == s->item_capacity) {
-        const size_t capacity = 2 * s->item_capacity + 64;
-        struct grammar_item *items = realloc(s->items, capacity * sizeof *items);
-        if (!items)
-            return fail_memory(error, capacity * sizeof *items);
-        s->items = items;
-        s->item_capacity = capacity;
-    }
+    if (s->n_items == s->item_capacity)
+        TRY(grow_items(s, error));
     s->items[s->n_items++] = item;
     return WISP_OK;
 }
@@ -186,6 +190,7 @@ wisp_status grammar_state_open(struct grammar_state *s, const struct wisp_gramma
     if (!s->marks)
         return fail_memory(error, s->mark_count * sizeof *s->marks);
     TRY(grow_nodes(s, error));
+    TRY(grow_items(s, error));
     s->nodes[s->n_nodes++] = (struct grammar_node){0};
     TRY(begin_list(s, error));
     uint32_t met = 0;

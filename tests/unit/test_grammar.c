@@ -101,6 +101,7 @@ static void grammars_have_their_texts(void **state) {
          {",", "aa"}},
         {"root ::= (\"a\"? \"b\"?)* \"c\"", {"c", "abc", "babac"}, {"ab"}, {"cc"}},
         {"root ::= ((((\"\"))*)*)*", {""}, {NULL}, {"a"}},
+        {"root ::= \"\"+ \"a\" \"\"{3}", {"a"}, {""}, {"aa"}},
         {"root ::= a a a\na ::= \"x\" | \"xx\"", {"xxx", "xxxxxx", "xxxx"}, {"xx"}, {"xxxxxxx"}},
         {"root ::= never | \"a\"\nnever ::= never", {"a"}, {""}, {"b"}},
     };
