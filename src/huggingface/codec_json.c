@@ -10,7 +10,7 @@
 static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
 enum { SPACE_BYTES = 3 };
 
-/* What the steps of a tokenizer.json do. */
+/* The steps of a tokenizer.json. */
 struct pipeline {
     bool composes;           /* the normalizer NFC */
     bool prepends, replaces; /* normalizers put U+2581 before a text, and in place of spaces */
