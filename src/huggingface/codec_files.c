@@ -249,7 +249,7 @@ static wisp_status read_ends(struct codec_reading *r, const struct settings *s) 
     return WISP_OK;
 }
 
-/* What tokenizer_config.json says of the tokens around a text counts more than tokenizer.json. */
+/* tokenizer_config.json counts more than tokenizer.json for the tokens around a text. */
 static wisp_status read_added_ends(struct codec_reading *r, const struct settings *s) {
     const struct json *first = json_get(s->tokenizer, "add_bos_token");
     const struct json *last = json_get(s->tokenizer, "add_eos_token");

@@ -10,7 +10,7 @@
 static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
 enum { SPACE_BYTES = 3 };
 
-/* What the steps of a tokenizer.json do. */
+/* The steps of a tokenizer.json. */
 struct pipeline {
     bool composes;           /* the normalizer NFC */
     bool prepends, replaces; /* normalizers put U+2581 before a text, and in place of spaces */
@@ -167,7 +167,7 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "pre_tokenizer",
                     "texts cut by the pattern %.200s are not supported, only by those of GPT-2, "
                     "Llama 3 and Qwen2",
-                    p->regex->text);
+                    hf_shown(p->regex));
     if (p->composes != pretokenizers[i].composes)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "normalizer",
                     "%s is not supported with the pattern of %s", p->composes ? "NFC" : "(none)",
@@ -395,9 +395,9 @@ static wisp_status read_template(struct codec_reading *r, const struct json *ste
     const struct json *first = json_is(single, JSON_ARRAY) ? single->first : NULL;
     const struct json *token = json_get(first, "SpecialToken");
     const struct json *name = json_get(token, "id");
-    const struct json *text = token ? first->next : first;
+    const struct json *text = first && token ? first->next : first;
     uint64_t id;
-    if (!json_get(text, "Sequence") || text->next)
+    if (!text || !json_get(text, "Sequence") || text->next)
         return codec_fail_unsupported(r, field, NULL, "at most one special token before $A");
     if (!token)
         return WISP_OK;

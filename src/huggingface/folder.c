@@ -179,7 +179,7 @@ static wisp_status put_name(struct directory *dir, const char *folder, wisp_erro
                               error);
 }
 
-/* What hf_read_folder does for a model of an encoder. `proper` is where the model itself is. */
+/* Reads the folder of an encoder. The model itself is in the folder `proper`. */
 static wisp_status read_encoder(struct directory *dir, const char *folder, const char *proper,
                                 const struct hf_modules *modules, struct hf_config *config,
                                 const struct hf_encoder *encoder, wisp_error *error) {
@@ -203,7 +203,7 @@ static wisp_status read_encoder(struct directory *dir, const char *folder, const
     return hf_encoder_rename_tensors(dir, encoder, config, error);
 }
 
-/* What it does for a decoder. */
+/* Reads the folder of a decoder. */
 static wisp_status read_decoder(struct directory *dir, const char *folder,
                                 const struct hf_modules *modules, const struct hf_config *config,
                                 const struct hf_decoder *decoder, wisp_error *error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kinds of SentencePiece's codecs share: settings, tokens, and how a text is normalised,
- * spelled with U+2581 for spaces, and cut into words.
+ * The parts that both kinds of SentencePiece's codecs have: settings, tokens, and how a text is
+ * normalised, spelled with U+2581 for spaces, and cut into words.
  * Source: Kudo and Richardson, SentencePiece (2018). */
 #ifndef WISP_TEXT_SENTENCEPIECE_H
 #define WISP_TEXT_SENTENCEPIECE_H

@@ -113,7 +113,7 @@ static wisp_status encode_word(void *context, wisp_text word, wisp_error *error)
         free(e->paths);
         e->room = 0;
         e->paths = room < UINT32_MAX && room <= SIZE_MAX / sizeof *e->paths
-                       ? malloc(room * sizeof *e->paths)
+                       ? calloc(room, sizeof *e->paths)
                        : NULL;
         if (!e->paths)
             return fail_memory(error, (uint64_t)room * sizeof *e->paths);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "native/open_path.h"
+#include "support/allocations.h"
 #include "support/decoder_folder.h"
 #include "support/opening.h"
 #include "text/codec.h"
@@ -447,6 +448,37 @@ static void a_tied_last_layer_must_be_the_embedding(void **state) {
     }
 }
 
+/* Opens each kind of folder with each allocation failing in turn: an error of memory, and nothing
+ * leaks. */
+static void memory_may_run_out(void **state) {
+    (void)state;
+    for (enum decoder_tokenizer t = 0; t < DECODER_TOKENIZERS && allocations_are_watched(); t++) {
+        struct folder folder;
+        char path[256];
+        bool failed = true;
+        snprintf(path, sizeof path, "%s", temporary_path("model"));
+        decoder_folder_make(&folder, t);
+        folder_replace(&folder, CONFIG, "\"rope_scaling\":null",
+                       "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,"
+                       "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                       "\"original_max_position_embeddings\":32}");
+        folder_write(&folder, path);
+        folder_release(&folder);
+        for (uint64_t calls = 0; failed; calls++) {
+            wisp_model *model = NULL;
+            wisp_error error;
+            allocations_watch();
+            allocations_fail_after(calls, false);
+            const wisp_status status = wisp_model_open(path, NULL, &model, &error);
+            failed = allocations_seen().failed;
+            allocations_succeed();
+            wisp_model_close(model);
+            assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+            assert_int_equal(allocations_seen().live, 0);
+        }
+    }
+}
+
 static int tidy(void **state) {
     (void)state;
     remove_temporary_folder();
@@ -463,6 +495,7 @@ int main(void) {
         cmocka_unit_test(ids_of_each_kind),
         cmocka_unit_test(a_converted_folder_has_the_same_logits),
         cmocka_unit_test(a_tied_last_layer_must_be_the_embedding),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("folders of decoders", tests, NULL, tidy);
 }
