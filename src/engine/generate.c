@@ -56,14 +56,28 @@ void generation_close(struct generation *g) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-/* Runs one pass over n ids that follow the cached ones. Points *logits to those of the last id, or
- * of all ids, which lie in the session's memory until the next pass. */
-static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n, bool all,
-                            const float **logits, wisp_error *error) {
+/* The hook of a pass: stops it when the session is cancelled, and pauses it before a block when the
+ * time is over. The first block that it is asked about runs in any case, so that every call goes
+ * on. */
+static wisp_status stop_or_pause(void *context, struct cursor at, const float *x,
+                                 wisp_error *error) {
+    wisp_session *session = context;
+    struct generation *g = session->generation;
+    TRY(session_stop_if_cancelled(session, at, x, error));
+    if (!x || g->blocks++ == 0 || clock_seconds() < g->pause_at)
+        return WISP_OK;
+    g->paused = true;
+    return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "paused");
+}
+
+/* Prepares a pass over n ids that follow the cached ones. The ids must stay until the pass has
+ * ended. Its rows, the logits of the last id, or of all ids, lie in the session's memory until the
+ * next pass. */
+static wisp_status begin_pass(wisp_session *session, const int32_t *ids, size_t n, bool all,
+                              wisp_error *error) {
     const struct network *network = &session->model->network;
     struct generation *g = session->generation;
-    const size_t vocabulary = network->config.vocabulary_size, starts[] = {0, n};
-    struct kv_cache *caches[] = {&g->cache};
+    const size_t vocabulary = network->config.vocabulary_size;
     struct rope rope;
     network->architecture->rope(network, &rope);
     TRY(kv_cache_reserve(&g->cache, g->cache.length + n, &rope, error));
@@ -83,48 +97,55 @@ static wisp_status run_pass(wisp_session *session, const int32_t *ids, size_t n,
     TRY(workspace_reserve(&g->space, measured.used, error));
 
     struct pass *pass = &session->workers[0].pass;
-    *pass = (struct pass){
-        .network = network,
-        .batch = {.texts = 1, .ids = ids, .starts = starts, .caches = caches, .all_logits = all},
-        .thresholds = session->thresholds,
-        .members = members,
-        .by_outputs = by_outputs,
-        .team = members > 1 ? session->team : NULL,
-        .hook = session_stop_if_cancelled,
-        .hook_context = session};
+    g->starts[0] = 0;
+    g->starts[1] = n;
+    g->caches[0] = &g->cache;
+    *pass = (struct pass){.network = network,
+                          .batch = {.texts = 1,
+                                    .ids = ids,
+                                    .starts = g->starts,
+                                    .caches = g->caches,
+                                    .all_logits = all},
+                          .thresholds = session->thresholds,
+                          .members = members,
+                          .by_outputs = by_outputs,
+                          .team = members > 1 ? session->team : NULL,
+                          .hook = stop_or_pause,
+                          .hook_context = session};
     pass->rows = workspace_take(&g->space, all ? n : 1, vocabulary, sizeof(float));
     for (uint32_t i = 0; i < members; i++)
         pass->member[i] = (struct pass_member){
             &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
     pass_begin(pass, &g->space);
-    *logits = pass->rows;
+    return WISP_OK;
+}
+
+/* Runs the pass that begin_pass has prepared, or the rest of it, and adds its ids to the past. */
+static wisp_status end_pass(wisp_session *session, wisp_error *error) {
+    struct generation *g = session->generation;
+    struct pass *pass = &session->workers[0].pass;
+    const size_t n = g->starts[1], rows = pass->batch.all_logits ? n : 1;
     trace_start(&session->workers[0].trace);
     TRY(pass_run(pass, error));
-    for (size_t i = 0; i < (all ? n : 1) * vocabulary; i++)
+    for (size_t i = 0; i < rows * session->model->network.config.vocabulary_size; i++)
         if (!isfinite(pass->rows[i]))
             return fail(error, WISP_ERROR_FORMAT, session->model->dir.file, NULL,
                         "a logit is not finite: weights are not, or are too large");
     for (size_t i = 0; i < n; i++)
-        TRY(token_list_add(&g->past, ids[i], error));
+        TRY(token_list_add(&g->past, pass->batch.ids[i], error));
     g->cache.length += n;
     session->workers[0].stats.tokens += n;
     return WISP_OK;
 }
 
-/* Computes what the cache does not have of a text of n ids, and points *logits to those of the last
- * id. Sets *reused to the number of ids that the cache had. */
-static wisp_status read_prompt(wisp_session *session, const int32_t *ids, size_t n, size_t *reused,
-                               const float **logits, wisp_error *error) {
-    struct generation *g = session->generation;
-    size_t done = 0;
-    while (done < n - 1 && done < g->past.count && ids[done] == g->past.ids[done])
-        done++;
-    *reused = g->cache.length = g->past.count = done;
-    for (size_t step; done < n; done += step) {
-        step = smaller(n - done, PROMPT_TOKENS);
-        TRY(run_pass(session, ids + done, step, false, logits, error));
-    }
-    return WISP_OK;
+/* Drops from the cache what differs from a text of n ids, and its last id, whose logits are needed.
+ * Returns the number of ids that are left. */
+static size_t keep_common(struct generation *g, const int32_t *ids, size_t n) {
+    size_t common = 0;
+    while (common < n - 1 && common < g->past.count && ids[common] == g->past.ids[common])
+        common++;
+    g->cache.length = g->past.count = common;
+    return common;
 }
 
 static wisp_status check_length(const wisp_session *session, size_t n, wisp_error *error) {
@@ -136,13 +157,6 @@ static wisp_status check_length(const wisp_session *session, size_t n, wisp_erro
 }
 
 /* ---- the text ------------------------------------------------------------------------------- */
-
-/* Text that was generated and not yet handed out: the rest of it decides whether it is a stop, or
- * completes its last character. */
-struct pending {
-    char *bytes;
-    size_t length, capacity;
-};
 
 static wisp_status append(struct pending *p, wisp_text text, wisp_error *error) {
     if (text.length > p->capacity - p->length) {
@@ -202,82 +216,132 @@ static bool hand_out(struct pending *p, size_t n, const wisp_generate_options *o
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-/* Generates after the prompt. On return the result is complete. */
-static wisp_status generate(wisp_session *session, const int32_t *prompt, size_t n,
-                            const wisp_generate_options *o, struct sampler *sampler,
-                            struct pending *pending, wisp_generation *result, wisp_error *error) {
-    const wisp_model *model = session->model;
-    const float *logits;
-    const double start = clock_seconds();
-    size_t most = model->max_tokens - n + 1;
-    if (o->max_tokens > 0)
-        most = smaller(most, o->max_tokens);
-    TRY(read_prompt(session, prompt, n, &result->reused_tokens, &logits, error));
-    result->prompt_tokens = n;
-    result->prompt_seconds = clock_seconds() - start;
+/* Checks the options, and encodes the prompt. */
+static wisp_status prepare(struct writer *w, wisp_text prompt, wisp_error *error) {
+    const wisp_model *model = w->session->model;
+    const uint32_t most = w->options.max_tokens;
+    TRY(codec_encode(model->codec, prompt, true, &w->prompt, error));
+    const size_t n = w->prompt.count;
+    if (n == 0)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
+                    "is empty, and the model has no token that begins a text");
+    TRY(check_length(w->session, n, error));
+    TRY(sampler_open(&w->sampler, &w->options.sampling, model->network.config.vocabulary_size,
+                     error));
     for (size_t i = 0; i < n; i++)
-        sampler_count(sampler, prompt[i]);
-    const double first = clock_seconds();
-    result->end = most == o->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
-    while (result->tokens < most) {
-        const int32_t id = sampler_next(sampler, logits);
-        if (codec_is_end(model->codec, id)) {
-            result->end = WISP_END_TOKEN;
-            break;
-        }
-        result->tokens++;
-        sampler_count(sampler, id);
-        TRY(append(pending, codec_decode(model->codec, id), error));
-        const size_t stop = find_stop(pending, o);
-        if (stop < pending->length) {
-            pending->length = stop;
-            result->end = WISP_END_STOP;
-            break;
-        }
-        if (!hand_out(pending, safe_length(pending, o), o)) {
-            pending->length = 0;
-            result->end = WISP_END_CALLER;
-            break;
-        }
-        if (result->tokens < most)
-            TRY(run_pass(session, &id, 1, false, &logits, error));
-    }
-    hand_out(pending, pending->length, o);
-    result->seconds = clock_seconds() - first;
+        sampler_count(&w->sampler, w->prompt.ids[i]);
+    w->most = model->max_tokens - n + 1;
+    if (most > 0)
+        w->most = smaller(w->most, most);
+    w->result.end = w->most == most ? WISP_END_LENGTH : WISP_END_CONTEXT;
+    w->result.prompt_tokens = n;
+    w->result.reused_tokens = keep_common(w->session->generation, w->prompt.ids, n);
     return WISP_OK;
+}
+
+wisp_status writer_open(struct writer *writer, wisp_session *session, wisp_text prompt,
+                        const wisp_generate_options *options, wisp_error *error) {
+    *writer = (struct writer){.session = session};
+    if (options)
+        writer->options = *options;
+    TRY(require_texts(&prompt, 1, error));
+    if (writer->options.stops > 0)
+        TRY(require((const void *)writer->options.stop, "stop", error));
+    pool_renew(session->team);
+    TRY(open_generation(session, error));
+    return prepare(writer, prompt, error);
+}
+
+void writer_close(struct writer *writer) {
+    sampler_release(&writer->sampler);
+    free(writer->pending.bytes);
+    free(writer->prompt.ids);
+}
+
+/* Samples a token from the logits of the last pass and hands out text. Sets `ended` where the text
+ * ends with it. */
+static wisp_status take_token(struct writer *w, wisp_error *error) {
+    const wisp_generate_options *o = &w->options;
+    const struct codec *codec = w->session->model->codec;
+    struct pending *pending = &w->pending;
+    w->last = sampler_next(&w->sampler, w->session->workers[0].pass.rows);
+    w->ended = true;
+    if (codec_is_end(codec, w->last)) {
+        w->result.end = WISP_END_TOKEN;
+        return WISP_OK;
+    }
+    w->result.tokens++;
+    sampler_count(&w->sampler, w->last);
+    TRY(append(pending, codec_decode(codec, w->last), error));
+    const size_t stop = find_stop(pending, o);
+    if (stop < pending->length) {
+        pending->length = stop;
+        w->result.end = WISP_END_STOP;
+        return WISP_OK;
+    }
+    if (!hand_out(pending, safe_length(pending, o), o)) {
+        pending->length = 0;
+        w->result.end = WISP_END_CALLER;
+        return WISP_OK;
+    }
+    w->ended = w->result.tokens == w->most;
+    return WISP_OK;
+}
+
+/* Takes the step that is due: the rest of a pass that was paused, a pass over the next tokens of
+ * the prompt or over the last token, or the choice of a token after its pass. */
+static wisp_status step(struct writer *w, wisp_error *error) {
+    struct generation *g = w->session->generation;
+    const size_t n = w->result.prompt_tokens, at = g->cache.length;
+    if (!w->in_pass && at == n + w->result.tokens)
+        return take_token(w, error);
+    if (!w->in_pass)
+        TRY(begin_pass(w->session, at < n ? w->prompt.ids + at : &w->last,
+                       at < n ? smaller(n - at, PROMPT_TOKENS) : 1, false, error));
+    w->in_pass = true;
+    TRY(end_pass(w->session, error));
+    w->in_pass = false;
+    return WISP_OK;
+}
+
+wisp_status writer_run(struct writer *w, double seconds, wisp_error *error) {
+    wisp_session *session = w->session;
+    struct generation *g = session->generation;
+    const double start = clock_seconds();
+    double begun = start, now = start;
+    g->pause_at = start + seconds;
+    wisp_status status = WISP_OK;
+    do {
+        const bool reading = g->cache.length < w->result.prompt_tokens;
+        g->blocks = 0;
+        g->paused = false;
+        status = step(w, error);
+        now = clock_seconds();
+        *(reading ? &w->result.prompt_seconds : &w->result.seconds) += now - begun;
+        begun = now;
+        if (g->paused)
+            return WISP_OK;
+    } while (status == WISP_OK && !w->ended && now < g->pause_at);
+    if (atomic_exchange(&session->cancelled, false))
+        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    if (status == WISP_OK && w->ended)
+        hand_out(&w->pending, w->pending.length, &w->options);
+    return status;
 }
 
 wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                           const wisp_generate_options *options, wisp_generation *result,
                           wisp_error *error) {
-    const wisp_generate_options defaults = {0}, *o = options ? options : &defaults;
-    wisp_generation unused = {0}, *r = result ? result : &unused;
-    struct token_list ids = {0};
-    struct sampler sampler = {0};
-    struct pending pending = {0};
-    *r = (wisp_generation){0};
+    struct writer writer;
+    if (result)
+        *result = (wisp_generation){0};
     TRY(require(session, "session", error));
-    TRY(require_texts(&prompt, 1, error));
-    if (o->stops > 0)
-        TRY(require((const void *)o->stop, "stop", error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
-    const wisp_model *model = session->model;
-    wisp_status status = codec_encode(model->codec, prompt, true, &ids, error);
-    if (status == WISP_OK && ids.count == 0)
-        status = fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
-                      "is empty, and the model has no token that begins a text");
+    wisp_status status = writer_open(&writer, session, prompt, options, error);
     if (status == WISP_OK)
-        status = check_length(session, ids.count, error);
-    if (status == WISP_OK)
-        status = sampler_open(&sampler, &o->sampling, model->network.config.vocabulary_size, error);
-    if (status == WISP_OK)
-        status = generate(session, ids.ids, ids.count, o, &sampler, &pending, r, error);
-    sampler_release(&sampler);
-    free(pending.bytes);
-    free(ids.ids);
-    if (atomic_exchange(&session->cancelled, false))
-        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+        status = writer_run(&writer, INFINITY, error);
+    if (result)
+        *result = writer.result;
+    writer_close(&writer);
     return status;
 }
 
@@ -296,13 +360,16 @@ wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, flo
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids",
                         "id %d, where there are %zu tokens", ids[i], vocabulary);
     g->cache.length = g->past.count = 0;
+    g->pause_at = INFINITY;
     wisp_status status = WISP_OK;
-    for (size_t done = 0, step; done < n && status == WISP_OK; done += step) {
-        const float *rows;
-        step = smaller(n - done, PROMPT_TOKENS);
-        status = run_pass(session, ids + done, step, true, &rows, error);
+    for (size_t done = 0, count; done < n && status == WISP_OK; done += count) {
+        count = smaller(n - done, PROMPT_TOKENS);
+        status = begin_pass(session, ids + done, count, true, error);
         if (status == WISP_OK)
-            memcpy(logits + done * vocabulary, rows, step * vocabulary * sizeof *rows);
+            status = end_pass(session, error);
+        if (status == WISP_OK)
+            memcpy(logits + done * vocabulary, session->workers[0].pass.rows,
+                   count * vocabulary * sizeof *logits);
     }
     if (atomic_exchange(&session->cancelled, false))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
