@@ -362,37 +362,75 @@ WISP_API float wisp_dot(const float *a, const float *b, size_t n);
 
 /* ---- generating text ------------------------------------------------------------------------ */
 
+/* A number that belongs to a token. */
+typedef struct wisp_token_value {
+    int32_t id;
+    float value;
+} wisp_token_value;
+
 /* How the next token is chosen. Zeros choose the most likely one. The steps are, in this order:
- * the penalties, temperature, top_k, top_p, min_p. */
+ * bias, repetition_penalty, presence_penalty and frequency_penalty, temperature, top_k, top_p,
+ * min_p, typical_p, and a draw among the tokens that are left. That is the order of Hugging Face
+ * transformers. With `temperature_last` it is llama.cpp's default order: bias, penalties, top_k,
+ * typical_p, top_p, min_p, temperature. */
 typedef struct wisp_sampling {
     float temperature; /* divides the logits. 0: the most likely token is taken */
     uint32_t top_k;    /* keep the k most likely tokens. 0: all */
     float top_p;       /* keep the fewest tokens whose probabilities reach this sum. 0: all */
     float min_p;       /* keep tokens at least this times as likely as the most likely one */
+    float typical_p;   /* keep the fewest tokens whose probabilities reach this sum, from those on
+                          whose information is nearest to the expected information. 0: all */
+    bool temperature_last;
     float repetition_penalty; /* divides positive logits of tokens in the text, multiplies negative
                                  ones. 0: 1 */
     float presence_penalty;   /* is subtracted from the logits of tokens in the text */
     float frequency_penalty;  /* is subtracted as often as the token stands in the text */
-    uint64_t seed;            /* of the random numbers: the same seed gives the same text */
+    uint32_t penalty_window;  /* the penalties count only so many last tokens of prompt and text.
+                                 0: all */
+    const wisp_token_value *bias; /* [biases]: is added to the token's logit. -INFINITY: never */
+    size_t biases;
+    uint64_t seed; /* of the random numbers: the same seed gives the same text */
 } wisp_sampling;
 
 /* Why a text ended. */
 typedef enum wisp_end {
-    WISP_END_TOKEN = 0,   /* the model ended it */
+    WISP_END_TOKEN = 0,   /* the model ended it, or one of the tokens `stop_id` did */
     WISP_END_STOP = 1,    /* a stop text was generated */
     WISP_END_LENGTH = 2,  /* max_tokens were generated */
     WISP_END_CONTEXT = 3, /* the model's context is full */
-    WISP_END_CALLER = 4   /* the option `text` returned false */
+    WISP_END_CALLER = 4   /* the option `piece` returned false */
 } wisp_end;
+
+/* A generated token and the text that can be handed out with it. The texts of all pieces, joined,
+ * are the generated text.
+ *
+ * A token's text is held back where it ends within a character or may begin a stop text, and comes
+ * with a later token: so a piece's text may be empty, and may hold the text of several tokens.
+ * wisp_token_text gives the bytes of the token itself. A stop text and what follows it is in no
+ * piece; the tokens that it is made of are. Where the text ends by a token (WISP_END_TOKEN), which
+ * is in no piece, and text is still held back, a last piece without a token hands that out. */
+typedef struct wisp_piece {
+    wisp_text text; /* whole characters; only at the end of a text perhaps a part of one */
+    int32_t id;     /* the token; -1: none */
+    float logprob;  /* the natural logarithm of the token's probability, which is that of
+                       softmax(logits) before any step of sampling. 0 without `logprobs` */
+    const wisp_token_value *likely; /* [likely_count]: the most likely tokens there and the
+                                       logarithms of their probabilities, the likeliest first */
+    size_t likely_count;            /* the option `logprobs`; 0 where id is -1 */
+} wisp_piece;
 
 typedef struct wisp_generate_options {
     uint32_t max_tokens; /* 0: as many as the context has room for */
     wisp_sampling sampling;
     const char *const *stop; /* [stops]: texts that end the text, and are not part of it */
     size_t stops;
-    /* Receives the text as it is generated, in whole characters. Returning false ends it. May be
-     * NULL. */
-    bool (*text)(void *context, wisp_text text);
+    const int32_t *stop_id; /* [stop_ids]: tokens that end the text, as the model's own do */
+    size_t stop_ids;
+    uint32_t logprobs; /* compute the logarithms of the probabilities of each token and of so many
+                          most likely ones. 0: none; at most the vocabulary's size counts */
+    /* Receives each token when it has been generated, and text. The piece lives until the function
+     * returns. Returning false ends the text. May be NULL. */
+    bool (*piece)(void *context, const wisp_piece *piece);
     void *context;
 } wisp_generate_options;
 
@@ -407,8 +445,8 @@ typedef struct wisp_generation {
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with
  * WISP_ERROR_UNSUPPORTED where the model generates no text, and with WISP_ERROR_ARGUMENT where the
- * prompt has more tokens than the model's context. Of a call that fails after text was handed out,
- * that text is good. */
+ * prompt has more tokens than the model's context, or the bias leaves no token. Of a call that
+ * fails after text was handed out, that text is good. */
 WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);

@@ -149,12 +149,16 @@ static int take_option(struct command *c, int option) {
     }
 }
 
-/* Writes text as it is generated. Ends the text where it cannot be written. */
-static bool write_text(void *context, wisp_text text) {
-    int *code = context;
+/* Writes text. Returns false where it cannot be written. */
+static bool write_text(int *code, wisp_text text) {
     fwrite(text.bytes, 1, text.length, program_output);
     *code = finish_output();
     return *code == EXIT_GOOD;
+}
+
+/* Writes text as it is generated. */
+static bool write_piece(void *context, const wisp_piece *piece) {
+    return piece->text.length == 0 || write_text(context, piece->text);
 }
 
 static void print_stats(const wisp_generation *r) {
@@ -175,7 +179,7 @@ static int run(const struct command *c, wisp_session *session) {
     wisp_generation result;
     wisp_error error;
     generate.stop = c->stops;
-    generate.text = write_text;
+    generate.piece = write_piece;
     generate.context = &written;
     if (code == EXIT_GOOD && c->echo)
         write_text(&written, prompt);

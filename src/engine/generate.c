@@ -8,9 +8,8 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/utf8.h"
 #include "engine/generation.h"
-#include "engine/sampler.h"
+#include "engine/reply.h"
 #include "engine/session.h"
 
 /* Tokens of a prompt that one pass computes: enough to use each loaded weight often. */
@@ -156,145 +155,45 @@ static wisp_status check_length(const wisp_session *session, size_t n, wisp_erro
     return WISP_OK;
 }
 
-/* ---- the text ------------------------------------------------------------------------------- */
-
-static wisp_status append(struct pending *p, wisp_text text, wisp_error *error) {
-    if (text.length > p->capacity - p->length) {
-        const size_t capacity = 2 * (p->length + text.length) + 64;
-        char *bytes = realloc(p->bytes, capacity);
-        if (!bytes)
-            return fail_memory(error, capacity);
-        p->bytes = bytes;
-        p->capacity = capacity;
-    }
-    if (text.length > 0)
-        memcpy(p->bytes + p->length, text.bytes, text.length);
-    p->length += text.length;
-    return WISP_OK;
-}
-
-/* Returns where the first stop text begins, or `length` where there is none. */
-static size_t find_stop(const struct pending *p, const wisp_generate_options *o) {
-    for (size_t i = 0; i < p->length; i++)
-        for (size_t k = 0; k < o->stops; k++) {
-            const size_t n = strlen(o->stop[k]);
-            if (n > 0 && n <= p->length - i && memcmp(p->bytes + i, o->stop[k], n) == 0)
-                return i;
-        }
-    return p->length;
-}
-
-/* Returns how many bytes at the start can be handed out: those before the last place that may begin
- * a stop text, and before an incomplete character at the end. */
-static size_t safe_length(const struct pending *p, const wisp_generate_options *o) {
-    size_t safe = p->length;
-    for (size_t back = 1; back <= 3 && back <= p->length; back++) {
-        const unsigned char c = (unsigned char)p->bytes[p->length - back];
-        if ((c & 0xC0) == 0x80)
-            continue;
-        if (c >= 0xC0 && back < (c >= 0xF0 ? 4u : c >= 0xE0 ? 3u : 2u))
-            safe = p->length - back;
-        break;
-    }
-    for (size_t k = 0; k < o->stops; k++) {
-        const size_t n = strlen(o->stop[k]);
-        for (size_t i = p->length > n ? p->length - n : 0; i < safe; i++)
-            if (memcmp(p->bytes + i, o->stop[k], smaller(n, p->length - i)) == 0)
-                safe = i;
-    }
-    return safe;
-}
-
-/* Hands out the first n bytes. Returns false where the caller wants no more. */
-static bool hand_out(struct pending *p, size_t n, const wisp_generate_options *o) {
-    const bool more = n == 0 || !o->text || o->text(o->context, (wisp_text){p->bytes, n});
-    p->length -= n;
-    if (p->length > 0)
-        memmove(p->bytes, p->bytes + n, p->length);
-    return more;
-}
-
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-/* Checks the options, and encodes the prompt. */
-static wisp_status prepare(struct writer *w, wisp_text prompt, wisp_error *error) {
-    const wisp_model *model = w->session->model;
-    const uint32_t most = w->options.max_tokens;
+wisp_status writer_open(struct writer *w, wisp_session *session, wisp_text prompt,
+                        const wisp_generate_options *options, wisp_error *error) {
+    const wisp_model *model = session->model;
+    *w = (struct writer){.session = session};
+    if (options)
+        w->options = *options;
+    TRY(require_texts(&prompt, 1, error));
+    pool_renew(session->team);
+    TRY(open_generation(session, error));
     TRY(codec_encode(model->codec, prompt, true, &w->prompt, error));
     const size_t n = w->prompt.count;
     if (n == 0)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
                     "is empty, and the model has no token that begins a text");
-    TRY(check_length(w->session, n, error));
-    TRY(sampler_open(&w->sampler, &w->options.sampling, model->network.config.vocabulary_size,
-                     error));
-    for (size_t i = 0; i < n; i++)
-        sampler_count(&w->sampler, w->prompt.ids[i]);
-    w->most = model->max_tokens - n + 1;
-    if (most > 0)
-        w->most = smaller(w->most, most);
-    w->result.end = w->most == most ? WISP_END_LENGTH : WISP_END_CONTEXT;
+    TRY(check_length(session, n, error));
+    TRY(reply_open(&w->reply, model, &w->options, w->prompt.ids, n, &w->result, error));
     w->result.prompt_tokens = n;
-    w->result.reused_tokens = keep_common(w->session->generation, w->prompt.ids, n);
+    w->result.reused_tokens = keep_common(session->generation, w->prompt.ids, n);
     return WISP_OK;
 }
 
-wisp_status writer_open(struct writer *writer, wisp_session *session, wisp_text prompt,
-                        const wisp_generate_options *options, wisp_error *error) {
-    *writer = (struct writer){.session = session};
-    if (options)
-        writer->options = *options;
-    TRY(require_texts(&prompt, 1, error));
-    if (writer->options.stops > 0)
-        TRY(require((const void *)writer->options.stop, "stop", error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
-    return prepare(writer, prompt, error);
-}
-
-void writer_close(struct writer *writer) {
-    sampler_release(&writer->sampler);
-    free(writer->pending.bytes);
-    free(writer->prompt.ids);
-}
-
-/* Samples a token from the logits of the last pass and hands out text. Sets `ended` where the text
- * ends with it. */
-static wisp_status take_token(struct writer *w, wisp_error *error) {
-    const wisp_generate_options *o = &w->options;
-    const struct codec *codec = w->session->model->codec;
-    struct pending *pending = &w->pending;
-    w->last = sampler_next(&w->sampler, w->session->workers[0].pass.rows);
-    w->ended = true;
-    if (codec_is_end(codec, w->last)) {
-        w->result.end = WISP_END_TOKEN;
-        return WISP_OK;
-    }
-    w->result.tokens++;
-    sampler_count(&w->sampler, w->last);
-    TRY(append(pending, codec_decode(codec, w->last), error));
-    const size_t stop = find_stop(pending, o);
-    if (stop < pending->length) {
-        pending->length = stop;
-        w->result.end = WISP_END_STOP;
-        return WISP_OK;
-    }
-    if (!hand_out(pending, safe_length(pending, o), o)) {
-        pending->length = 0;
-        w->result.end = WISP_END_CALLER;
-        return WISP_OK;
-    }
-    w->ended = w->result.tokens == w->most;
-    return WISP_OK;
+void writer_close(struct writer *w) {
+    reply_release(&w->reply);
+    free(w->prompt.ids);
 }
 
 /* Takes the step that is due: the rest of a pass that was paused, a pass over the next tokens of
  * the prompt or over the last token, or the choice of a token after its pass. */
 static wisp_status step(struct writer *w, wisp_error *error) {
     struct generation *g = w->session->generation;
-    const size_t n = w->result.prompt_tokens, at = g->cache.length;
-    if (!w->in_pass && at == n + w->result.tokens)
-        return take_token(w, error);
+    const size_t n = w->prompt.count, at = g->cache.length;
+    if (!w->in_pass && at == n + w->result.tokens) {
+        bool more;
+        TRY(reply_step(&w->reply, w->session->workers[0].pass.rows, &w->last, &more, error));
+        w->ended = !more;
+        return WISP_OK;
+    }
     if (!w->in_pass)
         TRY(begin_pass(w->session, at < n ? w->prompt.ids + at : &w->last,
                        at < n ? smaller(n - at, PROMPT_TOKENS) : 1, false, error));
@@ -307,25 +206,23 @@ static wisp_status step(struct writer *w, wisp_error *error) {
 wisp_status writer_run(struct writer *w, double seconds, wisp_error *error) {
     wisp_session *session = w->session;
     struct generation *g = session->generation;
-    const double start = clock_seconds();
-    double begun = start, now = start;
-    g->pause_at = start + seconds;
-    wisp_status status = WISP_OK;
+    double begun = clock_seconds(), now = begun;
+    wisp_status status;
+    g->pause_at = begun + seconds;
+    g->paused = false;
     do {
-        const bool reading = g->cache.length < w->result.prompt_tokens;
+        double *spent =
+            g->cache.length < w->prompt.count ? &w->result.prompt_seconds : &w->result.seconds;
         g->blocks = 0;
-        g->paused = false;
         status = step(w, error);
         now = clock_seconds();
-        *(reading ? &w->result.prompt_seconds : &w->result.seconds) += now - begun;
+        *spent += now - begun;
         begun = now;
-        if (g->paused)
-            return WISP_OK;
     } while (status == WISP_OK && !w->ended && now < g->pause_at);
+    if (g->paused)
+        return WISP_OK;
     if (atomic_exchange(&session->cancelled, false))
         return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    if (status == WISP_OK && w->ended)
-        hand_out(&w->pending, w->pending.length, &w->options);
     return status;
 }
 

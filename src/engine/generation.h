@@ -5,7 +5,7 @@
 
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
-#include "engine/sampler.h"
+#include "engine/reply.h"
 #include "text/codec.h"
 
 /* A session keeps this of the last text that it generated or read. */
@@ -23,13 +23,6 @@ struct generation {
 /* Releases a generation; NULL is allowed. */
 void generation_close(struct generation *generation);
 
-/* Text that was generated and not yet handed out: the rest of it decides whether it is a stop, or
- * completes its last character. */
-struct pending {
-    char *bytes;
-    size_t length, capacity;
-};
-
 /* A text that a session generates little by little, for callers that cannot wait for it:
  *
  *     status = writer_open(&writer, session, prompt, &options, &error);
@@ -43,13 +36,11 @@ struct writer {
     wisp_session *session;
     wisp_generate_options options; /* what they point to outlives the writer */
     struct token_list prompt;
-    struct sampler sampler;
-    struct pending pending;
-    size_t most;  /* tokens that the text may have */
-    int32_t last; /* the last token */
-    bool in_pass; /* a pass has begun and not ended */
-    bool ended;
-    wisp_generation result; /* complete when the text has ended */
+    struct reply reply; /* points to `options` and `result`: a writer keeps its place */
+    int32_t last;       /* the last token */
+    bool in_pass;       /* a pass has begun and not ended */
+    bool ended;         /* `result` is complete */
+    wisp_generation result;
 };
 
 /* Opens a writer, which the caller closes, also after an error. Fails as wisp_generate does. */

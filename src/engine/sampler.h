@@ -4,32 +4,37 @@
 #define WISP_ENGINE_SAMPLER_H
 
 #include "base/status.h"
-
-/* A token and its logit or, after sampling, its weight among the candidates. */
-struct candidate {
-    int32_t id;
-    float value;
-};
+#include "engine/candidates.h"
+#include "text/token_list.h"
 
 struct sampler {
     wisp_sampling options; /* defaults are filled in */
     uint64_t random;       /* the state of base/random.h */
     size_t vocabulary_size;
     struct candidate *candidates; /* [vocabulary_size] */
-    uint32_t *counts;             /* [vocabulary_size]: occurrences in the text so far */
+    uint32_t *counts;             /* [vocabulary_size]: occurrences that the penalties count */
+    struct token_list text;       /* the tokens so far; empty where there is no penalty_window */
 };
 
 /* Opens a sampler whose random numbers start from the options' seed. Fails where an option is out
- * of range. The caller releases it with sampler_release, also after an error. */
+ * of range. The options' bias must outlive the sampler. The caller releases it with
+ * sampler_release, also after an error. */
 wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
                          size_t vocabulary_size, wisp_error *error);
 
 /* Counts a token of the prompt or of the text, for the penalties. */
-void sampler_count(struct sampler *sampler, int32_t id);
+wisp_status sampler_count(struct sampler *sampler, int32_t id, wisp_error *error);
 
-/* Returns the next token for logits [vocabulary_size], which are finite. Of equal logits the lower
- * id wins. */
-int32_t sampler_next(struct sampler *sampler, const float *logits);
+/* Sets *id to the next token for logits [vocabulary_size], which are finite. Of equal logits the
+ * lower id wins. Where `allowed` is not NULL, only tokens whose bit is set in it, the lowest bit of
+ * the first byte being that of token 0, can be chosen. Fails where no token is left. */
+wisp_status sampler_next(struct sampler *sampler, const float *logits, const uint8_t *allowed,
+                         int32_t *id, wisp_error *error);
+
+/* Does what sampler_next does but the draw: leaves the tokens that could be drawn, with their
+ * weights, in sampler->candidates and sets *n to their number. */
+wisp_status sampler_narrow(struct sampler *sampler, const float *logits, const uint8_t *allowed,
+                           size_t *n, wisp_error *error);
 
 void sampler_release(struct sampler *sampler);
 

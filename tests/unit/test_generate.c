@@ -93,11 +93,11 @@ struct story {
     wisp_generation result;
 };
 
-static bool take_text(void *context, wisp_text text) {
+static bool take_piece(void *context, const wisp_piece *piece) {
     struct story *story = context;
-    assert_true(story->length + text.length < TEXT_BYTES && text.length > 0);
-    memcpy(story->text + story->length, text.bytes, text.length);
-    story->length += text.length;
+    assert_true(story->length + piece->text.length < TEXT_BYTES);
+    memcpy(story->text + story->length, piece->text.bytes, piece->text.length);
+    story->length += piece->text.length;
     story->text[story->length] = '\0';
     return ++story->pieces != story->most_pieces;
 }
@@ -107,7 +107,7 @@ static void tell(wisp_session *session, const char *prompt, wisp_generate_option
     wisp_error error;
     story->length = story->pieces = 0;
     story->text[0] = '\0';
-    options.text = take_text;
+    options.piece = take_piece;
     options.context = story;
     if (wisp_generate(session, wisp_text_of(prompt), &options, &story->result, &error) != WISP_OK)
         fail_msg("%s", error.message);

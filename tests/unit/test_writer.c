@@ -21,7 +21,8 @@ struct story {
     size_t length;
 };
 
-static bool take_text(void *context, wisp_text text) {
+static bool take_piece(void *context, const wisp_piece *piece) {
+    const wisp_text text = piece->text;
     struct story *story = context;
     assert_true(story->length + text.length < TEXT_BYTES);
     memcpy(story->text + story->length, text.bytes, text.length);
@@ -45,7 +46,7 @@ static size_t write_in_slices(wisp_session *session, wisp_text prompt,
     wisp_error error;
     size_t runs = 0;
     *story = (struct story){0};
-    options.text = take_text;
+    options.piece = take_piece;
     options.context = story;
     if (writer_open(&writer, session, prompt, &options, &error) != WISP_OK)
         fail_msg("%s", error.message);
@@ -72,7 +73,7 @@ static void slices_give_the_text_of_one_call(void **state) {
             wisp_generation result, in_slices;
             wisp_error error;
             wisp_generate_options options = cases[i];
-            options.text = take_text;
+            options.piece = take_piece;
             options.context = &whole;
             assert_int_equal(wisp_generate(session, prompt, &options, &result, &error), WISP_OK);
             wisp_session_close(session);

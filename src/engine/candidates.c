@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/candidates.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static bool is_better(const struct candidate *a, const struct candidate *b) {
+    return a->rank > b->rank || (a->rank == b->rank && a->id < b->id);
+}
+
+static int best_first(const void *a, const void *b) {
+    return is_better(a, b) ? -1 : 1;
+}
+
+/* A heap of the best so far, whose worst one is at its root, takes each candidate that is better
+ * than that. What it gives up takes the place of that candidate. */
+void candidates_select(struct candidate *c, size_t n, size_t k) {
+    for (size_t i = 0; i < n && k < n; i++) {
+        size_t at = i;
+        if (i < k) { /* sift up */
+            for (; at > 0 && is_better(&c[(at - 1) / 2], &c[at]); at = (at - 1) / 2) {
+                const struct candidate swapped = c[at];
+                c[at] = c[(at - 1) / 2];
+                c[(at - 1) / 2] = swapped;
+            }
+            continue;
+        }
+        if (!is_better(&c[i], &c[0]))
+            continue;
+        const struct candidate taken = c[i];
+        c[i] = c[0];
+        at = 0;
+        for (size_t child; (child = 2 * at + 1) < k; at = child) { /* sift down */
+            if (child + 1 < k && is_better(&c[child], &c[child + 1]))
+                child++;
+            if (!is_better(&taken, &c[child]))
+                break;
+            c[at] = c[child];
+        }
+        c[at] = taken;
+    }
+    qsort(c, k, sizeof *c, best_first);
+}
+
+double log_sum_exp(const float *logits, size_t n) {
+    float largest = logits[0];
+    for (size_t i = 1; i < n; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - (double)largest);
+    return log(sum) + (double)largest;
+}

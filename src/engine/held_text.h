@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Text that was generated and not yet handed out: the rest of it decides whether it is a stop text,
+ * or completes its last character. */
+#ifndef WISP_ENGINE_HELD_TEXT_H
+#define WISP_ENGINE_HELD_TEXT_H
+
+#include "base/status.h"
+
+struct held_text {
+    const char *const *stop; /* [stops]: of the caller */
+    size_t stops;
+    char *bytes;
+    size_t length, capacity;
+};
+
+/* Appends the text of a token. */
+wisp_status held_text_add(struct held_text *held, wisp_text text, wisp_error *error);
+
+/* Cuts the text before the first stop text. Returns false where there is none. */
+bool held_text_cut(struct held_text *held);
+
+/* Returns how many bytes at the start can be handed out: those before the last place that may begin
+ * a stop text, and before an incomplete character at the end. */
+size_t held_text_ready(const struct held_text *held);
+
+/* Removes the first n bytes. */
+void held_text_drop(struct held_text *held, size_t n);
+
+void held_text_release(struct held_text *held);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/reply.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+wisp_status reply_open(struct reply *reply, const wisp_model *model,
+                       const wisp_generate_options *options, const int32_t *prompt, size_t n,
+                       wisp_generation *result, wisp_error *error) {
+    const size_t vocabulary = model->network.config.vocabulary_size;
+    *reply = (struct reply){.codec = model->codec,
+                            .options = options,
+                            .result = result,
+                            .held = {.stop = options->stop, .stops = options->stops},
+                            .likely_count = smaller(options->logprobs, vocabulary),
+                            .most = model->max_tokens - n + 1};
+    if (options->stops > 0)
+        TRY(require((const void *)options->stop, "stop", error));
+    if (options->stop_ids > 0)
+        TRY(require(options->stop_id, "stop_id", error));
+    if (options->max_tokens > 0)
+        reply->most = smaller(reply->most, options->max_tokens);
+    if (reply->likely_count > 0) {
+        reply->likely = malloc(reply->likely_count * sizeof *reply->likely);
+        if (!reply->likely)
+            return fail_memory(error, reply->likely_count * sizeof *reply->likely);
+    }
+    TRY(sampler_open(&reply->sampler, &options->sampling, vocabulary, error));
+    for (size_t i = 0; i < n; i++)
+        TRY(sampler_count(&reply->sampler, prompt[i], error));
+    return WISP_OK;
+}
+
+void reply_release(struct reply *reply) {
+    sampler_release(&reply->sampler);
+    held_text_release(&reply->held);
+    free(reply->likely);
+    *reply = (struct reply){0};
+}
+
+static bool ends(const struct reply *reply, int32_t id) {
+    for (size_t i = 0; i < reply->options->stop_ids; i++)
+        if (reply->options->stop_id[i] == id)
+            return true;
+    return codec_is_end(reply->codec, id);
+}
+
+/* Hands out the first n bytes of the held text. Returns false where the caller wants no more. */
+static bool hand_out(struct reply *reply, wisp_piece *piece, size_t n) {
+    const wisp_generate_options *o = reply->options;
+    piece->text = (wisp_text){reply->held.bytes, n};
+    const bool more = !o->piece || o->piece(o->context, piece);
+    held_text_drop(&reply->held, n);
+    return more;
+}
+
+/* Computes the most likely tokens. Returns the logarithm by which probabilities are normalised. */
+static double rank_likely(struct reply *reply, const float *logits) {
+    struct candidate *c = reply->sampler.candidates;
+    const size_t size = reply->sampler.vocabulary_size;
+    const double log_sum = log_sum_exp(logits, size);
+    for (size_t i = 0; i < size; i++)
+        c[i] = (struct candidate){.id = (int32_t)i, .rank = logits[i]};
+    candidates_select(c, size, reply->likely_count);
+    for (size_t i = 0; i < reply->likely_count; i++)
+        reply->likely[i] = (wisp_token_value){c[i].id, (float)((double)c[i].rank - log_sum)};
+    return log_sum;
+}
+
+wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bool *more,
+                       wisp_error *error) {
+    wisp_generation *result = reply->result;
+    wisp_piece piece = {.likely = reply->likely, .likely_count = reply->likely_count};
+    const double log_sum = reply->likely ? rank_likely(reply, logits) : 0;
+    *more = false;
+    TRY(sampler_next(&reply->sampler, logits, NULL, id, error));
+    if (ends(reply, *id)) {
+        result->end = WISP_END_TOKEN;
+        piece = (wisp_piece){.id = -1};
+        if (reply->held.length > 0)
+            hand_out(reply, &piece, reply->held.length);
+        return WISP_OK;
+    }
+    piece.id = *id;
+    piece.logprob = reply->likely ? (float)((double)logits[*id] - log_sum) : 0;
+    TRY(sampler_count(&reply->sampler, *id, error));
+    TRY(held_text_add(&reply->held, codec_decode(reply->codec, *id), error));
+    result->tokens++;
+    size_t ready = 0;
+    if (held_text_cut(&reply->held))
+        result->end = WISP_END_STOP;
+    else if (result->tokens == reply->most)
+        result->end =
+            reply->most == reply->options->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
+    else
+        *more = true;
+    ready = *more ? held_text_ready(&reply->held) : reply->held.length;
+    if (!hand_out(reply, &piece, ready) && *more) {
+        *more = false;
+        result->end = WISP_END_CALLER;
+    }
+    return WISP_OK;
+}

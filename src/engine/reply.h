@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A reply is one text that is being generated: it takes the logits that a pass computed, chooses
+ * the next token and hands out text. */
+#ifndef WISP_ENGINE_REPLY_H
+#define WISP_ENGINE_REPLY_H
+
+#include "engine/held_text.h"
+#include "engine/model.h"
+#include "engine/sampler.h"
+
+struct reply {
+    const struct codec *codec;
+    const wisp_generate_options *options; /* of the caller, as is `result` */
+    wisp_generation *result;
+    struct sampler sampler;
+    struct held_text held;
+    wisp_token_value *likely; /* [likely_count] */
+    size_t likely_count;
+    size_t most; /* tokens that may be generated */
+};
+
+/* Opens a reply to a prompt of n ids, which the penalties count. Fails where an option is out of
+ * range. The caller releases it with reply_release, also after an error. */
+wisp_status reply_open(struct reply *reply, const wisp_model *model,
+                       const wisp_generate_options *options, const int32_t *prompt, size_t n,
+                       wisp_generation *result, wisp_error *error);
+
+/* Chooses the token that follows, for logits [vocabulary_size], and hands it out. Sets *more to
+ * whether the text goes on: it needs the logits after token *id then. Where it does not, the result
+ * says why. */
+wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bool *more,
+                       wisp_error *error);
+
+void reply_release(struct reply *reply);
+
+#endif
