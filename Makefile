@@ -230,25 +230,41 @@ WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 
+# There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY
+# leave out decoders and codecs. wisp-generate-*.wasm has everything, and the exports in wasm/generate; the files that
+# ask are compiled a second time for it, all others are shared.
+WASM_ASKING := $(shell grep -l WISP_EMBED_ONLY $(WASM_SOURCES))
+WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
+WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm)
+
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
+wasm: $(WASM_MODULES)
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
+OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GENERATE)) \
+    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o),$$(OBJECTS_$(1)))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -DWISP_EMBED_ONLY -c $$< -o $$@
+
+build/wasm/generate-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
 	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -c $$< -o $$@
 
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
+build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
+build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
--include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
+-include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)))
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
@@ -529,7 +545,7 @@ include bench/rules.mk
 
 # ---- lint -----------------------------------------------------------------------------------------
 
-C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
+C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
             $(wildcard tests/fuzz/*.c tests/oracle/*.c) tests/malformed/refuse.c
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
