@@ -156,19 +156,16 @@ wisp_status text_run(struct text *text, double seconds) {
     text->pieces = 0;
     begin(engine, "{\"pieces\":[");
     TRY(writer_run(&text->writer, seconds, &engine->error));
-    put(engine, "]");
-    if (writer->ended)
-        put(engine,
-            ",\"result\":{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
-            "\"promptSeconds\":%.9g,\"seconds\":%.9g}",
-            ends[result->end], result->prompt_tokens, result->reused_tokens, result->tokens,
-            result->prompt_seconds, result->seconds);
-    put(engine, "}");
+    put(engine,
+        "],\"ended\":%s,\"result\":{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,"
+        "\"tokens\":%zu,\"promptSeconds\":%.9g,\"seconds\":%.9g}}",
+        writer->ended ? "true" : "false", ends[result->end], result->prompt_tokens,
+        result->reused_tokens, result->tokens, result->prompt_seconds, result->seconds);
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
 }
 
-/* Returns what the last text_run has handed out: {"pieces":[...]}, with "result" at the end of the
- * text. */
+/* Returns JSON of the last text_run: its pieces, whether the text has ended, and the result so far.
+ */
 EXPORT("text_json") const char *text_json(const struct text *text) {
     return text->engine->text;
 }

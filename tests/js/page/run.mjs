@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that the tests of browsers run inside a page.
 import { Embedder } from '../../../js/browser.js';
-import { pickBuild } from '../../../js/builds.js';
+import { pickBuild } from '../../../js/load.js';
 import { Engine } from '../../../js/engine.js';
 import { settled } from '../campaign/settled.mjs';
 import { cases } from '../pool/cases.mjs';

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Engine } from './engine.js';
+import { WispError, outOfMemory, takeMemory } from './errors.js';
+
+/** @typedef {import('../types/generate.js').TextOptions} TextOptions */
+/** @typedef {import('../types/exports.js').TextExports} TextExports */
+
+/** Options that are a number, and what the module calls them. */
+const NUMBERS = {
+  maxTokens: 'max_tokens',
+  temperature: 'temperature',
+  topK: 'top_k',
+  topP: 'top_p',
+  minP: 'min_p',
+  typicalP: 'typical_p',
+  temperatureLast: 'temperature_last',
+  repetitionPenalty: 'repetition_penalty',
+  presencePenalty: 'presence_penalty',
+  frequencyPenalty: 'frequency_penalty',
+  penaltyWindow: 'penalty_window',
+  seed: 'seed',
+  logprobs: 'logprobs',
+};
+
+/** What the module calls the options that its errors may name. */
+const NAMES = { ...NUMBERS, logitBias: 'bias', stopTokens: 'stop_id' };
+
+const encoder = new TextEncoder();
+
+/** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
+export class TextEngine extends Engine {
+  /**
+   * Begins a text. While it is being written the engine can do nothing else.
+   * @param {string} prompt
+   * @param {TextOptions} options that have been checked
+   */
+  write(prompt, options) {
+    const text = this.text((wasm) => wasm.text_new(this.engine) >>> 0);
+    if (!text) throw outOfMemory('the module cannot grow');
+    const close = () => this.text((wasm) => wasm.text_free(text));
+    try {
+      this.#setOptions(text, options);
+      this.#withBytes(encoder.encode(prompt), (bytes, length) =>
+        this.checkText((wasm) => wasm.text_open(text, bytes, length)),
+      );
+    } catch (error) {
+      close();
+      throw error;
+    }
+    return {
+      /**
+       * Goes on for about so many seconds.
+       * @param {number} seconds
+       * @returns {import('../types/protocol.js').Written & { ended: boolean }}
+       */
+      run: (seconds) => {
+        this.checkText((wasm) => wasm.text_run(text, seconds));
+        return this.json(() => this.text((wasm) => wasm.text_json(text)));
+      },
+      close,
+    };
+  }
+
+  /**
+   * @param {number} text
+   * @param {TextOptions} options
+   */
+  #setOptions(text, options) {
+    for (const [name, cName] of Object.entries(NUMBERS)) {
+      const value = options[/** @type {'seed'} */ (name)];
+      if (value === undefined) continue;
+      this.withText(cName, (field) =>
+        this.checkText((wasm) => wasm.text_set(text, field, Number(value))),
+      );
+    }
+    const { stop = [], stopTokens = [], logitBias = {} } = options;
+    const stops = [stop].flat();
+    this.#withBytes(encoder.encode(stops.map((each) => `${each}\0`).join('')), (bytes, length) =>
+      this.checkText((wasm) => wasm.text_set_stops(text, bytes, length, stops.length)),
+    );
+    this.#withBytes(bytesOf(Int32Array.from(stopTokens)), (ids) =>
+      this.checkText((wasm) => wasm.text_set_stop_ids(text, ids, stopTokens.length)),
+    );
+    const biases = Object.entries(logitBias);
+    const pairs = new DataView(new ArrayBuffer(8 * biases.length));
+    biases.forEach(([id, value], i) => {
+      pairs.setInt32(8 * i, Number(id), true);
+      pairs.setFloat32(8 * i + 4, value, true);
+    });
+    this.#withBytes(bytesOf(pairs), (values) =>
+      this.checkText((wasm) => wasm.text_set_bias(text, values, biases.length)),
+    );
+  }
+
+  /**
+   * Returns the token ids of a text, as a prompt has them.
+   * @param {string} text
+   * @returns {Int32Array}
+   */
+  tokenize(text) {
+    return this.#withBytes(encoder.encode(text), (bytes, length) => {
+      // A text has hardly more tokens than bytes; where it has, the count says how many.
+      for (let capacity = length + 8; ;) {
+        const ids = this.withBlock(4 + 4 * capacity, (output) => {
+          this.check((wasm) =>
+            wasm.engine_tokenize(this.engine, bytes, length, output + 4, capacity, output),
+          );
+          const { buffer } = this.alive().memory;
+          const count = new Uint32Array(buffer, output, 1)[0];
+          if (count > capacity) return void (capacity = count);
+          return new Int32Array(buffer, output + 4, count).slice();
+        });
+        if (ids) return ids;
+      }
+    });
+  }
+
+  /**
+   * Returns the text that token ids stand for.
+   * @param {Int32Array} ids
+   * @returns {string}
+   */
+  detokenize(ids) {
+    return this.#withBytes(bytesOf(ids), (block) =>
+      this.json(() => this.text((wasm) => wasm.engine_detokenize(this.engine, block, ids.length))),
+    );
+  }
+
+  /**
+   * Returns the logits that follow each token: a row of vocabularySize values for each.
+   * @param {Int32Array} ids
+   * @returns {Float32Array}
+   */
+  logits(ids) {
+    const values = ids.length * this.info().vocabularySize;
+    return this.#withBytes(bytesOf(ids), (block) =>
+      this.withBlock(4 * values, (output) => {
+        this.checkText((wasm) => wasm.engine_logits(this.engine, block, ids.length, output));
+        const { buffer } = this.alive().memory;
+        return takeMemory(`${values} logits`, () =>
+          new Float32Array(buffer, output, values).slice(),
+        );
+      }),
+    );
+  }
+
+  /**
+   * @template T
+   * @param {(wasm: TextExports) => T} body
+   * @returns {T}
+   */
+  text(body) {
+    return this.call((wasm) => body(/** @type {TextExports} */ (wasm)));
+  }
+
+  /**
+   * Names options of the module as those of this class in errors.
+   * @param {(wasm: TextExports) => number} body
+   */
+  checkText(body) {
+    try {
+      this.check((wasm) => body(/** @type {TextExports} */ (wasm)));
+    } catch (error) {
+      if (!(error instanceof WispError) || error.code !== 'argument') throw error;
+      const { message, cause } = error;
+      const field =
+        Object.entries(NAMES).find(([, cName]) => cName === error.field)?.[0] ?? error.field;
+      throw new WispError('argument', message.replace(error.field, field), { field, cause });
+    }
+  }
+
+  /**
+   * @template T
+   * @param {Uint8Array} bytes
+   * @param {(block: number, length: number) => T} body
+   * @returns {T}
+   */
+  #withBytes(bytes, body) {
+    return this.withBlock(bytes.length, (block) => {
+      this.bytes(block, bytes.length).set(bytes);
+      return body(block, bytes.length);
+    });
+  }
+}
+
+/** @param {ArrayBufferView} view */
+const bytesOf = ({ buffer, byteOffset, byteLength }) =>
+  new Uint8Array(buffer, byteOffset, byteLength);

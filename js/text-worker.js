@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code that runs in a generator's worker.
+import { nextTask } from './link-local.js';
+import { TextEngine } from './text-engine.js';
+import { serveBy } from './worker.js';
+
+/**
+ * The worker looks for a message after so many seconds. Tokens of that time go in one message: a small
+ * model writes thousands in a second.
+ */
+const SLICE = 0.008;
+
+/** @type {import('./worker.js').Serve} */
+export const serveText = (post) => {
+  let stopped = false;
+
+  /**
+   * @param {TextEngine} engine
+   * @param {import('../types/protocol.js').WriteRequest} request
+   */
+  async function write(engine, { id, prompt, options }) {
+    const text = engine.write(prompt, options);
+    stopped = false;
+    try {
+      for (;;) {
+        const { pieces, result, ended } = text.run(SLICE);
+        if (ended || stopped) return { pieces, result };
+        if (pieces.length > 0) post({ id, type: 'part', value: { pieces, result } }, []);
+        await new Promise((resolve) => nextTask(() => resolve(undefined)));
+      }
+    } finally {
+      text.close();
+    }
+  }
+
+  const receive = serveBy(post, TextEngine, (engine, request) => {
+    if (request.type === 'write') return write(engine, request);
+    return request.type === 'logits' ? engine.logits(request.ids) : engine.detokenize(request.ids);
+  });
+  return async (/** @type {any} */ request) => {
+    if (request.type === 'stop') stopped = true;
+    else await receive(request);
+  };
+};
