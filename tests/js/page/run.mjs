@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that the tests of browsers run inside a page.
 import { Embedder } from '../../../js/browser.js';
+import { Generator } from '../../../js/generate-browser.js';
 import { pickBuild } from '../../../js/load.js';
 import { Engine } from '../../../js/engine.js';
 import { settled } from '../campaign/settled.mjs';
+import { cases as textCases } from '../generator/cases.mjs';
 import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
@@ -120,6 +122,23 @@ export async function runCase(name) {
     killWorker: (worker) => worker.terminate(),
     failMessage: (worker) => worker.dispatchEvent(new MessageEvent('messageerror')),
     missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
+  });
+}
+
+/**
+ * @param {string} name
+ * @param {string} story what the native program writes
+ */
+export async function runTextCase(name, story) {
+  await textCases[name]({
+    Generator: /** @type {any} */ (Generator),
+    Embedder: /** @type {any} */ (Embedder),
+    story,
+    decoder: '/models/wisp-stories.gguf',
+    encoder: SMALL,
+    makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
+    killWorker: (worker) => worker.terminate(),
+    workers: undefined,
   });
 }
 
