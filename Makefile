@@ -398,12 +398,13 @@ campaign-models: build/wisp
 	$(Q)$(SETUP) python torch sentence
 	.tools/bin/python-torch tests/oracle/models.py $< $(if $(SEED),--seed $(SEED)) $(MODELS)
 
-# Compares decoders of random weights with transformers.
-test-decoders: build/native/tests/oracle/logits_driver build/wisp
+# Compares decoders of random weights, and chat formats, with transformers.
+test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle/chat_driver build/wisp
 	$(call only_in_all,decoders against transformers,\
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
-	    .tools/bin/python-torch tests/oracle/decoders.py $<)
+	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
+	      .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
 
 .SECONDARY: $(patsubst %.c,build/native/%.o,$(wildcard tests/oracle/*_driver.c))
 build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_native)

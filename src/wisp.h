@@ -401,6 +401,9 @@ typedef enum wisp_end {
     WISP_END_CALLER = 4   /* the option `piece` returned false */
 } wisp_end;
 
+/* Returns "token", "stop", "length", "context" or "caller", and NULL past the last. */
+WISP_API const char *wisp_end_name(size_t end);
+
 /* A generated token and the text that can be handed out with it. The texts of all pieces, joined,
  * are the generated text.
  *
@@ -419,6 +422,15 @@ typedef struct wisp_piece {
     size_t likely_count;            /* the option `logprobs`; 0 where id is -1 */
 } wisp_piece;
 
+typedef struct wisp_generation {
+    wisp_end end;
+    size_t prompt_tokens;
+    size_t reused_tokens;  /* tokens of the prompt that the session had computed before */
+    size_t tokens;         /* generated, without the one that ended the text */
+    double prompt_seconds; /* until the prompt's last logits: nearly the time to the first token */
+    double seconds;        /* from then on */
+} wisp_generation;
+
 typedef struct wisp_generate_options {
     uint32_t max_tokens; /* 0: as many as the context has room for */
     wisp_sampling sampling;
@@ -431,16 +443,10 @@ typedef struct wisp_generate_options {
     /* Receives each token when it has been generated, and text. The piece lives until the function
      * returns. Returning false ends the text. May be NULL. */
     bool (*piece)(void *context, const wisp_piece *piece);
-    void *context;
+    /* Receives the result when the text has ended without a failure. May be NULL. */
+    void (*ended)(void *context, const wisp_generation *result);
+    void *context; /* passed to `piece` and `ended` */
 } wisp_generate_options;
-
-typedef struct wisp_generation {
-    wisp_end end;
-    size_t prompt_tokens;
-    size_t reused_tokens; /* tokens of the prompt that the session had computed before */
-    size_t tokens;        /* generated, without the one that ended the text */
-    double prompt_seconds, seconds;
-} wisp_generation;
 
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with
@@ -451,10 +457,96 @@ WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,
                                    wisp_error *error);
 
+/* One of several texts to generate. */
+typedef struct wisp_request {
+    wisp_text prompt;
+    const int32_t *ids; /* [n_ids]: the prompt as token ids, which `prompt` is then not. May be
+                           NULL */
+    size_t n_ids;
+    const wisp_generate_options *options; /* NULL: the defaults */
+} wisp_request;
+
+/* Continues n prompts, up to `at_once` of them at a time (0: 8): the next one joins when a text has
+ * ended. Each of these needs memory of its own for keys and values. A token costs less than alone,
+ * because the weights are read once for all texts. Each text has the bits that it has alone. Tokens
+ * that prompts begin with in common are computed once, and those that the session's last calls
+ * computed are not computed again. Pieces of different texts come in turn, on the calling thread.
+ *
+ * Writes results [n], which may be NULL. Fails as wisp_generate does. Where a request is bad, the
+ * message says which, and no text is generated. */
+WISP_API wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests,
+                                         size_t n, size_t at_once, wisp_generation *results,
+                                         wisp_error *error);
+
+typedef enum wisp_role {
+    WISP_ROLE_SYSTEM = 0, /* how the model is to behave: only the first message */
+    WISP_ROLE_USER = 1,
+    WISP_ROLE_ASSISTANT = 2 /* the model */
+} wisp_role;
+
+/* Work as wisp_compute_name and wisp_compute_find. The names are "system", "user" and "assistant".
+ */
+WISP_API const char *wisp_role_name(size_t role);
+WISP_API bool wisp_role_find(const char *name, wisp_role *role);
+
+typedef struct wisp_message {
+    wisp_role role;
+    wisp_text content;
+} wisp_message;
+
+/* A conversation that the model is to continue with a message of the assistant. A chat format says
+ * how the messages become a prompt: which control tokens mark where a message begins and ends. */
+typedef struct wisp_conversation {
+    const wisp_message *messages; /* [n]: the last is the user's */
+    size_t n;
+    const char *format; /* a name of wisp_chat_format_name. NULL: wisp_model_chat_format */
+    bool no_thinking;   /* of qwen3: the model is to answer without thinking first */
+} wisp_conversation;
+
+/* Returns the name of a built-in chat format, and NULL past the last: "llama2", "llama3",
+ * "llama3.1", "chatml", "qwen2", "qwen2.5", "qwen3", "lfm2", "gemma", "mistral-v1", "mistral-v3"
+ * and "plain", in which messages are just text. docs/formats.md shows each. */
+WISP_API const char *wisp_chat_format_name(size_t index);
+
+/* Sets *name to the chat format that the model was trained with. The model's file has a template of
+ * it, which is a program. It is not run: the format is recognised by the marks in it. Fails with
+ * WISP_ERROR_NOT_FOUND where the file has no template, and with WISP_ERROR_UNSUPPORTED where none
+ * of the built-in formats is recognised or the model generates no text. */
+WISP_API wisp_status wisp_model_chat_format(const wisp_model *model, const char **name,
+                                            wisp_error *error);
+
+/* Generates the reply to a conversation, which ends where the format's mark of the end is
+ * generated (WISP_END_TOKEN). Otherwise it works as wisp_generate does: a session computes only
+ * what a longer conversation adds to the last one. What messages contain is text: it cannot make
+ * control tokens. Fails as wisp_generate and wisp_model_chat_format do, with WISP_ERROR_ARGUMENT
+ * where the format does not exist or does not allow such messages (the field names the message),
+ * and with WISP_ERROR_UNSUPPORTED where the vocabulary lacks a token of the format. */
+WISP_API wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversation,
+                               const wisp_generate_options *options, wisp_generation *result,
+                               wisp_error *error);
+
+/* Converts a conversation to the token ids that wisp_chat generates from. Writes ids as
+ * wisp_tokenize does. */
+WISP_API wisp_status wisp_chat_tokenize(const wisp_model *model,
+                                        const wisp_conversation *conversation, int32_t *ids,
+                                        size_t capacity, size_t *count, wisp_error *error);
+
 /* Computes the logits [n, vocabulary_size] that follow each of n token ids, the first of which
  * begins a text. Fails as wisp_generate does, and where an id is no token. */
 WISP_API wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
                                  wisp_error *error);
+
+/* Computes the logits [vocabulary_size] that follow the last of n token ids, n > 0. Tokens that the
+ * session's last text begins with are not computed again. */
+WISP_API wisp_status wisp_next_logits(wisp_session *session, const int32_t *ids, size_t n,
+                                      float *logits, wisp_error *error);
+
+/* Computes the log-probabilities [n - first] of the token ids from `first` on, each given all
+ * before it: natural logarithms. `first` is at least 1, because nothing predicts the first token,
+ * and below n. Tokens before `first` that the session's last text begins with are not computed
+ * again. */
+WISP_API wisp_status wisp_score(wisp_session *session, const int32_t *ids, size_t n, size_t first,
+                                float *logprobs, wisp_error *error);
 
 /* ---- inspection ----------------------------------------------------------------------------- */
 

@@ -101,6 +101,25 @@ void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position,
         }
 }
 
+void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_t first,
+                   size_t end) {
+    const struct kv_shape *shape = &from->shape;
+    const size_t panel = shape->panel, keys = first / panel * panel * shape->head_size;
+    const size_t key_count = round_up(end, panel) * shape->head_size - keys;
+    for (size_t l = 0; l < shape->layers && first < end; l++)
+        for (size_t h = 0; h < shape->kv_heads; h++) {
+            memcpy(to->layer[l] + keys_at(shape, to->capacity, h) + keys,
+                   from->layer[l] + keys_at(shape, from->capacity, h) + keys,
+                   key_count * sizeof **to->layer);
+            for (size_t i = 0; i < padded_head(shape) / panel; i++)
+                memcpy(to->layer[l] + values_at(shape, to->capacity, h) +
+                           (i * to->capacity + first) * panel,
+                       from->layer[l] + values_at(shape, from->capacity, h) +
+                           (i * from->capacity + first) * panel,
+                       (end - first) * panel * sizeof **to->layer);
+        }
+}
+
 void kv_cache_release(struct kv_cache *cache) {
     for (size_t l = 0; cache->layer && l < cache->shape.layers; l++)
         memory_free(cache->layer[l]);

@@ -40,6 +40,11 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
 void kv_cache_write(const struct kv_cache *cache, size_t layer, size_t position, size_t tokens,
                     const float *keys, const float *values, size_t ld);
 
+/* Copies the keys and values of the positions [first, end) from a cache of the same shape, which
+ * has them, to the same positions of another, which has room for them. */
+void kv_cache_copy(const struct kv_cache *to, const struct kv_cache *from, size_t first,
+                   size_t end);
+
 void kv_cache_release(struct kv_cache *cache);
 
 /* Return the packed keys or values of a key-value head. */

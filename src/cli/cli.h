@@ -113,6 +113,10 @@ void watch_signals(wisp_session *session);
 
 bool was_interrupted(void);
 
+/* Forgets that Ctrl-C came and watches the signals again, so that the program can go on. Returns
+ * false where it has to end, because it was asked to terminate. */
+bool go_on_after_interrupt(void);
+
 /* Waits until the descriptor has something to read. Returns false where Ctrl-C came before. */
 bool wait_readable(int descriptor);
 

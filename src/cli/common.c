@@ -186,15 +186,17 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
 /* ---- interruption --------------------------------------------------------------------------- */
 
 static wisp_session *watched;
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, terminated;
 /* The handler writes to the pipe and wait_readable polls it, so that a signal that comes just
  * before the wait is noticed. */
 static int wake_pipe[2] = {-1, -1};
 
 static void on_interrupt(int number) {
     const int code = errno;
-    (void)number;
-    interrupted = 1;
+    if (number == SIGINT)
+        interrupted = 1;
+    else
+        terminated = 1;
     if (watched)
         wisp_session_cancel(watched);
     if (write(wake_pipe[1], "", 1) < 0)
@@ -218,15 +220,24 @@ void watch_signals(wisp_session *session) {
 }
 
 bool was_interrupted(void) {
-    return interrupted != 0;
+    return interrupted != 0 || terminated != 0;
+}
+
+bool go_on_after_interrupt(void) {
+    char bytes[16];
+    while (read(wake_pipe[0], bytes, sizeof bytes) > 0)
+        continue;
+    interrupted = 0;
+    watch_signals(watched);
+    return !was_interrupted();
 }
 
 bool wait_readable(int descriptor) {
     struct pollfd waiting[2] = {{.fd = descriptor, .events = POLLIN},
                                 {.fd = wake_pipe[0], .events = POLLIN}};
-    while (poll(waiting, 2, -1) < 0 && errno == EINTR && !interrupted)
+    while (poll(waiting, 2, -1) < 0 && errno == EINTR && !was_interrupted())
         continue;
-    return !interrupted;
+    return !was_interrupted();
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */

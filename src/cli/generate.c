@@ -5,105 +5,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "cli/chat.h"
 #include "cli/cli.h"
-#include "cli/console.h"
+#include "cli/generate_lines.h"
+#include "cli/generate_options.h"
 #include "cli/whole_file.h"
 
 static const char help[] =
     "usage: wisp generate [OPTION]... [FILE | - | --text TEXT]\n"
+    "       wisp generate [OPTION]... --data FILE\n"
+    "       wisp generate [OPTION]... --chat | --messages FILE\n"
     "\n"
     "Continues a prompt and writes the text as it is generated. Without FILE or --text the prompt\n"
     "is read from standard input. Ctrl-C ends the text. The default model is $WISP_GENERATOR, "
     "else\n"
     "the one that comes with wisp, which tells children's stories.\n"
     "\n"
-    "      --text TEXT        the prompt\n"
-    "  -n, --max-tokens N     generate at most N tokens (default: as many as fit the model)\n"
-    "      --temperature T    0 takes the most likely token each time; 1 draws tokens by their\n"
-    "                         probability; more is more random (default: 0)\n"
-    "      --top-k K          draw from the K most likely tokens\n"
-    "      --top-p P          draw from the fewest tokens whose probabilities reach P\n"
-    "      --min-p P          draw from tokens at least P times as likely as the most likely one\n"
-    "      --repetition-penalty X, --presence-penalty X, --frequency-penalty X\n"
-    "                         make tokens that stand in the text already less likely\n"
-    "      --seed N           of the random numbers: the same seed gives the same text (default: "
-    "0)\n"
-    "      --stop TEXT        end before this text (may be given more than once)\n"
-    "      --echo             write the prompt first\n"
-    "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" MODEL_HELP "  -h, --help             this text\n"
+    "With --data each line of FILE is a prompt: a JSON string, or an object with a string "
+    "\"prompt\".\n"
+    "For each a line with a JSON object comes out, in the same order: its \"text\", \"tokens\", \n"
+    "\"prompt_tokens\", \"end\" (token, stop, length or context) and the object's other members.\n"
     "\n"
-    "Exit codes: see wisp embed --help.\n";
+    "      --text TEXT        the prompt\n"
+    "      --data FILE        many prompts, and JSON lines (-: standard input)\n"
+    "      --at-once N        with --data: generate N texts at a time (default: 8)\n"
+    "      --logprobs N       with --data: add \"pieces\", the tokens with the logarithms of "
+    "their\n"
+    "                         probabilities and the N most likely tokens in their "
+    "places\n" CHAT_HELP;
 
-enum {
-    OPTION_TEXT = 256,
-    OPTION_TEMPERATURE,
-    OPTION_TOP_K,
-    OPTION_TOP_P,
-    OPTION_MIN_P,
-    OPTION_REPETITION,
-    OPTION_PRESENCE,
-    OPTION_FREQUENCY,
-    OPTION_SEED,
-    OPTION_STOP,
-    OPTION_ECHO,
-    OPTION_STATS
-};
+static const char more_help[] =
+    GENERATE_HELP "      --echo             write the prompt first\n"
+                  "      --stats            write tokens, times and tokens per second to standard "
+                  "error\n" MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
+                                                             "\n"
+                                                             "Exit codes: see wisp embed --help.\n";
 
-static const struct option options[] = {
-    {"text", required_argument, NULL, OPTION_TEXT},
-    {"max-tokens", required_argument, NULL, 'n'},
-    {"temperature", required_argument, NULL, OPTION_TEMPERATURE},
-    {"top-k", required_argument, NULL, OPTION_TOP_K},
-    {"top-p", required_argument, NULL, OPTION_TOP_P},
-    {"min-p", required_argument, NULL, OPTION_MIN_P},
-    {"repetition-penalty", required_argument, NULL, OPTION_REPETITION},
-    {"presence-penalty", required_argument, NULL, OPTION_PRESENCE},
-    {"frequency-penalty", required_argument, NULL, OPTION_FREQUENCY},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"stop", required_argument, NULL, OPTION_STOP},
-    {"echo", no_argument, NULL, OPTION_ECHO},
-    {"stats", no_argument, NULL, OPTION_STATS},
-    MODEL_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0}};
+enum { OPTION_TEXT = 256, OPTION_DATA, OPTION_AT_ONCE, OPTION_LOGPROBS, OPTION_ECHO, OPTION_STATS };
+
+static const struct option options[] = {{"text", required_argument, NULL, OPTION_TEXT},
+                                        {"data", required_argument, NULL, OPTION_DATA},
+                                        {"at-once", required_argument, NULL, OPTION_AT_ONCE},
+                                        {"logprobs", required_argument, NULL, OPTION_LOGPROBS},
+                                        {"echo", no_argument, NULL, OPTION_ECHO},
+                                        {"stats", no_argument, NULL, OPTION_STATS},
+                                        CHAT_OPTIONS,
+                                        GENERATE_OPTIONS,
+                                        MODEL_OPTIONS,
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
 
 struct command {
     struct model_arguments model;
-    wisp_generate_options generate;
-    const char **stops; /* [argc]: what generate.stop points to */
-    const char *path;   /* of the prompt; "-": standard input */
-    const char *text;   /* the prompt; NULL: it is read from `path` */
+    struct generate_arguments generate;
+    struct chat_arguments chat;
+    const char *path; /* of the prompt; "-": standard input */
+    const char *text; /* the prompt; NULL: it is read from `path` */
+    const char *data; /* the file of prompts; NULL: there is one prompt */
+    unsigned long at_once, logprobs;
     bool echo, stats, wants_help;
 };
 
-static bool take_float(const char *option, const char *text, float *value) {
-    char *end;
-    *value = strtof(text, &end);
-    if (end != text && *end == '\0')
-        return true;
-    complain("--%s %s: a number belongs here", option, text);
-    return false;
-}
-
 /* Takes one option. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 static int take_option(struct command *c, int option) {
-    wisp_sampling *s = &c->generate.sampling;
-    const struct {
-        int option;
-        const char *name;
-        float *value;
-    } floats[] = {{OPTION_TEMPERATURE, "temperature", &s->temperature},
-                  {OPTION_TOP_P, "top-p", &s->top_p},
-                  {OPTION_MIN_P, "min-p", &s->min_p},
-                  {OPTION_REPETITION, "repetition-penalty", &s->repetition_penalty},
-                  {OPTION_PRESENCE, "presence-penalty", &s->presence_penalty},
-                  {OPTION_FREQUENCY, "frequency-penalty", &s->frequency_penalty}};
-    unsigned long count;
     int code = EXIT_GOOD;
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
-        if (option == floats[i].option)
-            return take_float(floats[i].name, optarg, floats[i].value) ? EXIT_GOOD : EXIT_USAGE;
     switch (option) {
     case 1:
         c->path = optarg;
@@ -111,30 +77,13 @@ static int take_option(struct command *c, int option) {
     case OPTION_TEXT:
         c->text = optarg;
         return EXIT_GOOD;
-    case 'n':
-        if (!parse_count("max-tokens", optarg, UINT32_MAX, &count))
-            return EXIT_USAGE;
-        c->generate.max_tokens = (uint32_t)count;
+    case OPTION_DATA:
+        c->data = optarg;
         return EXIT_GOOD;
-    case OPTION_TOP_K:
-        if (!parse_count("top-k", optarg, UINT32_MAX, &count))
-            return EXIT_USAGE;
-        s->top_k = (uint32_t)count;
-        return EXIT_GOOD;
-    case OPTION_SEED:
-        if (strcmp(optarg, "0") == 0)
-            count = 0;
-        else if (!parse_count("seed", optarg, ULONG_MAX, &count))
-            return EXIT_USAGE;
-        s->seed = count;
-        return EXIT_GOOD;
-    case OPTION_STOP:
-        if (!*optarg) {
-            complain("--stop: an empty text would end every text");
-            return EXIT_USAGE;
-        }
-        c->stops[c->generate.stops++] = optarg;
-        return EXIT_GOOD;
+    case OPTION_AT_ONCE:
+        return parse_count("at-once", optarg, 1024, &c->at_once) ? EXIT_GOOD : EXIT_USAGE;
+    case OPTION_LOGPROBS:
+        return parse_count("logprobs", optarg, INT32_MAX, &c->logprobs) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_ECHO:
         c->echo = true;
         return EXIT_GOOD;
@@ -145,9 +94,40 @@ static int take_option(struct command *c, int option) {
         c->wants_help = true;
         return EXIT_GOOD;
     default:
+        if (take_chat_option(&c->chat, option, optarg))
+            return EXIT_GOOD;
+        if (take_generate_option(&c->generate, option, optarg, &code))
+            return code;
         return take_model_option(&c->model, option, optarg, &code) ? EXIT_GOOD : code;
     }
 }
+
+static int check_usage(const struct command *c) {
+    const char *clash = c->text ? "--text" : c->path ? "a FILE" : c->echo ? "--echo" : NULL;
+    if (c->data && clash) {
+        complain("--data: %s does not go with it", clash);
+        return EXIT_USAGE;
+    }
+    const char *other = clash ? clash : c->data ? "--data" : NULL;
+    if (chat_is_asked_for(&c->chat) && other) {
+        complain("--%s: %s does not go with it", c->chat.interactive ? "chat" : "messages", other);
+        return EXIT_USAGE;
+    }
+    const struct chat_arguments *chat = &c->chat;
+    if (!chat_is_asked_for(chat) && (chat->format || chat->system || chat->no_thinking)) {
+        complain("--%s belongs to --chat and --messages", chat->format   ? "chat-format"
+                                                          : chat->system ? "system"
+                                                                         : "no-thinking");
+        return EXIT_USAGE;
+    }
+    if (!c->data && (c->at_once || c->logprobs)) {
+        complain("--%s belongs to --data", c->at_once ? "at-once" : "logprobs");
+        return EXIT_USAGE;
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- one prompt ----------------------------------------------------------------------------- */
 
 /* Writes text. Returns false where it cannot be written. */
 static bool write_text(int *code, wisp_text text) {
@@ -161,24 +141,40 @@ static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
 
-static void print_stats(const wisp_generation *r) {
+/* The weights of a generated token are read from memory once, so that their bytes by the time of a
+ * token are how fast the memory is used. */
+static void print_stats(const wisp_session *session, const wisp_model *model,
+                        const wisp_generation *r) {
     const size_t computed = r->prompt_tokens - r->reused_tokens;
-    fprintf(stderr, "prompt: %zu tokens in %.3f s, %.1f tokens/s\n", r->prompt_tokens,
+    wisp_model_info info;
+    wisp_stats stats;
+    wisp_model_get_info(model, &info);
+    wisp_session_get_stats(session, &stats);
+    fprintf(stderr, "prompt: %zu tokens in %.3f s, %.1f tokens/s", r->prompt_tokens,
             r->prompt_seconds, (double)computed / r->prompt_seconds);
-    fprintf(stderr, "text:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
+    if (r->reused_tokens > 0)
+        fprintf(stderr, " (%zu tokens were known)", r->reused_tokens);
+    fprintf(stderr, "\ntext:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
             (double)r->tokens / r->seconds);
+    fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
+    if (r->tokens > 1) /* the first token follows from the prompt's pass */
+        fprintf(stderr, "weights: %.1f MB, read for each token of the text: %.2f GB/s\n",
+                (double)info.resident_bytes / 1e6,
+                (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds / 1e9);
+    for (size_t i = 0; i < WISP_STAGES; i++)
+        if (stats.stage_seconds[i] > 0)
+            fprintf(stderr, "%-16s %9.3f s\n", wisp_stage_name(i), stats.stage_seconds[i]);
 }
 
-static int run(const struct command *c, wisp_session *session) {
+static int generate_text(const struct command *c, wisp_session *session, const wisp_model *model) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
     int code = c->text ? EXIT_GOOD : read_whole_file(c->path ? c->path : "-", &read, &length);
     const wisp_text prompt = {c->text ? c->text : read, length};
-    wisp_generate_options generate = c->generate;
+    wisp_generate_options generate = c->generate.options;
     int written = EXIT_GOOD;
     wisp_generation result;
     wisp_error error;
-    generate.stop = c->stops;
     generate.piece = write_piece;
     generate.context = &written;
     if (code == EXIT_GOOD && c->echo)
@@ -189,36 +185,59 @@ static int run(const struct command *c, wisp_session *session) {
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(&result);
+            print_stats(session, model, &result);
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
 }
 
+/* ---- many prompts --------------------------------------------------------------------------- */
+
+static int generate_all(const struct command *c, wisp_session *session) {
+    wisp_generate_options generate = c->generate.options;
+    struct generate_totals totals = {0};
+    const double start = clock_seconds();
+    generate.logprobs = (uint32_t)c->logprobs;
+    const int code = generate_lines(session, &generate, c->data, c->at_once, &totals);
+    if (c->stats) {
+        const double seconds = clock_seconds() - start;
+        fprintf(stderr,
+                "%zu texts in %.3f s: prompts of %zu tokens (%zu were known), %zu tokens "
+                "generated, %.1f tokens/s\n",
+                totals.texts, seconds, totals.prompt_tokens, totals.reused_tokens, totals.tokens,
+                (double)totals.tokens / seconds);
+    }
+    return code;
+}
+
 int command_generate(int argc, char **argv) {
-    struct command c = {.model = {.generates = true},
-                        .stops = calloc((size_t)argc, sizeof *c.stops)};
+    struct command c = {.model = {.generates = true}};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
-    int option, code = EXIT_GOOD;
-    if (!c.stops) {
-        complain("out of memory");
-        code = EXIT_FAILED;
-    }
+    int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
     if (code == EXIT_GOOD && optind < argc)
         c.path = argv[optind];
-    if (code == EXIT_GOOD && c.wants_help)
+    if (code == EXIT_GOOD && c.wants_help) {
         fputs(help, program_output);
-    else if (code == EXIT_GOOD)
-        code = open_model(&c.model, &model, &session);
+        fputs(more_help, program_output);
+    } else {
+        if (code == EXIT_GOOD)
+            code = check_usage(&c);
+        if (code == EXIT_GOOD)
+            code = open_model(&c.model, &model, &session);
+    }
     if (session) {
         watch_signals(session);
-        code = run(&c, session);
+        if (chat_is_asked_for(&c.chat))
+            code = chat_run(&c.chat, model, session, &c.generate.options,
+                            c.stats ? print_stats : NULL);
+        else
+            code = c.data ? generate_all(&c, session) : generate_text(&c, session, model);
     }
     wisp_session_close(session);
     wisp_model_close(model);
-    free(c.stops);
+    generate_arguments_close(&c.generate);
     return code;
 }

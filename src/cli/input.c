@@ -144,22 +144,26 @@ static bool is_blank(wisp_text line) {
     return i == line.length;
 }
 
+int complain_of_line(const char *name, size_t line, const wisp_error *error) {
+    /* The message begins with the position in the text, which is one line. */
+    static const char first_line[] = "line 1, ";
+    const bool has_position = strncmp(error->message, first_line, strlen(first_line)) == 0;
+    complain("%s: line %zu, %s", name, line,
+             error->message + (has_position ? strlen(first_line) : 0));
+    return error->status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
+}
+
 static int add_json_record(struct input *input, struct batch *batch, wisp_text line,
                            const char *name) {
     const struct json *root;
     wisp_error error;
-    if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK) {
-        /* The message begins with the position in the text, which is one line. */
-        static const char first_line[] = "line 1, ";
-        const bool has_position = strncmp(error.message, first_line, strlen(first_line)) == 0;
-        complain("%s: line %zu, %s", name, input->line,
-                 error.message + (has_position ? strlen(first_line) : 0));
-        return error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
-    }
-    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, "text") : root;
+    if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK)
+        return complain_of_line(name, input->line, &error);
+    const char *member = input->member ? input->member : "text";
+    const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {
-        complain("%s: line %zu: neither a JSON string nor an object with a string \"text\"", name,
-                 input->line);
+        complain("%s: line %zu: neither a JSON string nor an object with a string \"%s\"", name,
+                 input->line, member);
         return EXIT_INPUT;
     }
     struct record *record = &batch->records[batch->n];

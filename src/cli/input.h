@@ -19,8 +19,9 @@ struct input {
     struct input_item *items;
     size_t n_items, current;
     bool ndjson;
-    int descriptor; /* of the current item; -1: not open */
-    char *buffer;   /* [capacity]: bytes [begin, end) are read and not yet used */
+    const char *member; /* of objects, that is the text; NULL: "text" */
+    int descriptor;     /* of the current item; -1: not open */
+    char *buffer;       /* [capacity]: bytes [begin, end) are read and not yet used */
     size_t begin, end, capacity;
     bool at_end;                      /* the descriptor has no more bytes */
     bool past_mark;                   /* a byte order mark before the first line was skipped */
@@ -54,6 +55,9 @@ void input_add(struct input *input, const char *path, const char *text);
  * written. Returns an exit code, after complaining where it is not EXIT_GOOD; the batch then has
  * the records before the fault. */
 int input_next(struct input *input, struct batch *batch);
+
+/* Complains that json_parse failed on line `line` of the file `name`. Returns an exit code. */
+int complain_of_line(const char *name, size_t line, const wisp_error *error);
 
 void input_close(struct input *input);
 

@@ -1,274 +1,253 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Generates text: runs passes over the prompt, then samples one token after the other and runs a
- * pass over each. A session keeps the keys and values of its last text, so that a prompt which
- * begins as that text did is computed from where the two differ. */
-#include <math.h>
+ * Generates texts, several at a time: each request gets a sequence of the session, and every pass
+ * adds to each sequence either a piece of its prompt or the token that was chosen last. A request
+ * joins when a sequence is free, and leaves it when its text has ended. Sequences keep their keys
+ * and values between calls, so that a prompt which begins as a known text did is computed from
+ * where the two differ. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "engine/generation.h"
 #include "engine/reply.h"
-#include "engine/session.h"
 
-/* Tokens of a prompt that one pass computes: enough to use each loaded weight often. */
-enum { PROMPT_TOKENS = 512 };
+/* A request waits for another one's prompt where that has so many more of its first tokens than any
+ * sequence. */
+enum { WORTH_WAITING = 16, USUAL_AT_ONCE = 8 };
 
-/* Members that split the tokens of a pass compute at least this many each. Of fewer tokens they
- * split the outputs of each layer instead, provided that a layer's weights take long enough to read
- * for the barriers between layers to pay. */
-enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
+/* A request in a sequence. */
+struct slot {
+    struct sequence *sequence;
+    size_t request;
+    struct reply reply;
+    int32_t id;   /* chosen last */
+    bool reading; /* the sequence does not have the whole prompt yet */
+    double since; /* when the request joined, or its prompt was read */
+};
 
-/* ---- the session's memory of a text --------------------------------------------------------- */
+struct requests {
+    wisp_session *session;
+    size_t n, next; /* the next request to join */
+    const wisp_generate_options **options;
+    wisp_generation *results;
+    struct token_list *prompts;
+    struct slot *slots; /* [count], of `most` */
+    size_t count, most;
+    struct addition *additions; /* [most] */
+    size_t *added;              /* [most]: the slot of each addition */
+};
 
-static wisp_status open_generation(wisp_session *session, wisp_error *error) {
-    const struct network *network = &session->model->network;
-    const struct kv_shape shape = {.layers = network->config.layers,
-                                   .kv_heads = network->config.kv_heads,
-                                   .head_size = network->config.head_size,
-                                   .panel = network->kernels->f32_panel};
-    if (session->generation)
-        return WISP_OK;
-    if (!network->architecture->generates)
-        return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",
-                    "models of architecture %s generate no text", network->architecture->name);
-    struct generation *g = calloc(1, sizeof *g);
-    if (!g)
-        return fail_memory(error, sizeof *g);
-    const wisp_status status = kv_cache_open(&g->cache, &shape, error);
-    if (status == WISP_OK)
-        session->generation = g;
-    else
-        free(g);
-    return status;
-}
-
-void generation_close(struct generation *g) {
-    if (!g)
-        return;
-    kv_cache_release(&g->cache);
-    workspace_release(&g->space);
-    free(g->past.ids);
-    free(g);
-}
-
-/* ---- passes --------------------------------------------------------------------------------- */
-
-/* The hook of a pass: stops it when the session is cancelled, and pauses it before a block when the
- * time is over. The first block that it is asked about runs in any case, so that every call goes
- * on. */
-static wisp_status stop_or_pause(void *context, struct cursor at, const float *x,
-                                 wisp_error *error) {
-    wisp_session *session = context;
-    struct generation *g = session->generation;
-    TRY(session_stop_if_cancelled(session, at, x, error));
-    if (!x || g->blocks++ == 0 || clock_seconds() < g->pause_at)
-        return WISP_OK;
-    g->paused = true;
-    return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "paused");
-}
-
-/* Prepares a pass over n ids that follow the cached ones. The ids must stay until the pass has
- * ended. Its rows, the logits of the last id, or of all ids, lie in the session's memory until the
- * next pass. */
-static wisp_status begin_pass(wisp_session *session, const int32_t *ids, size_t n, bool all,
-                              wisp_error *error) {
-    const struct network *network = &session->model->network;
-    struct generation *g = session->generation;
-    const size_t vocabulary = network->config.vocabulary_size;
-    struct rope rope;
-    network->architecture->rope(network, &rope);
-    TRY(kv_cache_reserve(&g->cache, g->cache.length + n, &rope, error));
-    const size_t most = smaller(pool_size(session->team), PASS_MAX_MEMBERS);
-    const bool by_outputs = most > 1 && n < MEMBER_MIN_TOKENS * most && !network->sparse &&
-                            network->architecture->by_outputs &&
-                            network->resident_bytes / network->config.layers >= SPLIT_LAYER_BYTES;
-    const uint32_t members =
-        (uint32_t)(by_outputs ? most : smaller(larger(n / MEMBER_MIN_TOKENS, 1), most));
-    const struct pass_size size = {.texts = 1,
-                                   .tokens = n,
-                                   .longest = g->cache.capacity,
-                                   .members = members,
-                                   .by_outputs = by_outputs};
-    struct workspace measured = {.used = pass_workspace_bytes(network, &size)};
-    workspace_take(&measured, all ? n : 1, vocabulary, sizeof(float));
-    TRY(workspace_reserve(&g->space, measured.used, error));
-
-    struct pass *pass = &session->workers[0].pass;
-    g->starts[0] = 0;
-    g->starts[1] = n;
-    g->caches[0] = &g->cache;
-    *pass = (struct pass){.network = network,
-                          .batch = {.texts = 1,
-                                    .ids = ids,
-                                    .starts = g->starts,
-                                    .caches = g->caches,
-                                    .all_logits = all},
-                          .thresholds = session->thresholds,
-                          .members = members,
-                          .by_outputs = by_outputs,
-                          .team = members > 1 ? session->team : NULL,
-                          .hook = stop_or_pause,
-                          .hook_context = session};
-    pass->rows = workspace_take(&g->space, all ? n : 1, vocabulary, sizeof(float));
-    for (uint32_t i = 0; i < members; i++)
-        pass->member[i] = (struct pass_member){
-            &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
-    pass_begin(pass, &g->space);
-    return WISP_OK;
-}
-
-/* Runs the pass that begin_pass has prepared, or the rest of it, and adds its ids to the past. */
-static wisp_status end_pass(wisp_session *session, wisp_error *error) {
-    struct generation *g = session->generation;
-    struct pass *pass = &session->workers[0].pass;
-    const size_t n = g->starts[1], rows = pass->batch.all_logits ? n : 1;
-    trace_start(&session->workers[0].trace);
-    TRY(pass_run(pass, error));
-    for (size_t i = 0; i < rows * session->model->network.config.vocabulary_size; i++)
-        if (!isfinite(pass->rows[i]))
-            return fail(error, WISP_ERROR_FORMAT, session->model->dir.file, NULL,
-                        "a logit is not finite: weights are not, or are too large");
-    for (size_t i = 0; i < n; i++)
-        TRY(token_list_add(&g->past, pass->batch.ids[i], error));
-    g->cache.length += n;
-    session->workers[0].stats.tokens += n;
-    return WISP_OK;
-}
-
-/* Drops from the cache what differs from a text of n ids, and its last id, whose logits are needed.
- * Returns the number of ids that are left. */
-static size_t keep_common(struct generation *g, const int32_t *ids, size_t n) {
-    size_t common = 0;
-    while (common < n - 1 && common < g->past.count && ids[common] == g->past.ids[common])
-        common++;
-    g->cache.length = g->past.count = common;
-    return common;
-}
-
-static wisp_status check_length(const wisp_session *session, size_t n, wisp_error *error) {
-    const wisp_model *model = session->model;
-    if (n > model->max_tokens)
-        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
-                    "%zu tokens, and the model's context has %u", n, model->max_tokens);
-    return WISP_OK;
-}
-
-/* ---- the calls ------------------------------------------------------------------------------ */
-
-wisp_status writer_open(struct writer *w, wisp_session *session, wisp_text prompt,
-                        const wisp_generate_options *options, wisp_error *error) {
-    const wisp_model *model = session->model;
-    *w = (struct writer){.session = session};
-    if (options)
-        w->options = *options;
-    TRY(require_texts(&prompt, 1, error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
-    TRY(codec_encode(model->codec, prompt, true, &w->prompt, error));
-    const size_t n = w->prompt.count;
-    if (n == 0)
-        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
-                    "is empty, and the model has no token that begins a text");
-    TRY(check_length(session, n, error));
-    TRY(reply_open(&w->reply, model, &w->options, w->prompt.ids, n, &w->result, error));
-    w->result.prompt_tokens = n;
-    w->result.reused_tokens = keep_common(session->generation, w->prompt.ids, n);
-    return WISP_OK;
-}
-
-void writer_close(struct writer *w) {
-    reply_release(&w->reply);
-    free(w->prompt.ids);
-}
-
-/* Takes the step that is due: the rest of a pass that was paused, a pass over the next tokens of
- * the prompt or over the last token, or the choice of a token after its pass. */
-static wisp_status step(struct writer *w, wisp_error *error) {
-    struct generation *g = w->session->generation;
-    const size_t n = w->prompt.count, at = g->cache.length;
-    if (!w->in_pass && at == n + w->result.tokens) {
-        bool more;
-        TRY(reply_step(&w->reply, w->session->workers[0].pass.rows, &w->last, &more, error));
-        w->ended = !more;
-        return WISP_OK;
+/* Returns a sequence without a request: the one that shares most tokens with the prompt, and among
+ * those that share as many the one with the shortest text. */
+static struct sequence *find_free(const struct requests *r, const struct token_list *prompt) {
+    struct sequence *best = NULL;
+    size_t best_shared = 0;
+    for (size_t i = 0; i < r->most; i++) {
+        struct sequence *s = &r->session->generation->sequences[i];
+        const size_t shared = sequence_shared(s, prompt->ids, prompt->count - 1);
+        bool taken = false;
+        for (size_t k = 0; k < r->count; k++)
+            taken = taken || r->slots[k].sequence == s;
+        if (!taken && (!best || shared > best_shared ||
+                       (shared == best_shared && s->past.count < best->past.count))) {
+            best = s;
+            best_shared = shared;
+        }
     }
-    if (!w->in_pass)
-        TRY(begin_pass(w->session, at < n ? w->prompt.ids + at : &w->last,
-                       at < n ? smaller(n - at, PROMPT_TOKENS) : 1, false, error));
-    w->in_pass = true;
-    TRY(end_pass(w->session, error));
-    w->in_pass = false;
+    return best;
+}
+
+/* Lets the next request join. Sets *waits, and does nothing, where a prompt that is being read has
+ * tokens that it can copy soon. */
+static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
+    const struct generation *g = r->session->generation;
+    const struct token_list *prompt = &r->prompts[r->next];
+    const struct sequence *source = NULL;
+    size_t known = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        const size_t shared = sequence_shared(&g->sequences[i], prompt->ids, prompt->count - 1);
+        if (!source || shared > known) {
+            source = &g->sequences[i];
+            known = shared;
+        }
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        const struct token_list *other = &r->prompts[r->slots[i].request];
+        size_t shared = 0;
+        while (shared + 1 < prompt->count && shared < other->count &&
+               other->ids[shared] == prompt->ids[shared])
+            shared++;
+        if (r->slots[i].reading && shared >= known + WORTH_WAITING)
+            *waits = true;
+    }
+    if (*waits)
+        return WISP_OK;
+    struct slot *slot = &r->slots[r->count];
+    *slot = (struct slot){.sequence = find_free(r, prompt),
+                          .request = r->next++,
+                          .reading = true,
+                          .since = clock_seconds()};
+    r->count++; /* close_requests releases the reply from now on */
+    wisp_generation *result = &r->results[slot->request];
+    result->prompt_tokens = prompt->count;
+    result->reused_tokens = known;
+    TRY(reply_open(&slot->reply, r->session->model, r->options[slot->request], prompt->ids,
+                   prompt->count, result, error));
+    if (source != slot->sequence)
+        return sequence_copy(r->session, slot->sequence, source, known, error);
+    sequence_rewind(slot->sequence, known);
     return WISP_OK;
 }
 
-wisp_status writer_run(struct writer *w, double seconds, wisp_error *error) {
-    wisp_session *session = w->session;
-    struct generation *g = session->generation;
-    double begun = clock_seconds(), now = begun;
-    wisp_status status;
-    g->pause_at = begun + seconds;
-    g->paused = false;
-    do {
-        double *spent =
-            g->cache.length < w->prompt.count ? &w->result.prompt_seconds : &w->result.seconds;
-        g->blocks = 0;
-        status = step(w, error);
-        now = clock_seconds();
-        *spent += now - begun;
-        begun = now;
-    } while (status == WISP_OK && !w->ended && now < g->pause_at);
-    if (g->paused)
+/* Chooses what the next pass adds, and returns the number of additions. */
+static size_t plan(const struct requests *r) {
+    size_t n = 0, room = PROMPT_TOKENS;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct slot *slot = &r->slots[i];
+        const struct token_list *prompt = &r->prompts[slot->request];
+        const size_t done = slot->sequence->past.count;
+        struct addition addition = {slot->sequence, &slot->id, 1};
+        if (slot->reading) {
+            addition.ids = prompt->ids + done;
+            addition.n = smaller(prompt->count - done, room);
+            room -= addition.n;
+        }
+        if (addition.n == 0)
+            continue;
+        r->additions[n] = addition;
+        r->added[n++] = i;
+    }
+    return n;
+}
+
+/* Gives slot i the logits after what it has. Sets *left where its text has ended. */
+static wisp_status advance(const struct requests *r, size_t i, const float *logits, bool *left,
+                           wisp_error *error) {
+    struct slot *slot = &r->slots[i];
+    wisp_generation *result = &r->results[slot->request];
+    bool more;
+    *left = false;
+    if (slot->sequence->past.count < result->prompt_tokens)
         return WISP_OK;
-    if (atomic_exchange(&session->cancelled, false))
-        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    return status;
+    const double now = clock_seconds();
+    if (slot->reading) {
+        result->prompt_seconds = now - slot->since;
+        slot->since = now;
+        slot->reading = false;
+    }
+    TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));
+    result->seconds = clock_seconds() - slot->since;
+    *left = !more;
+    const wisp_generate_options *options = r->options[slot->request];
+    if (!more && options->ended)
+        options->ended(options->context, result);
+    return WISP_OK;
+}
+
+/* Runs passes until all texts have ended. On return the results are complete. */
+static wisp_status run(struct requests *r, wisp_error *error) {
+    const size_t vocabulary = r->session->model->network.config.vocabulary_size;
+    while (r->next < r->n || r->count > 0) {
+        for (bool waits = false; r->count < r->most && r->next < r->n && !waits;)
+            TRY(join(r, &waits, error));
+        const float *logits;
+        const size_t n = plan(r);
+        TRY(generation_pass(r->session, r->additions, n, false, &logits, error));
+        for (size_t i = n;
+             i-- > 0;) { /* from the last: the last slot takes the place of a left one */
+            bool left;
+            TRY(advance(r, r->added[i], logits + i * vocabulary, &left, error));
+            if (!left)
+                continue;
+            reply_release(&r->slots[r->added[i]].reply);
+            r->slots[r->added[i]] = r->slots[--r->count];
+        }
+    }
+    return WISP_OK;
+}
+
+/* Converts the prompts to ids and checks all requests. */
+static wisp_status read_requests(struct requests *r, const wisp_request *requests,
+                                 wisp_error *error) {
+    static const wisp_generate_options defaults = {0};
+    const wisp_model *model = r->session->model;
+    for (size_t i = 0; i < r->n; i++) {
+        const wisp_request *request = &requests[i];
+        r->options[i] = request->options ? request->options : &defaults;
+        r->results[i] = (wisp_generation){0};
+        wisp_status status = WISP_OK;
+        if (request->ids) {
+            status = check_ids(r->session, request->ids, request->n_ids, error);
+            for (size_t t = 0; t < request->n_ids && status == WISP_OK; t++)
+                status = token_list_add(&r->prompts[i], request->ids[t], error);
+        } else {
+            status = require_texts(&request->prompt, 1, error);
+            if (status == WISP_OK)
+                status = codec_encode(model->codec, request->prompt, true, &r->prompts[i], error);
+        }
+        if (status == WISP_OK)
+            status = check_prompt_length(r->session, r->prompts[i].count, error);
+        if (status == WISP_OK)
+            status = reply_check(model, r->options[i], error);
+        if (status != WISP_OK && r->n > 1 && error) {
+            const wisp_error cause = *error;
+            snprintf(error->message, sizeof error->message, "request %zu: %.480s", i,
+                     cause.message);
+        }
+        TRY(status);
+    }
+    return WISP_OK;
+}
+
+static wisp_status open_requests(struct requests *r, const wisp_request *requests,
+                                 wisp_generation *results, wisp_error *error) {
+    const size_t n = r->n;
+    r->options = calloc(n, sizeof *r->options);
+    r->prompts = calloc(n, sizeof *r->prompts);
+    r->results = results ? results : calloc(n, sizeof *r->results);
+    r->slots = calloc(r->most, sizeof *r->slots);
+    r->additions = calloc(r->most, sizeof *r->additions);
+    r->added = calloc(r->most, sizeof *r->added);
+    if (!r->options || !r->prompts || !r->results || !r->slots || !r->additions || !r->added)
+        return fail_memory(error, n * (sizeof *r->prompts + sizeof *r->results));
+    return read_requests(r, requests, error);
+}
+
+static void close_requests(struct requests *r, const wisp_generation *results) {
+    for (size_t i = 0; i < r->count; i++)
+        reply_release(&r->slots[i].reply);
+    for (size_t i = 0; r->prompts && i < r->n; i++)
+        free(r->prompts[i].ids);
+    if (r->results != results)
+        free(r->results);
+    free((void *)r->options);
+    free(r->prompts);
+    free(r->slots);
+    free(r->additions);
+    free(r->added);
+}
+
+wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests, size_t n,
+                                size_t at_once, wisp_generation *results, wisp_error *error) {
+    TRY(require(session, "session", error));
+    if (n == 0)
+        return WISP_OK;
+    TRY(require(requests, "requests", error));
+    pool_renew(session->team);
+    struct requests r = {
+        .session = session, .n = n, .most = smaller(n, at_once ? at_once : USUAL_AT_ONCE)};
+    TRY(generation_open(session, r.most, error));
+    wisp_status status = open_requests(&r, requests, results, error);
+    if (status == WISP_OK)
+        status = run(&r, error);
+    close_requests(&r, results);
+    return end_call(session, status, error);
 }
 
 wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                           const wisp_generate_options *options, wisp_generation *result,
                           wisp_error *error) {
-    struct writer writer;
-    if (result)
-        *result = (wisp_generation){0};
-    TRY(require(session, "session", error));
-    wisp_status status = writer_open(&writer, session, prompt, options, error);
-    if (status == WISP_OK)
-        status = writer_run(&writer, INFINITY, error);
-    if (result)
-        *result = writer.result;
-    writer_close(&writer);
-    return status;
-}
-
-wisp_status wisp_logits(wisp_session *session, const int32_t *ids, size_t n, float *logits,
-                        wisp_error *error) {
-    TRY(require(session, "session", error));
-    TRY(require(ids, "ids", error));
-    TRY(require(logits, "logits", error));
-    pool_renew(session->team);
-    TRY(open_generation(session, error));
-    struct generation *g = session->generation;
-    const size_t vocabulary = session->model->network.config.vocabulary_size;
-    TRY(check_length(session, n, error));
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] < 0 || (size_t)ids[i] >= vocabulary)
-            return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids",
-                        "id %d, where there are %zu tokens", ids[i], vocabulary);
-    g->cache.length = g->past.count = 0;
-    g->pause_at = INFINITY;
-    wisp_status status = WISP_OK;
-    for (size_t done = 0, count; done < n && status == WISP_OK; done += count) {
-        count = smaller(n - done, PROMPT_TOKENS);
-        status = begin_pass(session, ids + done, count, true, error);
-        if (status == WISP_OK)
-            status = end_pass(session, error);
-        if (status == WISP_OK)
-            memcpy(logits + done * vocabulary, session->workers[0].pass.rows,
-                   count * vocabulary * sizeof *logits);
-    }
-    if (atomic_exchange(&session->cancelled, false))
-        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    return status;
+    const wisp_request request = {.prompt = prompt, .options = options};
+    return wisp_generate_batch(session, &request, 1, 1, result, error);
 }

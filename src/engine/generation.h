@@ -1,56 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A session's memory of its last text, and a text that is generated little by little. */
+ * The texts that a session computes with a model that generates, and passes over them. */
 #ifndef WISP_ENGINE_GENERATION_H
 #define WISP_ENGINE_GENERATION_H
 
 #include "attention/kv_cache.h"
 #include "base/workspace.h"
-#include "engine/reply.h"
+#include "engine/session.h"
 #include "text/codec.h"
 
-/* A session keeps this of the last text that it generated or read. */
-struct generation {
+/* A text, or what was computed of it. */
+struct sequence {
     struct kv_cache cache;
-    struct token_list past;     /* the tokens whose keys and values are in the cache */
-    struct workspace space;     /* holds logits and the working memory of the pass */
-    size_t starts[2];           /* of the pass' batch */
-    struct kv_cache *caches[1]; /* likewise */
-    double pause_at;            /* a pass pauses at this time (base/clock.h) */
-    size_t blocks;              /* that the pass was asked about since it began or went on */
-    bool paused;
+    struct token_list past; /* the tokens whose keys and values are in the cache */
 };
+
+struct generation {
+    /* [count]: texts that are kept between calls. The first is that of the session's last call;
+     * calls with several texts use all. */
+    struct sequence *sequences;
+    size_t count;
+    struct workspace space; /* holds logits and the working memory of the pass */
+};
+
+/* Opens the session's generation with at least n sequences; those that it has keep their texts.
+ * Fails where the model generates no text. */
+wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
 
 /* Releases a generation; NULL is allowed. */
 void generation_close(struct generation *generation);
 
-/* A text that a session generates little by little, for callers that cannot wait for it:
- *
- *     status = writer_open(&writer, session, prompt, &options, &error);
- *     while (status == WISP_OK && !writer.ended)
- *         status = writer_run(&writer, 0.01, &error);
- *     writer_close(&writer);
- *
- * Until it is closed the session makes no other call. A text that is not wanted any more is just
- * closed. The text has the same bytes as that of wisp_generate. */
-struct writer {
-    wisp_session *session;
-    wisp_generate_options options; /* what they point to outlives the writer */
-    struct token_list prompt;
-    struct reply reply; /* points to `options` and `result`: a writer keeps its place */
-    int32_t last;       /* the last token */
-    bool in_pass;       /* a pass has begun and not ended */
-    bool ended;         /* `result` is complete */
-    wisp_generation result;
+/* Returns how many of the n ids the sequence begins with. */
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n);
+
+/* Keeps the first n tokens of the text only. */
+void sequence_rewind(struct sequence *sequence, size_t n);
+
+/* Makes the first n tokens of `to` those of `from`, which has as many. Copies what differs. */
+wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
+                          const struct sequence *from, size_t n, wisp_error *error);
+
+/* Ids that a pass adds to a sequence. */
+struct addition {
+    struct sequence *sequence;
+    const int32_t *ids;
+    size_t n; /* at least 1 */
 };
 
-/* Opens a writer, which the caller closes, also after an error. Fails as wisp_generate does. */
-wisp_status writer_open(struct writer *writer, wisp_session *session, wisp_text prompt,
-                        const wisp_generate_options *options, wisp_error *error);
+/* Runs one pass that adds ids to n different sequences. Points *logits to those that follow the
+ * last id of each [n, vocabulary_size] or, for `all`, each id [ids, vocabulary_size]. They are
+ * finite, and lie in the session's memory until the next pass. Their bits depend on the text before
+ * them alone. On failure the sequences are as before. */
+wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
+                            bool all, const float **logits, wisp_error *error);
 
-/* Goes on until the text has ended or for about `seconds`, and for one block of a pass at least.
- * After a failure the writer may only be closed. */
-wisp_status writer_run(struct writer *writer, double seconds, wisp_error *error);
+/* Fails where a prompt of n ids is empty or has more than the model's context. */
+wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
 
-void writer_close(struct writer *writer);
+/* Fails where one of n ids is no token. */
+wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n, wisp_error *error);
+
+/* Ends a call of the API: returns `status`, or fails where the session was cancelled. */
+wisp_status end_call(wisp_session *session, wisp_status status, wisp_error *error);
+
+enum {
+    /* Tokens of prompts that one pass computes: enough to use each loaded weight often. */
+    PROMPT_TOKENS = 512
+};
 
 #endif

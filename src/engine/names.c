@@ -19,6 +19,13 @@ const char *wisp_predictor_name(size_t predictor) {
     return predictor < sizeof names / sizeof *names ? names[predictor] : NULL;
 }
 
+const char *wisp_role_name(size_t role) {
+    static const char *const names[] = {[WISP_ROLE_SYSTEM] = "system",
+                                        [WISP_ROLE_USER] = "user",
+                                        [WISP_ROLE_ASSISTANT] = "assistant"};
+    return role < sizeof names / sizeof *names ? names[role] : NULL;
+}
+
 /* Returns the index of `name`, or -1 where no value has it or it is NULL. */
 static int find(const char *(*name_of)(size_t index), const char *name) {
     const char *candidate;
@@ -42,4 +49,20 @@ bool wisp_predictor_find(const char *name, wisp_predictor *predictor) {
     if (found >= 0)
         *predictor = (wisp_predictor)found;
     return found >= 0;
+}
+
+bool wisp_role_find(const char *name, wisp_role *role) {
+    const int found = find(wisp_role_name, name);
+    if (found >= 0)
+        *role = (wisp_role)found;
+    return found >= 0;
+}
+
+const char *wisp_end_name(size_t end) {
+    static const char *const names[] = {[WISP_END_TOKEN] = "token",
+                                        [WISP_END_STOP] = "stop",
+                                        [WISP_END_LENGTH] = "length",
+                                        [WISP_END_CONTEXT] = "context",
+                                        [WISP_END_CALLER] = "caller"};
+    return end < sizeof names / sizeof *names ? names[end] : NULL;
 }

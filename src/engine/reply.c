@@ -5,6 +5,17 @@
 
 #include "base/checked.h"
 
+wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
+                        wisp_error *error) {
+    if (options->stops > 0)
+        TRY(require((const void *)options->stop, "stop", error));
+    for (size_t i = 0; i < options->stops; i++)
+        TRY(require(options->stop[i], "stop", error));
+    if (options->stop_ids > 0)
+        TRY(require(options->stop_id, "stop_id", error));
+    return sampler_check(&options->sampling, model->network.config.vocabulary_size, error);
+}
+
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
                        const wisp_generate_options *options, const int32_t *prompt, size_t n,
                        wisp_generation *result, wisp_error *error) {
@@ -15,10 +26,6 @@ wisp_status reply_open(struct reply *reply, const wisp_model *model,
                             .held = {.stop = options->stop, .stops = options->stops},
                             .likely_count = smaller(options->logprobs, vocabulary),
                             .most = model->max_tokens - n + 1};
-    if (options->stops > 0)
-        TRY(require((const void *)options->stop, "stop", error));
-    if (options->stop_ids > 0)
-        TRY(require(options->stop_id, "stop_id", error));
     if (options->max_tokens > 0)
         reply->most = smaller(reply->most, options->max_tokens);
     if (reply->likely_count > 0) {

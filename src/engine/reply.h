@@ -19,8 +19,12 @@ struct reply {
     size_t most; /* tokens that may be generated */
 };
 
-/* Opens a reply to a prompt of n ids, which the penalties count. Fails where an option is out of
- * range. The caller releases it with reply_release, also after an error. */
+/* Fails where an option is out of range. */
+wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
+                        wisp_error *error);
+
+/* Opens a reply to a prompt of n ids, which the penalties count. The options are good. The caller
+ * releases it with reply_release, also after an error. */
 wisp_status reply_open(struct reply *reply, const wisp_model *model,
                        const wisp_generate_options *options, const int32_t *prompt, size_t n,
                        wisp_generation *result, wisp_error *error);

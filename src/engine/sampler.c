@@ -13,7 +13,7 @@
 
 static const float MOST = 1e6f; /* of any number but shares */
 
-static wisp_status check(const wisp_sampling *o, size_t vocabulary_size, wisp_error *error) {
+wisp_status sampler_check(const wisp_sampling *o, size_t vocabulary_size, wisp_error *error) {
     const struct {
         const char *name;
         float value, least, most;
@@ -50,7 +50,6 @@ wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
                          size_t vocabulary_size, wisp_error *error) {
     *sampler = (struct sampler){
         .options = *options, .random = options->seed, .vocabulary_size = vocabulary_size};
-    TRY(check(options, vocabulary_size, error));
     wisp_sampling *o = &sampler->options;
     o->top_p = o->top_p == 0 ? 1 : o->top_p;
     o->typical_p = o->typical_p == 0 ? 1 : o->typical_p;

@@ -16,9 +16,12 @@ struct sampler {
     struct token_list text;       /* the tokens so far; empty where there is no penalty_window */
 };
 
-/* Opens a sampler whose random numbers start from the options' seed. Fails where an option is out
- * of range. The options' bias must outlive the sampler. The caller releases it with
- * sampler_release, also after an error. */
+/* Fails where an option is out of range. */
+wisp_status sampler_check(const wisp_sampling *options, size_t vocabulary_size, wisp_error *error);
+
+/* Opens a sampler whose random numbers start from the options' seed. The options are good, and
+ * their bias outlives the sampler. The caller releases it with sampler_release, also after an
+ * error. */
 wisp_status sampler_open(struct sampler *sampler, const wisp_sampling *options,
                          size_t vocabulary_size, wisp_error *error);
 

@@ -155,15 +155,16 @@ static wisp_status attend(const struct pass *pass, struct cursor at, struct pass
 static wisp_status compute_logits(const struct pass *pass, struct cursor at,
                                   struct workspace scratch, wisp_error *error) {
     const struct llama_weights *w = pass->network->weights;
+    const struct llama_state *s = pass->state;
     const struct batch *batch = &pass->batch;
-    const size_t size = w->logits.k, outputs = w->logits.n;
+    const size_t size = w->logits.k;
     if (batch->all_logits)
         return pass_apply_linear(pass, at, &w->logits, pass->x, pass->tokens, pass->rows, scratch,
                                  error);
+    /* The rows lie together, so that the weights are read once for all texts. */
     for (size_t i = 0; i < batch->texts; i++)
-        linear_apply(&w->logits, pass->x + (batch->starts[i + 1] - 1) * size, 1,
-                     pass->rows + i * outputs, scratch);
-    return WISP_OK;
+        memcpy(s->y + i * size, pass->x + (batch->starts[i + 1] - 1) * size, size * sizeof *s->y);
+    return pass_apply_linear(pass, at, &w->logits, s->y, batch->texts, pass->rows, scratch, error);
 }
 
 /* Computes the member's heads of context = attention(...) for all tokens. */
@@ -232,11 +233,13 @@ static wisp_status step_by_outputs(struct pass *pass, uint32_t member, struct cu
         break;
 
     case BLOCK_OUTPUT:
-        for (size_t i = 0; i < (pass->batch.all_logits ? n : pass->batch.texts); i++) {
-            const size_t row = pass->batch.all_logits ? i : pass->batch.starts[i + 1] - 1;
-            pass_apply_outputs(pass, member, &w->logits, s->x + row * c->hidden_size, 1,
-                               pass->rows + i * w->logits.n, scratch);
-        }
+        if (pass->batch.all_logits || n == pass->batch.texts)
+            pass_apply_outputs(pass, member, &w->logits, s->x, n, pass->rows, scratch);
+        else
+            for (size_t i = 0; i < pass->batch.texts; i++)
+                pass_apply_outputs(pass, member, &w->logits,
+                                   s->x + (pass->batch.starts[i + 1] - 1) * c->hidden_size, 1,
+                                   pass->rows + i * w->logits.n, scratch);
         pass_mark(pass, member, at, STAGE_LOGITS);
         break;
 

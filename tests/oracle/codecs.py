@@ -115,8 +115,9 @@ class Codec:
         return decoded == text or normalise(decoded) == normalise(text)
 
 
-def byte_level(folder, pre, name, merges, unmerged=(), added=()):
-    """A byte-level codec. `unmerged` are tokens that no merge leads to, `added` user-defined ones."""
+def byte_level(folder, pre, name, merges, unmerged=(), added=(), control=(), more=lambda writer: None):
+    """A byte-level codec. `unmerged` are tokens that no merge leads to, `added` user-defined and `control` control tokens.
+    `more` adds metadata."""
     tokens = [*ALPHABET, *dict.fromkeys("".join(pair) for pair in merges)]
     tokens += [token for token in unmerged if token not in set(tokens)]
     vocabulary = {token: i for i, token in enumerate(tokens)}
@@ -131,18 +132,24 @@ def byte_level(folder, pre, name, merges, unmerged=(), added=()):
             peer.add_tokens([AddedToken(token, normalized=False)])
             tokens.append(token)
             types.append(USER_DEFINED)
+    for token in control:
+        peer.add_special_tokens([AddedToken(token, normalized=False)])
+        tokens.append(token)
+        types.append(CONTROL)
     assert peer.get_vocab_size() == len(tokens)
 
     def write(writer):
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(pre)
         writer.add_token_merges([" ".join(pair) for pair in merges])
+        more(writer)
 
     return Codec(folder, f"{pre}, {name}", peer, [token.encode("utf-8") for token in tokens], types, write)
 
 
-def sentencepiece(folder, texts):
-    """SentencePiece's BPE with byte tokens: the merges of two pieces come in the order of the result's score."""
+def sentencepiece(folder, texts, name="SentencePiece BPE", control=(), more=lambda writer: None):
+    """SentencePiece's BPE with byte tokens: the merges of two pieces come in the order of the result's score. `control` are
+    further control tokens, and `more` adds metadata."""
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizers.Replace(" ", "\u2581")
     trained.pre_tokenizer = pre_tokenizers.Split(Regex("\u2581[^\u2581]*|[^\u2581]+"), "isolated")
@@ -151,7 +158,7 @@ def sentencepiece(folder, texts):
     pieces = ["\u2581", *(piece for piece, _ in found if piece != "\u2581" and "\x00" not in piece)]
     # Runs of one character could be cut in several ways that only differ in the order of equal scores.
     pieces = [piece for piece in pieces if len(piece) < 3 or len(set(piece)) > 1]
-    special = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256))]
+    special = ["<unk>", "<s>", "</s>", *control, *(f"<0x{b:02X}>" for b in range(256))]
     tokens = special + pieces
     vocabulary = {token: i for i, token in enumerate(tokens)}
     merges = []
@@ -168,9 +175,10 @@ def sentencepiece(folder, texts):
         writer.add_token_scores([-float(i) for i in range(len(tokens))])
         writer.add_bos_token_id(1)
         writer.add_add_bos_token(False)
+        more(writer)
 
-    codec = Codec(folder, "SentencePiece BPE", peer, [token.encode("utf-8") for token in tokens],
-                  [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [NORMAL] * len(pieces), write)
+    codec = Codec(folder, name, peer, [token.encode("utf-8") for token in tokens],
+                  [UNKNOWN, CONTROL, CONTROL] + [CONTROL] * len(control) + [BYTE] * 256 + [NORMAL] * len(pieces), write)
     codec.decodes_to = lambda text, decoded: decoded == (" " + text if text else text).replace("\u2581", " ")
     return codec
 

@@ -71,6 +71,15 @@ const struct command commands[COMMANDS] = {
      {"generate", "-m", "stories.gguf", "-t", "1", "-n", "4", "--temperature", "0.5", "--top-k",
       "9", "--stop", "xyz", "--echo", "prompt.txt"},
      .input = NULL},
+    {"chat",
+     {"generate", "-m", "stories.gguf", "-t", "1", "-n", "4", "--chat", "--chat-format", "plain",
+      "--system", "A story."},
+     .input = "chat.txt",
+     .outputs = {"chat.json"}},
+    {"reply to conversations",
+     {"generate", "-m", "stories.gguf", "-t", "1", "-n", "4", "--chat-format", "plain",
+      "--messages", "conversations.ndjson"},
+     .piped = true},
     {"version", {"--version"}, .input = NULL},
 };
 
@@ -391,6 +400,14 @@ static void put_texts(void) {
     write_file(in_folder("lines.ndjson"), objects.data, objects.size);
     write_file(in_folder("pairs.tsv"), pairs.data, pairs.size);
     write_file(in_folder("scores.tsv"), scores.data, scores.size);
+    static const char chat[] = "Once upon a time\n\n//One day\n/save out/chat.json\n"
+                               "/clear\n/load out/chat.json\nThe dog\n";
+    static const char conversations[] =
+        "[{\"role\": \"user\", \"content\": \"Once\"}]\n\n"
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"A story.\"}, {\"role\": "
+        "\"user\", \"content\": [{\"type\": \"text\", \"text\": \"The dog\"}]}]}\n";
+    write_file(in_folder("chat.txt"), chat, sizeof chat - 1);
+    write_file(in_folder("conversations.ndjson"), conversations, sizeof conversations - 1);
     write_file(in_folder("prompt.txt"), texts.bytes[1], strlen(texts.bytes[1]));
     bytes_release(&lines);
     bytes_release(&objects);

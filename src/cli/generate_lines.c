@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/generate_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/input.h"
+
+/* The text of a prompt as far as it was generated. */
+struct line {
+    struct lines *all;
+    const struct record *record;
+    char *text, *pieces; /* what the streams have written */
+    size_t text_length, pieces_length;
+    FILE *text_stream, *piece_stream;
+    size_t n_pieces;
+    bool done;
+    wisp_generation result;
+};
+
+struct lines {
+    struct line *line; /* [n] */
+    size_t n, written;
+    bool logprobs;
+    struct generate_totals *totals;
+    struct progress progress;
+    int code; /* of writing */
+};
+
+/* The members that an object of the output gets; those of the input give way to them. */
+static const char *const members[] = {"prompt", "text", "prompt_tokens", "tokens", "end", "pieces"};
+
+static bool is_ours(const char *key) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (strcmp(key, members[i]) == 0)
+            return true;
+    return false;
+}
+
+static void write_line(const struct line *line, bool logprobs) {
+    const struct json *object = line->record->object;
+    FILE *stream = program_output;
+    fputc('{', stream);
+    for (const struct json *field = object ? object->first : NULL; field; field = field->next)
+        if (!is_ours(field->key)) {
+            fwrite(field->raw_key, 1, (size_t)(field->raw + field->raw_length - field->raw_key),
+                   stream);
+            fputc(',', stream);
+        }
+    fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":\"",
+            line->result.prompt_tokens, line->result.tokens, wisp_end_name(line->result.end));
+    print_text(stream, line->text, line->text_length, SIZE_MAX, true, NULL);
+    fputc('"', stream);
+    if (logprobs) {
+        fputs(",\"pieces\":[", stream);
+        fwrite(line->pieces, 1, line->pieces_length, stream);
+        fputc(']', stream);
+    }
+    fputs("}\n", stream);
+}
+
+static bool take_piece(void *context, const wisp_piece *piece) {
+    struct line *line = context;
+    fwrite(piece->text.bytes, 1, piece->text.length, line->text_stream);
+    if (!line->all->logprobs || piece->id < 0)
+        return line->all->code == EXIT_GOOD;
+    fprintf(line->piece_stream, "%s{\"id\":%d,\"logprob\":%.6g,\"likely\":[",
+            line->n_pieces++ ? "," : "", piece->id, (double)piece->logprob);
+    for (size_t i = 0; i < piece->likely_count; i++)
+        fprintf(line->piece_stream, "%s[%d,%.6g]", i ? "," : "", piece->likely[i].id,
+                (double)piece->likely[i].value);
+    fputs("]}", line->piece_stream);
+    return line->all->code == EXIT_GOOD;
+}
+
+static void take_end(void *context, const wisp_generation *result) {
+    struct line *line = context;
+    struct lines *all = line->all;
+    line->done = true;
+    line->result = *result;
+    all->totals->texts++;
+    all->totals->prompt_tokens += result->prompt_tokens;
+    all->totals->reused_tokens += result->reused_tokens;
+    all->totals->tokens += result->tokens;
+    for (; all->written < all->n && all->line[all->written].done; all->written++) {
+        const struct line *first = &all->line[all->written];
+        if (fflush(first->text_stream) != 0 || fflush(first->piece_stream) != 0) {
+            complain("out of memory");
+            all->code = EXIT_FAILED;
+        }
+        if (all->code == EXIT_GOOD)
+            write_line(first, all->logprobs);
+        if (all->code == EXIT_GOOD)
+            all->code = finish_output();
+    }
+    progress_show(&all->progress, all->totals->texts, -1);
+}
+
+/* Generates the texts of one batch of the input. */
+static int generate_batch(wisp_session *session, const wisp_generate_options *options,
+                          const struct batch *batch, size_t at_once, struct lines *all) {
+    const size_t n = batch->n;
+    wisp_generate_options *own = calloc(n, sizeof *own);
+    wisp_request *requests = calloc(n, sizeof *requests);
+    wisp_error error;
+    bool room = own && requests;
+    all->line = calloc(n, sizeof *all->line);
+    all->n = n;
+    all->written = 0;
+    for (size_t i = 0; i < n && all->line && room; i++) {
+        struct line *line = &all->line[i];
+        *line = (struct line){.all = all, .record = &batch->records[i]};
+        line->text_stream = open_memstream(&line->text, &line->text_length);
+        line->piece_stream = open_memstream(&line->pieces, &line->pieces_length);
+        room = line->text_stream && line->piece_stream;
+        own[i] = *options;
+        own[i].piece = take_piece;
+        own[i].ended = take_end;
+        own[i].context = line;
+        requests[i] = (wisp_request){.prompt = batch->texts[i], .options = &own[i]};
+    }
+    int code = EXIT_GOOD;
+    if (!all->line || !room) {
+        complain("out of memory");
+        code = EXIT_FAILED;
+    } else if (wisp_generate_batch(session, requests, n, at_once, NULL, &error) != WISP_OK) {
+        code = complain_of(&error);
+    }
+    for (size_t i = 0; i < n && all->line; i++) {
+        struct line *line = &all->line[i];
+        if (line->text_stream)
+            fclose(line->text_stream);
+        if (line->piece_stream)
+            fclose(line->piece_stream);
+        free(line->text);
+        free(line->pieces);
+    }
+    free(all->line);
+    free(requests);
+    free(own);
+    return all->code != EXIT_GOOD ? all->code : code;
+}
+
+int generate_lines(wisp_session *session, const wisp_generate_options *options, const char *path,
+                   size_t at_once, struct generate_totals *totals) {
+    struct lines all = {.logprobs = options->logprobs > 0, .totals = totals, .code = EXIT_GOOD};
+    struct batch *batch = calloc(1, sizeof *batch);
+    struct input input;
+    int code = EXIT_GOOD;
+    if (!input_open(&input, 1) || !batch) {
+        if (!batch)
+            complain("out of memory");
+        input_close(&input);
+        free(batch);
+        return EXIT_FAILED;
+    }
+    input.ndjson = true;
+    input.member = "prompt";
+    input_add(&input, path, NULL);
+    progress_start(&all.progress, "texts");
+    do {
+        code = input_next(&input, batch);
+        if (batch->n > 0 && !was_interrupted()) {
+            const int generated = generate_batch(session, options, batch, at_once, &all);
+            code = generated != EXIT_GOOD ? generated : code;
+        }
+    } while (code == EXIT_GOOD && batch->n > 0);
+    progress_end(&all.progress);
+    arena_release(&batch->arena);
+    free(batch);
+    input_close(&input);
+    return code;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/generation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+/* Members that split the tokens of a pass compute at least this many each. Of fewer tokens they
+ * split the outputs of each layer instead, provided that a layer's weights take long enough to read
+ * for the barriers between layers to pay. */
+enum { MEMBER_MIN_TOKENS = 6, SPLIT_LAYER_BYTES = 1 << 20 };
+
+/* ---- sequences ------------------------------------------------------------------------------ */
+
+wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error) {
+    const struct network *network = &session->model->network;
+    const struct kv_shape shape = {.layers = network->config.layers,
+                                   .kv_heads = network->config.kv_heads,
+                                   .head_size = network->config.head_size,
+                                   .panel = network->kernels->f32_panel};
+    if (!network->architecture->generates)
+        return fail(error, WISP_ERROR_UNSUPPORTED, session->model->dir.file, "general.architecture",
+                    "models of architecture %s generate no text", network->architecture->name);
+    if (!session->generation)
+        session->generation = calloc(1, sizeof *session->generation);
+    struct generation *g = session->generation;
+    if (!g)
+        return fail_memory(error, sizeof *g);
+    if (n <= g->count)
+        return WISP_OK;
+    struct sequence *sequences = realloc(g->sequences, n * sizeof *sequences);
+    if (!sequences)
+        return fail_memory(error, n * sizeof *sequences);
+    g->sequences = sequences;
+    for (; g->count < n; g->count++) {
+        struct sequence *made = &g->sequences[g->count];
+        *made = (struct sequence){0};
+        const wisp_status status = kv_cache_open(&made->cache, &shape, error);
+        if (status != WISP_OK) {
+            kv_cache_release(&made->cache);
+            return status;
+        }
+    }
+    return WISP_OK;
+}
+
+void generation_close(struct generation *g) {
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->count; i++) {
+        kv_cache_release(&g->sequences[i].cache);
+        free(g->sequences[i].past.ids);
+    }
+    free(g->sequences);
+    workspace_release(&g->space);
+    free(g);
+}
+
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n) {
+    const struct token_list *past = &sequence->past;
+    size_t shared = 0;
+    while (shared < n && shared < past->count && ids[shared] == past->ids[shared])
+        shared++;
+    return shared;
+}
+
+void sequence_rewind(struct sequence *sequence, size_t n) {
+    sequence->past.count = sequence->cache.length = n;
+}
+
+/* Makes room for n positions. */
+static wisp_status reserve(const wisp_session *session, struct kv_cache *cache, size_t n,
+                           wisp_error *error) {
+    const struct network *network = &session->model->network;
+    struct rope rope;
+    network->architecture->rope(network, &rope);
+    return kv_cache_reserve(cache, n, &rope, error);
+}
+
+wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
+                          const struct sequence *from, size_t n, wisp_error *error) {
+    const size_t shared = sequence_shared(to, from->past.ids, n);
+    sequence_rewind(to, shared);
+    TRY(reserve(session, &to->cache, n, error));
+    for (size_t i = shared; i < n; i++)
+        TRY(token_list_add(&to->past, from->past.ids[i], error));
+    kv_cache_copy(&to->cache, &from->cache, shared, n);
+    to->cache.length = n;
+    return WISP_OK;
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
+
+/* A pass's logits and its batch, in the session's memory. */
+struct batch_parts {
+    float *logits;
+    int32_t *ids;
+    size_t *starts;
+    struct kv_cache **caches;
+};
+
+static struct batch_parts take_batch(struct workspace *space, size_t texts, size_t tokens,
+                                     size_t rows, size_t vocabulary) {
+    struct batch_parts p;
+    p.logits = workspace_take(space, rows, vocabulary, sizeof *p.logits);
+    p.ids = workspace_take(space, 1, tokens, sizeof *p.ids);
+    p.starts = workspace_take(space, 1, texts + 1, sizeof *p.starts);
+    p.caches = workspace_take(space, 1, texts, sizeof *p.caches);
+    return p;
+}
+
+wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
+                            bool all, const float **logits, wisp_error *error) {
+    const struct network *network = &session->model->network;
+    struct generation *g = session->generation;
+    const size_t vocabulary = network->config.vocabulary_size;
+    struct pass_size size = {.texts = n};
+    for (size_t i = 0; i < n; i++) {
+        struct kv_cache *cache = &additions[i].sequence->cache;
+        TRY(reserve(session, cache, cache->length + additions[i].n, error));
+        size.longest = larger(size.longest, cache->capacity);
+        size.tokens += additions[i].n;
+    }
+    const size_t most = smaller(pool_size(session->team), PASS_MAX_MEMBERS);
+    size.by_outputs = most > 1 && size.tokens < MEMBER_MIN_TOKENS * most && !network->sparse &&
+                      network->architecture->by_outputs &&
+                      network->resident_bytes / network->config.layers >= SPLIT_LAYER_BYTES;
+    size.members =
+        (uint32_t)(size.by_outputs ? most
+                                   : smaller(larger(size.tokens / MEMBER_MIN_TOKENS, 1), most));
+    const size_t rows = all ? size.tokens : n;
+    struct workspace measured = {.used = pass_workspace_bytes(network, &size)};
+    take_batch(&measured, n, size.tokens, rows, vocabulary);
+    TRY(workspace_reserve(&g->space, measured.used, error));
+
+    const struct batch_parts parts = take_batch(&g->space, n, size.tokens, rows, vocabulary);
+    parts.starts[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(parts.ids + parts.starts[i], additions[i].ids, additions[i].n * sizeof *parts.ids);
+        parts.starts[i + 1] = parts.starts[i] + additions[i].n;
+        parts.caches[i] = &additions[i].sequence->cache;
+    }
+    struct pass *pass = &session->workers[0].pass;
+    *pass = (struct pass){.network = network,
+                          .batch = {.texts = n,
+                                    .ids = parts.ids,
+                                    .starts = parts.starts,
+                                    .caches = parts.caches,
+                                    .all_logits = all},
+                          .rows = parts.logits,
+                          .thresholds = session->thresholds,
+                          .members = size.members,
+                          .by_outputs = size.by_outputs,
+                          .team = size.members > 1 ? session->team : NULL,
+                          .hook = session_stop_if_cancelled,
+                          .hook_context = session};
+    for (uint32_t i = 0; i < size.members; i++)
+        pass->member[i] = (struct pass_member){
+            &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
+    pass_begin(pass, &g->space);
+    *logits = parts.logits;
+    trace_start(&session->workers[0].trace);
+    TRY(pass_run(pass, error));
+    for (size_t i = 0; i < rows * vocabulary; i++)
+        if (!isfinite(parts.logits[i]))
+            return fail(error, WISP_ERROR_FORMAT, session->model->dir.file, NULL,
+                        "a logit is not finite: weights are not, or are too large");
+    wisp_status status = WISP_OK;
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; t < additions[i].n && status == WISP_OK; t++)
+            status = token_list_add(&additions[i].sequence->past, additions[i].ids[t], error);
+    for (size_t i = 0; i < n; i++) {
+        struct sequence *sequence = additions[i].sequence;
+        if (status == WISP_OK)
+            sequence->cache.length += additions[i].n;
+        sequence->past.count = sequence->cache.length;
+    }
+    if (status == WISP_OK)
+        session->workers[0].stats.tokens += size.tokens;
+    return status;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error) {
+    const wisp_model *model = session->model;
+    if (n == 0)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
+                    "is empty, and the model has no token that begins a text");
+    if (n > model->max_tokens)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "prompt",
+                    "%zu tokens, and the model's context has %u", n, model->max_tokens);
+    return WISP_OK;
+}
+
+wisp_status check_ids(const wisp_session *session, const int32_t *ids, size_t n,
+                      wisp_error *error) {
+    const size_t vocabulary = session->model->network.config.vocabulary_size;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= vocabulary)
+            return fail(error, WISP_ERROR_ARGUMENT, NULL, "ids",
+                        "id %d, where there are %zu tokens", ids[i], vocabulary);
+    return WISP_OK;
+}
+
+wisp_status end_call(wisp_session *session, wisp_status status, wisp_error *error) {
+    if (atomic_exchange(&session->cancelled, false))
+        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    return status;
+}

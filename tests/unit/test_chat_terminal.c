@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wisp generate --chat on a pseudo-terminal: Ctrl-C ends a reply and not the program, Ctrl-C at the
+ * prompt and Ctrl-D end it, and a mistake does not. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support/builder.h"
+#include "support/commands.h"
+#include "support/golden.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+enum { PIPE_BYTES = 4096 };
+
+/* A conversation: standard input and error are the terminal, standard output is a pipe. */
+struct talk {
+    pid_t pid;
+    int terminal, output;
+    struct bytes shown, said; /* on the terminal, and of the output, so far */
+};
+
+static void start(struct talk *talk, bool fill) {
+    int output[2];
+    char filling[PIPE_BYTES] = {0};
+    *talk = (struct talk){.terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+    assert_true(talk->terminal >= 0 && grantpt(talk->terminal) == 0 &&
+                unlockpt(talk->terminal) == 0);
+    const char *name = ptsname(talk->terminal);
+    assert_non_null(name);
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    if (fill) { /* but for one byte, which the first piece of the reply takes */
+        assert_true(fcntl(output[1], F_SETPIPE_SZ, PIPE_BYTES) == PIPE_BYTES);
+        assert_int_equal(write(output[1], filling, PIPE_BYTES - 1), PIPE_BYTES - 1);
+    }
+    talk->pid = fork();
+    assert_true(talk->pid >= 0);
+    if (talk->pid == 0) {
+        setsid();
+        const int in = open(name, O_RDWR); /* the controlling terminal */
+        if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(in, STDERR_FILENO) < 0 ||
+            dup2(output[1], STDOUT_FILENO) < 0)
+            _exit(125);
+        execl(command_program(false), "wisp", "generate", "--chat", "--chat-format", "plain", "-m",
+              "models/wisp-stories.gguf", "-t", "1", "-n", "200", (char *)NULL);
+        _exit(127);
+    }
+    close(output[1]);
+    talk->output = output[0];
+}
+
+static void type(const struct talk *talk, const char *text) {
+    assert_int_equal(write(talk->terminal, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/* Reads more. Returns false at the end. */
+static bool read_more(int descriptor, struct bytes *bytes) {
+    char chunk[512];
+    const ssize_t n = read(descriptor, chunk, sizeof chunk);
+    if (n > 0)
+        bytes_put(bytes, chunk, (size_t)n);
+    return n > 0;
+}
+
+/* Returns the place after `text` in what was read from `from` on, reading until it is there. */
+static size_t expect(int descriptor, struct bytes *bytes, size_t from, const char *text) {
+    for (;;) {
+        const unsigned char *found =
+            bytes->size > from ? memmem(bytes->data + from, bytes->size - from, text, strlen(text))
+                               : NULL;
+        if (found)
+            return (size_t)(found - bytes->data) + strlen(text);
+        if (!read_more(descriptor, bytes))
+            fail_msg("no \"%s\"", text);
+    }
+}
+
+static int finish(struct talk *talk) {
+    int status;
+    while (read_more(talk->output, &talk->said))
+        continue;
+    assert_int_equal(waitpid(talk->pid, &status, 0), talk->pid);
+    close(talk->terminal);
+    close(talk->output);
+    bytes_release(&talk->shown);
+    bytes_release(&talk->said);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void control_c_ends_a_reply(void **state) {
+    struct talk talk;
+    int full = 0;
+    (void)state;
+    start(&talk, true);
+    size_t at = expect(talk.terminal, &talk.shown, 0, "> ");
+    type(&talk, "Once upon a time\n");
+    /* Until the pipe is full. The program is then within the reply, and waits to write more. */
+    while (full < PIPE_BYTES) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        assert_int_equal(ioctl(talk.output, FIONREAD, &full), 0);
+    }
+    type(&talk, "\x03");
+    at = expect(talk.terminal, &talk.shown, at, "^C"); /* the signal has been sent */
+    size_t said = expect(talk.output, &talk.said, PIPE_BYTES - 1, "\n");
+    assert_true(said < PIPE_BYTES + 100); /* not all 200 tokens */
+    at = expect(talk.terminal, &talk.shown, at, "> ");
+    type(&talk, "/wrong\n");
+    at = expect(talk.terminal, &talk.shown, at, "no such command");
+    at = expect(talk.terminal, &talk.shown, at, "> ");
+    type(&talk, "/load\n");
+    at = expect(talk.terminal, &talk.shown, at, "no such command");
+    type(&talk, "/load missing.json\n");
+    at = expect(talk.terminal, &talk.shown, at, "missing.json: cannot open");
+    type(&talk, "/help\n");
+    at = expect(talk.terminal, &talk.shown, at, "/save FILE");
+    type(&talk, "One day\n");
+    expect(talk.output, &talk.said, said, "\n");
+    expect(talk.terminal, &talk.shown, at, "> ");
+    type(&talk, "\x04");
+    assert_int_equal(finish(&talk), 0);
+}
+
+static void control_c_at_the_prompt_ends_the_program(void **state) {
+    struct talk talk;
+    (void)state;
+    start(&talk, false);
+    expect(talk.terminal, &talk.shown, 0, "> ");
+    type(&talk, "\x03");
+    assert_int_equal(finish(&talk), 130);
+    assert_int_equal(talk.said.size, 0);
+}
+
+static void a_request_to_terminate_ends_the_program(void **state) {
+    struct talk talk;
+    (void)state;
+    start(&talk, false);
+    expect(talk.terminal, &talk.shown, 0, "> ");
+    assert_int_equal(kill(talk.pid, SIGTERM), 0);
+    assert_int_equal(finish(&talk), 130);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(control_c_ends_a_reply),
+        cmocka_unit_test(control_c_at_the_prompt_ends_the_program),
+        cmocka_unit_test(a_request_to_terminate_ends_the_program),
+    };
+    return cmocka_run_group_tests_name("chat on a terminal", tests, NULL, NULL);
+}
