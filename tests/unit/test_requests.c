@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/generation.h"
+#include "engine/requests.h"
 #include "support/golden.h"
 
 #undef fail /* base/status.h has another */
@@ -38,23 +38,23 @@ static wisp_session *open_session(const wisp_model *model, uint32_t threads) {
     return session;
 }
 
-/* Runs a writer in slices of no time, each of which computes one block. Returns their number. */
+/* Runs a request in slices of no time, each of which computes one block. Returns their number. */
 static size_t write_in_slices(wisp_session *session, wisp_text prompt,
                               wisp_generate_options options, size_t most, struct story *story,
                               wisp_generation *result) {
-    struct writer writer;
+    struct requests r;
     wisp_error error;
     size_t runs = 0;
     *story = (struct story){0};
     options.piece = take_piece;
     options.context = story;
-    if (writer_open(&writer, session, prompt, &options, &error) != WISP_OK)
+    const wisp_request request = {.prompt = prompt, .options = &options};
+    if (requests_open(&r, session, &request, 1, 1, result, &error) != WISP_OK)
         fail_msg("%s", error.message);
-    for (; !writer.ended && runs < most; runs++)
-        if (writer_run(&writer, 0, &error) != WISP_OK)
+    for (; !requests_ended(&r) && runs < most; runs++)
+        if (requests_run(&r, 0, &error) != WISP_OK)
             fail_msg("%s", error.message);
-    *result = writer.result;
-    writer_close(&writer);
+    requests_close(&r);
     return runs;
 }
 
@@ -101,15 +101,17 @@ static void a_cancelled_text_can_be_told_again(void **state) {
     wisp_session *session = open_session(model, 1);
     const wisp_text prompt = wisp_text_of("Once upon a time");
     const wisp_generate_options options = {.max_tokens = 20};
-    struct writer writer;
+    struct requests r;
     struct story story;
     wisp_generation result;
     wisp_error error;
-    assert_int_equal(writer_open(&writer, session, prompt, &options, &error), WISP_OK);
-    assert_int_equal(writer_run(&writer, 0, &error), WISP_OK);
+    const wisp_request request = {.prompt = prompt, .options = &options};
+    assert_int_equal(requests_open(&r, session, &request, 1, 1, NULL, &error), WISP_OK);
+    assert_int_equal(requests_run(&r, 0, &error), WISP_OK);
     wisp_session_cancel(session);
-    assert_int_equal(writer_run(&writer, 0, &error), WISP_ERROR_CANCELLED);
-    writer_close(&writer);
+    assert_int_equal(requests_run(&r, 0, &error), WISP_ERROR_CANCELLED);
+    requests_close(&r);
+    assert_int_equal(wisp_generate(session, prompt, &options, NULL, &error), WISP_ERROR_CANCELLED);
     write_in_slices(session, prompt, options, MOST_RUNS, &story, &result);
     assert_int_equal(result.tokens, 20);
     wisp_session_close(session);
@@ -121,5 +123,5 @@ int main(void) {
         cmocka_unit_test(slices_give_the_text_of_one_call),
         cmocka_unit_test(a_cancelled_text_can_be_told_again),
     };
-    return cmocka_run_group_tests_name("writer", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
 }
