@@ -145,7 +145,7 @@ export class Engine {
     return this.withText(name, (pointer) =>
       this.call((wasm) => {
         const found = wasm.engine_prompt(this.engine, pointer);
-        return found ? this.#string(found) : undefined;
+        return found ? this.string(found) : undefined;
       }),
     );
   }
@@ -298,8 +298,8 @@ export class Engine {
     const code = STATUS_CODES[status];
     throw new WispError(
       code === undefined || code === 'ok' ? 'trap' : code,
-      this.#string(wasm.engine_error_message(this.engine)),
-      { field: this.#string(wasm.engine_error_field(this.engine)), cause: this.#readError },
+      this.string(wasm.engine_error_message(this.engine)),
+      { field: this.string(wasm.engine_error_field(this.engine)), cause: this.#readError },
     );
   }
 
@@ -349,11 +349,11 @@ export class Engine {
   json(body) {
     const text = this.call(body);
     if (!text) throw outOfMemory('the module cannot grow');
-    return JSON.parse(this.#string(text));
+    return JSON.parse(this.string(text));
   }
 
   /** @param {number} pointer of a terminated string */
-  #string(pointer) {
+  string(pointer) {
     const bytes = new Uint8Array(this.alive().memory.buffer);
     const start = pointer >>> 0;
     return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));

@@ -14,6 +14,7 @@ const NUMBERS = [
   ...['repetitionPenalty', 'presencePenalty', 'frequencyPenalty'],
 ];
 const OTHERS = ['signal', 'temperatureLast', 'logitBias', 'seed', 'stop', 'stopTokens'];
+const TEXT_OPTIONS = [...WHOLE, ...NUMBERS, ...OTHERS];
 
 /** A text that is being written. */
 class Generation {
@@ -68,10 +69,61 @@ export class BaseGenerator extends LoadedModel {
    * @returns {Generation}
    */
   generate(prompt, options = {}) {
-    const job = newJob(prompt, options);
-    if (options.signal?.aborted) job.fail(cancelled(options.signal));
+    checkString(prompt, 'prompt');
+    checkOptions(options, TEXT_OPTIONS);
+    return this.#write(prompt, options, {});
+  }
+
+  /** @returns {import('../types/generate.js').GeneratorInfo} */
+  info() {
+    return /** @type {any} */ (super.info());
+  }
+
+  /**
+   * Begins to reply to a conversation, whose last message is the user's. Otherwise as generate. A longer
+   * conversation is read from where it differs from the last one.
+   * @param {readonly import('../types/generate.js').Message[]} messages
+   * @param {import('../types/generate.js').ChatOptions} [options]
+   * @returns {Generation}
+   */
+  chat(messages, options = {}) {
+    checkMessages(messages);
+    checkOptions(options, [...TEXT_OPTIONS, 'format', 'thinking']);
+    const { format, thinking, ...others } = options;
+    if (format !== undefined) checkString(format, 'format');
+    const list = messages.map(({ role, content }) => ({ role, content }));
+    return this.#write(list, others, { format, noThinking: thinking === false || undefined });
+  }
+
+  /**
+   * @param {string | readonly import('../types/generate.js').Message[]} prompt
+   * @param {GenerateOptions} options
+   * @param {object} more options that are not of every text
+   */
+  #write(prompt, options, more) {
+    const { signal } = options;
+    const job = new WriteJob(prompt, { ...checkText(options), ...more }, signal);
+    if (signal?.aborted) job.fail(cancelled(signal));
     void this.#pool.submit(job);
     return new Generation(job);
+  }
+
+  /**
+   * Resolves to the log-probabilities of the ids from `first` on, each given all before it. How well the
+   * model predicts a text is the mean of those.
+   * @param {ArrayLike<number>} ids
+   * @param {import('../types/generate.js').ScoreOptions} [options]
+   * @returns {Promise<Float32Array>}
+   */
+  async score(ids, options = {}) {
+    checkOptions(options, ['signal', 'first']);
+    const { first = 1, signal } = options;
+    throwIfAborted(signal);
+    const list = idsOf(ids, 'ids');
+    if (!(Number.isInteger(first) && first >= 1 && first < list.length)) {
+      throw wrong('first', `${first} is not a whole number from 1 to ${list.length - 1}`);
+    }
+    return this.#pool.submit(new OneTaskJob({ type: 'score', ids: list, first }, signal));
   }
 
   /**
@@ -107,15 +159,26 @@ export class BaseGenerator extends LoadedModel {
   }
 }
 
+/** @param {unknown} messages */
+function checkMessages(messages) {
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw wrong('messages', 'no array of messages { role, content }');
+  }
+  messages.forEach((message, i) => {
+    checkString(message?.role, `messages[${i}].role`);
+    checkString(message?.content, `messages[${i}].content`);
+  });
+}
+
 /**
  * Checks what the module cannot tell: its numbers have fixed types. It checks their ranges itself.
- * @param {string} prompt
+ * Returns the options of a text in one form.
  * @param {GenerateOptions} options
+ * @returns {import('../types/generate.js').TextOptions & { seed: number }}
  */
-function newJob(prompt, options) {
-  checkString(prompt, 'prompt');
-  checkOptions(options, [...WHOLE, ...NUMBERS, ...OTHERS]);
-  const { signal, ...given } = /** @type {Record<string, any>} */ (options);
+function checkText(options) {
+  /** @type {Record<string, any>} */
+  const given = { ...options, signal: undefined };
   for (const name of WHOLE) checkWhole(given[name], name, 2 ** 32 - 1);
   for (const name of NUMBERS) {
     const value = given[name];
@@ -134,7 +197,7 @@ function newJob(prompt, options) {
   }
   const seed = given.seed ?? Math.floor(Math.random() * 2 ** 32);
   const stopIds = [...idsOf(stopTokens, 'stopTokens')];
-  return new WriteJob(prompt, { ...given, seed, stopTokens: stopIds }, signal);
+  return { ...given, seed, stopTokens: stopIds };
 }
 
 /**

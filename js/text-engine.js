@@ -14,6 +14,7 @@ const NUMBERS = {
   minP: 'min_p',
   typicalP: 'typical_p',
   temperatureLast: 'temperature_last',
+  noThinking: 'no_thinking',
   repetitionPenalty: 'repetition_penalty',
   presencePenalty: 'presence_penalty',
   frequencyPenalty: 'frequency_penalty',
@@ -31,8 +32,9 @@ const encoder = new TextEncoder();
 export class TextEngine extends Engine {
   /**
    * Begins a text. While it is being written the engine can do nothing else.
-   * @param {string} prompt
-   * @param {TextOptions} options that have been checked
+   * @param {string | readonly import('../types/generate.js').Message[]} prompt that the text continues,
+   *   or a conversation that it replies to
+   * @param {import('../types/generate.js').ChatTextOptions} options that have been checked
    */
   write(prompt, options) {
     const text = this.text((wasm) => wasm.text_new(this.engine) >>> 0);
@@ -40,9 +42,16 @@ export class TextEngine extends Engine {
     const close = () => this.text((wasm) => wasm.text_free(text));
     try {
       this.#setOptions(text, options);
-      this.#withBytes(encoder.encode(prompt), (bytes, length) =>
-        this.checkText((wasm) => wasm.text_open(text, bytes, length)),
-      );
+      if (typeof prompt === 'string') {
+        this.#withBytes(encoder.encode(prompt), (bytes, length) =>
+          this.checkText((wasm) => wasm.text_open(text, bytes, length)),
+        );
+      } else {
+        for (const message of prompt) this.#addMessage(text, message);
+        this.withText(options.format, (format) =>
+          this.checkText((wasm) => wasm.text_open(text, format, 0)),
+        );
+      }
     } catch (error) {
       close();
       throw error;
@@ -89,6 +98,40 @@ export class TextEngine extends Engine {
     });
     this.#withBytes(bytesOf(pairs), (values) =>
       this.checkText((wasm) => wasm.text_set_bias(text, values, biases.length)),
+    );
+  }
+
+  /**
+   * @param {number} text
+   * @param {import('../types/generate.js').Message} message
+   */
+  #addMessage(text, { role, content }) {
+    this.withText(role, (name) =>
+      this.#withBytes(encoder.encode(content), (bytes, length) =>
+        this.checkText((wasm) => wasm.text_add_message(text, name, bytes, length)),
+      ),
+    );
+  }
+
+  /** @returns {import('../types/generate.js').TextEngineInfo} */
+  info() {
+    const name = this.text((wasm) => wasm.engine_chat_format(this.engine));
+    return { ...super.info(), chatFormat: name ? this.string(name) : undefined };
+  }
+
+  /**
+   * Returns the log-probabilities of the ids from `first` on, each given all before it.
+   * @param {Int32Array} ids
+   * @param {number} first
+   * @returns {Float32Array}
+   */
+  score(ids, first) {
+    return this.#withBytes(bytesOf(ids), (block) =>
+      this.withBlock(4 * ids.length, (output) => {
+        this.checkText((wasm) => wasm.engine_score(this.engine, block, ids.length, first, output));
+        const { buffer } = this.alive().memory;
+        return new Float32Array(buffer, output, ids.length - first).slice();
+      }),
     );
   }
 

@@ -35,6 +35,7 @@ export const serveText = (post) => {
 
   const receive = serveBy(post, TextEngine, (engine, request) => {
     if (request.type === 'write') return write(engine, request);
+    if (request.type === 'score') return engine.score(request.ids, request.first);
     return request.type === 'logits' ? engine.logits(request.ids) : engine.detokenize(request.ids);
   });
   return async (/** @type {any} */ request) => {

@@ -25,8 +25,8 @@ export class WriteJob extends Job {
   #more;
 
   /**
-   * @param {string} prompt
-   * @param {import('../types/generate.js').TextOptions & { seed: number }} options
+   * @param {string | readonly import('../types/generate.js').Message[]} prompt
+   * @param {import('../types/generate.js').ChatTextOptions & { seed: number }} options
    * @param {AbortSignal} [signal]
    */
   constructor(prompt, options, signal) {

@@ -54,6 +54,27 @@ export interface TextOptions {
   logprobs?: number | undefined;
 }
 
+/** What a text in a conversation may have beside. */
+export interface ChatTextOptions extends TextOptions {
+  /** The name of a chat format, such as 'chatml'. Default: the one the model was trained with. */
+  format?: string | undefined;
+}
+
+export interface ChatOptions extends ChatTextOptions, CallOptions {
+  /** Of qwen3: false lets the model reply without thinking first. */
+  thinking?: boolean | undefined;
+}
+
+export interface Message {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+export interface ScoreOptions extends CallOptions {
+  /** The first token that is scored, from 1, the default. */
+  first?: number | undefined;
+}
+
 export interface GenerateOptions extends TextOptions, CallOptions {}
 
 /** The logarithm of a token's probability, before any step of sampling. */
@@ -108,7 +129,12 @@ export interface Generation extends AsyncIterable<string> {
   result(): Promise<GenerationResult>;
 }
 
-export interface GeneratorInfo extends EngineInfo {
+export interface TextEngineInfo extends EngineInfo {
+  /** The chat format that the model was trained with; undefined where its file names none that is known. */
+  chatFormat: string | undefined;
+}
+
+export interface GeneratorInfo extends TextEngineInfo {
   modelBytes: number;
   /** 0: on the calling thread. */
   workers: number;
@@ -128,12 +154,19 @@ export class Generator {
    * goes wrong later rejects what the caller awaits of the text.
    */
   generate(prompt: string, options?: GenerateOptions): Generation;
+  /**
+   * Begins to reply to a conversation, whose last message is the user's. Otherwise as generate. A longer
+   * conversation is read from where it differs from the last one.
+   */
+  chat(messages: readonly Message[], options?: ChatOptions): Generation;
   /** Resolves to the token ids of a text, as a prompt has them. */
   tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
   /** Resolves to the text of token ids. */
   detokenize(ids: ArrayLike<number>, options?: CallOptions): Promise<string>;
   /** Resolves to the logits that follow each token: a row of vocabularySize values for each. */
   logits(ids: ArrayLike<number>, options?: CallOptions): Promise<Float32Array>;
+  /** Resolves to the log-probabilities of the ids from `first` on, each given all before it. */
+  score(ids: ArrayLike<number>, options?: ScoreOptions): Promise<Float32Array>;
   setSparse(options?: SparseOptions): Promise<void>;
   info(): GeneratorInfo;
   stats(): EmbedderStats;

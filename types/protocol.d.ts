@@ -2,7 +2,7 @@
 // The messages between a pool and its workers. A worker gets one request at a time, and answers each with one
 // reply of the same id.
 import type { EngineOptions } from './engine.js';
-import type { GenerationResult, TextOptions, Token } from './generate.js';
+import type { ChatTextOptions, GenerationResult, Message, Token } from './generate.js';
 import type { EmbedOptions, SparseOptions, Totals, WispErrorCode } from './index.js';
 
 /**
@@ -48,14 +48,21 @@ export interface TokenizeRequest {
 export interface WriteRequest {
   id: number;
   type: 'write';
-  prompt: string;
-  options: TextOptions;
+  prompt: string | readonly Message[];
+  options: ChatTextOptions;
 }
 
 export interface LogitsRequest {
   id: number;
   type: 'logits';
   ids: Int32Array;
+}
+
+export interface ScoreRequest {
+  id: number;
+  type: 'score';
+  ids: Int32Array;
+  first: number;
 }
 
 export interface DetokenizeRequest {
@@ -76,6 +83,7 @@ export type Request =
   | TokenizeRequest
   | WriteRequest
   | LogitsRequest
+  | ScoreRequest
   | DetokenizeRequest;
 
 /** Totals of one worker since it was opened, and the memory it holds. */
@@ -87,7 +95,7 @@ export interface Done {
   id: number;
   type: 'done';
   /**
-   * EngineInfo for open and sparse, Float32Array for embed and logits, Int32Array for tokenize, a string
+   * EngineInfo for open and sparse, Float32Array for embed, logits and score, Int32Array for tokenize, a string
    * for detokenize, Written for write.
    */
   value: any;

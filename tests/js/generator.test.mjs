@@ -14,7 +14,7 @@ import { compileRead, readBytes } from '../../js/platform-node.js';
 import { sharedPart } from '../../js/source.js';
 import { serveText } from '../../js/text-worker.js';
 import { launch } from './browsers.mjs';
-import { PROMPT, cases } from './generator/cases.mjs';
+import { MESSAGES, PROMPT, cases } from './generator/cases.mjs';
 import { ROOT, extent, noTool, smallModel, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
@@ -25,6 +25,13 @@ const told = wisp(['generate', '-m', STORIES, '--text', PROMPT]);
 assert.equal(told.code, 0, told.err);
 const story = told.out.replace(/\n$/, '');
 
+const replied = wisp(
+  ['generate', '-m', STORIES, '--messages', '-', '--chat-format', 'plain', '-n', '40'],
+  JSON.stringify(MESSAGES),
+);
+assert.equal(replied.code, 0, replied.err);
+const reply = JSON.parse(replied.out).content;
+
 for (const workers of [1, 0]) {
   describe(`Node, ${workers} workers`, () => {
     for (const [name, run] of Object.entries(cases)) {
@@ -33,6 +40,7 @@ for (const workers of [1, 0]) {
           Generator,
           Embedder,
           story,
+          reply,
           decoder: STORIES,
           encoder,
           makeWorker: () => new Worker(WORKER),
@@ -144,7 +152,7 @@ describe('Chromium', { skip: noTool('chromium') }, () => {
     describe(`${kind} page`, () => {
       before(() => tab.open(`${servers[kind].origin}/tests/js/page/blank.html`));
       for (const name of Object.keys(cases)) {
-        test(name, () => tab.call('runTextCase', name, story));
+        test(name, () => tab.call('runTextCase', name, story, reply));
       }
     });
   }

@@ -10,6 +10,7 @@ import { check, inTime, rejects } from '../pool/checks.mjs';
  * @property {typeof import('../../../js/generate-node.js').Generator} Generator
  * @property {typeof import('../../../js/node.js').Embedder} Embedder
  * @property {string} story what the native program writes after PROMPT
+ * @property {string} reply what it replies to MESSAGES
  * @property {any} decoder the source of wisp-stories.gguf
  * @property {any} encoder the source of a model that embeds
  * @property {() => any} makeWorker
@@ -18,6 +19,13 @@ import { check, inTime, rejects } from '../pool/checks.mjs';
  */
 
 export const PROMPT = 'Once upon a time';
+
+/** @type {import('../../../types/generate.js').Message[]} */
+export const MESSAGES = [
+  { role: 'user', content: 'Once upon a time, there was a dog named Tim.' },
+  { role: 'assistant', content: 'Tim was happy.' },
+  { role: 'user', content: 'He saw a "ball" \u2603.' },
+];
 
 /** Makes the text go on to the end of the context: no token ends it. */
 const ENDLESS = { logitBias: { 2: -Infinity } };
@@ -91,6 +99,44 @@ export const cases = {
       check(logits.length === ids.length * vocabularySize, `${logits.length} logits`);
       const last = logits.subarray(4 * vocabularySize, 5 * vocabularySize);
       check(last.indexOf(Math.max(...last)) === tokens[0].id, 'logits do not give the next token');
+    }),
+
+  'a conversation gets the reply of the native program, and is read on': (env) =>
+    withGenerator(env, async (generator) => {
+      const options = { format: 'plain', maxTokens: 40 };
+      const reply = await generator.chat(MESSAGES, options).result();
+      check(reply.text === env.reply, `${reply.text} and not ${env.reply}`);
+      const longer = [
+        ...MESSAGES,
+        { role: /** @type {const} */ ('assistant'), content: reply.text },
+        { role: /** @type {const} */ ('user'), content: 'And then?' },
+      ];
+      const next = await generator.chat(longer, options).result();
+      check(next.reusedTokens >= reply.promptTokens, `${next.reusedTokens} tokens were reused`);
+      check(generator.info().chatFormat === undefined, `${generator.info().chatFormat}`);
+      await rejects(generator.chat(MESSAGES).text(), 'not_found');
+      await rejects(generator.chat(MESSAGES, { format: 'x' }).text(), 'argument', /chat format/);
+      const [first] = MESSAGES;
+      await rejects(generator.chat([first, first], { format: 'llama2' }).text(), 'argument');
+      throwsArgument(() => generator.chat([]), 'messages');
+      throwsArgument(() => generator.chat([first, /** @type {any} */ ({})]), 'messages[1].role');
+      throwsArgument(() => generator.chat([first], /** @type {any} */ ({ x: 1 })), 'x');
+    }),
+
+  'score gives the log-probabilities that tokens had': (env) =>
+    withGenerator(env, async (generator) => {
+      const prompt = await generator.tokenize(PROMPT);
+      const written = [];
+      for await (const token of generator.generate(PROMPT, { maxTokens: 9, logprobs: 1 }).tokens())
+        written.push(token);
+      const ids = [...prompt, ...written.map(({ id }) => id)];
+      const scores = await generator.score(ids, { first: prompt.length });
+      check(scores.length === 9, `${scores.length} scores`);
+      written.forEach(({ logprob = NaN }, i) =>
+        check(Math.abs(scores[i] - logprob) < 1e-5, `${scores[i]} and not ${logprob}`),
+      );
+      check((await generator.score(ids)).length === ids.length - 1, 'the first token has none');
+      await rejects(generator.score(ids, { first: 0 }), 'argument');
     }),
 
   'options: maxTokens, stop, stopTokens, logitBias, seed': (env) =>

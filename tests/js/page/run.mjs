@@ -128,12 +128,14 @@ export async function runCase(name) {
 /**
  * @param {string} name
  * @param {string} story what the native program writes
+ * @param {string} reply what it replies
  */
-export async function runTextCase(name, story) {
+export async function runTextCase(name, story, reply) {
   await textCases[name]({
     Generator: /** @type {any} */ (Generator),
     Embedder: /** @type {any} */ (Embedder),
     story,
+    reply,
     decoder: '/models/wisp-stories.gguf',
     encoder: SMALL,
     makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
