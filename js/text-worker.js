@@ -5,10 +5,11 @@ import { TextEngine } from './text-engine.js';
 import { serveBy } from './worker.js';
 
 /**
- * The worker looks for a message after so many seconds. Tokens of that time go in one message: a small
- * model writes thousands in a second.
+ * The worker looks for a message after so many seconds. Tokens of that time go in one message, because a
+ * small model writes thousands in a second; the first token does not wait for others.
  */
 const SLICE = 0.008;
+const FIRST_SLICE = 0.001;
 
 /** @type {import('./worker.js').Serve} */
 export const serveText = (post) => {
@@ -22,10 +23,13 @@ export const serveText = (post) => {
     const text = engine.write(prompt, options);
     stopped = false;
     try {
-      for (;;) {
-        const { pieces, result, ended } = text.run(SLICE);
+      for (let slice = FIRST_SLICE; ;) {
+        const { pieces, result, ended } = text.run(slice);
         if (ended || stopped) return { pieces, result };
-        if (pieces.length > 0) post({ id, type: 'part', value: { pieces, result } }, []);
+        if (pieces.length > 0) {
+          post({ id, type: 'part', value: { pieces, result } }, []);
+          slice = SLICE;
+        }
         await new Promise((resolve) => nextTask(() => resolve(undefined)));
       }
     } finally {
