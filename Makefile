@@ -235,7 +235,10 @@ WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 # ask are compiled a second time for it, all others are shared.
 WASM_ASKING := $(shell grep -l WISP_EMBED_ONLY $(WASM_SOURCES))
 WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
-WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm)
+# A third module shares its memory with the workers of a team. All of it is compiled for that.
+WASM_THREADS = -matomics -mbulk-memory
+WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,--export=__stack_pointer
+WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
 wasm: $(WASM_MODULES)
@@ -248,6 +251,9 @@ OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard s
 OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GENERATE)) \
     $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o),$$(OBJECTS_$(1)))
 
+OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
+    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/generate/*.c wasm/threads/*.c))
+
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
@@ -258,13 +264,22 @@ build/wasm/generate-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	$$(SAY) EMCC $$@
 	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -c $$< -o $$@
 
+build/wasm/threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -c $$< -o $$@
+
+build/wasm/wisp-threads-$(1).wasm: $$(OBJECTS_threads-$(1))
+	$$(SAY) LINK $$@
+	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_LINK_THREADS) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
+
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
 build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
 build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
--include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)))
+-include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)))
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))

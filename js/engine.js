@@ -39,9 +39,10 @@ export class Engine {
    * @param {WebAssembly.Module} module
    * @param {ModelBytes} model
    * @param {EngineOptions} [options]
+   * @param {Record<string, any>} [more] imports of the module
    * @returns {Promise<Engine>}
    */
-  static async open(module, model, options = {}) {
+  static async open(module, model, options = {}, { env, ...more } = {}) {
     const engine = new this();
     /** @type {ModelReader | undefined} */
     let source = model instanceof Uint8Array ? memorySource(model) : model;
@@ -61,12 +62,14 @@ export class Engine {
           }
         },
       },
-      env: { emscripten_notify_memory_growth() {} },
+      env: { emscripten_notify_memory_growth() {}, ...env },
+      ...more,
     };
     const instance = await WebAssembly.instantiate(module, imports).catch((cause) => {
       throw isEngineLimit(cause) ? outOfMemory('an instance of the module', cause) : cause;
     });
-    engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+    const { memory } = env ?? {};
+    engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ ({ memory, ...instance.exports })); // prettier-ignore
     engine.#open(size, lasting, options);
     if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
     return engine;

@@ -7,25 +7,34 @@ import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
+import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
 
 /** @type {import('./load.js').Own} */
 const own = {
-  module: (build) =>
-    build === 'relaxed'
-      ? new URL('./wisp-generate-relaxed.wasm', import.meta.url)
-      : new URL('./wisp-generate-simd128.wasm', import.meta.url),
+  module(build, threads) {
+    if (build === 'relaxed') {
+      return threads
+        ? new URL('./wisp-threads-relaxed.wasm', import.meta.url)
+        : new URL('./wisp-generate-relaxed.wasm', import.meta.url);
+    }
+    return threads
+      ? new URL('./wisp-threads-simd128.wasm', import.meta.url)
+      : new URL('./wisp-generate-simd128.wasm', import.meta.url);
+  },
   model: () => new URL('../models/wisp-stories.gguf', import.meta.url),
   // Bundlers recognise exactly this expression.
   worker: () => new Worker(new URL('./generate-worker-node.js', import.meta.url), WORKER_OPTIONS),
   names: {
     module: 'wisp-generate',
+    threads: 'wisp-threads',
     model: 'wisp-stories',
     worker: 'generate-worker-node',
   },
-  local: localLink(serveText),
+  local: localLink((post) => serveText(post)),
   mostWorkers: 1,
+  threads: countThreads,
 };
 
 /** A model that continues texts. */

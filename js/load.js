@@ -23,10 +23,12 @@ import { Pool } from './pool.js';
  * The package's files for one class: at literal addresses that bundlers follow, and by name in a folder
  * with copies of them.
  * @typedef {object} Own
- * @property {(build: Build) => URL} module
+ * @property {(build: Build, threads?: number) => URL} module
  * @property {() => URL} model
  * @property {() => any} worker starts one
- * @property {{ module: string, model: string, worker: string }} names
+ * @property {{ module: string, threads?: string, model: string, worker: string }} names
+ * @property {(platform: Platform, options: any) => number | undefined} [threads] of a worker; 0 or none: its
+ *   module has no shared memory
  * @property {import('./member.js').StartLink} local runs a worker's code on the calling thread
  * @property {number} mostWorkers unless asked for more: each holds the model's packed weights
  */
@@ -61,7 +63,8 @@ const LOAD_OPTIONS = [
  * @returns {Promise<Loaded>}
  */
 export async function load(platform, own, source, options = {}) {
-  checkOptions(options, LOAD_OPTIONS);
+  checkOptions(options, own.threads ? [...LOAD_OPTIONS, 'threads'] : LOAD_OPTIONS);
+  const threads = own.threads?.(platform, options);
   const { signal, compute, kernels, predictor, sparsity, recall } = options;
   const { startTimeout = START_MS, queueLimit = Infinity } = options;
   throwIfAborted(signal);
@@ -70,7 +73,11 @@ export async function load(platform, own, source, options = {}) {
   const chosen = chooseModule(options.wasm);
   const folder = options.files === undefined ? undefined : folderOf(platform, options.files);
   const worker = options.worker ?? (folder && new URL(`js/${own.names.worker}.js`, folder));
-  if (folder) chosen.url ??= new URL(`js/${own.names.module}-${chosen.build}.wasm`, folder);
+  if (folder)
+    chosen.url ??= new URL(
+      `js/${own.names[threads ? 'threads' : 'module']}-${chosen.build}.wasm`,
+      folder,
+    );
   const stop = new AbortController();
   const forget = signal ? onAbort(signal, () => stop.abort(signal.reason)) : () => {};
   /** @type {{ error: unknown } | undefined} what onProgress threw, which is passed on unchanged */
@@ -95,7 +102,14 @@ export async function load(platform, own, source, options = {}) {
   );
   const release = () => void reading.then((held) => held.release()).catch(() => {});
   const files = Promise.all([
-    chosen.module ?? compile(platform, own, chosen, stop.signal, integrity.wasm),
+    chosen.module ??
+      compile(
+        platform,
+        () => own.module(chosen.build, threads),
+        chosen,
+        stop.signal,
+        integrity.wasm,
+      ),
     reading.then(({ model }) => model),
   ]);
   files.catch(() => {}); // the workers, which wait for them, report it
@@ -106,7 +120,7 @@ export async function load(platform, own, source, options = {}) {
         size: counted.size,
         start: counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local,
         files,
-        options: { compute, kernels, predictor, sparsity, recall },
+        options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
         queueLimit,
       }),
       stop.signal,
@@ -192,14 +206,14 @@ async function openPool(pool, signal, onReady) {
 
 /**
  * @param {Platform} platform
- * @param {Own} own
+ * @param {() => URL} own
  * @param {{ build: Build, url?: string | URL }} chosen
  * @param {AbortSignal} signal
  * @param {string} [integrity]
  */
-async function compile(platform, own, { build, url }, signal, integrity) {
+async function compile(platform, own, { url }, signal, integrity) {
   try {
-    return await platform.compile(() => own.module(build), url, signal, integrity);
+    return await platform.compile(own, url, signal, integrity);
   } catch (cause) {
     if (cause instanceof WispError) throw cause;
     const { message } = /** @type {Error} */ (cause);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Engine } from './engine.js';
 import { WispError, outOfMemory, takeMemory } from './errors.js';
+import { openTeam } from './threads.js';
 
 /** @typedef {import('../types/generate.js').TextOptions} TextOptions */
 /** @typedef {import('../types/exports.js').TextExports} TextExports */
@@ -30,6 +31,36 @@ const encoder = new TextEncoder();
 
 /** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
 export class TextEngine extends Engine {
+  #threads = 1;
+  #stopTeam = () => {};
+
+  /**
+   * @param {WebAssembly.Module} module
+   * @param {import('../types/engine.js').ModelBytes} model
+   * @param {import('../types/engine.js').EngineOptions & { threads?: number }} [options]
+   * @param {import('./threads.js').StartHelper} [startHelper]
+   * @returns {Promise<TextEngine>}
+   */
+  static async open(module, model, { threads = 1, ...options } = {}, startHelper) {
+    const team = await openTeam(module, threads, startHelper);
+    if (!team) return /** @type {TextEngine} */ (await super.open(module, model, options));
+    try {
+      const all = { ...options, threads: team.threads };
+      const engine = /** @type {TextEngine} */ (await super.open(module, model, all, team.imports));
+      engine.#threads = team.threads;
+      engine.#stopTeam = team.stop;
+      return engine;
+    } catch (error) {
+      team.stop();
+      throw error;
+    }
+  }
+
+  close() {
+    this.#stopTeam();
+    super.close();
+  }
+
   /**
    * Begins a text. While it is being written the engine can do nothing else.
    * @param {string | readonly import('../types/generate.js').Message[]} prompt that the text continues,
@@ -116,7 +147,11 @@ export class TextEngine extends Engine {
   /** @returns {import('../types/generate.js').TextEngineInfo} */
   info() {
     const name = this.text((wasm) => wasm.engine_chat_format(this.engine));
-    return { ...super.info(), chatFormat: name ? this.string(name) : undefined };
+    return {
+      ...super.info(),
+      threads: this.#threads,
+      chatFormat: name ? this.string(name) : undefined,
+    };
   }
 
   /**

@@ -2,6 +2,7 @@
 // The code that runs in a generator's worker.
 import { nextTask } from './link-local.js';
 import { TextEngine } from './text-engine.js';
+import { help } from './threads.js';
 import { serveBy } from './worker.js';
 
 /**
@@ -11,8 +12,12 @@ import { serveBy } from './worker.js';
 const SLICE = 0.008;
 const FIRST_SLICE = 0.001;
 
-/** @type {import('./worker.js').Serve} */
-export const serveText = (post) => {
+/**
+ * @param {Parameters<import('./worker.js').Serve>[0]} post
+ * @param {import('./threads.js').StartHelper} [startHelper]
+ * @returns {ReturnType<import('./worker.js').Serve>}
+ */
+export const serveText = (post, startHelper) => {
   let stopped = false;
 
   /**
@@ -37,13 +42,16 @@ export const serveText = (post) => {
     }
   }
 
-  const receive = serveBy(post, TextEngine, (engine, request) => {
+  const open = (/** @type {[any, any, any]} */ ...of) => TextEngine.open(...of, startHelper);
+  const receive = serveBy(post, { open }, (engine, request) => {
     if (request.type === 'write') return write(engine, request);
     if (request.type === 'score') return engine.score(request.ids, request.first);
     return request.type === 'logits' ? engine.logits(request.ids) : engine.detokenize(request.ids);
   });
   return async (/** @type {any} */ request) => {
     if (request.type === 'stop') stopped = true;
+    else if (request.type === 'help')
+      await help(request, () => post(/** @type {any} */ ({ ready: true }), []));
     else await receive(request);
   };
 };

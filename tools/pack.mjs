@@ -28,6 +28,8 @@ const hashes = Object.fromEntries(
     'js/wisp-relaxed.wasm',
     'js/wisp-generate-simd128.wasm',
     'js/wisp-generate-relaxed.wasm',
+    'js/wisp-threads-simd128.wasm',
+    'js/wisp-threads-relaxed.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);

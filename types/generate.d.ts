@@ -16,7 +16,13 @@ export { WispError } from './index.js';
 export type { CallOptions, LoadProgress, ModelSource, SparseOptions, WispErrorCode };
 
 /** As of Embedder.load, but by default there is one worker: each writes one text at a time. */
-export interface GeneratorLoadOptions extends LoadOptions {}
+export interface GeneratorLoadOptions extends LoadOptions {
+  /**
+   * Threads that compute a text, from 1 to 8, where workers share memory (Node, cross-origin isolated
+   * pages). Default: one for each core, at most 4.
+   */
+  threads?: number | undefined;
+}
 
 /** How a text is written. Without any, each token is the most likely one. */
 export interface TextOptions {
@@ -130,6 +136,8 @@ export interface Generation extends AsyncIterable<string> {
 }
 
 export interface TextEngineInfo extends EngineInfo {
+  /** Threads that compute a text. */
+  threads: number;
   /** The chat format that the model was trained with; undefined where its file names none that is known. */
   chatFormat: string | undefined;
 }

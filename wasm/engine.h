@@ -12,6 +12,7 @@ struct engine {
     wisp_session *session;
     wisp_error error;
     uint32_t compute, predictor; /* a wisp_compute and a wisp_predictor */
+    uint32_t threads;            /* of a module that has any */
     bool recall, has_kernels;    /* without has_kernels the fastest set is used */
     bool has_sparsity;           /* without it the model's own sparsity is used */
     char kernels[32];

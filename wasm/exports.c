@@ -105,9 +105,9 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
     return WISP_OK;
 }
 
-/* Sets the option `name`: compute, kernels, predictor and recall before engine_open, sparsity
- * before or after. `text` is the value as text and NULL for the default; `number` is the value as a
- * number, for options that are numbers or booleans. */
+/* Sets the option `name`: compute, kernels, predictor, recall and threads before engine_open,
+ * sparsity before or after. `text` is the value as text and NULL for the default; `number` is the
+ * value as a number, for options that are numbers or booleans. */
 EXPORT("engine_set")
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number) {
     const bool compute = strcmp(name, "compute") == 0;
@@ -121,6 +121,10 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
     }
     if (strcmp(name, "recall") == 0) {
         engine->recall = text && number != 0;
+        return WISP_OK;
+    }
+    if (strcmp(name, "threads") == 0) {
+        engine->threads = (uint32_t)number;
         return WISP_OK;
     }
     if (strcmp(name, "sparsity") == 0)
@@ -144,7 +148,8 @@ wisp_status engine_open(struct engine *engine, double size, int lasting) {
     const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
                                         .predictor = (wisp_predictor)engine->predictor};
-    const wisp_session_options session_options = {.recall = engine->recall};
+    const wisp_session_options session_options = {.recall = engine->recall,
+                                                  .threads = engine->threads};
     wisp_error *error = &engine->error;
     TRY(wisp_model_open_source(&source, &options, &engine->model, error));
     TRY(wisp_session_open(engine->model, &session_options, &engine->session, error));

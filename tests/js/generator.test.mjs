@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generator in Node and in Chromium.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
+import { writeModel } from '../../bench/generate/model.mjs';
 import { serve } from '../../tools/serve.mjs';
 import { Generator } from '../../js/generate-node.js';
 import { pickBuild } from '../../js/load.js';
@@ -20,6 +22,18 @@ import { ROOT, extent, noTool, smallModel, wisp } from './support.mjs';
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
 const encoder = smallModel();
+
+/** Layers of more than 1 MB, which threads split output by output. */
+const WIDE = `${ROOT}build/test-models/wide.gguf`;
+mkdirSync(dirname(WIDE), { recursive: true });
+writeModel(
+  WIDE,
+  {
+    ...{ architecture: 'llama', layers: 2, hidden: 512, feedForward: 1024 },
+    ...{ heads: 8, keyValueHeads: 4, headSize: 64, vocabulary: 600, tied: true },
+  },
+  'Q8_0',
+);
 
 const told = wisp(['generate', '-m', STORIES, '--text', PROMPT]);
 assert.equal(told.code, 0, told.err);
@@ -42,6 +56,8 @@ for (const workers of [1, 0]) {
           story,
           reply,
           decoder: STORIES,
+          wide: WIDE,
+          shared: true,
           encoder,
           makeWorker: () => new Worker(WORKER),
           killWorker: (worker) => void worker.terminate(),
@@ -123,6 +139,26 @@ test('200 times load, generate, close: memory is flat, nothing is left', async (
   assert.ok(last.owned < first.owned + 1, `${first.owned} MB became ${last.owned} MB`);
   assert.ok(last.resident < first.resident + 100, `${first.resident} MB, ${last.resident} MB`);
   assert.equal(readdirSync('/proc/self/task').length, threads);
+});
+
+test('a terminated worker takes its helpers with it', async () => {
+  const tasks = () => readdirSync('/proc/self/task').length;
+  const before = tasks();
+  /** @type {Worker | undefined} */
+  let worker;
+  const generator = await Generator.load(WIDE, {
+    threads: 3,
+    worker: () => (worker = new Worker(WORKER)),
+  });
+  await generator.generate(PROMPT, { maxTokens: 3 }).text();
+  assert.ok(tasks() >= before + 3, 'no helpers');
+  const writing = generator.generate(PROMPT, { maxTokens: 500 }).text();
+  void worker?.terminate();
+  await assert.rejects(writing, { code: 'worker' });
+  await generator.destroy();
+  for (let i = 0; i < 500 && tasks() > before; i++)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(tasks(), before);
 });
 
 test('one instance writes texts without end in the same memory', async () => {

@@ -12,6 +12,8 @@ import { check, inTime, rejects } from '../pool/checks.mjs';
  * @property {string} story what the native program writes after PROMPT
  * @property {string} reply what it replies to MESSAGES
  * @property {any} decoder the source of wisp-stories.gguf
+ * @property {any} wide the source of a model whose layers are worth splitting among threads
+ * @property {boolean} shared whether workers share memory
  * @property {any} encoder the source of a model that embeds
  * @property {() => any} makeWorker
  * @property {(worker: any) => void} killWorker from outside
@@ -225,6 +227,28 @@ export const cases = {
         check(tokens < 1000, `${tokens} tokens were computed for texts of at most 600`);
       }
     }),
+
+  'a text has the same bits on any number of threads': async (env) => {
+    if (env.workers === 0) return;
+    const prompt = Array.from({ length: 99 }, (_, i) => 'abcdefghij'[(i * i) % 10]).join(' ');
+    const texts = /** @type {string[]} */ ([]);
+    for (const threads of [1, 2, 3]) {
+      const generator = await inTime(env.Generator.load(env.wide, { threads }));
+      const { threads: found } = generator.info();
+      check(found === (env.shared ? threads : 1), `${found} threads`);
+      texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
+      // Leaves a text in the middle of its prompt and of a token.
+      await rejects(generator.generate(`z ${prompt}`, { signal: AbortSignal.timeout(3) }).text(), 'cancelled'); // prettier-ignore
+      texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
+      await inTime(generator.close());
+    }
+    check(texts[0].length > 20, texts[0]);
+    texts.forEach((text, i) => check(text === texts[0], `${i}: ${text} and not ${texts[0]}`));
+    for (const threads of [0, 9, 1.5]) {
+      const error = await rejects(env.Generator.load(undefined, { threads }), 'argument');
+      check(error.field === 'threads', error.field);
+    }
+  },
 
   'wrong options throw, and a wrong prompt rejects': (env) =>
     withGenerator(env, async (generator) => {

@@ -137,6 +137,8 @@ export async function runTextCase(name, story, reply) {
     story,
     reply,
     decoder: '/models/wisp-stories.gguf',
+    wide: '/build/test-models/wide.gguf',
+    shared: crossOriginIsolated,
     encoder: SMALL,
     makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
     killWorker: (worker) => worker.terminate(),
