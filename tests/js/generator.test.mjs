@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generator in Node and in Chromium.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { freemem } from 'node:os';
 import { dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -17,7 +18,7 @@ import { sharedPart } from '../../js/source.js';
 import { serveText } from '../../js/text-worker.js';
 import { launch } from './browsers.mjs';
 import { MESSAGES, PROMPT, cases } from './generator/cases.mjs';
-import { ROOT, extent, noTool, smallModel, wisp } from './support.mjs';
+import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
@@ -170,6 +171,34 @@ test('one instance writes texts without end in the same memory', async () => {
   assert.ok(generator.stats().memoryBytes <= memoryBytes + 65536, 'memory grows');
   await generator.close();
 });
+
+const little = freemem() < 8e9 && 'needs 8 GB of free memory';
+test(
+  'a model of more than 2 GB writes what it writes natively',
+  { skip: onlyInAll || little },
+  async () => {
+    const path = `${ROOT}build/test-models/large.gguf`;
+    writeModel(
+      path,
+      {
+        ...{ architecture: 'llama', layers: 2, hidden: 4096, feedForward: 86016 },
+        ...{ heads: 32, keyValueHeads: 8, headSize: 128, vocabulary: 600, tied: true },
+      },
+      'Q8_0',
+      { zeros: true },
+    );
+    try {
+      const native = wisp(['generate', '-m', path, '--text', 'a b c', '-n', '6']);
+      const generator = await Generator.load(path);
+      const text = await generator.generate('a b c', { maxTokens: 6 }).text();
+      assert.ok(generator.stats().memoryBytes > 2 ** 31);
+      assert.equal(`${text}\n`, native.out);
+      await generator.close();
+    } finally {
+      rmSync(path);
+    }
+  },
+);
 
 describe('Chromium', { skip: noTool('chromium') }, () => {
   /** @type {import('./browsers.mjs').Tab} */
