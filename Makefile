@@ -230,25 +230,56 @@ WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
 
+# There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
+# by itself or as DECODER_KERNELS, leave out what only decoders need. wisp-generate-*.wasm has everything, and the
+# exports in wasm/generate; the files that ask are compiled a second time for it, all others are shared.
+WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS' $(WASM_SOURCES))
+WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
+# A third module shares its memory with the workers of a team. All of it is compiled for that.
+WASM_THREADS = -matomics -mbulk-memory
+WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,--export=__stack_pointer
+WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
+
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: js/wisp-simd128.wasm js/wisp-relaxed.wasm
+wasm: $(WASM_MODULES)
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
+OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GENERATE) $(wildcard src/kernels/$(1)/*.c)) \
+    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o) build/wasm/$(1)/src/kernels/$(1)/%,$$(OBJECTS_$(1)))
+
+OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
+    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/generate/*.c wasm/threads/*.c))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
 	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -DWISP_EMBED_ONLY -c $$< -o $$@
+
+build/wasm/generate-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
 	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) -c $$< -o $$@
 
+build/wasm/threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -c $$< -o $$@
+
+build/wasm/wisp-threads-$(1).wasm: $$(OBJECTS_threads-$(1))
+	$$(SAY) LINK $$@
+	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_LINK_THREADS) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
+
 build/wasm/wisp-$(1).wasm: $$(OBJECTS_$(1))
+build/wasm/wisp-generate-$(1).wasm: $$(OBJECTS_generate-$(1))
+build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
--include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)))
+-include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)))
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))
@@ -264,8 +295,9 @@ WASM_TEST_FLAGS = -Itests -isystem .tools/cmocka/include -DHAVE_UINTPTR_T
 WASM_TEST_LINK = -O1 -sNODERAWFS -sALLOW_MEMORY_GROWTH -sSTACK_SIZE=1MB -sEXIT_RUNTIME
 
 define wasm_tests
-TESTED_$(1) := $$(filter build/wasm/$(1)/src/kernels/% build/wasm/$(1)/src/quant/% \
-                 build/wasm/$(1)/src/attention/%, $$(OBJECTS_$(1))) \
+TESTED_$(1) := $$(foreach part,kernels quant attention,\
+                   $$(filter build/wasm/$(1)/src/$$(part)/% build/wasm/generate-$(1)/src/$$(part)/%, \
+                       $$(OBJECTS_generate-$(1)))) \
                $$(patsubst %,build/wasm/$(1)/src/base/%.o,memory status utf8 workspace) \
                $$(patsubst %.c,build/wasm/$(1)/%.o,$$(WASM_TEST_SUPPORT)) build/wasm/$(1)/cmocka.o
 TESTS_wasm_$(1) := $$(WASM_TESTS:%=build/wasm/$(1)/tests/%.cjs)
@@ -536,7 +568,7 @@ include bench/rules.mk
 
 # ---- lint -----------------------------------------------------------------------------------------
 
-C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
+C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
             $(wildcard tests/fuzz/*.c tests/oracle/*.c) tests/malformed/refuse.c
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include

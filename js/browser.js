@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as a browser imports it.
-import { BaseEmbedder, load } from './embedder.js';
+import { BaseEmbedder } from './embedder.js';
+import { localLink } from './link-local.js';
+import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform } from './platform-browser.js';
+import { serve } from './worker.js';
 
 export { WispError } from './errors.js';
 export { Rows } from './rows.js';
+
+/** @type {import('./load.js').Own} */
+const own = {
+  module: (build) =>
+    build === 'relaxed'
+      ? new URL('./wisp-relaxed.wasm', import.meta.url)
+      : new URL('./wisp-simd128.wasm', import.meta.url),
+  model: () => new URL('../models/wisp-default.gguf', import.meta.url),
+  // Bundlers recognise exactly this expression.
+  worker: () =>
+    new Worker(new URL('./worker-browser.js', import.meta.url), { type: 'module', name: 'wisp' }),
+  names: {
+    module: 'wisp',
+    model: 'wisp-default',
+    worker: 'worker-browser',
+  },
+  local: localLink(serve),
+  mostWorkers: 4,
+};
 
 /** A model that embeds texts. */
 export class Embedder extends BaseEmbedder {
@@ -13,11 +35,11 @@ export class Embedder extends BaseEmbedder {
    * Loads a model and starts the workers.
    * @param {import('./source.js').ModelSource} [source] the model that comes with the package
    *   unless given
-   * @param {import('./embedder.js').LoadOptions} [options]
+   * @param {import('./load.js').LoadOptions} [options]
    * @returns {Promise<Embedder>}
    */
   static async load(source, options) {
-    return new Embedder(await load(platform, source, options));
+    return new Embedder(await load(platform, own, source, options));
   }
 
   /**

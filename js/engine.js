@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { STATUS_CODES, WispError, isEngineLimit, outOfMemory, takeMemory } from './errors.js';
-import { checkSparse, wantedPredictor } from './sparse.js';
+import { checkSparse, wantedPredictor } from './options.js';
 
 /** @typedef {import('../types/exports.js').Exports} Exports */
 /** @typedef {import('../types/engine.js').EngineOptions} EngineOptions */
@@ -22,11 +22,14 @@ const decoder = new TextDecoder();
  *
  * The module's memory may grow in any call, which detaches all views of it: no view is kept across a
  * call. Addresses arrive as signed numbers; "address >>> 0" makes those beyond 2 GB positive.
+ *
+ * Members that types/engine.d.ts does not list are for engines that extend this one.
  */
 export class Engine {
   /** @type {Exports | undefined} */
   #exports;
-  #engine = 0;
+  /** Its address. */
+  engine = 0;
   /** @type {unknown} the error that reading the model threw in this call */
   #readError;
   /** @type {WispError | undefined} the error that ended the instance */
@@ -36,10 +39,11 @@ export class Engine {
    * @param {WebAssembly.Module} module
    * @param {ModelBytes} model
    * @param {EngineOptions} [options]
+   * @param {Record<string, any>} [more] imports of the module
    * @returns {Promise<Engine>}
    */
-  static async open(module, model, options = {}) {
-    const engine = new Engine();
+  static async open(module, model, options = {}, { env, ...more } = {}) {
+    const engine = new this();
     /** @type {ModelReader | undefined} */
     let source = model instanceof Uint8Array ? memorySource(model) : model;
     const { size, lasting = false } = source;
@@ -50,7 +54,7 @@ export class Engine {
         read(offset, buffer, length) {
           try {
             if (!source) throw new Error('the model was read after it was opened');
-            source.read(offset, engine.#bytes(buffer >>> 0, length));
+            source.read(offset, engine.bytes(buffer >>> 0, length));
             return 0;
           } catch (error) {
             engine.#readError = error;
@@ -58,12 +62,14 @@ export class Engine {
           }
         },
       },
-      env: { emscripten_notify_memory_growth() {} },
+      env: { emscripten_notify_memory_growth() {}, ...env },
+      ...more,
     };
     const instance = await WebAssembly.instantiate(module, imports).catch((cause) => {
       throw isEngineLimit(cause) ? outOfMemory('an instance of the module', cause) : cause;
     });
-    engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+    const { memory } = env ?? {};
+    engine.#exports = /** @type {Exports} */ (/** @type {unknown} */ ({ memory, ...instance.exports })); // prettier-ignore
     engine.#open(size, lasting, options);
     if (!lasting) source = undefined; // lets go of the bytes, which the import would keep alive
     return engine;
@@ -76,15 +82,15 @@ export class Engine {
    */
   #open(size, lasting, options) {
     checkSparse(options);
-    this.#call((wasm) => {
+    this.call((wasm) => {
       wasm._initialize();
-      this.#engine = wasm.engine_new() >>> 0;
-      if (!this.#engine) throw outOfMemory('the module cannot grow');
+      this.engine = wasm.engine_new() >>> 0;
+      if (!this.engine) throw outOfMemory('the module cannot grow');
     });
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
-      this.#check((wasm) => wasm.engine_open(this.#engine, size, lasting));
+      this.check((wasm) => wasm.engine_open(this.engine, size, lasting));
     } catch (error) {
       this.close();
       throw error;
@@ -96,9 +102,9 @@ export class Engine {
    * @param {any} value undefined for the default
    */
   #set(name, value) {
-    this.#withText(name, (option) =>
-      this.#withText(value, (text) =>
-        this.#check((wasm) => wasm.engine_set(this.#engine, option, text, +value)),
+    this.withText(name, (option) =>
+      this.withText(value, (text) =>
+        this.check((wasm) => wasm.engine_set(this.engine, option, text, +value)),
       ),
     );
   }
@@ -110,17 +116,17 @@ export class Engine {
 
   /** Bytes of the instance's memory. */
   get memoryBytes() {
-    return this.#call((wasm) => wasm.memory.buffer.byteLength);
+    return this.call((wasm) => wasm.memory.buffer.byteLength);
   }
 
   /** @returns {EngineInfo} */
   info() {
-    return this.#json((wasm) => wasm.engine_info(this.#engine));
+    return this.json((wasm) => wasm.engine_info(this.engine));
   }
 
   /** @returns {EngineStats} */
   stats() {
-    return this.#json((wasm) => wasm.engine_stats(this.#engine));
+    return this.json((wasm) => wasm.engine_stats(this.engine));
   }
 
   /**
@@ -139,10 +145,10 @@ export class Engine {
    * @returns {string | undefined}
    */
   prompt(name) {
-    return this.#withText(name, (pointer) =>
-      this.#call((wasm) => {
-        const found = wasm.engine_prompt(this.#engine, pointer);
-        return found ? this.#string(found) : undefined;
+    return this.withText(name, (pointer) =>
+      this.call((wasm) => {
+        const found = wasm.engine_prompt(this.engine, pointer);
+        return found ? this.string(found) : undefined;
       }),
     );
   }
@@ -156,13 +162,13 @@ export class Engine {
   tokenize(text) {
     const bytes = encode(text);
     const capacity = this.info().maxTokens;
-    return this.#withBlock(bytes.length, (input) =>
-      this.#withBlock(4 + 4 * capacity, (output) => {
-        this.#bytes(input, bytes.length).set(bytes);
-        this.#check((wasm) =>
-          wasm.engine_tokenize(this.#engine, input, bytes.length, output + 4, capacity, output),
+    return this.withBlock(bytes.length, (input) =>
+      this.withBlock(4 + 4 * capacity, (output) => {
+        this.bytes(input, bytes.length).set(bytes);
+        this.check((wasm) =>
+          wasm.engine_tokenize(this.engine, input, bytes.length, output + 4, capacity, output),
         );
-        const buffer = this.#alive().memory.buffer;
+        const buffer = this.alive().memory.buffer;
         const count = new Uint32Array(buffer, output, 1)[0];
         return new Int32Array(buffer, output + 4, count).slice();
       }),
@@ -193,7 +199,7 @@ export class Engine {
         { field: 'prompt' },
       );
     }
-    this.#withText(named ?? prompt, (promptPointer) => {
+    this.withText(named ?? prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {
         const group = takeGroup(texts, first);
@@ -206,10 +212,10 @@ export class Engine {
 
   /** Frees the model and the instance. May be called more than once. */
   close() {
-    const engine = this.#engine;
-    this.#engine = 0;
+    const engine = this.engine;
+    this.engine = 0;
     try {
-      if (engine && this.#exports) this.#call((wasm) => wasm.engine_free(engine));
+      if (engine && this.#exports) this.call((wasm) => wasm.engine_free(engine));
     } finally {
       this.#exports = undefined;
       this.#dead ??= new WispError('closed', 'the engine is closed');
@@ -226,13 +232,13 @@ export class Engine {
   #embedGroup(group, prompt, dimensions, size) {
     const table = 8 * group.length;
     const length = group.reduce((sum, bytes) => sum + bytes.length, table);
-    return this.#withBlock(length, (input) =>
-      this.#withBlock(4 * size * group.length, (output) => {
+    return this.withBlock(length, (input) =>
+      this.withBlock(4 * size * group.length, (output) => {
         this.#writeTexts(input, length, group);
-        this.#check((wasm) =>
-          wasm.engine_embed(this.#engine, input, group.length, prompt, dimensions, output),
+        this.check((wasm) =>
+          wasm.engine_embed(this.engine, input, group.length, prompt, dimensions, output),
         );
-        const buffer = this.#alive().memory.buffer;
+        const buffer = this.alive().memory.buffer;
         return new Float32Array(buffer, output, size * group.length).slice();
       }),
     );
@@ -245,7 +251,7 @@ export class Engine {
    * @param {Uint8Array[]} group
    */
   #writeTexts(block, length, group) {
-    const view = this.#bytes(block, length);
+    const view = this.bytes(block, length);
     const table = new Uint32Array(view.buffer, block, 2 * group.length);
     let at = 8 * group.length;
     group.forEach((bytes, i) => {
@@ -257,7 +263,7 @@ export class Engine {
   }
 
   /** @returns {Exports} */
-  #alive() {
+  alive() {
     if (!this.#exports) throw this.#dead ?? new WispError('closed', 'the engine is closed');
     return this.#exports;
   }
@@ -268,8 +274,8 @@ export class Engine {
    * @param {(wasm: Exports) => T} body
    * @returns {T}
    */
-  #call(body) {
-    const wasm = this.#alive();
+  call(body) {
+    const wasm = this.alive();
     try {
       return body(wasm);
     } catch (error) {
@@ -287,16 +293,16 @@ export class Engine {
    * Runs a function that returns a wisp_status and throws where it is not 0.
    * @param {(wasm: Exports) => number} body
    */
-  #check(body) {
+  check(body) {
     this.#readError = undefined;
-    const status = this.#call(body);
+    const status = this.call(body);
     if (status === 0) return;
-    const wasm = this.#alive();
+    const wasm = this.alive();
     const code = STATUS_CODES[status];
     throw new WispError(
       code === undefined || code === 'ok' ? 'trap' : code,
-      this.#string(wasm.engine_error_message(this.#engine)),
-      { field: this.#string(wasm.engine_error_field(this.#engine)), cause: this.#readError },
+      this.string(wasm.engine_error_message(this.engine)),
+      { field: this.string(wasm.engine_error_field(this.engine)), cause: this.#readError },
     );
   }
 
@@ -306,13 +312,13 @@ export class Engine {
    * @param {(block: number) => T} body
    * @returns {T}
    */
-  #withBlock(bytes, body) {
-    const block = this.#call((wasm) => wasm.allocate(bytes) >>> 0);
+  withBlock(bytes, body) {
+    const block = this.call((wasm) => wasm.allocate(bytes) >>> 0);
     if (!block) throw outOfMemory(`the module cannot grow for ${bytes} bytes`);
     try {
       return body(block);
     } finally {
-      if (this.#exports) this.#call((wasm) => wasm.release(block));
+      if (this.#exports) this.call((wasm) => wasm.release(block));
     }
   }
 
@@ -323,11 +329,11 @@ export class Engine {
    * @param {(pointer: number) => T} body
    * @returns {T}
    */
-  #withText(text, body) {
+  withText(text, body) {
     if (text === undefined) return body(0);
     const bytes = encode(text);
-    return this.#withBlock(bytes.length + 1, (block) => {
-      const view = this.#bytes(block, bytes.length + 1);
+    return this.withBlock(bytes.length + 1, (block) => {
+      const view = this.bytes(block, bytes.length + 1);
       view.set(bytes);
       view[bytes.length] = 0;
       return body(block);
@@ -338,20 +344,20 @@ export class Engine {
    * @param {number} pointer
    * @param {number} length
    */
-  #bytes(pointer, length) {
-    return new Uint8Array(this.#alive().memory.buffer, pointer, length);
+  bytes(pointer, length) {
+    return new Uint8Array(this.alive().memory.buffer, pointer, length);
   }
 
   /** @param {(wasm: Exports) => number} body writes a text */
-  #json(body) {
-    const text = this.#call(body);
+  json(body) {
+    const text = this.call(body);
     if (!text) throw outOfMemory('the module cannot grow');
-    return JSON.parse(this.#string(text));
+    return JSON.parse(this.string(text));
   }
 
   /** @param {number} pointer of a terminated string */
-  #string(pointer) {
-    const bytes = new Uint8Array(this.#alive().memory.buffer);
+  string(pointer) {
+    const bytes = new Uint8Array(this.alive().memory.buffer);
     const start = pointer >>> 0;
     return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));
   }

@@ -101,3 +101,56 @@ export function takeMemory(what, allocate) {
     throw isEngineLimit(cause) ? outOfMemory(what, cause) : cause;
   }
 }
+
+/** @type {WeakMap<AbortSignal, Set<() => void>>} */
+const waiting = new WeakMap();
+
+/**
+ * Calls `body` when the signal is aborted. A signal gets one listener, however many calls share it:
+ * Node warns of a leak from the eleventh on.
+ * @param {AbortSignal} signal
+ * @param {() => void} body
+ * @returns {() => void} takes `body` back
+ */
+export function onAbort(signal, body) {
+  let bodies = waiting.get(signal);
+  if (!bodies) {
+    const all = (bodies = new Set());
+    waiting.set(signal, all);
+    signal.addEventListener('abort', () => all.forEach((each) => each()), { once: true });
+  }
+  bodies.add(body);
+  return () => void bodies.delete(body);
+}
+
+/**
+ * Packs an error for a message: structured clone would lose its class and code.
+ * @param {unknown} error
+ * @returns {import('../types/protocol.js').PackedError}
+ */
+export function packError(error) {
+  if (error instanceof WispError) {
+    const { code, message, field, cause } = error;
+    return { code, message, field, cause: cause === undefined ? undefined : describe(cause) };
+  }
+  const cause = describe(error);
+  return { code: 'worker', message: `a worker failed: ${cause.message}`, field: '', cause };
+}
+
+/**
+ * @param {import('../types/protocol.js').PackedError} packed
+ * @returns {WispError}
+ */
+export function unpackError({ code, message, field, cause }) {
+  if (!cause) return new WispError(code, message, { field });
+  const original = new Error(cause.message);
+  original.name = cause.name;
+  original.stack = cause.stack;
+  return new WispError(code, message, { field, cause: original });
+}
+
+/** @param {unknown} error */
+function describe(error) {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error) };
+  return { name: error.name, message: error.message, stack: error.stack };
+}

@@ -5,7 +5,7 @@ import { WispError } from './errors.js';
 /** The line to write where wisp's files are not beside the script that holds its code. */
 export const REMEDY =
   'wisp looks for its files beside its own script. Copy the folders js and models of wisp-engine ' +
-  "to your site and write Embedder.load(undefined, { files: '/that/folder/' }), or leave " +
+  "to your site and write load(undefined, { files: '/that/folder/' }), or leave " +
   'wisp-engine out of the bundle; docs/compat.md has the line for each bundler';
 
 /**

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job is one call of a user: a promise, and the tasks for workers that fulfil it.
-import { WispError, cancelled, takeMemory } from './errors.js';
+import { WispError, cancelled, onAbort, takeMemory } from './errors.js';
 import { Rows } from './rows.js';
-import { onAbort } from './signals.js';
-import { estimateTokens } from './tokens.js';
 
 /**
  * One request to a worker. It gets its id when it is sent.
  * @typedef {object} Task
  * @property {{ readonly settled: boolean, fail: (error: unknown) => void }} job
  * @property {Record<string, unknown>} request
- * @property {import('./sparse.js').SparseOptions} [sparse] the worker's options when the task is done
+ * @property {import('./options.js').SparseOptions} [sparse] the worker's options when the task is done
  * @property {(value: any) => void} done
+ * @property {(value: any) => void} [part] gets results before it is done; such a task can be stopped
  * @property {Task[]} [parts] the tasks of several jobs that this one gathers
  * @property {number} [losses] workers that ended while they worked on it
  */
@@ -83,18 +82,18 @@ export class Job {
   }
 }
 
-/** Token ids of one text. */
-export class TokenizeJob extends Job {
-  #text;
+/** One request, whose result the promise resolves to. */
+export class OneTaskJob extends Job {
+  #request;
   #taken = false;
 
   /**
-   * @param {string} text
+   * @param {Record<string, unknown>} request
    * @param {AbortSignal} [signal]
    */
-  constructor(text, signal) {
+  constructor(request, signal) {
     super(signal);
-    this.#text = text;
+    this.#request = request;
   }
 
   get waiting() {
@@ -104,11 +103,7 @@ export class TokenizeJob extends Job {
   /** @returns {Task} */
   take() {
     this.#taken = true;
-    return {
-      job: this,
-      request: { type: 'tokenize', text: this.#text },
-      done: (ids) => this.finish(ids),
-    };
+    return { job: this, request: this.#request, done: (value) => this.finish(value) };
   }
 }
 
@@ -119,7 +114,7 @@ export class ChangeJob extends Job {
   taken = false;
 
   /**
-   * @param {import('./sparse.js').SparseOptions} options
+   * @param {import('./options.js').SparseOptions} options
    * @param {(info: import('./engine.js').EngineInfo) => void} changed called first where it went
    *   well
    */
@@ -149,7 +144,7 @@ export class FollowJob extends ChangeJob {
   #discard;
 
   /**
-   * @param {import('./sparse.js').SparseOptions} options
+   * @param {import('./options.js').SparseOptions} options
    * @param {(error: WispError) => void} discard
    */
   constructor(options, discard) {
@@ -326,4 +321,50 @@ export function complete(task, value) {
   } catch (error) {
     task.job.fail(error); // a progress callback threw, or the reply is malformed
   }
+}
+
+/** [CLS] and [SEP]. */
+const SPECIAL_TOKENS = 2;
+
+/** English words of more letters than this tend to be more than one token. */
+const LETTERS_PER_TOKEN = 6;
+
+/**
+ * Estimates the number of tokens of a text, at most `most`, for dividing work. Only the workers have a
+ * tokenizer, and asking them first would cost more than an uneven chunk.
+ * @param {string} text
+ * @param {number} most
+ * @returns {number}
+ */
+export function estimateTokens(text, most) {
+  let tokens = SPECIAL_TOKENS;
+  let letters = 0; // in the word so far
+  for (let i = 0; i < text.length && tokens < most; i++) {
+    const code = text.charCodeAt(i);
+    if (code <= 0x20) {
+      letters = 0;
+    } else if (isOneToken(code)) {
+      tokens++;
+      letters = 0;
+    } else {
+      if (letters % LETTERS_PER_TOKEN === 0) tokens++;
+      letters++;
+    }
+  }
+  return Math.min(tokens, most);
+}
+
+/**
+ * Returns whether a character is ASCII punctuation or of a script written without spaces.
+ * @param {number} code a UTF-16 unit
+ */
+function isOneToken(code) {
+  if (code < 0x80) return !isLetterOrDigit(code);
+  return code >= 0x2e80;
+}
+
+/** @param {number} code below 0x80 */
+function isLetterOrDigit(code) {
+  const lower = code | 0x20;
+  return (lower >= 0x61 && lower <= 0x7a) || (code >= 0x30 && code <= 0x39);
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's code on the calling thread, for a pool without workers.
-import { serve } from './worker.js';
 
 /**
  * Runs `body` in a task of its own. Browsers delay timers, in hidden tabs by a second and more, but not
  * messages. In Node a port would keep the process running.
  * @param {() => void} body
  */
-function nextTask(body) {
+export function nextTask(body) {
   const { setImmediate } = /** @type {any} */ (globalThis);
   if (setImmediate) return void setImmediate(body);
   const { port1, port2 } = new MessageChannel();
@@ -18,22 +17,27 @@ function nextTask(body) {
   port2.postMessage(undefined);
 }
 
-/** @type {import('./member.js').StartLink} */
-export const startLocal = ({ reply }) => {
-  let stopped = false;
-  const receive = serve((message) => {
-    if (!stopped) reply(message);
-  });
-  return {
-    // Each message is a task of its own, so that the page stays responsive between chunks.
-    post(message) {
-      nextTask(() => {
-        if (!stopped) void receive(/** @type {any} */ (message));
-      });
-    },
-    hold() {},
-    async stop() {
-      stopped = true;
-    },
+/**
+ * @param {import('./worker.js').Serve} serve
+ * @returns {import('./member.js').StartLink}
+ */
+export const localLink =
+  (serve) =>
+  ({ reply }) => {
+    let stopped = false;
+    const receive = serve((message) => {
+      if (!stopped) reply(message);
+    });
+    return {
+      // Each message is a task of its own, so that the page stays responsive between chunks.
+      post(message) {
+        nextTask(() => {
+          if (!stopped) void receive(/** @type {any} */ (message));
+        });
+      },
+      hold() {},
+      async stop() {
+        stopped = true;
+      },
+    };
   };
-};

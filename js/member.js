@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { WispError } from './errors.js';
+import { WispError, unpackError } from './errors.js';
 import { complete } from './job.js';
-import { unpackError } from './protocol.js';
 
 /**
  * A worker of the platform. `end` is called at most once, when the worker has ended by itself.
@@ -30,7 +29,7 @@ export class Member {
   usage;
   /** The info of its engine, once ready. */
   info;
-  /** @type {import('./sparse.js').SparseOptions} what its layers run by */
+  /** @type {import('./options.js').SparseOptions} what its layers run by */
   sparse;
   #id = 0;
   /** @type {Link | undefined} */
@@ -41,7 +40,7 @@ export class Member {
   /**
    * @param {StartLink} start
    * @param {() => Promise<object>} open gives the request that makes it ready
-   * @param {import('./sparse.js').SparseOptions} sparse that is in the request
+   * @param {import('./options.js').SparseOptions} sparse that is in the request
    * @param {{ idle: (member: Member) => void,
    *   end: (member: Member, error: WispError) => void }} on idle: it is ready for a task. end: it
    *   is gone; its task, if it had one, is still there
@@ -86,6 +85,11 @@ export class Member {
     }
   }
 
+  /** Tells the worker that nobody wants its task any more. */
+  interrupt() {
+    if (this.task?.part) this.#link?.post({ type: 'stop' });
+  }
+
   /**
    * Ends the worker because of an error. May be called more than once.
    * @param {WispError} error
@@ -125,6 +129,8 @@ export class Member {
     if (this.ended) return;
     if (reply.id !== this.#id || this.#id === 0) {
       this.discard(new WispError('worker', 'a worker sent a reply that nobody asked for'));
+    } else if (reply.type === 'part') {
+      if (this.task && !this.task.job.settled) this.task.part?.(reply.value);
     } else if (reply.type === 'done') {
       this.#succeed(reply);
     } else {

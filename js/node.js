@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package as Node imports it.
-import { BaseEmbedder, load } from './embedder.js';
+import { BaseEmbedder } from './embedder.js';
+import { own } from './embedding-node.js';
+import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform } from './platform-node.js';
 
@@ -13,11 +15,11 @@ export class Embedder extends BaseEmbedder {
    * Loads a model and starts the workers.
    * @param {import('./source.js').ModelSource} [source] the model that comes with the package
    *   unless given
-   * @param {import('./embedder.js').LoadOptions} [options]
+   * @param {import('./load.js').LoadOptions} [options]
    * @returns {Promise<Embedder>}
    */
   static async load(source, options) {
-    return new Embedder(await load(platform, source, options));
+    return new Embedder(await load(platform, own, source, options));
   }
 
   /**

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { WispError } from './errors.js';
 
+/** @typedef {import('../types/index.js').SparseOptions} SparseOptions */
+
 /**
  * Checks that options are an object, that each of them exists, and the values of those that are
  * objects: others are checked where they are used.
@@ -29,4 +31,30 @@ export function checkOptions(options, known) {
  */
 export function wrong(field, what) {
   return new WispError('argument', `${field}: ${what}`, { field });
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} field
+ */
+export function checkString(value, field) {
+  if (typeof value === 'string') return;
+  throw wrong(field, `of type ${typeof value}, not a string`);
+}
+
+/**
+ * Checks the type alone: the engine checks the values.
+ * @param {SparseOptions} options
+ */
+export function checkSparse({ sparsity = 0 }) {
+  if (typeof sparsity === 'number') return;
+  throw wrong('sparsity', `of type ${typeof sparsity}, not a number`);
+}
+
+/**
+ * Returns the predictor to use: where only a sparsity is given, that is lowrank.
+ * @param {SparseOptions} options
+ */
+export function wantedPredictor({ predictor = 'auto', sparsity }) {
+  return predictor === 'auto' && sparsity !== undefined ? 'lowrank' : predictor;
 }

@@ -15,7 +15,7 @@ import {
 } from './source.js';
 import { startWorker } from './web-worker.js';
 
-/** @type {import('./embedder.js').Platform} */
+/** @type {import('./load.js').Platform} */
 export const platform = {
   cores: () => navigator.hardwareConcurrency || 1,
   noWorkers: () =>
@@ -25,35 +25,27 @@ export const platform = {
       ? { shared: true, reason: 'the page is cross-origin isolated' }
       : { shared: false, reason: 'the page is not cross-origin isolated: workers read a Blob' },
   folder: (files) => resolve(files, 'files'),
-  workerScript: 'js/worker-browser.js',
   compile: compileFetched,
   readModel,
   startWorker,
 };
 
-/** @param {import('./builds.js').Build} build */
-function buildUrl(build) {
-  return build === 'relaxed'
-    ? ownFile(() => new URL('./wisp-relaxed.wasm', import.meta.url))
-    : ownFile(() => new URL('./wisp-simd128.wasm', import.meta.url));
-}
-
-/** @type {Map<string, WebAssembly.Module>} the package's own modules that have been compiled */
+/** @type {Map<string, WebAssembly.Module>} the package's own modules, by their addresses */
 const compiled = new Map();
 
 /**
- * @param {import('./builds.js').Build} build
+ * @param {() => URL} own
  * @param {string | URL | undefined} url
  * @param {AbortSignal} signal
  * @param {string} [integrity]
  */
-async function compileFetched(build, url, signal, integrity) {
-  const own = url === undefined;
-  const place = url ?? buildUrl(build);
-  const known = own && !integrity && compiled.get(build);
+async function compileFetched(own, url, signal, integrity) {
+  const place = url ?? ownFile(own);
+  const key = url || integrity ? '' : String(place);
+  const known = compiled.get(key);
   if (known) return known;
-  const module = await orRemedy(compileFrom(place, signal, integrity), own);
-  if (own) compiled.set(build, module);
+  const module = await orRemedy(compileFrom(place, signal, integrity), !url);
+  if (key) compiled.set(key, module);
   return module;
 }
 
@@ -74,19 +66,17 @@ async function compileFrom(url, signal, integrity) {
 }
 
 /**
+ * @param {() => URL} own
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {import('./source.js').Reading} reading
  * @returns {Promise<import('./models.js').HeldModel>}
  */
-async function readModel(source, reading) {
+async function readModel(own, source, reading) {
   const shared = globalThis.crossOriginIsolated;
   const view = viewOf(source);
   if (view) return holdModel(undefined, async () => handOver(view, shared, reading));
   if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
-  if (source === undefined) {
-    const url = ownFile(() => new URL('../models/wisp-default.gguf', import.meta.url));
-    return orRemedy(readUrl(url, shared, reading), true);
-  }
+  if (source === undefined) return orRemedy(readUrl(ownFile(own), shared, reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   return readUrl(source, shared, reading);
 }

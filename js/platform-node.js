@@ -23,24 +23,16 @@ import {
 /** Bytes read from a file at once. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** @type {import('./embedder.js').Platform} */
+/** @type {import('./load.js').Platform} */
 export const platform = {
   cores: availableParallelism,
   noWorkers: () => undefined,
   folder,
-  workerScript: 'js/worker-node.js',
   sharing: () => ({ shared: true, reason: 'Node shares memory between threads' }),
-  compile: compileBuild,
+  compile: compileRead,
   readModel,
   startWorker,
 };
-
-/** @param {import('./builds.js').Build} build */
-function buildUrl(build) {
-  return build === 'relaxed'
-    ? ownFile(() => new URL('./wisp-relaxed.wasm', import.meta.url))
-    : ownFile(() => new URL('./wisp-simd128.wasm', import.meta.url));
-}
 
 /**
  * Returns the address of a folder that is given as a path or a URL.
@@ -50,25 +42,25 @@ function folder(files) {
   return asUrl(files) ?? pathToFileURL(`${files}/`);
 }
 
-/** @type {Map<string, WebAssembly.Module>} the package's own modules that have been compiled */
+/** @type {Map<string, WebAssembly.Module>} the package's own modules, by their addresses */
 const compiled = new Map();
 
 /**
- * @param {import('./builds.js').Build} build
+ * @param {() => URL} own
  * @param {string | URL} [url] another place of it
  * @param {AbortSignal} [signal]
  * @param {string} [integrity]
  * @returns {Promise<WebAssembly.Module>}
  */
-export async function compileBuild(build, url, signal, integrity) {
-  const own = url === undefined;
-  const known = own && !integrity && compiled.get(build);
+export async function compileRead(own, url, signal, integrity) {
+  const place = url ?? ownFile(own);
+  const key = url || integrity ? '' : String(place);
+  const known = compiled.get(key);
   if (known) return known;
-  const place = url ?? buildUrl(build);
-  const bytes = await orRemedy(readModule(place), own);
+  const bytes = await orRemedy(readModule(place), !url);
   checkBytes(bytes, String(place), { integrity });
   const module = await WebAssembly.compile(bytes);
-  if (own) compiled.set(build, module);
+  if (key) compiled.set(key, module);
   return module;
 }
 
@@ -95,11 +87,12 @@ export async function readBytes(path) {
 }
 
 /**
+ * @param {() => URL} own
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {import('./source.js').Reading} reading
  * @returns {Promise<import('./models.js').HeldModel>}
  */
-async function readModel(source, reading) {
+async function readModel(own, source, reading) {
   const view = viewOf(source);
   if (view) {
     checkBytes(view, 'the model', reading);
@@ -112,8 +105,7 @@ async function readModel(source, reading) {
     );
   }
   if (source === undefined) {
-    const url = ownFile(() => new URL('../models/wisp-default.gguf', import.meta.url));
-    return orRemedy(readFileShared(fileURLToPath(url), reading), true);
+    return orRemedy(readFileShared(fileURLToPath(ownFile(own)), reading), true);
   }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);
@@ -192,12 +184,14 @@ function fileError(error, path) {
 
 /**
  * Starting needs no time limit, because Node reports every end of a worker.
+ * @param {() => Worker} own
  * @param {string | URL | (() => Worker)} [given]
  * @returns {import('./member.js').StartLink}
  */
-function startWorker(given) {
+function startWorker(own, given) {
+  const make = typeof given === 'function' ? given : given ? () => makeWorker(given) : own;
   return ({ reply, end }) => {
-    const worker = typeof given === 'function' ? given() : makeWorker(given);
+    const worker = make();
     /** @type {unknown} */
     let cause;
     worker.on('message', reply);
@@ -215,15 +209,11 @@ function startWorker(given) {
   };
 }
 
-/**
- * Flags of the program, such as --input-type, must not apply to the worker's script.
- * @param {string | URL} [given]
- */
-function makeWorker(given) {
-  if (given) return new Worker(given, { name: 'wisp', execArgv: [] });
-  // Bundlers recognise exactly this expression.
-  return new Worker(new URL('./worker-node.js', import.meta.url), { name: 'wisp', execArgv: [] });
-}
+/** Flags of the program, such as --input-type, must not apply to a worker's script. */
+export const WORKER_OPTIONS = { name: 'wisp', execArgv: [] };
+
+/** @param {string | URL} script */
+const makeWorker = (script) => new Worker(script, WORKER_OPTIONS);
 
 /**
  * @param {string} what

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Backlog } from './backlog.js';
+import { Backlog } from './queue.js';
 import { WispError } from './errors.js';
 import { ChangeJob, FollowJob } from './job.js';
 import { Member } from './member.js';
@@ -37,7 +37,7 @@ export class Pool {
   #backlog = new Backlog();
   /**
    * Tasks whose worker ended, with the sparse options that they are to be computed by.
-   * @type {{ task: import('./job.js').Task, sparse: import('./sparse.js').SparseOptions }[]}
+   * @type {{ task: import('./job.js').Task, sparse: import('./options.js').SparseOptions }[]}
    */
   #again = [];
   /** @type {Set<Member>} */
@@ -72,7 +72,7 @@ export class Pool {
     this.#files = files;
     this.#options = options;
     const { predictor, sparsity } = options;
-    this.#sparse = /** @type {import('./sparse.js').SparseOptions} */ ({ predictor, sparsity });
+    this.#sparse = /** @type {import('./options.js').SparseOptions} */ ({ predictor, sparsity });
     this.#queueLimit = queueLimit;
   }
 
@@ -123,7 +123,7 @@ export class Pool {
 
   /**
    * Changes the sparse options of jobs that are submitted from now on.
-   * @param {import('./sparse.js').SparseOptions} options
+   * @param {import('./options.js').SparseOptions} options
    * @returns {Promise<void>}
    */
   setSparse(options) {
@@ -144,7 +144,7 @@ export class Pool {
   /** Fails the jobs there are and ends the workers. */
   destroy() {
     const closing = this.close();
-    this.#failPending(new WispError('closed', 'the embedder was destroyed'));
+    this.#failPending(new WispError('closed', 'the model was destroyed'));
     return closing;
   }
 
@@ -184,7 +184,7 @@ export class Pool {
   }
 
   async #finish() {
-    this.#closed = new WispError('closed', 'the embedder is closed');
+    this.#closed = new WispError('closed', 'the model is closed');
     this.#opened?.(this.#closed);
     if (this.#pending.size > 0)
       await new Promise((done) => (this.#drained = () => done(undefined)));
@@ -214,6 +214,7 @@ export class Pool {
       const { task } = member;
       if (!task?.job.settled || this.#watched.has(task)) continue;
       this.#watched.add(task);
+      member.interrupt();
       const timer = setTimeout(() => {
         if (member.task === task) member.discard(new WispError('worker', 'a worker was stuck'));
       }, STUCK_MS);
@@ -291,7 +292,7 @@ export class Pool {
 
   /**
    * @param {import('./job.js').Task} task whose worker has ended
-   * @param {import('./sparse.js').SparseOptions} sparse
+   * @param {import('./options.js').SparseOptions} sparse
    * @param {WispError} error
    */
   #giveAgain(task, sparse, error) {

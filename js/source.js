@@ -258,7 +258,7 @@ export function wrongSource(source) {
     'argument',
     `the model's source is ${source === null ? 'null' : `of type ${typeof source}`}: give a ` +
       'path, URL, File, Blob or bytes, or nothing for the default model' +
-      (keys.length > 0 ? `; options come second: Embedder.load(undefined, { ${keys} })` : ''),
+      (keys.length > 0 ? `; options come second: load(undefined, { ${keys} })` : ''),
     { field: 'source' },
   );
 }

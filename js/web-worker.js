@@ -10,14 +10,14 @@ import { htmlError, request } from './source.js';
  */
 
 /**
+ * @param {() => Worker} own
  * @param {string | URL | (() => Worker) | undefined} given
  * @param {number} startTimeout
  * @returns {import('./member.js').StartLink}
  */
-export function startWorker(given, startTimeout) {
+export function startWorker(own, given, startTimeout) {
   return ({ reply, end }) => {
-    const own = given === undefined;
-    const script = typeof given === 'function' ? undefined : scriptOf(given);
+    const script = typeof given === 'function' ? undefined : scriptOf(own, given);
     const { worker, begun } = script
       ? makeWorker(script)
       : { worker: /** @type {() => Worker} */ (given)(), begun() {} };
@@ -41,7 +41,7 @@ export function startWorker(given, startTimeout) {
       clearTimeout(late);
       if (event.message) return end(endError(`failed: ${event.message}`, event.error));
       if (!script || hasBegun) return end(endError('could not load'));
-      end(await whyNotLoaded(script.url, own)); // the event does not say
+      end(await whyNotLoaded(script.url, !given)); // the event does not say
     };
     return {
       post: (message) => worker.postMessage(message),
@@ -56,21 +56,14 @@ export function startWorker(given, startTimeout) {
   };
 }
 
-/** Bundlers recognise exactly this expression. */
-function startOwn() {
-  return new Worker(new URL('./worker-browser.js', import.meta.url), {
-    type: 'module',
-    name: 'wisp',
-  });
-}
-
 /**
  * Returns the given script or the package's own. A bundler may put another URL and other options into
  * the expression for the latter, so it is evaluated with a Worker that only takes them down.
+ * @param {() => Worker} own
  * @param {string | URL} [given]
  * @returns {Script}
  */
-function scriptOf(given) {
+function scriptOf(own, given) {
   if (given) {
     return { url: resolve(given, 'worker'), options: { type: 'module', name: 'wisp' } };
   }
@@ -86,7 +79,7 @@ function scriptOf(given) {
   try {
     return {
       url: ownFile(() => {
-        startOwn();
+        own();
         return resolve(seen.url, 'worker');
       }),
       options: seen.options,

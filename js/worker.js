@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code that runs in a worker: one engine that answers the requests of a pool.
 import { Engine } from './engine.js';
-import { WispError } from './errors.js';
-import { packError } from './protocol.js';
+import { WispError, packError } from './errors.js';
 import { ownBytes, readParts } from './source.js';
-import { wantedPredictor } from './sparse.js';
+import { wantedPredictor } from './options.js';
 import { addTotals, noTotals } from './usage.js';
 
 /**
+ * Posts replies; returns the function that receives requests.
+ * @callback Serve
  * @param {(reply: import('../types/protocol.js').Reply, transfer: Transferable[]) => void} post
  * @returns {(request: import('../types/protocol.js').Request) => Promise<void>}
  */
-export function serve(post) {
+
+/** @type {Serve} */
+export const serve = (post) =>
+  serveBy(post, Engine, (engine, { texts, options }) => engine.embed(texts, options));
+
+/**
+ * @param {Parameters<Serve>[0]} post
+ * @param {{ open: Function }} Engine
+ * @param {(engine: any, request: any) => unknown} work answers the requests that this kind of engine has
+ * @returns {ReturnType<Serve>}
+ */
+export function serveBy(post, Engine, work) {
   /** @type {Engine | undefined} */
   let engine;
   /** @type {Omit<import('../types/protocol.js').OpenRequest, 'id' | 'type'>} how the engine was opened */
@@ -24,7 +36,7 @@ export function serve(post) {
     const { module, model, options } = from;
     const opened =
       model instanceof Blob
-        ? await openBlob(module, model, options)
+        ? await openBlob(Engine, module, model, options)
         : await Engine.open(module, new Uint8Array(model.buffer, model.at, model.size), options);
     if (engine) {
       addTotals(totals, engine.stats());
@@ -38,7 +50,7 @@ export function serve(post) {
    * Weights are packed for one predictor. For another one the model is opened again, from the bytes
    * that are kept for new workers.
    * @param {Engine} current
-   * @param {import('./sparse.js').SparseOptions} sparse
+   * @param {import('./options.js').SparseOptions} sparse
    */
   async function change(current, sparse) {
     const { predictor } = current.info();
@@ -55,9 +67,7 @@ export function serve(post) {
     if (!engine) throw new WispError('closed', 'the worker has no model');
     if (request.type === 'sparse') await change(engine, request.options);
     if (request.type === 'open' || request.type === 'sparse') return engine.info();
-    return request.type === 'embed'
-      ? engine.embed(request.texts, request.options)
-      : engine.tokenize(request.text);
+    return request.type === 'tokenize' ? engine.tokenize(request.text) : work(engine, request);
   }
 
   return async (request) => {
@@ -85,11 +95,12 @@ function isFatal(error) {
 /**
  * Reads the Blob into memory that is released after opening. The buffer that its arrayBuffer()
  * returns would stay until garbage is collected.
+ * @param {{ open: Function }} Engine
  * @param {WebAssembly.Module} module
  * @param {Blob} model
  * @param {import('./engine.js').EngineOptions} options
  */
-async function openBlob(module, model, options) {
+async function openBlob(Engine, module, model, options) {
   const bytes = ownBytes(model.size);
   let at = 0;
   await readParts(model.stream(), 'the model', new AbortController().signal, (part) => {

@@ -5,10 +5,11 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { pickBuild } from '../js/builds.js';
+import { pickBuild } from '../js/load.js';
 import { Engine } from '../js/engine.js';
 import { Embedder } from '../js/node.js';
-import { compileBuild, readBytes } from '../js/platform-node.js';
+import { compileBuild } from '../js/embedding-node.js';
+import { readBytes } from '../js/platform-node.js';
 
 const QUERY = process.argv[2] ?? 'What do plants live on?';
 const SHOWN = 5;

@@ -14,13 +14,23 @@ const hash = (name) =>
     .digest('base64')}`;
 
 // TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs.
-writeFileSync(at('types/index.d.cts'), readFileSync(at('types/index.d.ts')));
+// Its imports name the copies.
+for (const name of ['index', 'generate']) {
+  const text = String(readFileSync(at(`types/${name}.d.ts`)));
+  writeFileSync(at(`types/${name}.d.cts`), text.replaceAll("'./index.js'", "'./index.cjs'"));
+}
 
 const hashes = Object.fromEntries(
-  ['models/wisp-default.gguf', 'js/wisp-simd128.wasm', 'js/wisp-relaxed.wasm'].map((name) => [
-    name.slice(name.lastIndexOf('/') + 1),
-    hash(name),
-  ]),
+  [
+    'models/wisp-default.gguf',
+    'models/wisp-stories.gguf',
+    'js/wisp-simd128.wasm',
+    'js/wisp-relaxed.wasm',
+    'js/wisp-generate-simd128.wasm',
+    'js/wisp-generate-relaxed.wasm',
+    'js/wisp-threads-simd128.wasm',
+    'js/wisp-threads-relaxed.wasm',
+  ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);
 

@@ -26,7 +26,11 @@ sys.path.pop(0)
 
 SBOM = REPO / "sbom.cdx.json"
 MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd128.wasm.map",
-        "wasm-relaxed": "build/wasm/wisp-relaxed.wasm.map"}
+        "wasm-relaxed": "build/wasm/wisp-relaxed.wasm.map",
+        "wasm-generate-simd128": "build/wasm/wisp-generate-simd128.wasm.map",
+        "wasm-generate-relaxed": "build/wasm/wisp-generate-relaxed.wasm.map",
+        "wasm-threads-simd128": "build/wasm/wisp-threads-simd128.wasm.map",
+        "wasm-threads-relaxed": "build/wasm/wisp-threads-relaxed.wasm.map"}
 
 EXCEPTION = "Apache-2.0 WITH LLVM-exception"
 # Archives whose objects linkers add, and their contents: (name, licence, description).
@@ -99,11 +103,14 @@ def products():
                                  description=about, properties=[{"name": "wisp:objects", "value": " ".join(objects)}]))
         for place in places:
             parts.setdefault(place, []).append(f"runtime:{name}")
-    model = (REPO / "models/wisp-default.gguf").read_bytes()
+    models = {"wisp-minilm-l6-relu": ("wisp-default.gguf", "Apache-2.0", "derived from sentence-transformers/all-MiniLM-L6-v2"),
+              "stories260K": ("wisp-stories.gguf", "MIT", "converted from karpathy/tinyllamas")}
+    for name, (file, licence, about) in models.items():
+        content = (REPO / "models" / file).read_bytes()
+        shipped.append(component(name, None, licence, type="machine-learning-model", scope="required",
+                                 description=f"models/{file}, {about}",
+                                 hashes=[{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}]))
     shipped += [
-        component("wisp-minilm-l6-relu", None, "Apache-2.0", type="machine-learning-model", scope="required",
-                  description="models/wisp-default.gguf, derived from sentence-transformers/all-MiniLM-L6-v2",
-                  hashes=[{"alg": "SHA-256", "content": hashlib.sha256(model).hexdigest()}]),
         component("unicode-character-database", unicode_version(), "Unicode-3.0", type="data", scope="required",
                   description="tables generated into src/text/unicode_tables.c"),
     ]
@@ -111,13 +118,13 @@ def products():
     for name, about, places in (
             ("wisp", "the program, build/wisp; it takes libc, libm and threads from the system", ["native"]),
             ("libwisp", "the libraries, build/libwisp.a and build/libwisp.so", ["native"]),
-            ("wisp-engine", "the npm package, with the modules wisp-simd128.wasm and wisp-relaxed.wasm and the model",
-             ["wasm-simd128", "wasm-relaxed"])):
+            ("wisp-engine", "the npm package, with the modules wisp-*.wasm, wisp-generate-*.wasm and wisp-threads-*.wasm, and the models",
+             [place for place in MAPS if place.startswith("wasm")])):
         shipped.append(component(name, version, "Apache-2.0", type="application" if name == "wisp" else "library",
                                  reference=f"product:{name}", scope="required", description=about,
                                  **({"purl": f"pkg:npm/{name}@{version}"} if name == "wisp-engine" else {})))
         used = sorted({part for place in places for part in parts.get(place, [])})
-        parts[f"product:{name}"] = [*used, *always, "wisp-minilm-l6-relu"]
+        parts[f"product:{name}"] = [*used, *always, *models]
     return shipped, {name: used for name, used in parts.items() if name.startswith("product:")}
 
 

@@ -32,3 +32,21 @@ export interface Exports {
   engine_stats(engine: number): number;
   engine_prompt(engine: number, name: number): number;
 }
+
+/** The functions of wasm/generate/text.c. */
+export interface TextExports extends Exports {
+  text_new(engine: number): number;
+  text_free(text: number): void;
+  text_set(text: number, name: number, number: number): number;
+  text_set_stops(text: number, strings: number, length: number, n: number): number;
+  text_set_stop_ids(text: number, ids: number, n: number): number;
+  text_set_bias(text: number, values: number, n: number): number;
+  text_add_message(text: number, role: number, content: number, length: number): number;
+  text_open(text: number, prompt: number, length: number): number;
+  text_run(text: number, seconds: number): number;
+  text_json(text: number): number;
+  engine_logits(engine: number, ids: number, n: number, logits: number): number;
+  engine_score(engine: number, ids: number, n: number, first: number, logprobs: number): number;
+  engine_chat_format(engine: number): number;
+  engine_detokenize(engine: number, ids: number, n: number): number;
+}

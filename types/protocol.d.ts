@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of js/protocol.js, between a pool and its workers.
+// The messages between a pool and its workers. A worker gets one request at a time, and answers each with one
+// reply of the same id.
 import type { EngineOptions } from './engine.js';
+import type { ChatTextOptions, GenerationResult, Message, Token } from './generate.js';
 import type { EmbedOptions, SparseOptions, Totals, WispErrorCode } from './index.js';
 
 /**
@@ -43,7 +45,46 @@ export interface TokenizeRequest {
   text: string;
 }
 
-export type Request = OpenRequest | SparseRequest | EmbedRequest | TokenizeRequest;
+export interface WriteRequest {
+  id: number;
+  type: 'write';
+  prompt: string | readonly Message[];
+  options: ChatTextOptions;
+}
+
+export interface LogitsRequest {
+  id: number;
+  type: 'logits';
+  ids: Int32Array;
+}
+
+export interface ScoreRequest {
+  id: number;
+  type: 'score';
+  ids: Int32Array;
+  first: number;
+}
+
+export interface DetokenizeRequest {
+  id: number;
+  type: 'detokenize';
+  ids: Int32Array;
+}
+
+/** Stops the text that is being written. The only request that comes while another is answered, and has no reply. */
+export interface StopRequest {
+  type: 'stop';
+}
+
+export type Request =
+  | OpenRequest
+  | SparseRequest
+  | EmbedRequest
+  | TokenizeRequest
+  | WriteRequest
+  | LogitsRequest
+  | ScoreRequest
+  | DetokenizeRequest;
 
 /** Totals of one worker since it was opened, and the memory it holds. */
 export interface Usage extends Totals {
@@ -53,9 +94,25 @@ export interface Usage extends Totals {
 export interface Done {
   id: number;
   type: 'done';
-  /** EngineInfo for open and sparse, Float32Array for embed, Int32Array for tokenize. */
+  /**
+   * EngineInfo for open and sparse, Float32Array for embed, logits and score, Int32Array for tokenize, a string
+   * for detokenize, Written for write.
+   */
   value: any;
   usage: Usage;
+}
+
+/** Tokens of a text that is being written, and the result so far. */
+export interface Written {
+  pieces: Token[];
+  result: Omit<GenerationResult, 'text' | 'seed'>;
+}
+
+/** Comes before the reply. */
+export interface Part {
+  id: number;
+  type: 'part';
+  value: Written;
 }
 
 export interface Failed {
@@ -65,7 +122,7 @@ export interface Failed {
   fatal: boolean;
 }
 
-export type Reply = Done | Failed;
+export type Reply = Done | Part | Failed;
 
 /** An error in a form that structured clone keeps; it would lose the class and the code. */
 export interface PackedError {

@@ -7,28 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
-
-#define EXPORT(name) __attribute__((export_name(name)))
+#include "engine.h"
 
 /* Copies bytes [offset, offset + length) of the model to `buffer`. Returns 0, or another number on
  * failure. The offset is a double because JavaScript's numbers are doubles. */
 __attribute__((import_module("wisp"), import_name("read"))) int
 host_read(double offset, void *buffer, size_t length);
-
-struct engine {
-    wisp_model *model;
-    wisp_session *session;
-    wisp_error error;
-    uint32_t compute, predictor; /* a wisp_compute and a wisp_predictor */
-    bool recall, has_kernels;    /* without has_kernels the fastest set is used */
-    bool has_sparsity;           /* without it the model's own sparsity is used */
-    char kernels[32];
-    double sparsity;
-    char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */
-    size_t length, capacity;
-    bool out_of_memory; /* the text could not grow */
-};
 
 EXPORT("allocate") void *allocate(size_t bytes) {
     return malloc(bytes ? bytes : 1);
@@ -52,11 +36,7 @@ EXPORT("engine_free") void engine_free(struct engine *engine) {
 
 /* ---- text for the caller -------------------------------------------------------------------- */
 
-/* Appends to the engine's text. */
-static void put(struct engine *engine, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void put(struct engine *engine, const char *format, ...) {
+void put(struct engine *engine, const char *format, ...) {
     for (;;) {
         const size_t room = engine->capacity - engine->length;
         va_list args;
@@ -78,11 +58,17 @@ static void put(struct engine *engine, const char *format, ...) {
     }
 }
 
-/* Replaces the engine's text by `start`. */
-static void begin(struct engine *engine, const char *start) {
+void begin(struct engine *engine, const char *start) {
     engine->length = 0;
     engine->out_of_memory = false;
     put(engine, "%s", start);
+}
+
+void put_escaped(struct engine *engine, const char *bytes, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        put(engine, c < 0x20 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
+    }
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -119,9 +105,9 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
     return WISP_OK;
 }
 
-/* Sets the option `name`: compute, kernels, predictor and recall before engine_open, sparsity
- * before or after. `text` is the value as text and NULL for the default; `number` is the value as a
- * number, for options that are numbers or booleans. */
+/* Sets the option `name`: compute, kernels, predictor, recall and threads before engine_open,
+ * sparsity before or after. `text` is the value as text and NULL for the default; `number` is the
+ * value as a number, for options that are numbers or booleans. */
 EXPORT("engine_set")
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number) {
     const bool compute = strcmp(name, "compute") == 0;
@@ -135,6 +121,10 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
     }
     if (strcmp(name, "recall") == 0) {
         engine->recall = text && number != 0;
+        return WISP_OK;
+    }
+    if (strcmp(name, "threads") == 0) {
+        engine->threads = (uint32_t)number;
         return WISP_OK;
     }
     if (strcmp(name, "sparsity") == 0)
@@ -158,7 +148,8 @@ wisp_status engine_open(struct engine *engine, double size, int lasting) {
     const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
                                         .predictor = (wisp_predictor)engine->predictor};
-    const wisp_session_options session_options = {.recall = engine->recall};
+    const wisp_session_options session_options = {.recall = engine->recall,
+                                                  .threads = engine->threads};
     wisp_error *error = &engine->error;
     TRY(wisp_model_open_source(&source, &options, &engine->model, error));
     TRY(wisp_session_open(engine->model, &session_options, &engine->session, error));
@@ -210,9 +201,7 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     wisp_model_info info;
     wisp_model_get_info(engine->model, &info);
     begin(engine, "{\"name\":\"");
-    for (const char *c = info.name; *c; c++)
-        put(engine, (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' ? "\\u%04x" : "%c",
-            (unsigned char)*c);
+    put_escaped(engine, info.name, strlen(info.name));
     put(engine,
         "\",\"architecture\":\"%s\",\"compute\":\"%s\",\"kernels\":\"%s\",\"predictor\":\"%s\","
         "\"sparsity\":%.*g,\"pooling\":\"%s\",",

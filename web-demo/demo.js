@@ -53,7 +53,7 @@ async function load() {
   await readLines();
 }
 
-/** @param {import('../js/embedder.js').LoadProgress} progress */
+/** @param {import('../types/index.js').LoadProgress} progress */
 function showProgress({ phase, loaded, total }) {
   if (total) progress.value = loaded / total;
   else progress.removeAttribute('value');

@@ -219,7 +219,7 @@ const WAYS = [
  * @param {Model} model
  * @param {Build} build
  * @param {Way} way
- * @param {import('../../js/embedder.js').LoadOptions} more
+ * @param {import('../../types/index.js').LoadOptions} more
  * @param {(embedder: Embedder) => Promise<void>} [work]
  */
 function open({ bytes }, { module }, way, more, work) {

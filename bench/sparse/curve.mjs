@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/conversation.h"
 #include "engine/generation.h"
 #include "engine/session.h"
 
@@ -31,9 +32,8 @@ wisp_status wisp_model_chat_format(const wisp_model *model, const char **name, w
     return WISP_OK;
 }
 
-/* Appends the ids of a conversation, and sets *end as chat_encode does. */
-static wisp_status encode(const wisp_model *model, const wisp_conversation *conversation,
-                          struct token_list *ids, int32_t *end, wisp_error *error) {
+wisp_status conversation_encode(const wisp_model *model, const wisp_conversation *conversation,
+                                struct token_list *ids, int32_t *end, wisp_error *error) {
     const struct chat_format *format;
     TRY(require(conversation, "conversation", error));
     TRY(check_generates(model, error));
@@ -49,7 +49,7 @@ wisp_status wisp_chat_tokenize(const wisp_model *model, const wisp_conversation 
     TRY(require(count, "count", error));
     if (capacity > 0)
         TRY(require(ids, "ids", error));
-    const wisp_status status = encode(model, conversation, &list, &end, error);
+    const wisp_status status = conversation_encode(model, conversation, &list, &end, error);
     *count = list.count;
     if (capacity > 0 && list.count > 0)
         memcpy(ids, list.ids, (*count < capacity ? *count : capacity) * sizeof *ids);
@@ -64,7 +64,7 @@ wisp_status wisp_chat(wisp_session *session, const wisp_conversation *conversati
     struct token_list prompt = {0};
     int32_t end, *stop_id = NULL;
     TRY(require(session, "session", error));
-    wisp_status status = encode(session->model, conversation, &prompt, &end, error);
+    wisp_status status = conversation_encode(session->model, conversation, &prompt, &end, error);
     if (status == WISP_OK && with_end.stop_ids > 0)
         status = require(with_end.stop_id, "stop_id", error);
     if (status == WISP_OK && end >= 0) {

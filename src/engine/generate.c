@@ -4,6 +4,7 @@
  * joins when a sequence is free, and leaves it when its text has ended. Sequences keep their keys
  * and values between calls, so that a prompt which begins as a known text did is computed from
  * where the two differ. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/generation.h"
 #include "engine/reply.h"
+#include "engine/requests.h"
 
 /* A request waits for another one's prompt where that has so many more of its first tokens than any
  * sequence. */
@@ -24,18 +26,6 @@ struct slot {
     int32_t id;   /* chosen last */
     bool reading; /* the sequence does not have the whole prompt yet */
     double since; /* when the request joined, or its prompt was read */
-};
-
-struct requests {
-    wisp_session *session;
-    size_t n, next; /* the next request to join */
-    const wisp_generate_options **options;
-    wisp_generation *results;
-    struct token_list *prompts;
-    struct slot *slots; /* [count], of `most` */
-    size_t count, most;
-    struct addition *additions; /* [most] */
-    size_t *added;              /* [most]: the slot of each addition */
 };
 
 /* Returns a sequence without a request: the one that shares most tokens with the prompt, and among
@@ -150,25 +140,45 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     return WISP_OK;
 }
 
-/* Runs passes until all texts have ended. On return the results are complete. */
-static wisp_status run(struct requests *r, wisp_error *error) {
+bool requests_ended(const struct requests *r) {
+    return r->next == r->n && r->count == 0;
+}
+
+/* Gives the logits of a pass to the n slots that it added to. */
+static wisp_status advance_all(struct requests *r, size_t n, const float *logits,
+                               wisp_error *error) {
     const size_t vocabulary = r->session->model->network.config.vocabulary_size;
-    while (r->next < r->n || r->count > 0) {
-        for (bool waits = false; r->count < r->most && r->next < r->n && !waits;)
-            TRY(join(r, &waits, error));
-        const float *logits;
-        const size_t n = plan(r);
-        TRY(generation_pass(r->session, r->additions, n, false, &logits, error));
-        for (size_t i = n;
-             i-- > 0;) { /* from the last: the last slot takes the place of a left one */
-            bool left;
-            TRY(advance(r, r->added[i], logits + i * vocabulary, &left, error));
-            if (!left)
-                continue;
-            reply_release(&r->slots[r->added[i]].reply);
-            r->slots[r->added[i]] = r->slots[--r->count];
-        }
+    for (size_t i = n; i-- > 0;) { /* from the last: the last slot takes the place of a left one */
+        bool left;
+        TRY(advance(r, r->added[i], logits + i * vocabulary, &left, error));
+        if (!left)
+            continue;
+        reply_release(&r->slots[r->added[i]].reply);
+        r->slots[r->added[i]] = r->slots[--r->count];
     }
+    return WISP_OK;
+}
+
+wisp_status requests_run(struct requests *r, double seconds, wisp_error *error) {
+    const double pause_at = clock_seconds() + seconds;
+    do {
+        const float *logits;
+        bool paused;
+        if (r->in_pass == 0) {
+            for (bool waits = false; r->count < r->most && r->next < r->n && !waits;)
+                TRY(join(r, &waits, error));
+            const size_t n = plan(r);
+            TRY(generation_begin(r->session, r->additions, n, false, error));
+            r->in_pass = n;
+        }
+        TRY(generation_end(r->session, r->additions, r->in_pass, pause_at, &paused, &logits,
+                           error));
+        if (paused)
+            return WISP_OK;
+        const size_t n = r->in_pass;
+        r->in_pass = 0;
+        TRY(advance_all(r, n, logits, error));
+    } while (!requests_ended(r) && clock_seconds() < pause_at);
     return WISP_OK;
 }
 
@@ -205,9 +215,14 @@ static wisp_status read_requests(struct requests *r, const wisp_request *request
     return WISP_OK;
 }
 
-static wisp_status open_requests(struct requests *r, const wisp_request *requests,
-                                 wisp_generation *results, wisp_error *error) {
-    const size_t n = r->n;
+wisp_status requests_open(struct requests *r, wisp_session *session, const wisp_request *requests,
+                          size_t n, size_t at_once, wisp_generation *results, wisp_error *error) {
+    *r = (struct requests){.session = session,
+                           .n = n,
+                           .most = smaller(n, at_once ? at_once : USUAL_AT_ONCE),
+                           .owns_results = !results};
+    pool_renew(session->team);
+    TRY(generation_open(session, r->most, error));
     r->options = calloc(n, sizeof *r->options);
     r->prompts = calloc(n, sizeof *r->prompts);
     r->results = results ? results : calloc(n, sizeof *r->results);
@@ -219,12 +234,12 @@ static wisp_status open_requests(struct requests *r, const wisp_request *request
     return read_requests(r, requests, error);
 }
 
-static void close_requests(struct requests *r, const wisp_generation *results) {
+void requests_close(struct requests *r) {
     for (size_t i = 0; i < r->count; i++)
         reply_release(&r->slots[i].reply);
     for (size_t i = 0; r->prompts && i < r->n; i++)
         free(r->prompts[i].ids);
-    if (r->results != results)
+    if (r->owns_results)
         free(r->results);
     free((void *)r->options);
     free(r->prompts);
@@ -235,18 +250,15 @@ static void close_requests(struct requests *r, const wisp_generation *results) {
 
 wisp_status wisp_generate_batch(wisp_session *session, const wisp_request *requests, size_t n,
                                 size_t at_once, wisp_generation *results, wisp_error *error) {
+    struct requests r;
     TRY(require(session, "session", error));
     if (n == 0)
         return WISP_OK;
     TRY(require(requests, "requests", error));
-    pool_renew(session->team);
-    struct requests r = {
-        .session = session, .n = n, .most = smaller(n, at_once ? at_once : USUAL_AT_ONCE)};
-    TRY(generation_open(session, r.most, error));
-    wisp_status status = open_requests(&r, requests, results, error);
+    wisp_status status = requests_open(&r, session, requests, n, at_once, results, error);
     if (status == WISP_OK)
-        status = run(&r, error);
-    close_requests(&r, results);
+        status = requests_run(&r, INFINITY, error);
+    requests_close(&r);
     return end_call(session, status, error);
 }
 

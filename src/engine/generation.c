@@ -114,8 +114,8 @@ static struct batch_parts take_batch(struct workspace *space, size_t texts, size
     return p;
 }
 
-wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
-                            bool all, const float **logits, wisp_error *error) {
+wisp_status generation_begin(wisp_session *session, const struct addition *additions, size_t n,
+                             bool all, wisp_error *error) {
     const struct network *network = &session->model->network;
     struct generation *g = session->generation;
     const size_t vocabulary = network->config.vocabulary_size;
@@ -166,11 +166,23 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
         pass->member[i] = (struct pass_member){
             &session->workers[i].trace, session->workers[i].counts, &session->workers[i].tokens};
     pass_begin(pass, &g->space);
-    *logits = parts.logits;
+    return WISP_OK;
+}
+
+wisp_status generation_end(wisp_session *session, const struct addition *additions, size_t n,
+                           double pause_at, bool *paused, const float **logits, wisp_error *error) {
+    struct pass *pass = &session->workers[0].pass;
+    *logits = pass->rows;
+    session->pause = (struct pause){.at = pause_at};
     trace_start(&session->workers[0].trace);
-    TRY(pass_run(pass, error));
-    for (size_t i = 0; i < rows * vocabulary; i++)
-        if (!isfinite(parts.logits[i]))
+    const wisp_status ran = pass_run(pass, error);
+    *paused = session->pause.reached;
+    session->pause = (struct pause){.at = INFINITY};
+    if (ran != WISP_OK)
+        return *paused ? WISP_OK : ran;
+    const size_t rows = pass->batch.all_logits ? pass->tokens : n;
+    for (size_t i = 0; i < rows * session->model->network.config.vocabulary_size; i++)
+        if (!isfinite(pass->rows[i]))
             return fail(error, WISP_ERROR_FORMAT, session->model->dir.file, NULL,
                         "a logit is not finite: weights are not, or are too large");
     wisp_status status = WISP_OK;
@@ -186,8 +198,15 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
         sequence->past.count = sequence->cache.length;
     }
     if (status == WISP_OK)
-        session->workers[0].stats.tokens += size.tokens;
+        session->workers[0].stats.tokens += pass->tokens;
     return status;
+}
+
+wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
+                            bool all, const float **logits, wisp_error *error) {
+    bool paused;
+    TRY(generation_begin(session, additions, n, all, error));
+    return generation_end(session, additions, n, INFINITY, &paused, logits, error);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */

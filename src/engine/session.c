@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/session.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/number_text.h"
 #include "engine/sequence.h"
 
@@ -76,6 +78,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->team = team;
     made->n_workers = threads;
     made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
+    made->pause.at = INFINITY;
     wisp_status status = WISP_OK;
     for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
         if (!trace_open(&made->workers[i].trace, STAGES, options && options->trace))
@@ -92,11 +95,16 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
 wisp_status session_stop_if_cancelled(void *context, struct cursor at, const float *x,
                                       wisp_error *error) {
     wisp_session *session = context;
+    struct pause *pause = &session->pause;
     (void)at;
-    (void)x;
-    return atomic_load(&session->cancelled)
-               ? fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled")
-               : WISP_OK;
+    if (atomic_load(&session->cancelled))
+        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    /* Nothing pauses within a block (x is NULL there), nor before the first one of a run: every run
+     * gets on. */
+    if (isinf(pause->at) || !x || pause->blocks++ == 0 || clock_seconds() < pause->at)
+        return WISP_OK;
+    pause->reached = true;
+    return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "paused");
 }
 
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {

@@ -25,10 +25,18 @@ struct worker {
 
 struct generation; /* sequence.h */
 
+/* When a pass is to pause, so that the caller can look after other things (requests.h). */
+struct pause {
+    double at;     /* base/clock.h; INFINITY: never */
+    size_t blocks; /* that the pass was asked about since it began or went on */
+    bool reached;  /* it has paused */
+};
+
 struct wisp_session {
     const wisp_model *model;
     struct pool *team;             /* runs the workers */
     atomic_bool cancelled;         /* asks the current call to stop */
+    struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */
     enum kv_type cache_type;       /* of its cache */
     float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
@@ -37,7 +45,8 @@ struct wisp_session {
     struct worker workers[];
 };
 
-/* The hook of every pass: stops it when the session is cancelled. `context` is the session. */
+/* The hook of every pass: stops it when the session is cancelled, and pauses it before a block when
+ * it is time. `context` is the session. */
 wisp_status session_stop_if_cancelled(void *context, struct cursor at, const float *x,
                                       wisp_error *error);
 

@@ -12,7 +12,7 @@
 #include "layers/token_embedding.h"
 
 /* The bytes are sections, each followed by its checksum. The first is the header. */
-static const char magic[8] = "WISPSAVE";
+static const char magic[8] = {'W', 'I', 'S', 'P', 'S', 'A', 'V', 'E'};
 
 enum { VERSION = 1, IDENTITY_BYTES = 32, CHECKSUM_BYTES = 8, ID_BYTES = 4 };
 
@@ -95,12 +95,13 @@ static wisp_status identify_model(wisp_session *session, unsigned char *identity
         for (uint32_t d = 0; d < TENSOR_MAX_DIMS; d++)
             add_number(&hash, tensor->dims[d]);
     }
+    const size_t row_bytes = (size_t)network->tokens.tensor->row_bytes;
     struct workspace measured = {0};
     workspace_take(&measured, 1, hidden_size, sizeof(float));
-    workspace_take(&measured, 1, network->tokens.tensor->row_bytes, 1);
+    workspace_take(&measured, 1, row_bytes, 1);
     TRY(workspace_reserve(space, measured.used, error));
     float *row = workspace_take(space, 1, hidden_size, sizeof *row);
-    void *buffer = workspace_take(space, 1, network->tokens.tensor->row_bytes, 1);
+    void *buffer = workspace_take(space, 1, row_bytes, 1);
     for (size_t i = 0; i < EMBEDDINGS; i++) {
         const int32_t id = (int32_t)(i * (tokens - 1) / (EMBEDDINGS - 1));
         TRY(token_embedding_row(&network->tokens, id, &session->workers[0].tokens, buffer, row,
@@ -129,7 +130,7 @@ static uint64_t sequence_bytes(const struct sequence *sequence, uint64_t n) {
     const struct kv_shape *shape = &sequence->cache.shape;
     const struct conv_state *conv = &sequence->conv;
     const uint64_t pages = n / KV_PAGE + (n % KV_PAGE > 0);
-    const uint64_t states = conv_state_count(conv, n);
+    const uint64_t states = conv_state_count(conv, (size_t)n);
     return TEXT_BYTES + CHECKSUM_BYTES + n * ID_BYTES + CHECKSUM_BYTES +
            shape->layers * (n * kv_position_bytes(shape) + pages * CHECKSUM_BYTES) +
            states * (conv_bytes(conv) + CHECKSUM_BYTES);

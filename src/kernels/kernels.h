@@ -50,9 +50,9 @@ struct quantised_rows {
     float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
 };
 
-/* WebAssembly modules only embed texts: the functions that only decoders use are NULL there, and
- * kernels take no activation that only decoders have. */
-#if !defined(__wasm__)
+/* In modules that only embed texts, the functions that only decoders use are NULL, and kernels take
+ * no activation that only decoders have. */
+#ifndef WISP_EMBED_ONLY
 #define DECODER_KERNELS
 #endif
 

@@ -12,7 +12,7 @@
 
 static const struct architecture *const architectures[] = {
     &architecture_bert,   &architecture_nomic_bert,
-#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+#ifndef WISP_EMBED_ONLY
     &architecture_llama,  &architecture_qwen2,      &architecture_qwen3, &architecture_gpt2,
     &architecture_gemma2, &architecture_gemma3,     &architecture_lfm2,
 #endif

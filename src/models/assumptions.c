@@ -13,7 +13,7 @@ struct assumed {
 
 static const struct assumed assumed[] = {
     {"bert", KEY_HIDDEN_ACT, NULL, "gelu"},
-#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+#ifndef WISP_EMBED_ONLY
     {"llama", KEY_HIDDEN_ACT, NULL, "silu"},
 #endif
     {"bert", "bert.pooling_type", NULL, "1 (mean)"},

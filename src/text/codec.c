@@ -11,7 +11,7 @@ static const char TYPES[] = "tokenizer.ggml.token_type", MODEL[] = "tokenizer.gg
 
 static const struct codec_kind *const kinds[] = {
     &codec_spm,
-#if !defined(__wasm__) /* the WebAssembly modules only embed texts */
+#ifndef WISP_EMBED_ONLY
     &codec_bpe,
     &codec_unigram,
 #endif

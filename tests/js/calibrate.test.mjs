@@ -5,10 +5,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
-import { compileBuild } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
 import { DEFAULT_MODEL_PATH, onlyInAll, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-calibrate-'));

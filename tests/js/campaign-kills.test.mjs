@@ -4,10 +4,10 @@
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
-import { compileBuild } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
 import { SEED, amount, report } from './campaign/amount.mjs';
 import { storm, stormTexts } from './campaign/storm.mjs';
 import { DEFAULT_MODEL_PATH, smallModel } from './support.mjs';

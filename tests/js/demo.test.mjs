@@ -29,8 +29,9 @@ describe('the page', { skip: noTool('chromium') }, () => {
    * @param {import('playwright-core').BrowserContextOptions} options
    * @param {(page: import('playwright-core').Page) => Promise<void>} body
    * @param {(page: import('playwright-core').Page) => Promise<unknown>} [prepare]
+   * @param {string} [name] of the page
    */
-  async function withPage(options, body, prepare) {
+  async function withPage(options, body, prepare, name = '') {
     const page = await browser.newPage(options);
     const complaints = /** @type {string[]} */ ([]);
     page.on('pageerror', (error) => complaints.push(String(error)));
@@ -41,7 +42,7 @@ describe('the page', { skip: noTool('chromium') }, () => {
       if (!request.url().startsWith(server.origin)) complaints.push(request.url());
     });
     await prepare?.(page);
-    await page.goto(`${server.origin}/web-demo/`);
+    await page.goto(`${server.origin}/web-demo/${name}`);
     await body(page);
     await page.close();
     if (!prepare) assert.deepEqual(complaints, []);
@@ -145,7 +146,56 @@ describe('the page', { skip: noTool('chromium') }, () => {
     );
   });
 
+  /**
+   * @param {import('playwright-core').BrowserContextOptions} options
+   * @param {(page: import('playwright-core').Page) => Promise<void>} body
+   */
+  const withWriting = (options, body) => withPage(options, body, undefined, 'write.html');
+
+  test('the page that writes tells a story, stops, and says how fast it is', () =>
+    withWriting({}, async (page) => {
+      const button = page.getByRole('button', { name: 'Write', exact: true });
+      await page.getByLabel('How does it begin?').fill('Once upon a time');
+      await page.getByLabel('Chance').fill('0');
+      await button.click();
+      await page.getByText('The length is reached.').or(page.getByText('The end.')).waitFor();
+      assert.match(
+        await page.locator('#story').innerText(),
+        /^Once upon a time, there was a little girl named Lily\./,
+      );
+      assert.match(await page.locator('#fact-speed').innerText(), /^[\d,]+ tokens\/s$/);
+      assert.match(await page.locator('#fact-first').innerText(), /^[\d.]+ ms$/);
+      assert.match(await page.locator('#fact-tokens').innerText(), /^\d+ \(and 5 of yours\)$/);
+      assert.match(await page.locator('#model').innerText(), /^stories260K: llama, 0\.3 million/);
+      await page.locator('#file').setInputFiles('models/wisp-stories.gguf');
+      await page.getByText(/^wisp-stories\.gguf: llama/).waitFor();
+      await page.getByRole('button', { name: 'The moon was very sad because' }).click();
+      await page.getByText(/^(The end|The length is reached|Stopped)\.$/).waitFor();
+      assert.match(await page.locator('#story').innerText(), /^The moon was very sad because ?\w/);
+      await page.locator('#file').setInputFiles('models/README.md');
+      await page
+        .getByRole('alert')
+        .getByText(/could not be loaded \(format\)/)
+        .waitFor();
+      assert.ok(await button.isEnabled(), 'the model before it is gone');
+      await page.getByRole('link', { name: 'Search by meaning' }).click();
+      await page.getByRole('link', { name: 'A page that writes' }).waitFor();
+    }));
+
   for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
+    test(`${colorScheme}, the page that writes at phone width`, () =>
+      withWriting({ colorScheme, viewport: { width: 360, height: 740 } }, async (page) => {
+        await page.getByLabel('How does it begin?').fill('unbroken'.repeat(20));
+        await page.getByRole('button', { name: 'Write', exact: true }).click();
+        await page.getByText(/^(The end|The length is reached|The model remembers)/).waitFor();
+        const wide = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
+        assert.equal(wide, 0);
+        assert.deepEqual(await page.evaluate(findFaint, LEAST_CONTRAST), []);
+        assert.deepEqual(await page.evaluate(findSmallTargets), []);
+      }));
+
     test(`${colorScheme}, at phone width: nothing overflows, everything can be read`, () =>
       withPage({ colorScheme, viewport: { width: 360, height: 740 } }, async (page) => {
         await ready(page);

@@ -11,12 +11,12 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder, Rows, WispError } from '../../js/node.js';
-import { compileBuild } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
 import { hasher } from '../../js/sha256.js';
-import { estimateTokens } from '../../js/tokens.js';
+import { estimateTokens } from '../../js/job.js';
 import {
   DEFAULT_MODEL_PATH,
   ROOT,
@@ -241,10 +241,10 @@ describe('sources', () => {
 describe('the default model', () => {
   /** @type {Embedder} */
   let embedder;
-  /** @type {import('../../js/embedder.js').LoadProgress[]} */
+  /** @type {import('../../types/index.js').LoadProgress[]} */
   const progress = [];
   before(async () => {
-    const onProgress = (/** @type {import('../../js/embedder.js').LoadProgress} */ p) =>
+    const onProgress = (/** @type {import('../../types/index.js').LoadProgress} */ p) =>
       void progress.push(p);
     embedder = await Embedder.load(undefined, { workers: 2, onProgress });
   });

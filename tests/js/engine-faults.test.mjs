@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Engine } from '../../js/engine.js';
-import { compileBuild } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
 import { withInstances } from './campaign/instances.mjs';
 import { smallModel } from './support.mjs';
 

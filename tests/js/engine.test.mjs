@@ -5,10 +5,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { WispError } from '../../js/errors.js';
-import { compileBuild, readBytes } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
+import { readBytes } from '../../js/platform-node.js';
 import {
   DEFAULT_MODEL_PATH,
   cosine,
@@ -29,7 +30,7 @@ after(() => rmSync(folder, { recursive: true }));
 const builds = pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd128'];
 
 for (const name of builds) {
-  const build = /** @type {import('../../js/builds.js').Build} */ (name);
+  const build = /** @type {import('../../js/load.js').Build} */ (name);
   describe(`build ${build}`, () => {
     /** @type {WebAssembly.Module} */
     let module;

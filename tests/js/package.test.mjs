@@ -17,28 +17,58 @@ const NAME = 'wisp-engine';
 /** The most JavaScript a page may have to load, compressed as servers do. */
 const MOST_BYTES = 32 * 1024;
 
-test('the JavaScript of a page is at most 32 KB after brotli', () => {
-  const reached = new Set(['browser.js', 'worker-browser.js']);
+/**
+ * The scripts that a page loads, and their bytes after brotli.
+ * @param {string[]} entries
+ */
+function scriptsOf(...entries) {
+  const reached = new Set(entries);
   for (const name of reached) {
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8');
     for (const [, found] of source.matchAll(/from '\.\/([^']+)'/g)) reached.add(found);
   }
-  assert.ok(reached.has('engine.js') && reached.has('pool.js'));
   let bytes = 0;
   for (const name of reached) bytes += brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length;
+  return { reached, bytes };
+}
+
+test('the JavaScript of a page is at most 32 KB after brotli', () => {
+  const { reached, bytes } = scriptsOf('browser.js', 'worker-browser.js');
+  assert.ok(reached.has('engine.js') && reached.has('pool.js'));
   assert.ok(bytes <= MOST_BYTES, `${bytes} bytes`);
 });
 
+test('a page that embeds loads nothing of the generator, whose page has 40 KB', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const { reached, bytes } = scriptsOf('generate-browser.js', 'generate-worker-browser.js');
+  for (const name of ['generator.js', 'text-engine.js', 'text-worker.js', 'write-job.js']) {
+    assert.ok(reached.has(name) && !embedding.has(name), name);
+  }
+  assert.ok(bytes <= 40 * 1024, `${bytes} bytes`);
+});
+
+test('modules that only embed have no decoders: at most 81 KB after brotli, the others 124', () => {
+  for (const build of ['simd128', 'relaxed']) {
+    const size = (/** @type {string} */ name) =>
+      brotliCompressSync(readFileSync(`${ROOT}js/${name}-${build}.wasm`)).length;
+    assert.ok(size('wisp') <= 81_000, `${build}: ${size('wisp')} bytes`);
+    for (const name of ['wisp-generate', 'wisp-threads'])
+      assert.ok(size(name) <= 124_000, `${name}-${build}: ${size(name)} bytes`);
+  }
+});
+
 test('every Worker is made of an address in the expression, as bundlers expect it', () => {
-  for (const file of ['platform-node.js', 'web-worker.js']) {
+  for (const file of ['embedding-node', 'browser', 'generate-node', 'generate-browser'].map(
+    (name) => `${name}.js`,
+  )) {
     const source = readFileSync(`${ROOT}js/${file}`, 'utf8');
     assert.match(
       source,
-      /new Worker\(new URL\('\.\/worker-\w+\.js', import\.meta\.url\), \{/,
+      /new Worker\(new URL\('\.\/(generate-)?worker-\w+\.js', import\.meta\.url\), (\{|WORKER_OPTIONS)/,
       file,
     );
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
-    assert.doesNotMatch(source, /\w+ = new URL\('\.\/worker/, file);
+    assert.doesNotMatch(source, /\w+ = new URL\('\.\/(generate-)?worker/, file);
   }
 });
 
@@ -73,6 +103,13 @@ if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
 for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-default.gguf', 'worker'])
   import.meta.resolve('${NAME}/' + name);
 await embedder.close();
+const { Generator } = await import('${NAME}/generate');
+const generator = await Generator.load();
+const text = await generator.generate('Once upon a time', { maxTokens: 8 }).text();
+if (!text.startsWith(', there was')) throw new Error(text);
+for (const name of ['wisp-generate-simd128.wasm', 'wisp-threads-relaxed.wasm', 'wisp-stories.gguf', 'generate/worker'])
+  import.meta.resolve('${NAME}/' + name);
+await generator.close();
 console.log(rows.count, embedder.info().build);
 `;
 
@@ -85,6 +122,11 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   await embedder.close();
   const error = await Embedder.load('/nowhere').catch((reason) => reason);
   if (!(error instanceof WispError) || new Error('x') instanceof WispError) throw error;
+  const generate = require('${NAME}/generate');
+  const generator = await generate.Generator.load();
+  if (!(generator instanceof generate.Generator) || embedder instanceof generate.Generator) throw 1;
+  const text = await generator.generate('Once upon a time', { maxTokens: 8 }).text();
+  if (!text.startsWith(', there was')) throw new Error(text);
   console.log(rows.count, embedder.info().build);
 })();
 `;
@@ -92,6 +134,8 @@ const { Embedder, Rows, WispError } = require('${NAME}');
 /** @param {string} more names of types */
 const typed = (more = '') => `
 import { Embedder, Rows, WispError } from '${NAME}';
+import { Generator, WispError as AlsoWispError } from '${NAME}/generate';
+import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
@@ -104,6 +148,19 @@ export function codeOf(error: unknown): WispErrorCode | undefined {
 }
 export const isEmbedder = (value: unknown): value is Embedder => value instanceof Embedder;
 export const show = ({ phase }: LoadProgress, source: ModelSource) => [phase, source];
+export async function write(options: GenerateOptions = {}): Promise<GenerationResult> {
+  await using generator: Generator = await Generator.load('m.gguf', { workers: 1 });
+  const writing = generator.generate('x', { ...options, stop: ['a'], logitBias: { 2: -Infinity } });
+  for await (const piece of writing) piece.toUpperCase();
+  for await (const { id, text } of writing.tokens()) [id.toFixed(), text.length];
+  const ids: Int32Array = await generator.tokenize('x');
+  (await generator.detokenize(ids)).length + (await generator.logits([1, 2])).length;
+  return writing.result();
+}
+export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
+export const same = (error: AlsoWispError): WispError => error;
+// @ts-expect-error there is no such option
+export const wrongText = (generator: Generator) => generator.generate('x', { length: 2 });
 // @ts-expect-error texts are strings
 export const wrongTexts = (embedder: Embedder) => embedder.embed([1]);
 // @ts-expect-error there is no such option
@@ -155,6 +212,8 @@ describe('installed from npm pack into an empty project', () => {
       'types/index.d.ts',
       'types/index.d.cts',
       'types/engine.d.ts',
+      'types/generate.d.ts',
+      'types/generate.d.cts',
     ])
       assert.ok(files.includes(name), name);
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -181,6 +240,16 @@ describe('installed from npm pack into an empty project', () => {
     const wasm = join(root, 'js/wisp-simd128.wasm');
     const integrity = { model, wasm: hashes['wisp-simd128.wasm'] };
     await (await Embedder.load(undefined, { workers: 1, wasm, integrity })).close();
+    const { Generator } = await import(pathToFileURL(join(root, 'js/generate-node.js')).href);
+    const generator = await Generator.load(undefined, {
+      wasm: join(root, 'js/wisp-threads-simd128.wasm'),
+      integrity: {
+        model: hashes['wisp-stories.gguf'],
+        wasm: hashes['wisp-threads-simd128.wasm'],
+      },
+    });
+    await generator.close();
+    await assert.rejects(Generator.load(undefined, { integrity }), { field: 'integrity' });
     await assert.rejects(Embedder.load(undefined, { integrity: { model: integrity.wasm } }), {
       code: 'format',
       field: 'integrity',

@@ -2,9 +2,9 @@
 // The order in which the queue gives out work, tested without workers.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EmbedJob, TokenizeJob, gather } from '../../js/job.js';
+import { EmbedJob, OneTaskJob, gather } from '../../js/job.js';
 import { Queue } from '../../js/queue.js';
-import { estimateTokens } from '../../js/tokens.js';
+import { estimateTokens } from '../../js/job.js';
 
 /** @param {string[]} texts */
 const jobOf = (texts) => new EmbedJob(texts, { options: {}, dimensions: 1, maxTokens: 256 });
@@ -53,7 +53,7 @@ test('single texts go first; bulk jobs take turns and never stand still', () => 
   queue.add(first);
   queue.add(second);
   // Token ids are not gathered, so each is a task.
-  for (let i = 0; i < 20; i++) queue.add(new TokenizeJob(`single ${i}`));
+  for (let i = 0; i < 20; i++) queue.add(new OneTaskJob({ type: 'tokenize', text: `single ${i}` }));
   const jobs = Array.from({ length: 24 }, () => queue.next(2)?.job);
   const singles = jobs.map((job) => job !== first && job !== second);
   assert.deepEqual(

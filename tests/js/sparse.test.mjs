@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
-import { pickBuild } from '../../js/builds.js';
+import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
-import { compileBuild } from '../../js/platform-node.js';
+import { compileBuild } from '../../js/embedding-node.js';
 import { shortTexts } from './pool/texts.mjs';
 import { cosine, floatsOf, smallCalibratedModel, smallModel, wisp } from './support.mjs';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The campaign inside a page.
 import { Embedder } from '../../../js/browser.js';
-import { pickBuild } from '../../../js/builds.js';
+import { pickBuild } from '../../../js/load.js';
 import { Engine } from '../../../js/engine.js';
 import { original } from './mutants.mjs';
 import { storm, stormTexts } from './storm.mjs';

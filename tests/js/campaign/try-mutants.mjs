@@ -75,7 +75,7 @@ export async function tryMutants({ Embedder, originals, seed, first, count, work
 
 /**
  * @param {Random} random
- * @returns {import('../../../js/embedder.js').LoadOptions}
+ * @returns {import('../../../types/index.js').LoadOptions}
  */
 function options(random) {
   return {
@@ -88,7 +88,7 @@ function options(random) {
 /**
  * @param {typeof import('../../../js/node.js').Embedder} Embedder
  * @param {Uint8Array} bytes
- * @param {import('../../../js/embedder.js').LoadOptions} how
+ * @param {import('../../../types/index.js').LoadOptions} how
  * @returns {Promise<string>} the outcome
  */
 async function tryModel(Embedder, bytes, how) {

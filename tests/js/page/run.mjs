@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that the tests of browsers run inside a page.
 import { Embedder } from '../../../js/browser.js';
-import { pickBuild } from '../../../js/builds.js';
+import { Generator } from '../../../js/generate-browser.js';
+import { pickBuild } from '../../../js/load.js';
 import { Engine } from '../../../js/engine.js';
 import { settled } from '../campaign/settled.mjs';
+import { cases as textCases } from '../generator/cases.mjs';
 import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
@@ -120,6 +122,27 @@ export async function runCase(name) {
     killWorker: (worker) => worker.terminate(),
     failMessage: (worker) => worker.dispatchEvent(new MessageEvent('messageerror')),
     missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
+  });
+}
+
+/**
+ * @param {string} name
+ * @param {string} story what the native program writes
+ * @param {string} reply what it replies
+ */
+export async function runTextCase(name, story, reply) {
+  await textCases[name]({
+    Generator: /** @type {any} */ (Generator),
+    Embedder: /** @type {any} */ (Embedder),
+    story,
+    reply,
+    decoder: '/models/wisp-stories.gguf',
+    wide: '/build/test-models/wide.gguf',
+    shared: crossOriginIsolated,
+    encoder: SMALL,
+    makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
+    killWorker: (worker) => worker.terminate(),
+    workers: undefined,
   });
 }
 

@@ -10,7 +10,7 @@ import { shortTexts } from './texts.mjs';
 const TEXTS = shortTexts(400, 0);
 
 /** Another one each time, and each way from one predictor to another. */
-const SETTINGS = /** @type {import('../../../js/sparse.js').SparseOptions[]} */ ([
+const SETTINGS = /** @type {import('../../../js/options.js').SparseOptions[]} */ ([
   { sparsity: 0.8 },
   { sparsity: 0.4 },
   { predictor: 'exact' },

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes GGUF files of decoders with random weights, whose speed is that of the models of their shape:
+//   node bench/generate/model.mjs SHAPE TYPE FILE
+import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * @typedef {object} Shape
+ * @property {'llama' | 'qwen3'} architecture
+ * @property {number} layers
+ * @property {number} hidden
+ * @property {number} feedForward
+ * @property {number} heads
+ * @property {number} keyValueHeads
+ * @property {number} headSize
+ * @property {number} vocabulary
+ * @property {boolean} tied whether the output matrix is the token embedding
+ */
+
+/** @type {Record<string, Shape>} */
+export const SHAPES = {
+  tiny: { architecture: 'qwen3', layers: 2, hidden: 128, feedForward: 256, heads: 4, keyValueHeads: 2, headSize: 32, vocabulary: 600, tied: true }, // prettier-ignore
+  'qwen3-0.6b': { architecture: 'qwen3', layers: 28, hidden: 1024, feedForward: 3072, heads: 16, keyValueHeads: 8, headSize: 128, vocabulary: 151936, tied: true }, // prettier-ignore
+  'llama-3.2-1b': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 128256, tied: true }, // prettier-ignore
+};
+
+const CONTEXT = 2048;
+/** The first token that is no control token and no byte. */
+const WORDS = 259;
+
+/** Types of GGUF's values, and of ggml's tensors: [number, weights of a block, bytes of a block]. */
+const U32 = 4;
+const F32_VALUE = 6;
+const BOOL = 7;
+const STRING = 8;
+const ARRAY = 9;
+const I32 = 5;
+/** @type {Record<string, [number, number, number]>} */
+const TYPES = { F32: [0, 1, 4], F16: [1, 1, 2], Q4_0: [2, 32, 18], Q8_0: [8, 32, 34] };
+
+/** Bytes of a file that grow. */
+class Bytes {
+  /** @type {Buffer[]} */
+  parts = [];
+
+  /** @param {number} value */
+  u32(value) {
+    const part = Buffer.alloc(4);
+    part.writeUInt32LE(value);
+    this.parts.push(part);
+  }
+
+  /** @param {number} value */
+  u64(value) {
+    const part = Buffer.alloc(8);
+    part.writeBigUInt64LE(BigInt(value));
+    this.parts.push(part);
+  }
+
+  /** @param {number} value */
+  f32(value) {
+    const part = Buffer.alloc(4);
+    part.writeFloatLE(value);
+    this.parts.push(part);
+  }
+
+  /** @param {string} value */
+  text(value) {
+    const part = Buffer.from(value);
+    this.u64(part.length);
+    this.parts.push(part);
+  }
+
+  /**
+   * @param {string} key
+   * @param {number} type
+   * @param {any} value
+   */
+  entry(key, type, value) {
+    this.text(key);
+    this.u32(type);
+    if (type === U32) this.u32(value);
+    else if (type === F32_VALUE) this.f32(value);
+    else if (type === BOOL) this.parts.push(Buffer.from([value ? 1 : 0]));
+    else this.text(value);
+  }
+
+  /**
+   * @param {string} key
+   * @param {number} type
+   * @param {any[]} values
+   */
+  array(key, type, values) {
+    this.text(key);
+    this.u32(ARRAY);
+    this.u32(type);
+    this.u64(values.length);
+    for (const value of values) {
+      if (type === STRING) this.text(value);
+      else if (type === F32_VALUE) this.f32(value);
+      else this.u32(value);
+    }
+  }
+}
+
+/** @param {number} seed */
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0;
+    return state >>> 0;
+  };
+}
+
+/**
+ * Weights of a matrix: floats near 1 / sqrt(columns), so that numbers neither grow nor vanish from layer
+ * to layer.
+ * @param {string} type
+ * @param {number} weights
+ * @param {number} columns
+ * @param {() => number} next
+ */
+function randomMatrix(type, weights, columns, next) {
+  const [, block, blockBytes] = TYPES[type];
+  const bytes = Buffer.alloc((weights / block) * blockBytes);
+  const size = 1.7 / Math.sqrt(columns);
+  for (let i = 0; i + 4 <= bytes.length; i += 4) bytes.writeUInt32LE(next(), i);
+  if (type === 'F32')
+    for (let i = 0; i < weights; i++) bytes.writeFloatLE((next() / 2 ** 31 - 1) * size, 4 * i);
+  else if (type === 'F16')
+    for (let i = 0; i < weights; i++)
+      bytes.writeUInt16LE(halfOf((next() / 2 ** 31 - 1) * size), 2 * i);
+  else
+    for (let at = 0; at < bytes.length; at += blockBytes)
+      bytes.writeUInt16LE(halfOf(size / (type === 'Q8_0' ? 128 : 8)), at);
+  return bytes;
+}
+
+/** @param {number} value a normal half, cut to its precision */
+function halfOf(value) {
+  const [bits] = new Uint32Array(Float32Array.of(value).buffer);
+  const exponent = ((bits >>> 23) & 255) - 112;
+  if (exponent <= 0) return 0;
+  return ((bits >>> 16) & 0x8000) | (exponent << 10) | ((bits >>> 13) & 0x3ff);
+}
+
+/**
+ * SentencePiece tokens: <unk>, <s>, </s>, the bytes, letters, and made-up words.
+ * @param {number} count
+ */
+function vocabularyOf(count) {
+  const tokens = ['<unk>', '<s>', '</s>'];
+  for (let i = 0; i < 256; i++) tokens.push(`<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
+  tokens.push('▁');
+  for (let i = 97; i < 123; i++) tokens.push(String.fromCharCode(i), `▁${String.fromCharCode(i)}`);
+  for (let i = 0; tokens.length < count; i++)
+    tokens.push(`▁${[...i.toString(26)].map((d) => String.fromCharCode(97 + parseInt(d, 26))).join('')}z`); // prettier-ignore
+  return tokens;
+}
+
+/**
+ * Writes a model. With `zeros`, feed-forward layers are holes in the file, whose weights are 0.
+ * @param {string} path
+ * @param {Shape} shape
+ * @param {string} type of the matrices
+ * @param {{ zeros?: boolean }} [options]
+ */
+export function writeModel(path, shape, type, { zeros = false } = {}) {
+  const { architecture: name, layers, hidden, feedForward, heads, keyValueHeads, headSize } = shape;
+  const tokens = vocabularyOf(shape.vocabulary);
+  const q = heads * headSize;
+  const kv = keyValueHeads * headSize;
+  /** @type {[string, string, number[]][]} */
+  const tensors = [
+    ['token_embd.weight', type, [hidden, tokens.length]],
+    ['output_norm.weight', 'F32', [hidden]],
+  ];
+  if (!shape.tied) tensors.push(['output.weight', type, [hidden, tokens.length]]);
+  for (let l = 0; l < layers; l++) {
+    tensors.push(
+      [`blk.${l}.attn_norm.weight`, 'F32', [hidden]],
+      [`blk.${l}.attn_q.weight`, type, [hidden, q]],
+      [`blk.${l}.attn_k.weight`, type, [hidden, kv]],
+      [`blk.${l}.attn_v.weight`, type, [hidden, kv]],
+      [`blk.${l}.attn_output.weight`, type, [q, hidden]],
+      [`blk.${l}.ffn_norm.weight`, 'F32', [hidden]],
+      [`blk.${l}.ffn_gate.weight`, type, [hidden, feedForward]],
+      [`blk.${l}.ffn_up.weight`, type, [hidden, feedForward]],
+      [`blk.${l}.ffn_down.weight`, type, [feedForward, hidden]],
+    );
+    if (name === 'qwen3')
+      tensors.push(
+        [`blk.${l}.attn_q_norm.weight`, 'F32', [headSize]],
+        [`blk.${l}.attn_k_norm.weight`, 'F32', [headSize]],
+      );
+  }
+  const header = new Bytes();
+  header.parts.push(Buffer.from('GGUF'));
+  header.u32(3);
+  header.u64(tensors.length);
+  const metadata = new Bytes();
+  let entries = 0;
+  const entry = (
+    /** @type {string} */ key,
+    /** @type {number} */ kind,
+    /** @type {any} */ value,
+  ) => {
+    entries++;
+    metadata.entry(key, kind, value);
+  };
+  entry('general.architecture', STRING, name);
+  entry('general.name', STRING, `random ${name}`);
+  entry(`${name}.context_length`, U32, CONTEXT);
+  entry(`${name}.embedding_length`, U32, hidden);
+  entry(`${name}.block_count`, U32, layers);
+  entry(`${name}.feed_forward_length`, U32, feedForward);
+  entry(`${name}.attention.head_count`, U32, heads);
+  entry(`${name}.attention.head_count_kv`, U32, keyValueHeads);
+  entry(`${name}.attention.key_length`, U32, headSize);
+  entry(`${name}.attention.value_length`, U32, headSize);
+  entry(`${name}.attention.layer_norm_rms_epsilon`, F32_VALUE, 1e-5);
+  entry(`${name}.rope.freq_base`, F32_VALUE, 10000);
+  entry(`${name}.rope.dimension_count`, U32, headSize);
+  entry(`${name}.vocab_size`, U32, tokens.length);
+  entry('tokenizer.ggml.model', STRING, 'llama');
+  entry('tokenizer.ggml.bos_token_id', U32, 1);
+  entry('tokenizer.ggml.eos_token_id', U32, 2);
+  entry('tokenizer.ggml.unknown_token_id', U32, 0);
+  entry('tokenizer.ggml.add_bos_token', BOOL, true);
+  metadata.array('tokenizer.ggml.tokens', STRING, tokens);
+  metadata.array('tokenizer.ggml.scores', F32_VALUE, tokens.map((_, i) => -i)); // prettier-ignore
+  const kindOf = (/** @type {number} */ i) => (i === 0 ? 2 : i < 3 ? 3 : i < WORDS ? 6 : 1);
+  metadata.array('tokenizer.ggml.token_type', I32, tokens.map((_, i) => kindOf(i))); // prettier-ignore
+  header.u64(entries + 3);
+  header.parts.push(...metadata.parts);
+  let offset = 0;
+  const places = tensors.map(([tensor, kind, shapeOf]) => {
+    const [number, block, blockBytes] = TYPES[kind];
+    const weights = shapeOf.reduce((product, n) => product * n, 1);
+    header.text(tensor);
+    header.u32(shapeOf.length);
+    shapeOf.forEach((n) => header.u64(n));
+    header.u32(number);
+    header.u64(offset);
+    const place = { tensor, kind, weights, columns: shapeOf[0], offset };
+    offset = Math.ceil((offset + (weights / block) * blockBytes) / 32) * 32;
+    return place;
+  });
+  const head = Buffer.concat(header.parts);
+  const start = Math.ceil(head.length / 32) * 32;
+  const file = openSync(path, 'w');
+  writeSync(file, head);
+  const next = random(1);
+  for (const { tensor, kind, weights, columns, offset: at } of places) {
+    if (zeros && tensor.includes('ffn_') && kind === type) continue;
+    const bytes = tensor.endsWith('norm.weight')
+      ? Buffer.from(new Float32Array(weights).fill(1).buffer)
+      : randomMatrix(kind, weights, columns, next);
+    // Rows of 0 have logits of 0, so that control and byte tokens are never the likeliest.
+    if (columns * tokens.length === weights)
+      bytes.fill(0, 0, (bytes.length / tokens.length) * WORDS);
+    writeSync(file, bytes, 0, bytes.length, start + at);
+  }
+  ftruncateSync(file, start + offset);
+  closeSync(file);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [shape, type, path] = process.argv.slice(2);
+  if (!SHAPES[shape] || !TYPES[type] || !path) {
+    console.error(
+      `usage: node bench/generate/model.mjs SHAPE TYPE FILE\nSHAPE: ${Object.keys(SHAPES).join(', ')}\nTYPE: ${Object.keys(TYPES).join(', ')}`,
+    );
+    process.exit(2);
+  }
+  writeModel(path, SHAPES[shape], type);
+  console.log(`${path}: ${readFileSync(path).length} bytes`);
+}

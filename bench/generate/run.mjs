@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generating in Chromium, wisp beside wllama on the same GGUF file, in turn:
+//   node bench/generate/run.mjs [--shape qwen3-0.6b] [--type Q8_0] [--prompt 200] [--tokens 64] [--rounds 5]
+//     [--threads 1] [--isolated] [--only wisp] [--json FILE]
+// Weights are random. Run `make wasm` first, and `npm ci` in bench/ for wllama.
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { chromium } from 'playwright-core';
+import { serve } from '../../tools/serve.mjs';
+import { CHROMIUM } from '../../tests/js/browsers.mjs';
+import { SHAPES, writeModel } from './model.mjs';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const { values } = parseArgs({
+  options: {
+    shape: { type: 'string', default: 'qwen3-0.6b' },
+    type: { type: 'string', default: 'Q8_0' },
+    prompt: { type: 'string', default: '200' },
+    tokens: { type: 'string', default: '64' },
+    rounds: { type: 'string', default: '5' },
+    threads: { type: 'string', default: '1' },
+    isolated: { type: 'boolean', default: false },
+    only: { type: 'string', default: 'wisp,wllama' },
+    json: { type: 'string' },
+  },
+});
+const folder = `${ROOT}build/bench`;
+const name = `${values.shape}-${values.type}.gguf`;
+mkdirSync(folder, { recursive: true });
+if (!existsSync(`${folder}/${name}`))
+  writeModel(`${folder}/${name}`, SHAPES[values.shape], values.type);
+
+/** Prompts differ from their first word on, so that nothing of the one before helps. */
+const promptOf = (/** @type {number} */ round) =>
+  Array.from({ length: Number(values.prompt) - 1 }, (_, i) =>
+    String.fromCharCode(97 + ((i * i + 7 * round) % 26)),
+  ).join(' ');
+const median = (/** @type {number[]} */ numbers) =>
+  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+const server = await serve({ isolated: values.isolated });
+const browser = await chromium.launch(CHROMIUM);
+const pages = await Promise.all(
+  values.only.split(',').map(async (peer) => {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(600_000);
+    await page.goto(`${server.origin}/bench/generate/page.html`);
+    await page.waitForFunction(() => 'ready' in document.documentElement.dataset);
+    return { peer, page, about: {}, runs: /** @type {import('./page.mjs').Written[]} */ ([]) };
+  }),
+);
+for (const each of pages)
+  each.about = await each.page.evaluate(
+    ([peer, model, threads]) => /** @type {any} */ (globalThis).open(peer, model, threads),
+    [each.peer, `/build/bench/${name}`, Number(values.threads)],
+  );
+// Round 0 warms up.
+for (let round = 0; round <= Number(values.rounds); round++)
+  for (const { page, runs } of round % 2 ? pages : [...pages].reverse()) {
+    const run = await page.evaluate(
+      ([prompt, tokens]) => /** @type {any} */ (globalThis).write(prompt, tokens),
+      /** @type {[string, number]} */ ([promptOf(round), Number(values.tokens)]),
+    );
+    if (round > 0) runs.push(run);
+  }
+const results = pages.map(({ peer, about, runs }) => ({
+  peer,
+  about,
+  promptTokens: runs[0].promptTokens,
+  tokens: runs[0].tokens,
+  firstMs: median(runs.map((run) => run.firstMs)),
+  promptPerSecond: median(runs.map((run) => (1000 * run.promptTokens) / run.firstMs)),
+  perSecond: median(runs.map((run) => run.perSecond)),
+  runs,
+}));
+const report = { when: new Date().toISOString(), browser: browser.version(), ...values, results };
+await browser.close();
+await server.close();
+if (values.json) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+console.log(`${name}, prompt of ${values.prompt} tokens, ${values.tokens} tokens of text, medians of ${values.rounds} rounds\n`); // prettier-ignore
+console.log('| | first token, ms | prompt, tokens/s | text, tokens/s |\n|---|---|---|---|');
+for (const { peer, firstMs, promptPerSecond, perSecond } of results)
+  console.log(`| ${peer} | ${firstMs.toFixed(1)} | ${promptPerSecond.toFixed(0)} | ${perSecond.toFixed(1)} |`); // prettier-ignore

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The embedder's own files in Node.
+import { Worker } from 'node:worker_threads';
+import { localLink } from './link-local.js';
+import { compileRead, WORKER_OPTIONS } from './platform-node.js';
+import { serve } from './worker.js';
+
+/** @type {import('./load.js').Own} */
+export const own = {
+  module: (build) =>
+    build === 'relaxed'
+      ? new URL('./wisp-relaxed.wasm', import.meta.url)
+      : new URL('./wisp-simd128.wasm', import.meta.url),
+  model: () => new URL('../models/wisp-default.gguf', import.meta.url),
+  // Bundlers recognise exactly this expression.
+  worker: () => new Worker(new URL('./worker-node.js', import.meta.url), WORKER_OPTIONS),
+  names: {
+    module: 'wisp',
+    model: 'wisp-default',
+    worker: 'worker-node',
+  },
+  local: localLink(serve),
+  mostWorkers: 4,
+};
+
+/** @param {import('./load.js').Build} build */
+export const compileBuild = (build) => compileRead(() => own.module(build));

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that compute one text: workers of a worker, which share the memory of its module.
+import { wrong } from './options.js';
+
+/** At most so many threads unless asked for more. */
+const DEFAULT_MOST_THREADS = 4;
+/** The module has room for this many. */
+const MOST_THREADS = 8;
+
+/** Memory that the module begins with, and all that it can have: 4 GB. */
+const PAGES = { initial: 64, maximum: 65536 };
+
+/**
+ * Returns how many threads each worker has; 0 where there is no shared memory for them.
+ * @param {import('./load.js').Platform} platform
+ * @param {{ threads?: number, workers?: number, wasm?: unknown }} options
+ */
+export function countThreads(platform, { threads, workers, wasm }) {
+  if (
+    threads !== undefined &&
+    !(Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS)
+  ) {
+    throw wrong('threads', `${threads} is not a whole number from 1 to ${MOST_THREADS}`);
+  }
+  if (workers === 0 || platform.noWorkers() || !platform.sharing().shared) return 0;
+  const count = threads ?? Math.min(platform.cores(), DEFAULT_MOST_THREADS);
+  return count > 1 || wasm ? count : 0;
+}
+
+/**
+ * @typedef {object} Helper
+ * @property {Promise<void>} ready it is about to take jobs
+ * @property {() => void} stop
+ */
+
+/** @typedef {(request: object) => Helper} StartHelper */
+
+/**
+ * The imports of a module with shared memory.
+ * @param {WebAssembly.Memory} memory
+ */
+export const sharedImports = (memory) => ({
+  env: { memory, emscripten_notify_memory_growth() {}, __do_set_thread_state() {} },
+  wasi_snapshot_preview1: { clock_time_get: () => 0 },
+});
+
+/**
+ * Starts helpers where the module shares its memory. Those that do not start are done without.
+ * @param {WebAssembly.Module} module
+ * @param {number} threads
+ * @param {StartHelper | undefined} start
+ */
+export async function openTeam(module, threads, start) {
+  const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
+  if (!isShared) return undefined;
+  const memory = new WebAssembly.Memory({ ...PAGES, shared: true });
+  const started = start
+    ? Array.from({ length: threads - 1 }, (_, i) =>
+        start({ type: 'help', module, memory, index: i + 1 }),
+      )
+    : [];
+  const settled = await Promise.allSettled(started.map(({ ready }) => ready));
+  return {
+    imports: sharedImports(memory),
+    threads: 1 + settled.filter(({ status }) => status === 'fulfilled').length,
+    stop: () => started.forEach(({ stop }) => stop()),
+  };
+}
+
+/**
+ * The life of a helper, which ends with its worker.
+ * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number }} request
+ * @param {() => void} ready
+ */
+export async function help({ module, memory, index }, ready) {
+  const imports = {
+    ...sharedImports(memory),
+    wisp: { seconds: () => performance.now() / 1000, read: () => 1 },
+  };
+  const { exports } = /** @type {{ exports: any }} */ (
+    await WebAssembly.instantiate(module, imports)
+  );
+  exports.__stack_pointer.value = exports.thread_stack(index);
+  ready();
+  try {
+    exports.thread_run(index);
+  } catch (error) {
+    exports.thread_failed();
+    throw error;
+  }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generator in Node and in Chromium.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { freemem } from 'node:os';
+import { dirname } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Worker } from 'node:worker_threads';
+import { writeModel } from '../../bench/generate/model.mjs';
+import { serve } from '../../tools/serve.mjs';
+import { Generator } from '../../js/generate-node.js';
+import { pickBuild } from '../../js/load.js';
+import { Embedder } from '../../js/node.js';
+import { compileRead, readBytes } from '../../js/platform-node.js';
+import { sharedPart } from '../../js/source.js';
+import { serveText } from '../../js/text-worker.js';
+import { launch } from './browsers.mjs';
+import { MESSAGES, PROMPT, cases } from './generator/cases.mjs';
+import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
+
+const STORIES = `${ROOT}models/wisp-stories.gguf`;
+const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
+const encoder = smallModel();
+
+/** Layers of more than 1 MB, which threads split output by output. */
+const WIDE = `${ROOT}build/test-models/wide.gguf`;
+mkdirSync(dirname(WIDE), { recursive: true });
+writeModel(
+  WIDE,
+  {
+    ...{ architecture: 'llama', layers: 2, hidden: 512, feedForward: 1024 },
+    ...{ heads: 8, keyValueHeads: 4, headSize: 64, vocabulary: 600, tied: true },
+  },
+  'Q8_0',
+);
+
+const told = wisp(['generate', '-m', STORIES, '--text', PROMPT]);
+assert.equal(told.code, 0, told.err);
+const story = told.out.replace(/\n$/, '');
+
+const replied = wisp(
+  ['generate', '-m', STORIES, '--messages', '-', '--chat-format', 'plain', '-n', '40'],
+  JSON.stringify(MESSAGES),
+);
+assert.equal(replied.code, 0, replied.err);
+const reply = JSON.parse(replied.out).content;
+
+for (const workers of [1, 0]) {
+  describe(`Node, ${workers} workers`, () => {
+    for (const [name, run] of Object.entries(cases)) {
+      test(name, () =>
+        run({
+          Generator,
+          Embedder,
+          story,
+          reply,
+          decoder: STORIES,
+          wide: WIDE,
+          shared: true,
+          encoder,
+          makeWorker: () => new Worker(WORKER),
+          killWorker: (worker) => void worker.terminate(),
+          workers,
+        }),
+      );
+    }
+  });
+}
+
+test('await using closes a generator', async () => {
+  const generator = await Generator.load();
+  await generator[Symbol.asyncDispose]();
+  await assert.rejects(generator.generate('x').text(), { code: 'closed' });
+});
+
+test('a text that nobody awaits is no unhandled rejection', async () => {
+  const generator = await Generator.load();
+  generator.generate('x'.repeat(3000));
+  await assert.rejects(generator.generate('x'.repeat(3000)).text(), { code: 'argument' });
+  await generator.close();
+});
+
+test('a worker hears a stop between two slices, and writes the next text', async () => {
+  const build = pickBuild();
+  const module = await compileRead(
+    () => new URL(`../../js/wisp-generate-${build}.wasm`, import.meta.url),
+  );
+  const bytes = await readBytes(STORIES);
+  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  shared.set(bytes);
+  const replies = /** @type {any[]} */ ([]);
+  const receive = /** @type {(request: any) => Promise<void>} */ (
+    serveText((reply) => void replies.push(structuredClone(reply)))
+  );
+  await receive({ id: 1, type: 'open', module, model: sharedPart(shared), options: {} });
+  const endless = { logitBias: { 2: -Infinity }, seed: 0 };
+  const writing = receive({ id: 2, type: 'write', prompt: PROMPT, options: endless });
+  await receive({ type: 'stop' });
+  await writing;
+  const stopped = replies.at(-1);
+  assert.equal(stopped.type, 'done', JSON.stringify(stopped));
+  assert.ok(stopped.value.result.tokens < 507, 'it was written to its end');
+  await receive({ id: 3, type: 'write', prompt: PROMPT, options: { seed: 0 } });
+  const text = replies
+    .filter(({ id }) => id === 3)
+    .flatMap(({ value }) => value.pieces)
+    .map((piece) => piece.text)
+    .join('');
+  assert.equal(text, story);
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc');
+
+test('200 times load, generate, close: memory is flat, nothing is left', async () => {
+  const times = extent('cycles', 200, 60);
+  /** @param {number} n */
+  const cycle = async (n) => {
+    for (let i = 0; i < n; i++) {
+      const generator = await Generator.load(undefined, { workers: 1 });
+      await generator.generate(PROMPT, { maxTokens: 8 }).text();
+      await (i % 2 ? generator.close() : generator.destroy());
+    }
+  };
+  const inUse = async () => {
+    for (let i = 0; i < 3; i++) {
+      collectGarbage();
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    const { heapUsed, external, rss } = process.memoryUsage();
+    return { owned: (heapUsed + external) / 1e6, resident: rss / 1e6 };
+  };
+  await cycle(times / 4);
+  const threads = readdirSync('/proc/self/task').length;
+  const first = await inUse();
+  await cycle((times * 3) / 4);
+  const last = await inUse();
+  assert.ok(last.owned < first.owned + 1, `${first.owned} MB became ${last.owned} MB`);
+  assert.ok(last.resident < first.resident + 100, `${first.resident} MB, ${last.resident} MB`);
+  assert.equal(readdirSync('/proc/self/task').length, threads);
+});
+
+test('a terminated worker takes its helpers with it', async () => {
+  const tasks = () => readdirSync('/proc/self/task').length;
+  const before = tasks();
+  /** @type {Worker | undefined} */
+  let worker;
+  const generator = await Generator.load(WIDE, {
+    threads: 3,
+    worker: () => (worker = new Worker(WORKER)),
+  });
+  await generator.generate(PROMPT, { maxTokens: 3 }).text();
+  assert.ok(tasks() >= before + 3, 'no helpers');
+  const writing = generator.generate(PROMPT, { maxTokens: 500 }).text();
+  void worker?.terminate();
+  await assert.rejects(writing, { code: 'worker' });
+  await generator.destroy();
+  for (let i = 0; i < 500 && tasks() > before; i++)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(tasks(), before);
+});
+
+test('one instance writes texts without end in the same memory', async () => {
+  const generator = await Generator.load(undefined, { workers: 1 });
+  const most = { logitBias: { 2: -Infinity } };
+  await generator.generate(PROMPT, most).text();
+  const { memoryBytes } = generator.stats();
+  for (let i = 0; i < 10; i++) await generator.generate(`${i} ${PROMPT}`, most).text();
+  assert.ok(generator.stats().memoryBytes <= memoryBytes + 65536, 'memory grows');
+  await generator.close();
+});
+
+const little = freemem() < 8e9 && 'needs 8 GB of free memory';
+test(
+  'a model of more than 2 GB writes what it writes natively',
+  { skip: onlyInAll || little },
+  async () => {
+    const path = `${ROOT}build/test-models/large.gguf`;
+    writeModel(
+      path,
+      {
+        ...{ architecture: 'llama', layers: 2, hidden: 4096, feedForward: 86016 },
+        ...{ heads: 32, keyValueHeads: 8, headSize: 128, vocabulary: 600, tied: true },
+      },
+      'Q8_0',
+      { zeros: true },
+    );
+    try {
+      const native = wisp(['generate', '-m', path, '--text', 'a b c', '-n', '6']);
+      const generator = await Generator.load(path);
+      const text = await generator.generate('a b c', { maxTokens: 6 }).text();
+      assert.ok(generator.stats().memoryBytes > 2 ** 31);
+      assert.equal(`${text}\n`, native.out);
+      await generator.close();
+    } finally {
+      rmSync(path);
+    }
+  },
+);
+
+describe('Chromium', { skip: noTool('chromium') }, () => {
+  /** @type {import('./browsers.mjs').Tab} */
+  let tab;
+  /** @type {Record<'plain' | 'isolated', Awaited<ReturnType<typeof serve>>>} */
+  let servers;
+  before(async () => {
+    servers = { plain: await serve(), isolated: await serve({ isolated: true }) };
+    tab = await launch.chromium();
+  });
+  after(async () => {
+    await tab.close();
+    await Promise.all(Object.values(servers).map((server) => server.close()));
+  });
+  for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
+    describe(`${kind} page`, () => {
+      before(() => tab.open(`${servers[kind].origin}/tests/js/page/blank.html`));
+      for (const name of Object.keys(cases)) {
+        test(name, () => tab.call('runTextCase', name, story, reply));
+      }
+    });
+  }
+});

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a generator promises, for Node and for pages: each case gets what it needs in an Env and throws
+// where a promise is broken.
+import { check, inTime, rejects } from '../pool/checks.mjs';
+
+/** @typedef {import('../../../js/generate-node.js').Generator} Generator */
+
+/**
+ * @typedef {object} Env
+ * @property {typeof import('../../../js/generate-node.js').Generator} Generator
+ * @property {typeof import('../../../js/node.js').Embedder} Embedder
+ * @property {string} story what the native program writes after PROMPT
+ * @property {string} reply what it replies to MESSAGES
+ * @property {any} decoder the source of wisp-stories.gguf
+ * @property {any} wide the source of a model whose layers are worth splitting among threads
+ * @property {boolean} shared whether workers share memory
+ * @property {any} encoder the source of a model that embeds
+ * @property {() => any} makeWorker
+ * @property {(worker: any) => void} killWorker from outside
+ * @property {number | undefined} workers
+ */
+
+export const PROMPT = 'Once upon a time';
+
+/** @type {import('../../../types/generate.js').Message[]} */
+export const MESSAGES = [
+  { role: 'user', content: 'Once upon a time, there was a dog named Tim.' },
+  { role: 'assistant', content: 'Tim was happy.' },
+  { role: 'user', content: 'He saw a "ball" \u2603.' },
+];
+
+/** Makes the text go on to the end of the context: no token ends it. */
+const ENDLESS = { logitBias: { 2: -Infinity } };
+
+/**
+ * Runs `body` with a generator.
+ * @param {Env} env
+ * @param {(generator: Generator) => Promise<void>} body
+ */
+async function withGenerator(env, body) {
+  const generator = await inTime(env.Generator.load(undefined, { workers: env.workers }));
+  try {
+    await body(generator);
+  } finally {
+    await inTime(generator.destroy());
+  }
+}
+
+/** @param {Env} env @param {Generator} generator */
+async function works(env, generator) {
+  const text = await inTime(generator.generate(PROMPT).text());
+  check(text === env.story, `the generator is not usable: ${text}`);
+}
+
+/** @param {() => unknown} body @param {string} field */
+function throwsArgument(body, field) {
+  try {
+    body();
+  } catch (/** @type {any} */ error) {
+    check(error.code === 'argument', `${field}: ${error.code} ${error.message}`);
+    check(error.field === field, `${error.field} and not ${field}`);
+    return;
+  }
+  throw new Error(`${field}: no error`);
+}
+
+/** @type {Record<string, (env: Env) => Promise<void>>} */
+export const cases = {
+  'the text is that of the native program, whole and in pieces': (env) =>
+    withGenerator(env, async (generator) => {
+      const writing = generator.generate(PROMPT);
+      const pieces = [];
+      for await (const piece of writing) pieces.push(piece);
+      check(pieces.join('') === env.story, pieces.join('|'));
+      check(pieces.length > 50 && pieces.every((piece) => piece !== ''), 'it came at once');
+      check((await writing.text()) === env.story, 'the whole text differs from its pieces');
+      const again = [];
+      for await (const piece of writing) again.push(piece);
+      check(again.join('|') === pieces.join('|'), 'a second loop does not begin at the start');
+      const { end, tokens, promptTokens, seconds } = await writing.result();
+      check(end === 'token' && promptTokens === 5 && seconds > 0, `${end} ${promptTokens}`);
+      check(tokens >= pieces.length, `${tokens} tokens, ${pieces.length} pieces`);
+    }),
+
+  'tokens have ids and log-probabilities': (env) =>
+    withGenerator(env, async (generator) => {
+      const tokens = [];
+      const writing = generator.generate(PROMPT, { maxTokens: 12, logprobs: 3 });
+      for await (const token of writing.tokens()) tokens.push(token);
+      check(tokens.length === 12, `${tokens.length} tokens`);
+      for (const { id, logprob = NaN, likely = [] } of tokens) {
+        check(logprob <= 0 && likely.length === 3, `${logprob}`);
+        check(likely[0].id === id && likely[0].logprob === logprob, 'greedy takes the likeliest');
+        check(likely[1].logprob <= likely[0].logprob, 'the order');
+      }
+      const text = await generator.detokenize(tokens.map(({ id }) => id));
+      check(env.story.startsWith(text) && text.length > 20, text);
+      const ids = await generator.tokenize(PROMPT + text);
+      const logits = await generator.logits(ids);
+      const { vocabularySize } = generator.info();
+      check(logits.length === ids.length * vocabularySize, `${logits.length} logits`);
+      const last = logits.subarray(4 * vocabularySize, 5 * vocabularySize);
+      check(last.indexOf(Math.max(...last)) === tokens[0].id, 'logits do not give the next token');
+    }),
+
+  'a conversation gets the reply of the native program, and is read on': (env) =>
+    withGenerator(env, async (generator) => {
+      const options = { format: 'plain', maxTokens: 40 };
+      const reply = await generator.chat(MESSAGES, options).result();
+      check(reply.text === env.reply, `${reply.text} and not ${env.reply}`);
+      const longer = [
+        ...MESSAGES,
+        { role: /** @type {const} */ ('assistant'), content: reply.text },
+        { role: /** @type {const} */ ('user'), content: 'And then?' },
+      ];
+      const next = await generator.chat(longer, options).result();
+      check(next.reusedTokens >= reply.promptTokens, `${next.reusedTokens} tokens were reused`);
+      check(generator.info().chatFormat === undefined, `${generator.info().chatFormat}`);
+      await rejects(generator.chat(MESSAGES).text(), 'not_found');
+      await rejects(generator.chat(MESSAGES, { format: 'x' }).text(), 'argument', /chat format/);
+      const [first] = MESSAGES;
+      await rejects(generator.chat([first, first], { format: 'llama2' }).text(), 'argument');
+      throwsArgument(() => generator.chat([]), 'messages');
+      throwsArgument(() => generator.chat([first, /** @type {any} */ ({})]), 'messages[1].role');
+      throwsArgument(() => generator.chat([first], /** @type {any} */ ({ x: 1 })), 'x');
+    }),
+
+  'score gives the log-probabilities that tokens had': (env) =>
+    withGenerator(env, async (generator) => {
+      const prompt = await generator.tokenize(PROMPT);
+      const written = [];
+      for await (const token of generator.generate(PROMPT, { maxTokens: 9, logprobs: 1 }).tokens())
+        written.push(token);
+      const ids = [...prompt, ...written.map(({ id }) => id)];
+      const scores = await generator.score(ids, { first: prompt.length });
+      check(scores.length === 9, `${scores.length} scores`);
+      written.forEach(({ logprob = NaN }, i) =>
+        check(Math.abs(scores[i] - logprob) < 1e-5, `${scores[i]} and not ${logprob}`),
+      );
+      check((await generator.score(ids)).length === ids.length - 1, 'the first token has none');
+      await rejects(generator.score(ids, { first: 0 }), 'argument');
+    }),
+
+  'options: maxTokens, stop, stopTokens, logitBias, seed': (env) =>
+    withGenerator(env, async (generator) => {
+      const few = await generator.generate(PROMPT, { maxTokens: 7 }).result();
+      check(few.end === 'length' && few.tokens === 7 && env.story.startsWith(few.text), few.text);
+      const name = await generator.generate(PROMPT, { stop: ['nowhere', ' Lily'] }).result();
+      check(name.end === 'stop' && name.text.endsWith('named'), name.text);
+      let comma = -1;
+      for await (const { id } of generator.generate(PROMPT).tokens()) {
+        comma = id;
+        break;
+      }
+      const { text, end } = await generator
+        .generate(PROMPT, { logitBias: { [comma]: -Infinity }, maxTokens: 7 })
+        .result();
+      check(end === 'length' && !text.includes(','), text);
+      const drawn = { temperature: 1, topK: 40, topP: 0.95, minP: 0.01, maxTokens: 60 };
+      const one = await generator.generate(PROMPT, drawn).result();
+      const same = await generator.generate(PROMPT, { ...drawn, seed: one.seed }).result();
+      const other = await generator.generate(PROMPT, { ...drawn, seed: one.seed + 1 }).result();
+      check(one.text === same.text && one.text !== other.text, 'seeds');
+      const period = (await generator.tokenize('.')).at(-1) ?? -1;
+      const sentence = await generator.generate(PROMPT, { stopTokens: [period] }).result();
+      check(sentence.end === 'token' && !sentence.text.includes('.'), sentence.text);
+    }),
+
+  'calls queue, and take turns': (env) =>
+    withGenerator(env, async (generator) => {
+      const done = /** @type {number[]} */ ([]);
+      const texts = await inTime(
+        Promise.all(
+          [0, 1, 2, 3].map(async (i) => {
+            const text = await generator.generate(PROMPT, { maxTokens: 10 + i }).text();
+            done.push(i);
+            return text;
+          }),
+        ),
+      );
+      check(`${done}` === '0,1,2,3', `${done}`);
+      texts.forEach((text, i) => check(env.story.startsWith(text) && text !== '', `${i}: ${text}`));
+      check(generator.stats().waitingTexts === 0, 'some wait');
+    }),
+
+  'aborting ends a text before, while it waits and while it is written': (env) =>
+    withGenerator(env, async (generator) => {
+      await rejects(
+        generator.generate(PROMPT, { signal: AbortSignal.abort() }).text(),
+        'cancelled',
+      );
+      const stop = new AbortController();
+      const { signal } = stop;
+      const running = generator.generate(PROMPT, { signal, ...ENDLESS });
+      const waiting = generator.generate(PROMPT, { signal });
+      const reading = (async () => {
+        for await (const piece of running) if (piece) stop.abort(new Error('enough'));
+      })();
+      const error = await rejects(reading, 'cancelled');
+      check(error.name === 'AbortError' && error.cause.message === 'enough', `${error.cause}`);
+      await rejects(running.text(), 'cancelled');
+      await rejects(waiting.text(), 'cancelled');
+      await rejects(
+        generator.generate(PROMPT, { signal: AbortSignal.timeout(1), ...ENDLESS }).text(),
+        'cancelled',
+      );
+      await works(env, generator);
+      check(generator.stats().lostWorkers === 0, 'a worker was lost');
+    }),
+
+  'leaving the loop ends a text': (env) =>
+    withGenerator(env, async (generator) => {
+      const writing = generator.generate(PROMPT, ENDLESS);
+      let first = '';
+      for await (const piece of writing) {
+        first = piece;
+        break;
+      }
+      const { end, text, promptTokens } = await inTime(writing.result());
+      check(end === 'caller' && promptTokens === 5, `${end} ${promptTokens}`);
+      check(first !== '' && text.startsWith(first), text);
+      await works(env, generator);
+      check(generator.stats().lostWorkers === 0, 'a worker was lost');
+      // In the same thread the loop is left before the next slice, in which the text would go on.
+      if (env.workers === 0) {
+        const { tokens } = generator.stats();
+        check(tokens < 1000, `${tokens} tokens were computed for texts of at most 600`);
+      }
+    }),
+
+  'a text has the same bits on any number of threads': async (env) => {
+    if (env.workers === 0) return;
+    const prompt = Array.from({ length: 99 }, (_, i) => 'abcdefghij'[(i * i) % 10]).join(' ');
+    const texts = /** @type {string[]} */ ([]);
+    for (const threads of [1, 2, 3]) {
+      const generator = await inTime(env.Generator.load(env.wide, { threads }));
+      const { threads: found } = generator.info();
+      check(found === (env.shared ? threads : 1), `${found} threads`);
+      texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
+      // Leaves a text in the middle of its prompt and of a token.
+      await rejects(generator.generate(`z ${prompt}`, { signal: AbortSignal.timeout(3) }).text(), 'cancelled'); // prettier-ignore
+      texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
+      await inTime(generator.close());
+    }
+    check(texts[0].length > 20, texts[0]);
+    texts.forEach((text, i) => check(text === texts[0], `${i}: ${text} and not ${texts[0]}`));
+    for (const threads of [0, 9, 1.5]) {
+      const error = await rejects(env.Generator.load(undefined, { threads }), 'argument');
+      check(error.field === 'threads', error.field);
+    }
+  },
+
+  'wrong options throw, and a wrong prompt rejects': (env) =>
+    withGenerator(env, async (generator) => {
+      const generate = (/** @type {any} */ options, /** @type {any} */ prompt = PROMPT) =>
+        generator.generate(prompt, options);
+      throwsArgument(() => generate({}, 1), 'prompt');
+      throwsArgument(() => generate(null), 'options');
+      throwsArgument(() => generate({ threads: 2 }), 'threads');
+      throwsArgument(() => generate({ maxTokens: 1.5 }), 'maxTokens');
+      throwsArgument(() => generate({ topK: -1 }), 'topK');
+      throwsArgument(() => generate({ temperature: 'hot' }), 'temperature');
+      throwsArgument(() => generate({ stop: [''] }), 'stop');
+      throwsArgument(() => generate({ stop: 1 }), 'stop');
+      throwsArgument(() => generate({ stopTokens: [0.5] }), 'stopTokens[0]');
+      throwsArgument(() => generate({ logitBias: { x: 1 } }), 'logitBias');
+      throwsArgument(() => generate({ signal: {} }), 'signal');
+      for (const [options, field] of /** @type {[any, string][]} */ ([
+        [{ topP: 2 }, 'topP'],
+        [{ temperature: -1 }, 'temperature'],
+        [{ logitBias: { 1: NaN } }, 'logitBias'],
+        [{ logitBias: { 99999: 1 } }, 'logitBias'],
+      ])) {
+        const { field: found } = await rejects(generate(options).text(), 'argument');
+        check(found === field, `${found} and not ${field}`);
+      }
+      const long = await rejects(generate({}, 'x'.repeat(3000)).text(), 'argument', /context/);
+      check(long.field === 'prompt', long.field);
+      await rejects(generator.logits([99999]), 'argument', /512 tokens/);
+      await rejects(generator.logits(/** @type {any} */ ('x')), 'argument');
+      await works(env, generator);
+    }),
+
+  'a model of the wrong kind is a typed error': async (env) => {
+    const generator = await inTime(
+      env.Generator.load(env.encoder, { workers: env.workers }).catch((error) => error),
+    );
+    // The module that generates opens models that embed too: they fail when they are to write.
+    await rejects(generator.generate(PROMPT).text(), 'unsupported', /generate no text/);
+    await generator.close();
+    await rejects(
+      env.Embedder.load(env.decoder, { workers: env.workers }),
+      'unsupported',
+      /architecture llama are not supported/,
+    );
+  },
+
+  'close waits, destroy rejects, and neither leaves anything': async (env) => {
+    const load = () => env.Generator.load(undefined, { workers: env.workers });
+    const one = await inTime(load());
+    const text = one.generate(PROMPT).text();
+    await inTime(one.close());
+    check((await text) === env.story, 'close did not wait');
+    await rejects(one.generate(PROMPT).text(), 'closed');
+    const other = await inTime(load());
+    const lost = rejects(other.generate(PROMPT, ENDLESS).text(), 'closed', /destroyed/);
+    await inTime(other.destroy());
+    await lost;
+  },
+
+  'a worker that ends fails its text, and the next call has another': async (env) => {
+    if (env.workers === 0) return;
+    const made = /** @type {any[]} */ ([]);
+    const worker = () => {
+      made.push(env.makeWorker());
+      return made[made.length - 1];
+    };
+    const generator = await inTime(env.Generator.load(undefined, { workers: 1, worker }));
+    const writing = generator.generate(PROMPT, ENDLESS);
+    const seen = /** @type {string[]} */ ([]);
+    const reading = (async () => {
+      for await (const piece of writing) {
+        if (seen.push(piece) === 1) env.killWorker(made[0]);
+      }
+    })();
+    // The text may have been written to its end before the worker was.
+    const error = await inTime(
+      reading.then(
+        () => undefined,
+        (reason) => reason,
+      ),
+    );
+    check(!error || error.code === 'worker', `${error?.code} ${error?.message}`);
+    await works(env, generator);
+    check(made.length === 2 && generator.stats().lostWorkers === 1, `${made.length} workers`);
+    await inTime(generator.destroy());
+  },
+};

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/generate, for TypeScript 5.2 and later.
+/// <reference lib="esnext.disposable" />
+import type {
+  CallOptions,
+  EmbedderStats,
+  EngineInfo,
+  LoadOptions,
+  LoadProgress,
+  ModelSource,
+  SparseOptions,
+  WispErrorCode,
+} from './index.js';
+
+export { WispError } from './index.js';
+export type { CallOptions, LoadProgress, ModelSource, SparseOptions, WispErrorCode };
+
+/** As of Embedder.load, but by default there is one worker: each writes one text at a time. */
+export interface GeneratorLoadOptions extends LoadOptions {
+  /**
+   * Threads that compute a text, from 1 to 8, where workers share memory (Node, cross-origin isolated
+   * pages). Default: one for each core, at most 4.
+   */
+  threads?: number | undefined;
+}
+
+/** How a text is written. Without any, each token is the most likely one. */
+export interface TextOptions {
+  /** The most tokens that are generated. Default: as many as the model's context has room for. */
+  maxTokens?: number | undefined;
+  /** Divides the logits. 0, the default: the most likely token is taken. */
+  temperature?: number | undefined;
+  /** Keep the k most likely tokens. 0: all. */
+  topK?: number | undefined;
+  /** Keep the fewest tokens whose probabilities reach this sum. 0: all. */
+  topP?: number | undefined;
+  /** Keep tokens at least this times as likely as the most likely one. */
+  minP?: number | undefined;
+  /** Keep the fewest tokens that reach this sum, from those of the expected information on. 0: all. */
+  typicalP?: number | undefined;
+  /** Apply the temperature after the steps above, as llama.cpp does, and not before. */
+  temperatureLast?: boolean | undefined;
+  /** Divides positive logits of tokens in the text, multiplies negative ones. */
+  repetitionPenalty?: number | undefined;
+  /** Is subtracted from the logits of tokens in the text. */
+  presencePenalty?: number | undefined;
+  /** Is subtracted as often as the token stands in the text. */
+  frequencyPenalty?: number | undefined;
+  /** The penalties count only so many last tokens. 0: all. */
+  penaltyWindow?: number | undefined;
+  /** Is added to the logits of tokens, by id. -Infinity: never. */
+  logitBias?: Readonly<Record<number, number>> | undefined;
+  /** Of the random numbers: a whole number from 0. Default: another one for each text. */
+  seed?: number | undefined;
+  /** Texts that end the text and are not part of it. */
+  stop?: string | readonly string[] | undefined;
+  /** Tokens that end the text, as the model's own do. */
+  stopTokens?: readonly number[] | undefined;
+  /** Also give the log-probability of each token and of so many most likely ones. */
+  logprobs?: number | undefined;
+}
+
+/** What a text in a conversation may have beside. */
+export interface ChatTextOptions extends TextOptions {
+  /** The name of a chat format, such as 'chatml'. Default: the one the model was trained with. */
+  format?: string | undefined;
+}
+
+export interface ChatOptions extends ChatTextOptions, CallOptions {
+  /** Of qwen3: false lets the model reply without thinking first. */
+  thinking?: boolean | undefined;
+}
+
+export interface Message {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+export interface ScoreOptions extends CallOptions {
+  /** The first token that is scored, from 1, the default. */
+  first?: number | undefined;
+}
+
+export interface GenerateOptions extends TextOptions, CallOptions {}
+
+/** The logarithm of a token's probability, before any step of sampling. */
+export interface TokenLogprob {
+  id: number;
+  logprob: number;
+}
+
+export interface Token {
+  /**
+   * The text that this token adds; it may be empty, and hold that of tokens before it, because text
+   * comes in whole characters and what may begin a stop text is held back.
+   */
+  text: string;
+  /** -1: none, the rest of the text. */
+  id: number;
+  /** With the option `logprobs`. */
+  logprob?: number;
+  likely?: TokenLogprob[];
+}
+
+export interface GenerationResult {
+  text: string;
+  /**
+   * Why the text ended. token: the model ended it. stop: a stop text. length: maxTokens. context: the
+   * model's context is full. caller: the loop was left.
+   */
+  end: 'token' | 'stop' | 'length' | 'context' | 'caller';
+  promptTokens: number;
+  /** Tokens of the prompt that the worker had read for the text before. */
+  reusedTokens: number;
+  /** Generated, without the one that ended the text. */
+  tokens: number;
+  /** Spent on the prompt, and on the text. */
+  promptSeconds: number;
+  seconds: number;
+  /** The seed in use, which gives the same text again. */
+  seed: number;
+}
+
+/**
+ * A text that is being written. Iterating gives it piece by piece; leaving the loop stops the writing.
+ * Several may iterate, each from the beginning.
+ */
+export interface Generation extends AsyncIterable<string> {
+  [Symbol.asyncIterator](): AsyncIterableIterator<string>;
+  /** Gives each token with its id. */
+  tokens(): AsyncIterableIterator<Token>;
+  /** Resolves to the whole text. */
+  text(): Promise<string>;
+  /** Resolves to the whole text, why it ended, and what it took. */
+  result(): Promise<GenerationResult>;
+}
+
+export interface TextEngineInfo extends EngineInfo {
+  /** Threads that compute a text. */
+  threads: number;
+  /** The chat format that the model was trained with; undefined where its file names none that is known. */
+  chatFormat: string | undefined;
+}
+
+export interface GeneratorInfo extends TextEngineInfo {
+  modelBytes: number;
+  /** 0: on the calling thread. */
+  workers: number;
+  sharedMemory: boolean;
+  reasons: { build: string; workers: string; memory: string };
+}
+
+/** A model that continues texts. */
+export class Generator {
+  private constructor();
+  /** Loads a model and starts the worker. Where anything fails, nothing stays open. */
+  static load(source?: ModelSource, options?: GeneratorLoadOptions): Promise<Generator>;
+  /** Lets go of the model that stays for the next load when no generator or embedder uses it. */
+  static releaseModels(): void;
+  /**
+   * Begins to continue the prompt, when the calls before are done. Throws where an option is wrong; what
+   * goes wrong later rejects what the caller awaits of the text.
+   */
+  generate(prompt: string, options?: GenerateOptions): Generation;
+  /**
+   * Begins to reply to a conversation, whose last message is the user's. Otherwise as generate. A longer
+   * conversation is read from where it differs from the last one.
+   */
+  chat(messages: readonly Message[], options?: ChatOptions): Generation;
+  /** Resolves to the token ids of a text, as a prompt has them. */
+  tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
+  /** Resolves to the text of token ids. */
+  detokenize(ids: ArrayLike<number>, options?: CallOptions): Promise<string>;
+  /** Resolves to the logits that follow each token: a row of vocabularySize values for each. */
+  logits(ids: ArrayLike<number>, options?: CallOptions): Promise<Float32Array>;
+  /** Resolves to the log-probabilities of the ids from `first` on, each given all before it. */
+  score(ids: ArrayLike<number>, options?: ScoreOptions): Promise<Float32Array>;
+  setSparse(options?: SparseOptions): Promise<void>;
+  info(): GeneratorInfo;
+  stats(): EmbedderStats;
+  /** Waits for the calls that are under way, then ends the worker. */
+  close(): Promise<void>;
+  /** Rejects the calls that are under way and ends the worker. */
+  destroy(): Promise<void>;
+  /** close(), for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
