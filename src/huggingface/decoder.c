@@ -116,7 +116,7 @@ static wisp_status compare_tensors(const struct directory *dir, const struct ten
     void *buffer = malloc(2 * (size_t)a->row_bytes + 1);
     wisp_status status = buffer ? WISP_OK : fail_memory(error, 2 * a->row_bytes);
     for (uint64_t row = 0; status == WISP_OK && *equal && row < a->rows; row++) {
-        const void *x, *y;
+        const void *x = NULL, *y = NULL;
         status = directory_rows(dir, a, row, 1, NULL, buffer, &x, error);
         if (status == WISP_OK)
             status = directory_rows(dir, b, row, 1, NULL, (char *)buffer + a->row_bytes, &y, error);

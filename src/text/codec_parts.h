@@ -90,7 +90,7 @@ extern const struct codec_kind codec_unigram;
 /* Returns whether texts may be made of a token, also where it is a user-defined one. */
 static inline bool codec_is_piece(const struct codec *codec, size_t id) {
     return codec->types[id] == CODEC_NORMAL ||
-           (codec->types[id] == CODEC_USER_DEFINED && id < codec->model_tokens);
+           (id < codec->model_tokens && codec->types[id] == CODEC_USER_DEFINED);
 }
 
 /* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones of

@@ -265,12 +265,14 @@ static void texts_end_where_they_should(void **state) {
     assert_int_equal(story.result.end, WISP_END_TOKEN);
 
     /* A prompt that nearly fills the context. */
-    char prompt[TEXT_BYTES] = "";
+    char prompt[TEXT_BYTES];
+    size_t length = 0;
     for (size_t tokens = 0; tokens < CONTEXT - 20;) {
-        strcat(prompt, "Once upon a time, there was a little dog. ");
+        length += (size_t)snprintf(prompt + length, sizeof prompt - length,
+                                   "Once upon a time, there was a little dog. ");
         assert_int_equal(wisp_tokenize(o.model, wisp_text_of(prompt), NULL, 0, &tokens, NULL),
                          WISP_OK);
-        assert_true(tokens < CONTEXT && strlen(prompt) < TEXT_BYTES - 64);
+        assert_true(tokens < CONTEXT && length < TEXT_BYTES - 64);
     }
     tell(o.session, prompt, (wisp_generate_options){0}, &story);
     assert_int_equal(story.result.end, WISP_END_CONTEXT);
