@@ -7,6 +7,9 @@ const DEFAULT_MOST_THREADS = 4;
 /** The module has room for this many. */
 const MOST_THREADS = 8;
 
+/** A helper that is not ready after this time is done without. Its script is in the browser's cache. */
+const START_MS = 10_000;
+
 /** Memory that the module begins with, and all that it can have: 4 GB. */
 const PAGES = { initial: 64, maximum: 65536 };
 
@@ -59,7 +62,11 @@ export async function openTeam(module, threads, start) {
         start({ type: 'help', module, memory, index: i + 1 }),
       )
     : [];
-  const settled = await Promise.allSettled(started.map(({ ready }) => ready));
+  const late = new Promise((_, reject) => {
+    /** @type {any} */ (setTimeout(reject, START_MS)).unref?.();
+  });
+  late.catch(() => {}); // nobody waits where there are no helpers
+  const settled = await Promise.allSettled(started.map(({ ready }) => Promise.race([ready, late])));
   return {
     imports: sharedImports(memory),
     threads: 1 + settled.filter(({ status }) => status === 'fulfilled').length,

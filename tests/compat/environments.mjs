@@ -13,6 +13,7 @@
  * @property {string} [path] of the page. Default: /
  * @property {boolean} [copied] the package's files are copied to site/wisp/
  * @property {RegExp} [prints] what the last step prints. Pages give a result of their own
+ * @property {RegExp} [says] what the page says instead of its rows
  * @property {RegExp} [refused] the message that loading must fail with
  */
 
@@ -33,6 +34,18 @@ globalThis.result.then(
 const ESM = `import { Embedder } from 'wisp-engine';${use()}`;
 const CJS = `const { Embedder } = require('wisp-engine');${use()}`;
 const COPIED = `import { Embedder } from 'wisp-engine';${use("{ workers: 2, files: '/wisp/' }")}`;
+
+const WRITE = `import { Generator } from 'wisp-engine/generate';
+(async () => {
+  const generator = await Generator.load();
+  const { text, tokens } = await generator.generate('Once upon a time', { maxTokens: 8 }).result();
+  await generator.close();
+  return \`\${tokens} tokens:\${text}\`;
+})().then(
+  (text) => console.log(text),
+  (error) => console.log(\`\${error.name} \${error.code}: \${error.message}\`),
+);
+`;
 
 /** @param {string} script @param {string} [type] */
 const html = (script, type = 'module') =>
@@ -61,6 +74,23 @@ for (const major of [5, 6, 7, 8]) {
     site: 'dist',
   };
 }
+
+const WRITING = {
+  packages: ['vite@7'],
+  files: { 'index.html': html('/main.js'), 'main.js': WRITE },
+  says: /^8 tokens:, there was a/,
+};
+environments['vite7-generate-dev'] = {
+  ...WRITING,
+  what: 'a generator, development server',
+  server: environments['vite7-dev'].server,
+};
+environments['vite7-generate-build'] = {
+  ...WRITING,
+  what: 'a generator, build',
+  steps: [['npx', 'vite', 'build']],
+  site: 'dist',
+};
 
 const NEXT = {
   packages: ['next@16', 'react', 'react-dom'],

@@ -97,7 +97,7 @@ async function resultOf(url) {
     page.on('pageerror', (error) => log.push(String(error)));
     const result = new Promise((resolve) => {
       page.on('console', (message) => {
-        if (/rows|WispError/.test(message.text())) resolve(message.text());
+        if (/rows|tokens:|WispError/.test(message.text())) resolve(message.text());
         else log.push(message.text());
       });
       setTimeout(() => resolve(`no result: ${log.join(' | ')}`), PAGE_MS).unref();
@@ -123,6 +123,7 @@ async function tryOut(name, archive) {
     path = '/',
     copied,
     prints,
+    says,
     refused,
   } = environments[name];
   // Environments of the same packages share a folder, so that they are installed once.
@@ -173,7 +174,7 @@ async function tryOut(name, archive) {
       path === '/'
         ? await resultOf(serving.origin + path)
         : await (await fetch(serving.origin + path)).text();
-    if (!(refused ?? RAN).test(result)) throw new Error(result);
+    if (!(refused ?? says ?? RAN).test(result)) throw new Error(result);
     return { version, result };
   } finally {
     await serving.close();
