@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "kernel_case.h"
 #include "kernels/sparse.h"
-#include "quant/blocks.h"
+#include "quant/codecs.h"
 
 #define LEAST_SECONDS 0.03
 
@@ -134,7 +134,7 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     kernels_scalar.quantise(x, m, k, rows);
     void *stored = allocate(n * k * 2);
     if (kernel == GEMM_Q4)
-        quantise_q4_0(w, n * k, stored);
+        quantise_q4_0_fitted(w, n * k, stored);
     else
         quantise_f16(w, n * k, stored); /* as bfloats some are large, which takes no longer */
     if (kernel == GEMM_INT8 || kernel == GEMM_Q4)
