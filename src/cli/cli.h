@@ -15,6 +15,7 @@ int command_tokenize(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
+int command_quantize(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
