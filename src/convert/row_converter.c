@@ -28,13 +28,22 @@ wisp_status row_converter_open(struct row_converter *c, const struct directory *
     return WISP_OK;
 }
 
-/* Returns whether all values fit the format. f16 would turn values beyond its range into infinity,
- * and the file would not open. */
-static bool fits(const struct block_format *format, const float *values, size_t n) {
+/* Returns the magnitude that values of a format must be below. f16 would turn values beyond its
+ * range into infinity, and the file would not open. Blocks whose scale is a half are limited to
+ * what Q8_0 can hold: some hold more, but the reference quantisers multiply up to seven values, and
+ * the products of larger ones would decide wrongly without a sign. */
+static float limit_of(const struct block_format *format, bool as_reference) {
+    if (format->id == BLOCK_F16)
+        return 65520;
+    return as_reference && format->elements > 1 && format->id != BLOCK_MXFP4 ? 127 * 65520.0f
+                                                                             : INFINITY;
+}
+
+static bool fits(const float *values, size_t n, float limit) {
     float largest = 0;
-    for (size_t i = 0; i < n && format->id == BLOCK_F16; i++)
+    for (size_t i = 0; i < n && limit < INFINITY; i++)
         largest = fmaxf(largest, fabsf(values[i]));
-    return largest < 65520;
+    return largest < limit;
 }
 
 static wisp_status fail_too_large(const struct row_converter *c, uint64_t first, uint64_t rows,
@@ -64,7 +73,7 @@ wisp_status row_converter_read(struct row_converter *c, uint64_t first, uint64_t
         return directory_rows(c->dir, tensor, first, rows, c->cache, c->stored, bytes, error);
     TRY(directory_floats(c->dir, tensor, first, rows, c->cache, c->stored, c->values, error));
     *bytes = c->converted;
-    if (!fits(c->format, c->values, n))
+    if (!fits(c->values, n, limit_of(c->format, c->as_reference)))
         return fail_too_large(c, first, rows, error);
     if (!c->as_reference) {
         c->format->quantise(c->values, n, c->converted);
