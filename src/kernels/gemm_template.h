@@ -207,6 +207,7 @@ struct int8_tile {
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
+    const float *part_sums; /* [rows, parts]; only of 4-bit weights with offsets */
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -263,7 +264,8 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 }
 
 #ifdef VECTOR_Q4
-#define Q4_PRODUCT .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4,
+#define Q4_PRODUCT                                                                                 \
+    .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,
 #else
 #define Q4_PRODUCT
 #endif

@@ -46,6 +46,12 @@ ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return _mm256_set1_ps(x);
 }

@@ -42,6 +42,12 @@ ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return _mm512_set1_ps(x);
 }

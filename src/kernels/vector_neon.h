@@ -45,6 +45,14 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
+
 ALWAYS_INLINE vf vf_set1(float x) {
     return vdupq_n_f32(x);
 }
