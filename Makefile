@@ -353,13 +353,14 @@ compat: wasm | .tools/stamp/node_modules
 
 # Compares the tokenizer and the codecs with Hugging Face's, the generated tables with their generator, and neurons
 # as rows with the gguf package.
-test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle/codec_driver build/wisp \
-    | .tools/stamp/python
+test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle/codec_driver \
+    build/native/tests/oracle/logits_driver build/wisp | .tools/stamp/python
 	$(call only_in_all,the Unicode tables against their generator,\
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
 	.tools/bin/python tests/oracle/neurons.py build/wisp
+	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp
