@@ -49,11 +49,11 @@ ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const 
 }
 
 /* Adds block b to output vector v of a row, as far as its columns exist:
- * y += scale_x (total - zero * sum). `total` is the sum of the parts' dot products, each times its
- * scale; `sums` holds the block's sums of weights for all vectors. */
+ * y += scale_x (total - zero * sum). `total` is `factor` times the sum of the parts' dot products,
+ * each times its scale; `sums` holds the block's sums of weights for all vectors. */
 ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
-                              const float *sums) {
-    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+                              const float *sums, const float factor) {
+    const float *bias = t->bias + v * VF_LANES;
     const size_t i = row * t->blocks + b;
     float *y = t->y + row * t->ldy + v * VF_LANES;
     if (v * VF_LANES >= t->columns)
@@ -126,7 +126,8 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
     }
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
-        q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums);
+        q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums,
+                   Q4_FACTOR);
 }
 
 /* Computes a tile of y, block after block. */
@@ -189,3 +190,5 @@ static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias,
                       size_t ldy, size_t m, size_t n, size_t k) {
     q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
 }
+
+#include "kernels/gemm_q6_template.h"

@@ -57,7 +57,7 @@ struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */
     size_t f32_panel, int8_panel;
-    size_t q4_panel;        /* 0 where gemm_q4, gemm_q4_1 and gemm_q4_k are NULL */
+    size_t q4_panel; /* of gemm_q4, gemm_q4_1, gemm_q4_k and gemm_q6_k; 0 where they are NULL */
     int signed_activations; /* whether q is -128..127 rather than 0..255 */
 
     /* Do what the functions of the same names below do, with panels of f32_panel. */
@@ -106,6 +106,11 @@ struct kernels {
     void (*gemm_q4_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
     void (*gemm_q4_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Computes the product of gemm_q4 for w packed by pack_q6_k with q4_panel. k is a multiple of
+     * 256, and the parts p have 16 weights. NULL in all sets of WebAssembly. */
+    void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
     /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
@@ -227,6 +232,15 @@ size_t packed_q4_1_bytes(size_t n, size_t k, size_t panel);
  * panel 16-bit floats dmin; each part has panel bytes `scale` and panel bytes `min`. */
 void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
+
+/* Packs n rows of k weights in Q6_K blocks, stored one after the other, into panels of `panel`
+ * rows. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the weights), panel
+ * 16-bit floats d, then for each 32 weights: [2][panel] bytes (the scales of 16 weights + 128),
+ * [4][panel][4] bytes, whose nibbles are the low four bits of the codes in the order of pack_q4,
+ * and [2][panel][4] bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the high two of the code of
+ * weight 16 h + 4 g + i of row j. */
+void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
 
 /* Computes x.part_sums for m rows of k values, a multiple of Q4_BLOCK. `is_signed` tells whether q
  * is -128..127. */

@@ -162,6 +162,47 @@ static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias,
     q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
 }
 
+/* Returns the integer dot product of 16 activations and the weights of half h of a part's row j. */
+static int32_t q6_half_dot(const uint8_t *q, const unsigned char *nibbles, size_t h, size_t j) {
+    const unsigned char *pairs = nibbles + 16 * PANEL + h * PANEL * 4;
+    int32_t sum = 0;
+    for (size_t c = 0; c < 16; c++) {
+        const size_t g = c / 4, i = c % 4;
+        const int low = nibbles[(g * PANEL + j) * 4 + i] >> 4 * h & 15;
+        const int high = pairs[j * 4 + i] >> 2 * g & 3;
+        sum += q[c] * ((low | high << 4) - 32);
+    }
+    return sum;
+}
+
+static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    enum { PART_BYTES = 26 };
+    const size_t blocks = int8_blocks(k), panel_bytes = packed_q6_k_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            const size_t row = j % PANEL;
+            y[i * ldy + j] = bias[j];
+            for (size_t b = 0; b < blocks; b++) {
+                const unsigned char *halves = block + PANEL * sizeof(float);
+                const unsigned char *part = halves + PANEL * 2;
+                const float d = half_of(halves, row);
+                const uint8_t *q = x.q + i * k + b * INT8_BLOCK;
+                float total = 0;
+                for (size_t c = 0; c < INT8_BLOCK; c += 16) {
+                    const size_t h = c / 16 % 2;
+                    const float scale = d * (float)(part[h * PANEL + row] - 128);
+                    total += (float)q6_half_dot(q + c, part + 2 * PANEL, h, row) * scale;
+                    part += h * PANEL * PART_BYTES;
+                }
+                total -= x.zero[i * blocks + b] * packed_float(block + row * 4);
+                y[i * ldy + j] += total * x.scale[i * blocks + b];
+                block = part;
+            }
+        }
+}
+
 #endif
 
 static void layer_norm(float *x, const float *residual, const float *weight, const float *bias,
@@ -256,6 +297,7 @@ const struct kernels kernels_scalar = {
 #if !defined(__wasm__)
     .gemm_q4_1 = gemm_q4_1,
     .gemm_q4_k = gemm_q4_k,
+    .gemm_q6_k = gemm_q6_k,
 #endif
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,

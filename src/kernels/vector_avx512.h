@@ -189,6 +189,28 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
 }
 
+/* ---- 6-bit weights -------------------------------------------------------------------------- */
+
+typedef vi_weights v6_weights;
+
+/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
+ * `pairs`, and subtracts 32. */
+ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
+                                 const int g, const int h) {
+    const vi bytes = _mm512_loadu_si512(nibbles), two = _mm512_loadu_si512(pairs);
+    const vi low = _mm512_and_si512(h ? _mm512_srli_epi16(bytes, 4) : bytes, _mm512_set1_epi8(15));
+    const vi moved = g == 0   ? _mm512_slli_epi16(two, 4)
+                     : g == 1 ? _mm512_slli_epi16(two, 2)
+                     : g == 2 ? two
+                              : _mm512_srli_epi16(two, 2);
+    const vi high = _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
+    return _mm512_sub_epi8(_mm512_or_si512(low, high), _mm512_set1_epi8(32));
+}
+
+ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+    return vi_dot(sum, x, w);
+}
+
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {

@@ -6,7 +6,7 @@
 static const struct weight_kind *const kinds[] = {
     &weights_q4_0,
 #if !defined(__wasm__)
-    &weights_q4_1, &weights_q4_k,
+    &weights_q4_1, &weights_q4_k, &weights_q6_k,
 #endif
     &weights_f16,  &weights_bf16, &weights_int8, &weights_f32,
 };

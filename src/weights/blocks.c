@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weights of 4 bits, as Q4_0, Q4_1 and Q4_K blocks: weights, scales and minima have the values of
- * the file. */
+ * Weights of 4 and 6 bits, as Q4_0, Q4_1, Q4_K and Q6_K blocks: weights, scales and minima have the
+ * values of the file. */
 #include "weights/weight_kind.h"
 
 static size_t panel(const struct kernels *kernels) {
@@ -35,4 +35,5 @@ WEIGHTS_OF(q4_0, q4, BLOCK_Q4_0, false)
 #if !defined(__wasm__) /* where 4-bit products are slower than int8: kernels.h */
 WEIGHTS_OF(q4_1, q4_1, BLOCK_Q4_1, true)
 WEIGHTS_OF(q4_k, q4_k, BLOCK_Q4_K, true)
+WEIGHTS_OF(q6_k, q6_k, BLOCK_Q6_K, false)
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1 and gemm_q4_k, of the packing that they need, and of sum_parts. */
+ * Checks of gemm_q4_1, gemm_q4_k and gemm_q6_k, of the packing that they need, and of sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,16 +20,28 @@ struct weights {
 };
 
 static const struct block_format *format_of(enum kernel kernel) {
-    return block_format_by_id(kernel == GEMM_Q4_K ? BLOCK_Q4_K : BLOCK_Q4_1);
+    return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
+                              : kernel == GEMM_Q4_K ? BLOCK_Q4_K
+                                                    : BLOCK_Q6_K);
 }
 
-/* Reads the scale and the offset of part p of a row, by the layouts of docs and k_blocks.c. */
+/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q6_K, whose codes
+ * are -32..31, four times the larger scale of the two halves. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
         const unsigned char *block = row + p * 20;
         *scale = (double)float_of_half(load_u16(block));
         *offset = 8 * *scale + (double)float_of_half(load_u16(block + 2));
+        return;
+    }
+    if (kernel == GEMM_Q6_K) {
+        const unsigned char *block = row + p / 8 * 210;
+        const int first = (signed char)block[192 + p % 8 * 2],
+                  second = (signed char)block[193 + p % 8 * 2];
+        *scale = (double)float_of_half(load_u16(block + 208)) * 4 *
+                 fmax(fabs((double)first), fabs((double)second));
+        *offset = 0;
         return;
     }
     const unsigned char *block = row + p / 8 * 144, *packed = block + 4;
@@ -138,10 +150,10 @@ static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, e
 static void check_kernel(enum kernel kernel) {
     if (!has_gemm(&kernels_scalar, kernel))
         skip(); /* in WebAssembly */
-    const size_t longest = kernel == GEMM_Q4_K ? 3 : 12;
+    const size_t longest = kernel == GEMM_Q4_1 ? 12 : 3;
     for (size_t n = 1; n <= 70; n++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 13), n,
-                    rng_range(&kernel_rng, 1, kernel == GEMM_Q4_K ? 1 : 5), FILL_UNIFORM, false);
+                    rng_range(&kernel_rng, 1, kernel == GEMM_Q4_1 ? 5 : 1), FILL_UNIFORM, false);
     for (size_t blocks = 1; blocks <= longest; blocks++)
         check_shape(kernel, rng_range(&kernel_rng, 1, 40), rng_range(&kernel_rng, 1, 200), blocks,
                     FILL_UNIFORM, false);
@@ -161,10 +173,15 @@ void test_gemm_q4_k(void **state) {
     check_kernel(GEMM_Q4_K);
 }
 
+void test_gemm_q6_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q6_K);
+}
+
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
- * numbers are whole and below 2^24, so that the result must be exact. */
+ * numbers are whole, and with Q4_1 below 2^24, so that its result must be exact. */
 static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
     static const float zeros[] = {0, 255, 128, 1};
     const struct block_format *format = format_of(kernel);
@@ -181,7 +198,11 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
                                 : (unsigned char)rng_below(&kernel_rng, 256);
     for (size_t i = 0; i < n * blocks; i++) {
         unsigned char *block = stored + i * format->bytes;
-        memcpy(block, (const unsigned char[]){0x00, 0x3c, 0x00, 0x3c}, 4); /* 1 and 1 */
+        static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
+        if (kernel == GEMM_Q6_K)
+            memcpy(block + 208, ones, 2);
+        else
+            memcpy(block, ones, 4);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
             block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
     }
@@ -197,7 +218,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     free(bias);
 }
 
-void test_gemm_q4_offset_never_saturates(void **state) {
+void test_gemm_blocks_never_saturate(void **state) {
     (void)state;
     if (!has_gemm(&kernels_scalar, GEMM_Q4_1))
         skip(); /* in WebAssembly */
@@ -206,6 +227,8 @@ void test_gemm_q4_offset_never_saturates(void **state) {
             check_exact(GEMM_Q4_1, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 9), kind);
             check_exact(GEMM_Q4_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_Q6_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 2), kind);
         }
 }
