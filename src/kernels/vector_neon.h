@@ -167,25 +167,6 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return vdotq_s32(sum, x, w);
 }
 
-/* ---- 6-bit weights -------------------------------------------------------------------------- */
-
-typedef vi_weights v6_weights;
-
-/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
- * `pairs`, and subtracts 32. */
-ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
-                                 const int g, const int h) {
-    const uint8x16_t bytes = vld1q_u8(nibbles), two = vld1q_u8(pairs);
-    const uint8x16_t low = h ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
-    const uint8x16_t moved = vshlq_u8(two, vdupq_n_s8((int8_t)(4 - 2 * g)));
-    const uint8x16_t codes = vorrq_u8(low, vandq_u8(moved, vdupq_n_u8(0x30)));
-    return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8(32));
-}
-
-ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
-    return vi_dot(sum, x, w);
-}
-
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
@@ -230,6 +211,25 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
+}
+
+/* ---- 6-bit weights -------------------------------------------------------------------------- */
+
+typedef vi_weights v6_weights;
+
+/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
+ * `pairs`, and subtracts 32. */
+ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
+                                 const int g, const int h) {
+    const uint8x16_t bytes = vld1q_u8(nibbles), two = vld1q_u8(pairs);
+    const uint8x16_t low = h ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
+    const uint8x16_t moved = vshlq_u8(two, vdupq_n_s8((int8_t)(4 - 2 * g)));
+    const uint8x16_t codes = vorrq_u8(low, vandq_u8(moved, vdupq_n_u8(0x30)));
+    return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8(32));
+}
+
+ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+    return vi_dot(sum, x, w);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
