@@ -149,14 +149,15 @@ static void print_totals(const struct total *totals, size_t n) {
 }
 
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
-                    wisp_quantize_options *o, bool json) {
+                    const wisp_quantize_options *chosen, bool json) {
     struct total totals[MAX_TYPES];
     struct printer p = {.json = json};
     wisp_error error;
     int code = EXIT_GOOD;
-    o->tensor = take_tensor;
-    o->progress = take_progress;
-    o->context = &p;
+    wisp_quantize_options o = *chosen;
+    o.tensor = take_tensor;
+    o.progress = take_progress;
+    o.context = &p;
     watch_signals(NULL);
     progress_start(&p.progress, "tensors");
     fputs(json ? "{\"types\":[" : "", program_output);
@@ -168,7 +169,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
             fprintf(program_output, "%s\n{\"type\":\"%s\",\"tensors\":[", i ? "," : "", types[i]);
         else
             fprintf(program_output, "%s%s\n", i ? "\n" : "", types[i]);
-        if (wisp_quantize(input, output, types[i], o, &error) != WISP_OK) {
+        if (wisp_quantize(input, output, types[i], &o, &error) != WISP_OK) {
             progress_end(&p.progress);
             code = complain_of(&error);
         } else if (json) {

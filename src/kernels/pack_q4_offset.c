@@ -100,6 +100,6 @@ void sum_parts(struct quantised_rows x, size_t m, size_t k, bool is_signed) {
             for (size_t c = 0; c < Q4_BLOCK; c++)
                 sum += is_signed ? (int8_t)q[c] : q[c];
             x.part_sums[i * parts + p] =
-                (float)sum - Q4_BLOCK * x.zero[i * blocks + p * Q4_BLOCK / INT8_BLOCK];
+                (float)sum - (float)Q4_BLOCK * x.zero[i * blocks + p * Q4_BLOCK / INT8_BLOCK];
         }
 }

@@ -24,8 +24,8 @@ static size_t panel(const struct kernels *kernels) {
     }                                                                                              \
     const struct weight_kind weights_##NAME = {.name = #NAME,                                      \
                                                .quantised = true,                                  \
-                                               .sums_parts = SUMS_PARTS,                           \
-                                               .rows = TYPE,                                       \
+                                               .sums_parts = (SUMS_PARTS),                         \
+                                               .rows = (TYPE),                                     \
                                                .panel = panel,                                     \
                                                .bytes = NAME##_bytes,                              \
                                                .pack = NAME##_pack,                                \

@@ -235,14 +235,27 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
 
 const char *kernel_name(enum kernel kernel) {
     static const char *const names[KERNELS] = {
-        [GEMM_F32] = "gemm_f32", [QUANTISE] = "quantise",   [GEMM_INT8] = "gemm_int8",
-        [GEMM_Q4] = "gemm_q4",   [GEMM_Q4_1] = "gemm_q4_1", [GEMM_Q4_K] = "gemm_q4_k",
+        [GEMM_F32] = "gemm_f32",
+        [QUANTISE] = "quantise",
+        [GEMM_INT8] = "gemm_int8",
+        [GEMM_Q4] = "gemm_q4",
+        [GEMM_Q4_1] = "gemm_q4_1",
+        [GEMM_Q4_K] = "gemm_q4_k",
         [GEMM_Q6_K] = "gemm_q6_k",
-        [GEMM_F16] = "gemm_f16", [GEMM_BF16] = "gemm_bf16", [LAYER_NORM] = "layer_norm",
-        [RMS_NORM] = "rms_norm", [GELU] = "gelu",           [RELU] = "relu",
-        [SILU_MUL] = "silu_mul", [SOFTMAX] = "softmax",     [ADD] = "add",
-        [DOT] = "dot",           [PACK] = "pack",           [ATTENTION] = "attention",
-        [I16] = "i16",           [SPARSE] = "sparse",
+        [GEMM_F16] = "gemm_f16",
+        [GEMM_BF16] = "gemm_bf16",
+        [LAYER_NORM] = "layer_norm",
+        [RMS_NORM] = "rms_norm",
+        [GELU] = "gelu",
+        [RELU] = "relu",
+        [SILU_MUL] = "silu_mul",
+        [SOFTMAX] = "softmax",
+        [ADD] = "add",
+        [DOT] = "dot",
+        [PACK] = "pack",
+        [ATTENTION] = "attention",
+        [I16] = "i16",
+        [SPARSE] = "sparse",
     };
     return names[kernel];
 }

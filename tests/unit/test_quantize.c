@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "formats/directory.h"
 #include "support/golden.h"
@@ -74,7 +75,7 @@ static void check_tensor(const wisp_file *file, size_t index, const struct told 
     const wisp_quantized_tensor *got = find_told(told, tensor.name);
     const struct block_format *format = block_format_by_name(tensor.type);
     float *values = malloc(n * sizeof *values), *back = malloc(n * sizeof *back);
-    unsigned char *stored = malloc(n * sizeof(float)), *found = malloc(n * sizeof(float));
+    unsigned char *stored = malloc(4 * n), *found = malloc(4 * n);
     assert_true(values && back && stored && found);
     assert_string_equal(tensor.type, is_matrix ? type : "F32");
     assert_string_equal(got->type, tensor.type);
@@ -157,7 +158,7 @@ static void rows_that_are_no_whole_blocks(void **state) {
     assert_string_equal(error.field, "token_embd.weight");
     assert_non_null(strstr(error.message, "256"));
     assert_int_equal(told.n, 0);
-    assert_null(fopen(output, "rb"));
+    assert_int_equal(access(output, F_OK), -1);
 
     /* A fallback that does not fit either is named. */
     o.fallback = "q6_k";
@@ -268,7 +269,7 @@ static void cancelled_at_any_time(void **state) {
         if (status == WISP_OK)
             break;
         assert_int_equal(status, WISP_ERROR_CANCELLED);
-        assert_null(fopen(output, "rb"));
+        assert_int_equal(access(output, F_OK), -1);
         /* The embedding and the feed-forward matrices are longer than what is read at a time. */
         assert_true(most < 40);
     }
