@@ -212,6 +212,18 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
+/* How many bytes of a model's dense layers are weights of one kind. */
+typedef struct wisp_weights {
+    const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, or as in the file: "q4_0",
+                         "q4_1", "q4_k", "q6_k" */
+    uint64_t bytes;   /* with scales and biases */
+} wisp_weights;
+
+/* Gives entry `index` of the kinds of weights that the model's dense layers became when it was
+ * opened. Returns false past the last. Token embeddings and neurons of sparse layers are not dense
+ * layers. */
+WISP_API bool wisp_model_get_weights(const wisp_model *model, size_t index, wisp_weights *weights);
+
 /* Returns the number of values of an embedding: the hidden_size, or fewer where the file cuts
  * embeddings (wisp.dimensions). */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);

@@ -94,7 +94,9 @@ enum {
     "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
     "                         model's)\n"                                                          \
     "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
-    "      --verbose          print what is assumed where the model's file does not say\n"
+    "      --verbose          print what is assumed where the model's file does not say, and "     \
+    "what\n"                                                                                       \
+    "                         the weights of dense layers became in memory\n"
 
 /* Takes an option of MODEL_OPTIONS. Sets *code and returns false where its value is wrong, after
  * complaining. */

@@ -18,5 +18,15 @@ wisp_status load_linear(struct network *network, uint32_t index, const char *con
                                          .k = k};
     TRY(linear_load(layer, &source, network->kernels, network->int8, error));
     network->resident_bytes += layer->bytes;
+    tally_weights(network, layer);
     return WISP_OK;
+}
+
+void tally_weights(struct network *network, const struct linear *layer) {
+    for (size_t i = 0; i < MAX_WEIGHT_KINDS && layer->kind; i++)
+        if (!network->tally[i].kind || network->tally[i].kind == layer->kind) {
+            network->tally[i].kind = layer->kind;
+            network->tally[i].bytes += layer->bytes;
+            return;
+        }
 }

@@ -11,4 +11,7 @@ wisp_status load_linear(struct network *network, uint32_t index, const char *con
                         size_t parts, bool has_bias, size_t n, size_t k, struct linear *layer,
                         wisp_error *error);
 
+/* Adds the bytes of a layer to network->tally. A layer that was not loaded adds nothing. */
+void tally_weights(struct network *network, const struct linear *layer);
+
 #endif

@@ -58,6 +58,7 @@ wisp_status llama_load(struct network *network, wisp_error *error) {
                                          .k = c->hidden_size};
     TRY(linear_load(&w->logits, &source, network->kernels, network->int8, error));
     network->resident_bytes += w->logits.bytes;
+    tally_weights(network, &w->logits);
     return WISP_OK;
 }
 

@@ -413,7 +413,10 @@ describe('other commands', () => {
       /blk\.0\.ffn_down\.weight +Q4_K +\d+ bytes +mse [\d.e-]+ +cosine 0\.99\d+\n/,
     );
     assert.match(wisp(['inspect', path]).out, /blk\.0\.ffn_down\.weight +Q4_K +384 x 1536/);
-    assert.equal(wisp(['embed', '-m', path, '--text', 'a']).code, 0);
+    const { code, err } = wisp(['embed', '--verbose', '-m', path, '--text', 'a']);
+    assert.equal(code, 0);
+    assert.match(err, /: dense layers in memory as q4_k: \d+ bytes\n/);
+    assert.match(err, /: dense layers in memory as int8: \d+ bytes\n/);
 
     const measured = ['quantize', '--dry-run', '--type', 'q8_0,q2_k', '--sample', '1000'];
     assert.match(
