@@ -413,7 +413,16 @@ describe('other commands', () => {
       /blk\.0\.ffn_down\.weight +Q4_K +\d+ bytes +mse [\d.e-]+ +cosine 0\.99\d+\n/,
     );
     assert.match(wisp(['inspect', path]).out, /blk\.0\.ffn_down\.weight +Q4_K +384 x 1536/);
-    const { code, err } = wisp(['embed', '--verbose', '-m', path, '--text', 'a']);
+    const { code, err } = wisp([
+      'embed',
+      '--verbose',
+      '--predictor',
+      'dense',
+      '-m',
+      path,
+      '--text',
+      'a',
+    ]);
     assert.equal(code, 0);
     assert.match(err, /: dense layers in memory as q4_k: \d+ bytes\n/);
     assert.match(err, /: dense layers in memory as int8: \d+ bytes\n/);
