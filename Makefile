@@ -385,8 +385,8 @@ compat: wasm | .tools/stamp/node_modules
 
 # Compares the tokenizer and the codecs with Hugging Face's, the generated tables with their generator, and neurons
 # as rows with the gguf package.
-test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle/codec_driver build/wisp \
-    | .tools/stamp/python
+test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle/codec_driver \
+    build/native/tests/oracle/logits_driver build/wisp | .tools/stamp/python
 	$(call only_in_all,the Unicode tables against their generator,\
 	    .tools/bin/python tools/generate_unicode.py --check --download)
 	.tools/bin/python tests/oracle/tokenizer.py $<
@@ -395,6 +395,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/neurons.py build/wisp
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
+	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp

@@ -223,6 +223,18 @@ typedef struct wisp_model_info {
 
 WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info);
 
+/* How many bytes of a model's dense layers are weights of one kind. */
+typedef struct wisp_weights {
+    const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, or as in the file: "q4_0",
+                         "q4_1", "q4_k", "q6_k" */
+    uint64_t bytes;   /* with scales and biases */
+} wisp_weights;
+
+/* Gives entry `index` of the kinds of weights that the model's dense layers became when it was
+ * opened. Returns false past the last. Token embeddings and neurons of sparse layers are not dense
+ * layers. */
+WISP_API bool wisp_model_get_weights(const wisp_model *model, size_t index, wisp_weights *weights);
+
 /* Returns the number of values of an embedding: the hidden_size, or fewer where the file cuts
  * embeddings (wisp.dimensions). */
 WISP_API size_t wisp_model_dimensions(const wisp_model *model);
@@ -750,6 +762,53 @@ typedef struct wisp_convert_options {
  * a folder that does not exist. `options` may be NULL. Only in the native library. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
+
+/* ---- quantising ----------------------------------------------------------------------------- */
+
+/* A tensor that wisp_quantize has written or measured. */
+typedef struct wisp_quantized_tensor {
+    const char *name;
+    const char *type; /* what its elements are now; NULL where `fits` is false */
+    bool fits;        /* false only where nothing is written: its rows are no whole blocks of the
+                         type, and no fallback is named */
+    bool fallback;    /* `type` is the fallback */
+    bool quantised;   /* false: it kept its type or became floats; mse is 0 then, cosine 1 */
+    uint64_t elements, bytes;
+    double mse;    /* the mean of the squared differences to what it was */
+    double cosine; /* of what it is to what it was; 1 where both are 0 */
+} wisp_quantized_tensor;
+
+typedef struct wisp_quantize_options {
+    const char *embedding_type; /* of the token embedding. NULL: as the other matrices */
+    const char *output_type;    /* of output.weight, the last layer of a model that generates text.
+                                   NULL: as the other matrices */
+    const char *fallback;       /* the type of matrices whose rows are no whole blocks of the type
+                                   wanted. NULL: such a matrix is an error that names it */
+    uint64_t sample;            /* where nothing is written: measure about this many elements of
+                                   each tensor, in whole rows. 0: all */
+    /* Is called after each tensor, whose strings last until it returns. May be NULL. */
+    void (*tensor)(void *context, const wisp_quantized_tensor *tensor);
+    /* Is called often, with the number of tensors that are done. Returning false cancels. May be
+     * NULL. */
+    bool (*progress)(void *context, size_t done, size_t total);
+    void *context;
+} wisp_quantize_options;
+
+/* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
+ * "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k" to "q2_k", "iq4_xs", "iq4_nl",
+ * "mxfp4", "tq2_0", "tq1_0". The bits are those of ggml's reference quantiser without importances.
+ * Norms, biases, positions and token types become floats; what wisp_calibrate added stays; neurons
+ * that are stored as rows become plain matrices. Where `output` is NULL nothing is written, and the
+ * cost of each tensor is measured. The output appears as that of wisp_convert does; about 1 MB of a
+ * tensor is in memory at a time. `options` may be NULL. Fails with WISP_ERROR_UNSUPPORTED where a
+ * matrix does not fit its type, or holds a value that is too large for it. Only in the native
+ * library. */
+WISP_API wisp_status wisp_quantize(const char *input, const char *output, const char *type,
+                                   const wisp_quantize_options *options, wisp_error *error);
+
+/* Returns the name of the type at `index` among those that wisp_quantize writes, from the largest
+ * to the smallest, or NULL past the last. */
+WISP_API const char *wisp_quantize_type(size_t index);
 
 /* ---- calibration ---------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@ int command_tokenize(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
 int command_convert(int argc, char **argv);
+int command_quantize(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_eval(int argc, char **argv);
@@ -95,7 +96,9 @@ enum {
     "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
     "                         model's)\n"                                                          \
     "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
-    "      --verbose          print what is assumed where the model's file does not say\n"
+    "      --verbose          print what is assumed where the model's file does not say, and "     \
+    "what\n"                                                                                       \
+    "                         the weights of dense layers became in memory\n"
 
 /* The option of commands with a model that generates. */
 #define CACHE_OPTION {"cache-type", required_argument, NULL, OPTION_CACHE_TYPE}

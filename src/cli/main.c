@@ -12,7 +12,8 @@ static const char help[] =
     "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
     "  wisp generate    continue a text\n"
     "  wisp tokenize    write the token ids of texts\n"
-    "  wisp convert     convert a model to GGUF, and quantise it\n"
+    "  wisp convert     convert a model to GGUF\n"
+    "  wisp quantize    quantise a model as llama.cpp does, or measure what that loses\n"
     "  wisp calibrate   make a model sparse: let it compute only the neurons that matter\n"
     "  wisp inspect     list the metadata and tensors of a model\n"
     "  wisp eval        measure the quality of a model on your data\n"
@@ -23,10 +24,15 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"embed", command_embed},       {"similarity", command_similarity},
-                {"generate", command_generate}, {"tokenize", command_tokenize},
-                {"convert", command_convert},   {"calibrate", command_calibrate},
-                {"inspect", command_inspect},   {"eval", command_eval}};
+} commands[] = {{"embed", command_embed},
+                {"similarity", command_similarity},
+                {"generate", command_generate},
+                {"tokenize", command_tokenize},
+                {"convert", command_convert},
+                {"quantize", command_quantize},
+                {"calibrate", command_calibrate},
+                {"inspect", command_inspect},
+                {"eval", command_eval}};
 
 static int print_version(void) {
     const char *name;

@@ -5,76 +5,42 @@
 
 #include "base/number_text.h"
 #include "convert/calibration_tensors.h"
+#include "convert/plan.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
 #include "host/file.h"
 #include "native/open_path.h"
 
-/* Returns the value of llama.cpp's general.file_type for a file whose matrices have this format. */
-static uint32_t file_type_of(const struct block_format *format) {
-    switch (format->id) {
-    case BLOCK_F32:
-        return 0;
-    case BLOCK_F16:
-        return 1;
-    case BLOCK_Q4_0:
-        return 2;
-    case BLOCK_Q8_0:
-        return 7;
-    default:
-        return UINT32_MAX;
-    }
-}
-
 static wisp_status find_format(const char *name, const struct block_format **format,
                                wisp_error *error) {
+    static const enum block_type types[] = {BLOCK_F32, BLOCK_F16, BLOCK_Q8_0, BLOCK_Q4_0};
     *format = name ? block_format_by_name(name) : NULL;
-    if (name && (!*format || !(*format)->quantise))
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "type",
-                    "%.32s is not one of f32, f16, q8_0, q4_0", name);
-    return WISP_OK;
+    for (size_t i = 0; *format && i < sizeof types / sizeof *types; i++)
+        if ((*format)->id == types[i])
+            return WISP_OK;
+    return name ? fail(error, WISP_ERROR_ARGUMENT, NULL, "type",
+                       "%.32s is not one of f32, f16, q8_0, q4_0; wisp quantize writes more types",
+                       name)
+                : WISP_OK;
 }
 
 /* Chooses the format in which a tensor is written. Where `wanted` is NULL, every tensor keeps its
  * format, but vectors of 16-bit floats become floats, since llama.cpp computes with no others.
- * Otherwise the matrices of dense layers and the token embedding take `wanted`, or F16
- * where their rows are no multiple of its block; norms, biases, positions and token types, which
- * are small, become floats. */
+ * Otherwise matrices of weights take `wanted`, or F16 where their rows are no multiple of its
+ * block, and others become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
-    const bool is_quantisable = tensor->rows > 1 &&
-                                strcmp(tensor->name, "position_embd.weight") != 0 &&
-                                strcmp(tensor->name, "token_types.weight") != 0;
+    const bool is_quantisable = is_weight_matrix(tensor);
     const bool is_half = tensor->format->id == BLOCK_F16 || tensor->format->id == BLOCK_BF16;
     *planned = tensor->format;
     if (!wanted && tensor->rows == 1 && is_half)
         *planned = block_format_by_id(BLOCK_F32);
     if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
         return WISP_OK;
-    if (!tensor->format->dequantise)
-        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
-                    "tensors of type %s cannot be converted", tensor->format->name);
+    TRY(require_expandable(tensor, error));
     *planned = is_quantisable ? wanted : block_format_by_id(BLOCK_F32);
     if (is_quantisable && tensor->dims[0] % wanted->elements != 0)
         *planned = block_format_by_id(BLOCK_F16);
-    return WISP_OK;
-}
-
-/* Returns the entry with this key, or NULL. */
-static struct metadata *find_entry(struct directory *dir, const char *key) {
-    for (size_t i = 0; i < dir->n_metadata; i++)
-        if (strcmp(dir->metadata[i].key, key) == 0)
-            return &dir->metadata[i];
-    return NULL;
-}
-
-static wisp_status set_u32(struct directory *dir, const char *key, uint32_t value,
-                           wisp_error *error) {
-    struct metadata *entry = find_entry(dir, key);
-    if (!entry)
-        return directory_put_u32(dir, key, value, error);
-    entry->type = VALUE_U32;
-    entry->as.u = value;
     return WISP_OK;
 }
 
@@ -83,7 +49,7 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
     static const char share_key[] = KEY_SPARSE_SHARE;
     if (options->name) {
         const char *copy = arena_copy_text(&dir->arena, options->name, strlen(options->name));
-        struct metadata *entry = find_entry(dir, "general.name");
+        struct metadata *entry = find_metadata_entry(dir, "general.name");
         if (!copy)
             return fail_memory(error, strlen(options->name));
         if (!entry)
@@ -94,7 +60,7 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
         }
     }
     if (options->sparsity != 0) {
-        struct metadata *entry = find_entry(dir, share_key);
+        struct metadata *entry = find_metadata_entry(dir, share_key);
         if (!(options->sparsity > 0 && options->sparsity < 1))
             return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
                         number_text((double)options->sparsity, 6).text);
@@ -105,9 +71,7 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
         entry->as.f = 1 - (double)options->sparsity;
     }
     if (type)
-        TRY(set_u32(dir, "general.file_type", file_type_of(type), error));
-    if (type && type->elements > 1)
-        TRY(set_u32(dir, "general.quantization_version", 2, error));
+        TRY(put_file_type(dir, type, error));
     return directory_finish(dir, error);
 }
 

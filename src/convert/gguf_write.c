@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/byte_order.h"
-#include "convert/row_converter.h"
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
@@ -104,25 +103,40 @@ static wisp_status put_padding(struct writer *w) {
     return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
 }
 
+static wisp_status report_progress(struct writer *w, size_t done) {
+    const struct gguf_plan *plan = w->plan;
+    if (plan->progress && !plan->progress(plan->progress_context, done, w->dir->n_tensors))
+        return fail(w->error, WISP_ERROR_CANCELLED, w->file->path, NULL, "cancelled");
+    return WISP_OK;
+}
+
 /* Converts and writes the data of a tensor, some rows at a time. */
-static wisp_status put_tensor(struct writer *w, const struct tensor *tensor,
-                              const struct block_format *format) {
+static wisp_status put_tensor(struct writer *w, size_t index) {
+    const struct tensor *tensor = &w->dir->tensors[index];
+    const struct block_format *format = w->plan->formats[index];
     const uint64_t most = CHUNK_VALUES / tensor->dims[0];
     const uint64_t rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
     struct row_converter converter;
     uint64_t row_bytes = 0;
     block_row_bytes(format, tensor->dims[0], &row_bytes);
-    wisp_status status =
-        row_converter_open(&converter, w->dir, tensor, format, rows, &w->cache, w->error);
+    wisp_status status = row_converter_open(&converter, w->dir, tensor, format,
+                                            w->plan->as_reference, rows, &w->cache, w->error);
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
         const uint64_t left = tensor->rows - row, n = left < rows ? left : rows;
         const void *bytes;
         status = row_converter_read(&converter, row, n, &bytes, w->error);
         if (status == WISP_OK)
             status = file_write(w->file, bytes, (size_t)(n * row_bytes), w->error);
+        if (status == WISP_OK && n < left)
+            status = report_progress(w, index);
     }
+    const struct conversion_loss loss = converter.loss;
     row_converter_close(&converter);
-    return status == WISP_OK ? put_padding(w) : status;
+    TRY(status);
+    TRY(put_padding(w));
+    if (w->plan->written)
+        w->plan->written(w->plan->written_context, index, &loss);
+    return report_progress(w, index + 1);
 }
 
 wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
@@ -138,12 +152,8 @@ wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
     TRY(put_directory(&w));
     TRY(put_padding(&w));
     wisp_status status = WISP_OK;
-    for (size_t i = 0; i < dir->n_tensors && status == WISP_OK; i++) {
-        status = put_tensor(&w, &dir->tensors[i], plan->formats[i]);
-        if (status == WISP_OK && plan->progress &&
-            !plan->progress(plan->progress_context, i + 1, dir->n_tensors))
-            status = fail(error, WISP_ERROR_CANCELLED, file->path, NULL, "cancelled");
-    }
+    for (size_t i = 0; i < dir->n_tensors && status == WISP_OK; i++)
+        status = put_tensor(&w, i);
     tensor_cache_release(&w.cache);
     return status;
 }

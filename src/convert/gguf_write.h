@@ -3,14 +3,20 @@
 #ifndef WISP_CONVERT_GGUF_WRITE_H
 #define WISP_CONVERT_GGUF_WRITE_H
 
-#include "formats/directory.h"
+#include "convert/row_converter.h"
 #include "host/file.h"
 
 struct gguf_plan {
     /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
      * `quantise` and whose block divides the row. In the latter case its own has `dequantise`. */
     const struct block_format **formats;
-    /* Runs after each tensor; returns false to cancel. May be NULL. */
+    bool as_reference; /* quantise as ggml's reference does (row_converter.h) */
+    /* Runs after each tensor with its index and, where it was quantised as_reference, what that
+     * lost. May be NULL. */
+    void (*written)(void *context, size_t index, const struct conversion_loss *loss);
+    void *written_context;
+    /* Runs after each tensor, and in between while a long one is written, with the number of
+     * tensors that are done; returns false to cancel. May be NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
 };

@@ -49,7 +49,7 @@ static wisp_status hold_down(const struct directory *dir, const struct row_layer
         !(cache->bytes = malloc(size)))
         return fail_memory(error, bytes);
     wisp_status status = row_converter_open(&converter, dir, down_of(layer), layer->shape.format,
-                                            ROWS_AT_A_TIME, NULL, error);
+                                            false, ROWS_AT_A_TIME, NULL, error);
     unsigned char *to = cache->bytes;
     for (uint64_t first = 0; first < rows && status == WISP_OK; first += ROWS_AT_A_TIME) {
         const uint64_t left = rows - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
@@ -72,7 +72,7 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
     const struct neuron_shape *s = &layer->shape;
     struct row_converter converter;
     wisp_status status =
-        row_converter_open(&converter, dir, &layer->matrix[part], s->format, 1, NULL, error);
+        row_converter_open(&converter, dir, &layer->matrix[part], s->format, false, 1, NULL, error);
     for (uint64_t i = first; i < first + rows && status == WISP_OK; i++, out += s->row_bytes) {
         const void *bytes;
         status = row_converter_read(&converter, layer->order ? (uint64_t)layer->order[i] : i, 1,

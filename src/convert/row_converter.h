@@ -5,6 +5,13 @@
 
 #include "formats/directory.h"
 
+/* Sums over the values that were converted, and over what they are read back as. */
+struct conversion_loss {
+    uint64_t values;
+    double squares, squares_back, products;
+    double differences; /* the sum of squared differences */
+};
+
 struct row_converter {
     const struct directory *dir;
     const struct tensor *tensor;
@@ -13,19 +20,25 @@ struct row_converter {
     void *stored;    /* rows in the tensor's own format */
     float *values;   /* the rows as floats; NULL where the formats are equal */
     void *converted; /* the rows in `format`; NULL where the formats are equal */
+    /* Quantises as ggml's reference does. Rows are then read back: values that do not become finite
+     * are an error, and the loss is added up. */
+    bool as_reference;
+    float *back;
+    struct conversion_loss loss;
 };
 
 /* Opens a converter for at most `rows` rows at a time. `format` is the tensor's own, or another one
  * that has `quantise` and whose block divides the row; the tensor's own then has `dequantise`.
- * `cache`, for directory_rows, may be NULL. Fails where memory is short. The caller closes the
- * converter, also after a failure. */
+ * `as_reference` is as in the struct. `cache`, for directory_rows, may be NULL. Fails where memory
+ * is short. The caller closes the converter, also after a failure. */
 wisp_status row_converter_open(struct row_converter *converter, const struct directory *dir,
                                const struct tensor *tensor, const struct block_format *format,
-                               uint64_t rows, struct tensor_cache *cache, wisp_error *error);
+                               bool as_reference, uint64_t rows, struct tensor_cache *cache,
+                               wisp_error *error);
 
 /* Points *bytes to rows [first, first + rows) in `format`, which last until the next call. Fails
  * where the rows cannot be read or hold a value that exceeds the range of the format. */
-wisp_status row_converter_read(const struct row_converter *converter, uint64_t first, uint64_t rows,
+wisp_status row_converter_read(struct row_converter *converter, uint64_t first, uint64_t rows,
                                const void **bytes, wisp_error *error);
 
 void row_converter_close(struct row_converter *converter);

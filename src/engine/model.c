@@ -271,6 +271,14 @@ const char *wisp_model_prompt(const wisp_model *model, const char *name) {
     return entry && entry->type == VALUE_STRING ? entry->as.text.bytes : NULL;
 }
 
+bool wisp_model_get_weights(const wisp_model *model, size_t index, wisp_weights *weights) {
+    const struct weight_tally *tally = model->network.tally;
+    if (index >= MAX_WEIGHT_KINDS || !tally[index].kind)
+        return false;
+    *weights = (wisp_weights){.kind = tally[index].kind->name, .bytes = tally[index].bytes};
+    return true;
+}
+
 bool wisp_model_get_assumption(const wisp_model *model, size_t index, wisp_assumption *assumption) {
     return assumption_get(&model->dir, index, assumption);
 }

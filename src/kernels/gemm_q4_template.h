@@ -2,9 +2,10 @@
  * The product with 4-bit weights, in tiles of Q4_ROWS x Q4_VECTORS, over the vector operations
  * vq_*. Where fewer rows are left, tiles have Q4_FEW rows or one.
  *
- * A part is a Q4_0 block of Q4_BLOCK weights. Its products are added up as integers. The sums of
- * the parts of an INT8_BLOCK, each times its scale, are added up as floats, and the sum is then
- * corrected by the activations' zero point and multiplied by their scale.
+ * A part has Q4_BLOCK weights. Its products are added up as integers. The sums of the parts of an
+ * INT8_BLOCK, each times its scale, are added up as floats; where weights have an offset, its
+ * product with the sum of the part's activations is added too. The sum is then corrected by the
+ * activations' zero point and multiplied by their scale.
  *
  * A set defines Q4_UNROLL as UNROLL where an unrolled loop over a part is faster. */
 
@@ -14,12 +15,45 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
+/* How weights are packed: by pack_q4, pack_q4_1 or pack_q4_k. */
+enum q4_form { Q4_FORM_0, Q4_FORM_1, Q4_FORM_K };
+
+/* Return the bytes for each output of a block without its parts, and of a part. */
+ALWAYS_INLINE size_t q4_header_bytes(const enum q4_form form) {
+    return form == Q4_FORM_K ? 2 * sizeof(float) : sizeof(float);
+}
+
+ALWAYS_INLINE size_t q4_part_bytes(const enum q4_form form) {
+    return form == Q4_FORM_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES;
+}
+
+/* The scales and offsets of a vector of outputs in one part. */
+struct q4_factors {
+    vf scale, offset;
+};
+
+ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const unsigned char *part,
+                                              int v, const enum q4_form form) {
+    const unsigned char *at = part + v * VF_LANES * (form == Q4_FORM_K ? 1 : 2);
+    if (form == Q4_FORM_0)
+        return (struct q4_factors){vf_load_halves(at), vf_set1(0)};
+    if (form == Q4_FORM_1) {
+        const vf scale = vf_load_halves(at);
+        return (struct q4_factors){scale,
+                                   vf_fma(scale, vf_set1(8), vf_load_halves(at + Q4_PANEL * 2))};
+    }
+    const unsigned char *halves = block + Q4_PANEL * sizeof(float) + v * VF_LANES * 2;
+    const vf scale = vf_mul(vf_load_halves(halves), vf_load_bytes(at));
+    const vf min = vf_mul(vf_load_halves(halves + Q4_PANEL * 2), vf_load_bytes(at + Q4_PANEL));
+    return (struct q4_factors){scale, vf_sub(vf_mul(scale, vf_set1(8)), min)};
+}
+
 /* Adds block b to output vector v of a row, as far as its columns exist:
- * y += scale_x (total - zero * sum). `total` is the sum of the parts' dot products, each times its
- * scale; `sums` holds the block's sums of weights for all vectors. */
+ * y += scale_x (total - zero * sum). `total` is `factor` times the sum of the parts' dot products,
+ * each times its scale; `sums` holds the block's sums of weights for all vectors. */
 ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
-                              const float *sums) {
-    const float factor = Q4_FACTOR, *bias = t->bias + v * VF_LANES;
+                              const float *sums, const float factor) {
+    const float *bias = t->bias + v * VF_LANES;
     const size_t i = row * t->blocks + b;
     float *y = t->y + row * t->ldy + v * VF_LANES;
     if (v * VF_LANES >= t->columns)
@@ -61,49 +95,63 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
 
 /* Adds the products of one block, of `length` values, to a tile of y. */
 ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned char *block,
-                            size_t length, const int rows) {
+                            size_t length, const int rows, const enum q4_form form) {
     const float *sums = (const float *)(const void *)block;
-    const unsigned char *part = block + Q4_PANEL * sizeof(float);
+    const unsigned char *part = block + Q4_PANEL * q4_header_bytes(form);
     const uint8_t *q = t->q + b * INT8_BLOCK;
-    vf total[Q4_ROWS * Q4_VECTORS], weights[Q4_VECTORS];
+    const float *part_sums = form == Q4_FORM_0 ? NULL : t->part_sums + b * (INT8_BLOCK / Q4_BLOCK);
+    const size_t parts = t->row_bytes / Q4_BLOCK;
+    vf total[Q4_ROWS * Q4_VECTORS];
+    struct q4_factors factors[Q4_VECTORS];
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
         total[i] = vf_set1(0);
-    for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * Q4_BLOCK_BYTES) {
+    for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * q4_part_bytes(form)) {
         vi dots[Q4_ROWS * Q4_VECTORS];
-        q4_dots(q + c, t->row_bytes, part + Q4_PANEL * 2, dots, rows);
+        q4_dots(q + c, t->row_bytes, part + Q4_PANEL * (q4_part_bytes(form) - Q4_BLOCK / 2), dots,
+                rows);
         UNROLL
         for (int v = 0; v < Q4_VECTORS; v++)
-            weights[v] = vf_load_halves(part + v * VF_LANES * 2);
+            factors[v] = q4_factors_of(block, part, v, form);
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
-            total[i] = vf_fma(vf_of_vi(dots[i]), weights[i % Q4_VECTORS], total[i]);
+            total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
+        if (form == Q4_FORM_0)
+            continue;
+        UNROLL
+        for (int i = 0; i < rows * Q4_VECTORS; i++) {
+            const float sum = part_sums[(size_t)(i / Q4_VECTORS) * parts + c / Q4_BLOCK];
+            total[i] = vf_fma(vf_set1(sum * Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
+        }
     }
     UNROLL
     for (int i = 0; i < rows * Q4_VECTORS; i++)
-        q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums);
+        q4_collect(t, b, (size_t)(i / Q4_VECTORS), (size_t)(i % Q4_VECTORS), total[i], sums,
+                   Q4_FACTOR);
 }
 
 /* Computes a tile of y, block after block. */
-ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows) {
+ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum q4_form form) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {
         const size_t left = t->row_bytes - b * INT8_BLOCK;
         const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
-        q4_block(t, b, block, length, rows);
-        block += Q4_PANEL * (sizeof(float) + length / Q4_BLOCK * Q4_BLOCK_BYTES);
+        q4_block(t, b, block, length, rows, form);
+        block += Q4_PANEL * (q4_header_bytes(form) + length / Q4_BLOCK * q4_part_bytes(form));
     }
 }
 
-static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
-                    size_t m, size_t n, size_t k) {
-    const size_t panel_bytes = packed_q4_bytes(Q4_PANEL, k, Q4_PANEL);
+ALWAYS_INLINE void q4_product(struct quantised_rows x, const void *w, const float *bias, float *y,
+                              size_t ldy, size_t m, size_t n, size_t k, const enum q4_form form) {
+    const size_t panel_bytes =
+        Q4_PANEL * (int8_blocks(k) * q4_header_bytes(form) + k / Q4_BLOCK * q4_part_bytes(form));
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
         struct int8_tile t = {.q = x.q,
                               .row_bytes = k,
                               .scale = x.scale,
                               .zero = x.zero,
+                              .part_sums = x.part_sums,
                               .blocks = int8_blocks(k),
                               .w = panel,
                               .bias = bias + j,
@@ -113,15 +161,34 @@ static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, f
         for (size_t left = m, step; left > 0; left -= step) {
             step = left >= Q4_ROWS ? Q4_ROWS : left >= Q4_FEW ? Q4_FEW : 1;
             if (step == Q4_ROWS)
-                q4_tile(&t, Q4_ROWS);
+                q4_tile(&t, Q4_ROWS, form);
             else if (step == 1)
-                q4_tile(&t, 1);
+                q4_tile(&t, 1, form);
             else
-                q4_tile(&t, Q4_FEW);
+                q4_tile(&t, Q4_FEW, form);
             t.q += step * t.row_bytes;
             t.scale += step * t.blocks;
             t.zero += step * t.blocks;
+            if (form != Q4_FORM_0)
+                t.part_sums += step * (k / Q4_BLOCK);
             t.y += step * t.ldy;
         }
     }
 }
+
+static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
+                    size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_0);
+}
+
+static void gemm_q4_1(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_1);
+}
+
+static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
+}
+
+#include "kernels/gemm_q6_template.h"

@@ -206,13 +206,13 @@ static void gemm_bf16(const float *x, size_t ldx, const void *w, const float *bi
 static void expand_by_column(const int8_t *q, const float *scale, size_t rows, float *y) {
     for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
         for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
-            vf_store(y + j, vf_mul(vf_load_bytes(q + j), vf_load(scale + j)));
+            vf_store(y + j, vf_mul(vf_load_int8(q + j), vf_load(scale + j)));
 }
 
 static void expand_by_row(const int8_t *q, const float *scale, size_t rows, float *y) {
     for (size_t i = 0; i < rows; i++, q += F32_PANEL, y += F32_PANEL)
         for (size_t j = 0; j < F32_PANEL; j += VF_LANES)
-            vf_store(y + j, vf_mul(vf_load_bytes(q + j), vf_set1(scale[i])));
+            vf_store(y + j, vf_mul(vf_load_int8(q + j), vf_set1(scale[i])));
 }
 
 #define DECODER_PANELS .expand_by_column = expand_by_column, .expand_by_row = expand_by_row,
@@ -227,6 +227,7 @@ struct int8_tile {
     size_t row_bytes;
     const float *scale; /* [rows, blocks] */
     const float *zero;
+    const float *part_sums; /* [rows, parts]; only of 4-bit weights with offsets */
     size_t blocks;
     const unsigned char *w;    /* the panel, from its first block */
     const unsigned char *next; /* the next panel, which is prefetched meanwhile */
@@ -283,7 +284,9 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 }
 
 #ifdef VECTOR_Q4
-#define Q4_PRODUCT .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4,
+#define Q4_PRODUCT                                                                                 \
+    .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
+    .gemm_q6_k = gemm_q6_k,
 #else
 #define Q4_PRODUCT
 #endif

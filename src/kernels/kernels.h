@@ -32,8 +32,8 @@ static inline size_t int8_row_bytes(size_t k) {
 }
 
 /* 4-bit weights have one scale for each block of Q4_BLOCK values along k, as in Q4_0. A block takes
- * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. */
-enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18 };
+ * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. One of Q4_1 also has a minimum. */
+enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18, Q4_1_BLOCK_BYTES = 20 };
 
 /* Returns the range of values that 255 quantisation steps have to cover. A range below 2^-120 is
  * replaced by 0, for which callers use a scale of 0: 255 divided by it could overflow. */
@@ -48,6 +48,9 @@ struct quantised_rows {
     uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t where the set has signed_activations */
     float *scale; /* [m, int8_blocks(k)] */
     float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
+    /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
+     * gemm_q4_1 and gemm_q4_k read them; NULL for others. */
+    float *part_sums;
 };
 
 /* In modules that only embed texts, the functions that only decoders use are NULL, and kernels take
@@ -60,7 +63,7 @@ struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */
     size_t f32_panel, int8_panel;
-    size_t q4_panel;        /* 0 where gemm_q4 is NULL */
+    size_t q4_panel; /* of gemm_q4, gemm_q4_1, gemm_q4_k and gemm_q6_k; 0 where they are NULL */
     int signed_activations; /* whether q is -128..127 rather than 0..255 */
 
     /* Do what the functions of the same names below do, with panels of f32_panel. */
@@ -101,6 +104,20 @@ struct kernels {
      * NULL in the sets of WebAssembly, where int8 is faster: docs/decisions.md, 19. */
     void (*gemm_q4)(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
                     size_t m, size_t n, size_t k);
+
+    /* Compute the product of gemm_q4 for w packed by pack_q4_1 or pack_q4_k, of which a weight is
+     * ws w + offset, where each part has a scale ws and an offset. To the sum of gemm_q4 they add
+     * xs[i, b] (sum over parts p of offset[j, p] x.part_sums[i, p]). NULL in all sets of
+     * WebAssembly. */
+    void (*gemm_q4_1)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+    void (*gemm_q4_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Computes the product of gemm_q4 for w packed by pack_q6_k with q4_panel. k is a multiple of
+     * 256, and the parts p have 16 weights. NULL in all sets of WebAssembly. */
+    void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k);
 
     /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
      * never NULL; weight and bias [n]. The residual does not change, and the sum is not kept. */
@@ -227,5 +244,30 @@ void pack_q4(const void *blocks, size_t n, size_t k, size_t panel, void *packed)
 
 /* Returns the bytes that n rows of k weights take when pack_q4 packs them. */
 size_t packed_q4_bytes(size_t n, size_t k, size_t panel);
+
+/* Packs n rows of k weights in Q4_1 blocks as pack_q4 does. A weight d q + m of the file is held as
+ * d (q - 8) + (8 d + m). The sum is that of d (q - 8), and each part has panel 16-bit floats d and
+ * panel 16-bit floats m before its bytes. */
+void pack_q4_1(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_q4_1_bytes(size_t n, size_t k, size_t panel);
+
+/* Packs n rows of k weights in Q4_K blocks likewise. A weight d scale q - dmin min is held as
+ * d scale (q - 8) + (8 d scale - dmin min). After the panel sums stand panel 16-bit floats d and
+ * panel 16-bit floats dmin; each part has panel bytes `scale` and panel bytes `min`. */
+void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
+
+/* Packs n rows of k weights in Q6_K blocks, stored one after the other, into panels of `panel`
+ * rows. Each panel holds for each INT8_BLOCK values: panel floats (the sum of the weights), panel
+ * 16-bit floats d, then for each 32 weights: [2][panel] bytes (the scales of 16 weights + 128),
+ * [4][panel][4] bytes, whose nibbles are the low four bits of the codes in the order of pack_q4,
+ * and [2][panel][4] bytes: bits 2 g and 2 g + 1 of byte [h, j, i] are the high two of the code of
+ * weight 16 h + 4 g + i of row j. */
+void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
+
+/* Computes x.part_sums for m rows of k values, a multiple of Q4_BLOCK. `is_signed` tells whether q
+ * is -128..127. */
+void sum_parts(struct quantised_rows x, size_t m, size_t k, bool is_signed);
 
 #endif

@@ -80,42 +80,130 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
         }
 }
 
+/* Returns the integer dot product of a part's 32 activations and the weights of row j. */
+static int32_t q4_part_dot(const uint8_t *q, const unsigned char *nibbles, size_t j) {
+    int32_t sum = 0;
+    for (size_t c = 0; c < Q4_BLOCK; c++) {
+        const size_t at = c % (Q4_BLOCK / 2);
+        const unsigned char two = nibbles[(at / 4 * PANEL + j) * 4 + at % 4];
+        const int nibble = c < Q4_BLOCK / 2 ? two & 15 : two >> 4;
+        sum += q[c] * (nibble < 8 ? nibble : nibble - 16);
+    }
+    return sum;
+}
+
+static float half_of(const unsigned char *halves, size_t j) {
+    return float_of_half(load_u16(halves + j * 2));
+}
+
+/* The kinds of 4-bit weights, which differ in how scales and offsets are held. */
+enum q4_form { Q4_FORM_0, Q4_FORM_1, Q4_FORM_K };
+
 /* Returns what one block of activations adds to an output, with `block` and j as in block_product.
- */
-static float q4_block_product(const uint8_t *q, float scale, float zero, const unsigned char *block,
-                              size_t j, size_t length) {
-    const unsigned char *part = block + PANEL * sizeof(float);
+ * `part_sums` may be NULL for Q4_FORM_0. */
+static float q4_block_product(const uint8_t *q, const float *part_sums, float scale, float zero,
+                              const unsigned char *block, size_t j, size_t length,
+                              enum q4_form form) {
+    const unsigned char *halves = block + PANEL * sizeof(float);
+    const unsigned char *part = form == Q4_FORM_K ? halves + PANEL * sizeof(float) : halves;
+    const size_t part_bytes = form == Q4_FORM_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES;
     float total = 0;
-    for (size_t start = 0; start < length; start += Q4_BLOCK, part += PANEL * Q4_BLOCK_BYTES) {
-        int32_t sum = 0;
-        for (size_t c = 0; c < Q4_BLOCK; c++) {
-            const size_t at = c % (Q4_BLOCK / 2);
-            const unsigned char two = part[PANEL * 2 + (at / 4 * PANEL + j) * 4 + at % 4];
-            const int nibble = c < Q4_BLOCK / 2 ? two & 15 : two >> 4;
-            sum += q[start + c] * (nibble < 8 ? nibble : nibble - 16);
-        }
-        total += (float)sum * float_of_half(load_u16(part + j * 2));
+    for (size_t start = 0; start < length; start += Q4_BLOCK, part += PANEL * part_bytes) {
+        const unsigned char *nibbles = part + PANEL * (part_bytes - Q4_BLOCK / 2);
+        const float weight_scale =
+            form == Q4_FORM_K ? half_of(halves, j) * (float)part[j] : half_of(part, j);
+        total += (float)q4_part_dot(q + start, nibbles, j) * weight_scale;
+        if (form == Q4_FORM_1)
+            total += part_sums[start / Q4_BLOCK] * (8 * weight_scale + half_of(part, PANEL + j));
+        else if (form == Q4_FORM_K)
+            total += part_sums[start / Q4_BLOCK] *
+                     (8 * weight_scale - half_of(halves, PANEL + j) * (float)part[PANEL + j]);
     }
     return (total - zero * packed_float(block + j * 4)) * scale;
 }
 
-static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
-                    size_t m, size_t n, size_t k) {
-    const size_t blocks = int8_blocks(k), panel_bytes = packed_q4_bytes(PANEL, k, PANEL);
+static void q4_product(struct quantised_rows x, const unsigned char *w, const float *bias, float *y,
+                       size_t ldy, size_t m, size_t n, size_t k, enum q4_form form) {
+    size_t (*const bytes)(size_t, size_t, size_t) = form == Q4_FORM_0   ? packed_q4_bytes
+                                                    : form == Q4_FORM_1 ? packed_q4_1_bytes
+                                                                        : packed_q4_k_bytes;
+    const size_t blocks = int8_blocks(k), parts = k / Q4_BLOCK;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
-            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            const unsigned char *block = w + j / PANEL * bytes(PANEL, k, PANEL);
             float total = bias[j];
             for (size_t b = 0; b < blocks; b++) {
                 const size_t start = b * INT8_BLOCK, left = k - start;
                 const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
-                total += q4_block_product(x.q + i * k + start, x.scale[i * blocks + b],
-                                          x.zero[i * blocks + b], block, j % PANEL, length);
-                block += packed_q4_bytes(PANEL, length, PANEL);
+                const float *sums =
+                    form == Q4_FORM_0 ? NULL : x.part_sums + i * parts + start / Q4_BLOCK;
+                total += q4_block_product(x.q + i * k + start, sums, x.scale[i * blocks + b],
+                                          x.zero[i * blocks + b], block, j % PANEL, length, form);
+                block += bytes(PANEL, length, PANEL);
             }
             y[i * ldy + j] = total;
         }
 }
+
+static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
+                    size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_0);
+}
+
+#if !defined(__wasm__)
+
+static void gemm_q4_1(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_1);
+}
+
+static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
+}
+
+/* Returns the integer dot product of 16 activations and the weights of half h of a part's row j. */
+static int32_t q6_half_dot(const uint8_t *q, const unsigned char *nibbles, size_t h, size_t j) {
+    const unsigned char *pairs = nibbles + 16 * PANEL + h * PANEL * 4;
+    int32_t sum = 0;
+    for (size_t c = 0; c < 16; c++) {
+        const size_t g = c / 4, i = c % 4;
+        const int low = nibbles[(g * PANEL + j) * 4 + i] >> 4 * h & 15;
+        const int high = pairs[j * 4 + i] >> 2 * g & 3;
+        sum += q[c] * ((low | high << 4) - 32);
+    }
+    return sum;
+}
+
+static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    enum { PART_BYTES = 26 };
+    const size_t blocks = int8_blocks(k), panel_bytes = packed_q6_k_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            const size_t row = j % PANEL;
+            y[i * ldy + j] = bias[j];
+            for (size_t b = 0; b < blocks; b++) {
+                const unsigned char *halves = block + PANEL * sizeof(float);
+                const unsigned char *part = halves + PANEL * 2;
+                const float d = half_of(halves, row);
+                const uint8_t *q = x.q + i * k + b * INT8_BLOCK;
+                float total = 0;
+                for (size_t c = 0; c < INT8_BLOCK; c += 16) {
+                    const size_t h = c / 16 % 2;
+                    const float scale = d * (float)(part[h * PANEL + row] - 128);
+                    total += (float)q6_half_dot(q + c, part + 2 * PANEL, h, row) * scale;
+                    part += h * PANEL * PART_BYTES;
+                }
+                total -= x.zero[i * blocks + b] * packed_float(block + row * 4);
+                y[i * ldy + j] += total * x.scale[i * blocks + b];
+                block = part;
+            }
+        }
+}
+
+#endif
 
 static void layer_norm(float *x, const float *residual, const float *weight, const float *bias,
                        float epsilon, size_t m, size_t n) {
@@ -234,6 +322,11 @@ const struct kernels kernels_scalar = {
     .quantise = quantise,
     .gemm_int8 = gemm_int8,
     .gemm_q4 = gemm_q4,
+#if !defined(__wasm__)
+    .gemm_q4_1 = gemm_q4_1,
+    .gemm_q4_k = gemm_q4_k,
+    .gemm_q6_k = gemm_q6_k,
+#endif
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,
     .gelu = gelu,

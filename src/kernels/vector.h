@@ -8,7 +8,7 @@
  *   vf_first(x,n,y) takes the first n lanes from x and the others from y
  *   vf_zip          interleaves a0 b0 a1 b1 ..., to two vectors
  *   vf_sum          adds up all lanes; vf_largest and vf_least return the extremes
- *   vf_load_bytes   loads VF_LANES signed bytes as floats
+ *   vf_load_int8    loads VF_LANES signed bytes as floats
  *   vi_round        rounds to whole numbers, ties to even; magnitudes must be below 2^22
  *   vi_bits         returns the bits of floats
  *   vi_max          returns the larger of two signed integers in each lane

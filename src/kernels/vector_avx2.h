@@ -46,9 +46,16 @@ ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+/* Expands signed bytes to floats. */
+ALWAYS_INLINE vf vf_load_int8(const int8_t *p) {
     const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
 ALWAYS_INLINE vf vf_set1(float x) {
@@ -314,6 +321,36 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 }
 
 #endif
+
+/* ---- 6-bit weights -------------------------------------------------------------------------- */
+
+typedef __m256i v6_weights;
+
+/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
+ * `pairs`, and subtracts 32. */
+ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
+                                 const int g, const int h) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)nibbles);
+    const __m256i two = _mm256_loadu_si256((const __m256i *)(const void *)pairs);
+    const __m256i low =
+        _mm256_and_si256(h ? _mm256_srli_epi16(bytes, 4) : bytes, _mm256_set1_epi8(15));
+    const __m256i moved = g == 0   ? _mm256_slli_epi16(two, 4)
+                          : g == 1 ? _mm256_slli_epi16(two, 2)
+                          : g == 2 ? two
+                                   : _mm256_srli_epi16(two, 2);
+    const __m256i high = _mm256_and_si256(moved, _mm256_set1_epi8(0x30));
+    return _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
+}
+
+ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+#ifdef VECTOR_VNNI
+    return vi_dot(sum, x, w);
+#else
+    /* The sum of two products is at most 2 * 255 * 32, which fits 16 bits. */
+    const __m256i pairs = _mm256_maddubs_epi16(x, w);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
+}
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 

@@ -42,9 +42,16 @@ ALWAYS_INLINE vf vf_load_bfloats(const unsigned char *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+/* Expands signed bytes to floats. */
+ALWAYS_INLINE vf vf_load_int8(const int8_t *p) {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
 ALWAYS_INLINE vf vf_set1(float x) {
@@ -186,6 +193,28 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
+}
+
+/* ---- 6-bit weights -------------------------------------------------------------------------- */
+
+typedef vi_weights v6_weights;
+
+/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
+ * `pairs`, and subtracts 32. */
+ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
+                                 const int g, const int h) {
+    const vi bytes = _mm512_loadu_si512(nibbles), two = _mm512_loadu_si512(pairs);
+    const vi low = _mm512_and_si512(h ? _mm512_srli_epi16(bytes, 4) : bytes, _mm512_set1_epi8(15));
+    const vi moved = g == 0   ? _mm512_slli_epi16(two, 4)
+                     : g == 1 ? _mm512_slli_epi16(two, 2)
+                     : g == 2 ? two
+                              : _mm512_srli_epi16(two, 2);
+    const vi high = _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
+    return _mm512_sub_epi8(_mm512_or_si512(low, high), _mm512_set1_epi8(32));
+}
+
+ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+    return vi_dot(sum, x, w);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */

@@ -45,11 +45,20 @@ ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
-ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+/* Expands signed bytes to floats. */
+ALWAYS_INLINE vf vf_load_int8(const int8_t *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
     const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four));
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+}
+
+/* Expands unsigned bytes to floats. */
+ALWAYS_INLINE vf vf_load_bytes(const unsigned char *p) {
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
 }
 
 ALWAYS_INLINE vf vf_set1(float x) {
@@ -210,6 +219,25 @@ ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
 
 ALWAYS_INLINE vi vq_sum(vq sum) {
     return sum;
+}
+
+/* ---- 6-bit weights -------------------------------------------------------------------------- */
+
+typedef vi_weights v6_weights;
+
+/* Loads the low nibbles (h 0) or high ones (h 1) of bytes and, above them, bits 2 g and 2 g + 1 of
+ * `pairs`, and subtracts 32. */
+ALWAYS_INLINE v6_weights v6_load(const unsigned char *nibbles, const unsigned char *pairs,
+                                 const int g, const int h) {
+    const uint8x16_t bytes = vld1q_u8(nibbles), two = vld1q_u8(pairs);
+    const uint8x16_t low = h ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
+    const uint8x16_t moved = vshlq_u8(two, vdupq_n_s8((int8_t)(4 - 2 * g)));
+    const uint8x16_t codes = vorrq_u8(low, vandq_u8(moved, vdupq_n_u8(0x30)));
+    return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8(32));
+}
+
+ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
+    return vi_dot(sum, x, w);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */

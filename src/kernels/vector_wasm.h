@@ -41,7 +41,7 @@ ALWAYS_INLINE void vf_store_n(float *p, vf x, size_t n) {
     }
 }
 
-ALWAYS_INLINE vf vf_load_bytes(const int8_t *p) {
+ALWAYS_INLINE vf vf_load_int8(const int8_t *p) {
     const v128_t bytes = wasm_v128_load32_zero(p);
     return wasm_f32x4_convert_i32x4(
         wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(bytes)));

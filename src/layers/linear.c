@@ -145,6 +145,7 @@ static struct quantised_rows take_quantised_rows(struct workspace *space, size_t
     rows.q = workspace_take(space, m, int8_row_bytes(k), 1);
     rows.scale = workspace_take(space, m, int8_blocks(k), sizeof *rows.scale);
     rows.zero = workspace_take(space, m, int8_blocks(k), sizeof *rows.zero);
+    rows.part_sums = workspace_take(space, m, k / Q4_BLOCK, sizeof *rows.part_sums);
     return rows;
 }
 
@@ -164,6 +165,8 @@ void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, 
     if (kind->quantised) {
         q = take_quantised_rows(&space, m, layer->k);
         layer->kernels->quantise(x, m, layer->k, q);
+        if (kind->sums_parts)
+            sum_parts(q, m, layer->k, layer->kernels->signed_activations);
     }
     kind->product(layer->kernels, x, q, (const unsigned char *)layer->weights + before,
                   layer->bias + first, y + first, layer->n, m, n, layer->k);

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/number_text.h"
+#include "models/layer_load.h"
 
 wisp_status decoder_load_logits(struct network *network, struct linear *logits, wisp_error *error) {
     const bool tied = !directory_find_tensor(network->dir, "output.weight");
@@ -15,6 +16,7 @@ wisp_status decoder_load_logits(struct network *network, struct linear *logits, 
                                          .k = network->config.hidden_size};
     TRY(linear_load(logits, &source, network->kernels, network->int8, error));
     network->resident_bytes += logits->bytes;
+    tally_weights(network, logits);
     return WISP_OK;
 }
 

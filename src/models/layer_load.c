@@ -18,6 +18,7 @@ wisp_status load_linear(struct network *network, uint32_t index, const char *con
                                          .k = k};
     TRY(linear_load(layer, &source, network->kernels, network->int8, error));
     network->resident_bytes += layer->bytes;
+    tally_weights(network, layer);
     return WISP_OK;
 }
 
@@ -41,4 +42,13 @@ wisp_status load_layer_rms_norm(struct network *network, size_t index, const cha
     char name[TENSOR_NAME_BYTES];
     return load_rms_norm(network, layer_tensor_name(name, index, part, TENSOR_WEIGHT), size, weight,
                          error);
+}
+
+void tally_weights(struct network *network, const struct linear *layer) {
+    for (size_t i = 0; i < MAX_WEIGHT_KINDS && layer->kind; i++)
+        if (!network->tally[i].kind || network->tally[i].kind == layer->kind) {
+            network->tally[i].kind = layer->kind;
+            network->tally[i].bytes += layer->bytes;
+            return;
+        }
 }

@@ -23,4 +23,7 @@ wisp_status load_rms_norm(struct network *network, const char *name, size_t size
 wisp_status load_layer_rms_norm(struct network *network, size_t index, const char *part,
                                 size_t size, float **weight, wisp_error *error);
 
+/* Adds the bytes of a layer to network->tally. A layer that was not loaded adds nothing. */
+void tally_weights(struct network *network, const struct linear *layer);
+
 #endif

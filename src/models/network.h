@@ -8,6 +8,13 @@
 #include "models/feed_forward.h"
 #include "models/model_config.h"
 
+/* Bytes of dense layers by the kind of their weights. */
+enum { MAX_WEIGHT_KINDS = 12 };
+struct weight_tally {
+    const struct weight_kind *kind; /* NULL past the last */
+    uint64_t bytes;
+};
+
 struct network {
     const struct architecture *architecture;
     const struct directory *dir;
@@ -22,6 +29,7 @@ struct network {
     size_t predictor_rank;             /* the largest rank of any layer; 0 without predictors */
     size_t resident_bytes;             /* memory that all weights hold */
     struct model_config config;
+    struct weight_tally tally[MAX_WEIGHT_KINDS]; /* of the layers that were loaded so far */
 };
 
 #endif

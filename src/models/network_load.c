@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/architectures.h"
+#include "models/layer_load.h"
 #include "models/tensor_names.h"
 
 /* Refuses files that hold no whole model: a part of one, an adapter, a projector of pictures. */
@@ -55,6 +56,9 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
         TRY(n->architecture->load_layer(n, l, error));
         TRY(feed_forward_load(f, &source, l, error));
         n->resident_bytes += feed_forward_bytes(f);
+        tally_weights(n, &f->gate);
+        tally_weights(n, &f->up);
+        tally_weights(n, &f->down);
         if (f->sparse.rank > n->predictor_rank)
             n->predictor_rank = f->sparse.rank;
     }

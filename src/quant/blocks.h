@@ -15,11 +15,18 @@ enum block_type {
     BLOCK_Q5_0 = 6,
     BLOCK_Q5_1 = 7,
     BLOCK_Q8_0 = 8,
+    BLOCK_Q2_K = 10,
+    BLOCK_Q3_K = 11,
     BLOCK_Q4_K = 12,
     BLOCK_Q5_K = 13,
     BLOCK_Q6_K = 14,
+    BLOCK_IQ4_NL = 20,
+    BLOCK_IQ4_XS = 23,
     BLOCK_I8 = 24, /* bytes that are not weights */
-    BLOCK_BF16 = 30
+    BLOCK_BF16 = 30,
+    BLOCK_TQ1_0 = 34,
+    BLOCK_TQ2_0 = 35,
+    BLOCK_MXFP4 = 39
 };
 
 struct block_format {
@@ -30,8 +37,12 @@ struct block_format {
     /* Expands n elements, which are whole blocks, to floats. NULL where wisp cannot read the type.
      */
     void (*dequantise)(const void *blocks, size_t n, float *out);
-    /* Quantises n elements, which are whole blocks. NULL where wisp cannot write the type. */
+    /* Quantises n elements, which are whole blocks, as exactly as wisp can. NULL where wisp cannot
+     * write the type. */
     void (*quantise)(const float *values, size_t n, void *out);
+    /* Quantises to the bits of ggml's reference quantiser, for finite values whose scale is a
+     * normal float and finite as a half. Differs from `quantise` for Q4_0 alone. */
+    void (*quantise_as_reference)(const float *values, size_t n, void *out);
 };
 
 /* Returns the format of a number, or NULL where GGML has no such type. */
@@ -46,11 +57,5 @@ const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 /* Computes the bytes of a row of n elements. Returns false where n is no multiple of the block's
  * elements, or where the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
-
-/* Quantise n values, which are whole blocks, to the blocks in `out`. */
-void quantise_f32(const float *values, size_t n, void *out);
-void quantise_f16(const float *values, size_t n, void *out);
-void quantise_q8_0(const float *values, size_t n, void *out);
-void quantise_q4_0(const float *values, size_t n, void *out);
 
 #endif

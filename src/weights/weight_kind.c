@@ -4,7 +4,11 @@
 /* weight_kind_for takes the first kind that fits: kinds that keep the numbers of the file come
  * before those that convert tensors of any type. */
 static const struct weight_kind *const kinds[] = {
-    &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_f32,
+    &weights_q4_0,
+#if !defined(__wasm__)
+    &weights_q4_1, &weights_q4_k, &weights_q6_k,
+#endif
+    &weights_f16,  &weights_bf16, &weights_int8, &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,

@@ -387,8 +387,69 @@ describe('other commands', () => {
     assert.ok(!readdirSync(folder).includes('never.gguf'));
   });
 
+  test('quantize writes, measures and refuses', () => {
+    const path = join(folder, 'quantised.gguf');
+    const refused = wisp(['quantize', '--type', 'q4_k', DEFAULT_MODEL_PATH, path]);
+    assert.equal(refused.code, 3);
+    assert.match(
+      refused.err,
+      /token_embd\.weight: rows of 384 values .* Q4_K, which have 256; name/,
+    );
+    assert.ok(!readdirSync(folder).includes('quantised.gguf'));
+
+    const written = wisp([
+      'quantize',
+      '--type',
+      'q4_k',
+      '--fallback',
+      'q5_0',
+      DEFAULT_MODEL_PATH,
+      path,
+    ]);
+    assert.equal(written.code, 0);
+    assert.match(written.out, /blk\.0\.ffn_up\.weight +Q5_0 +\d+ bytes .*\(fallback\)\n/);
+    assert.match(
+      written.out,
+      /blk\.0\.ffn_down\.weight +Q4_K +\d+ bytes +mse [\d.e-]+ +cosine 0\.99\d+\n/,
+    );
+    assert.match(wisp(['inspect', path]).out, /blk\.0\.ffn_down\.weight +Q4_K +384 x 1536/);
+    const { code, err } = wisp([
+      'embed',
+      '--verbose',
+      '--predictor',
+      'dense',
+      '-m',
+      path,
+      '--text',
+      'a',
+    ]);
+    assert.equal(code, 0);
+    assert.match(err, /: dense layers in memory as q4_k: \d+ bytes\n/);
+    assert.match(err, /: dense layers in memory as int8: \d+ bytes\n/);
+
+    const measured = ['quantize', '--dry-run', '--type', 'q8_0,q2_k', '--sample', '1000'];
+    assert.match(
+      wisp([...measured, DEFAULT_MODEL_PATH]).out,
+      /\nQ8_0 +\d+ .*\nQ2_K +31 tensors do not fit: --fallback/,
+    );
+    const { types } = JSON.parse(wisp([...measured, '--format', 'json', DEFAULT_MODEL_PATH]).out);
+    assert.equal(
+      types[0].tensors.find((/** @type {any} */ t) => t.name === 'blk.0.ffn_up.weight').type,
+      'Q8_0',
+    );
+    for (const wrong of [
+      ['--type', 'q9', DEFAULT_MODEL_PATH, path],
+      ['--type', 'q8_0,q4_0', DEFAULT_MODEL_PATH, path],
+      [DEFAULT_MODEL_PATH, path],
+      ['--dry-run', DEFAULT_MODEL_PATH, path],
+      ['--dry-run', '--sample', 'x', DEFAULT_MODEL_PATH],
+      ['--type', 'q8_0', '--fallback', 'none', DEFAULT_MODEL_PATH, path],
+    ])
+      assert.equal(wisp(['quantize', ...wrong]).code, 2, wrong.join(' '));
+  });
+
   test('every command has help, and --version says what runs', () => {
-    for (const command of ['embed', 'tokenize', 'similarity', 'convert', 'inspect']) {
+    for (const command of ['embed', 'tokenize', 'similarity', 'convert', 'quantize', 'inspect']) {
       const { out, code } = wisp([command, '--help']);
       assert.equal(code, 0);
       assert.match(out, new RegExp(`^usage: wisp ${command} `));

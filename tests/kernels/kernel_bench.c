@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "kernel_case.h"
 #include "kernels/sparse.h"
-#include "quant/blocks.h"
+#include "quant/codecs.h"
 
 #define LEAST_SECONDS 0.03
 
@@ -43,6 +43,9 @@ static void call_once(const struct timed *t) {
     case GEMM_F32:
     case GEMM_INT8:
     case GEMM_Q4:
+    case GEMM_Q4_1:
+    case GEMM_Q4_K:
+    case GEMM_Q6_K:
     case GEMM_F16:
     case GEMM_BF16:
         call_gemm(t->set, &t->gemm);
@@ -144,13 +147,23 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     const struct quantised_rows rows = new_quantised(m, k);
     kernels_scalar.quantise(x, m, k, rows);
     void *stored = allocate(n * k * 2);
+    const bool blocks = kernel == GEMM_Q4_1 || kernel == GEMM_Q4_K || kernel == GEMM_Q6_K;
+    const bool quantised = kernel == GEMM_Q4 || blocks;
     if (kernel == GEMM_Q4)
-        quantise_q4_0(w, n * k, stored);
+        quantise_q4_0_fitted(w, n * k, stored);
+    else if (kernel == GEMM_Q4_1)
+        quantise_q4_1(w, n * k, stored);
+    else if (kernel == GEMM_Q4_K) /* the last half block of each row of 384 is left out */
+        quantise_q4_k(w, n * k / 256 * 256, stored);
+    else if (kernel == GEMM_Q6_K)
+        quantise_q6_k(w, n * k / 256 * 256, stored);
     else
         quantise_f16(w, n * k, stored); /* as bfloats some are large, which takes no longer */
-    if (kernel == GEMM_INT8 || kernel == GEMM_Q4)
+    if (kernel == GEMM_INT8 || quantised)
         p.rows = rows;
-    if (kernel == GEMM_Q4 || kernel == GEMM_F16 || kernel == GEMM_BF16)
+    if (blocks)
+        p.blocks = kernel;
+    if (quantised || kernel == GEMM_F16 || kernel == GEMM_BF16)
         p.stored = stored;
     p.bfloats = kernel == GEMM_BF16;
     printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
@@ -375,7 +388,8 @@ void kernel_bench(void) {
     for (size_t s = 0; kernels_at(s); s++)
         printf("%14s", kernels_at(s)->name);
     printf("\n");
-    static const enum kernel products[] = {GEMM_F32, GEMM_F16, GEMM_BF16, GEMM_INT8, GEMM_Q4};
+    static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8,
+                                           GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)

@@ -149,7 +149,22 @@ static void place_quantised_product(const struct kernels *set, const struct prod
         call->rows.zero[i] = p->rows.zero[i] - (set->signed_activations ? 128.0f : 0.0f);
     }
     void *packed;
-    if (p->stored) {
+    if (p->blocks) {
+        size_t (*const size_of)(size_t, size_t, size_t) = p->blocks == GEMM_Q4_1 ? packed_q4_1_bytes
+                                                          : p->blocks == GEMM_Q4_K
+                                                              ? packed_q4_k_bytes
+                                                              : packed_q6_k_bytes;
+        void (*const pack)(const void *, size_t, size_t, size_t, void *) =
+            p->blocks == GEMM_Q4_1   ? pack_q4_1
+            : p->blocks == GEMM_Q4_K ? pack_q4_k
+                                     : pack_q6_k;
+        packed = place(SLOT_W, size_of(p->n, p->k, set->q4_panel));
+        pack(p->stored, p->n, p->k, set->q4_panel, packed);
+        if (p->blocks != GEMM_Q6_K) {
+            call->rows.part_sums = place(SLOT_X, p->m * (p->k / Q4_BLOCK) * sizeof(float));
+            sum_parts(call->rows, p->m, p->k, set->signed_activations);
+        }
+    } else if (p->stored) {
         packed = place(SLOT_W, packed_q4_bytes(p->n, p->k, set->q4_panel));
         pack_q4(p->stored, p->n, p->k, set->q4_panel, packed);
     } else {
@@ -160,6 +175,8 @@ static void place_quantised_product(const struct kernels *set, const struct prod
 }
 
 enum kernel product_kernel(const struct product *p) {
+    if (p->blocks)
+        return p->blocks;
     if (p->rows.q)
         return p->stored ? GEMM_Q4 : GEMM_INT8;
     return !p->stored ? GEMM_F32 : p->bfloats ? GEMM_BF16 : GEMM_F16;
@@ -182,7 +199,8 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *p) 
 
 bool has_gemm(const struct kernels *set, enum kernel kernel) {
     return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16) &&
-           (kernel != GEMM_Q4 || set->gemm_q4);
+           (kernel != GEMM_Q4 || set->gemm_q4) && (kernel != GEMM_Q4_1 || set->gemm_q4_1) &&
+           (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q6_K || set->gemm_q6_k);
 }
 
 void call_gemm(const struct kernels *set, const struct gemm_call *c) {
@@ -192,6 +210,15 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
         break;
     case GEMM_Q4:
         set->gemm_q4(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q4_1:
+        set->gemm_q4_1(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q4_K:
+        set->gemm_q4_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_Q6_K:
+        set->gemm_q6_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_F16:
         set->gemm_f16(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
@@ -212,6 +239,9 @@ const char *kernel_name(enum kernel kernel) {
         [QUANTISE] = "quantise",
         [GEMM_INT8] = "gemm_int8",
         [GEMM_Q4] = "gemm_q4",
+        [GEMM_Q4_1] = "gemm_q4_1",
+        [GEMM_Q4_K] = "gemm_q4_k",
+        [GEMM_Q6_K] = "gemm_q6_k",
         [GEMM_F16] = "gemm_f16",
         [GEMM_BF16] = "gemm_bf16",
         [LAYER_NORM] = "layer_norm",

@@ -60,6 +60,9 @@ enum kernel {
     QUANTISE,
     GEMM_INT8,
     GEMM_Q4,
+    GEMM_Q4_1,
+    GEMM_Q4_K,
+    GEMM_Q6_K,
     GEMM_F16,
     GEMM_BF16,
     LAYER_NORM,
@@ -91,6 +94,8 @@ struct product {
     struct quantised_rows rows; /* for int8 and q4; q is NULL for floats */
     const void *stored;         /* w as Q4_0 blocks or as 16-bit floats; else NULL */
     bool bfloats;               /* the 16-bit floats are bfloat16, not halves */
+    enum kernel blocks; /* GEMM_Q4_1, GEMM_Q4_K or GEMM_Q6_K where w is stored as blocks of that
+                           type, else 0 */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -204,6 +209,12 @@ void test_gemm_q4_small_shapes(void **state);
 void test_gemm_q4_random_shapes(void **state);
 void test_gemm_q4_extremes(void **state);
 void test_gemm_q4_never_saturates(void **state);
+
+/* kernel_gemm_blocks.c */
+void test_gemm_q4_1(void **state);
+void test_gemm_q4_k(void **state);
+void test_gemm_q6_k(void **state);
+void test_gemm_blocks_never_saturate(void **state);
 
 /* kernel_gemm_f16.c */
 void test_gemm_f16(void **state);

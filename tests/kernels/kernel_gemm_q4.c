@@ -9,7 +9,7 @@
 #include "base/half.h"
 #include "kernel_case.h"
 #include "kernels/weights.h"
-#include "quant/blocks.h"
+#include "quant/codecs.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -33,7 +33,7 @@ static unsigned char *new_blocks(size_t n, size_t k, enum fill kind) {
     unsigned char *blocks = allocate(n * k / Q4_BLOCK * STORED_BYTES);
     for (size_t i = 0; i < n * k; i++) /* what 16 bits hold */
         w[i] = fminf(fmaxf(w[i], -30000), 30000);
-    quantise_q4_0(w, n * k, blocks);
+    quantise_q4_0_fitted(w, n * k, blocks);
     free(w);
     return blocks;
 }

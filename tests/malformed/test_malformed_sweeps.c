@@ -283,6 +283,27 @@ static void spoil_a_scale(void **state) {
     }
 }
 
+/* A first block of bytes 0xff, in which scales are NaN, or of MXFP4 too large. */
+static void spoil_a_block(void **state) {
+    (void)state;
+    for (uint32_t type = 0; type < 64; type++) {
+        const struct block_format *format = block_format_by_id(type);
+        struct tiny_shape shape = tiny_shape_q8_0;
+        struct gguf file;
+        struct bytes out = {0};
+        if (!format || !format->dequantise)
+            continue;
+        shape.type = type;
+        shape.hidden = shape.wide = 256;
+        gguf_make(&file, &shape);
+        memset(gguf_tensor(&file, "blk.1.ffn_down.weight")->data.data, 0xff, format->bytes);
+        gguf_write_bytes(&file, &out);
+        expect_opening(&out, WISP_ERROR_FORMAT, "blk.1.ffn_down.weight", "finite");
+        bytes_release(&out);
+        gguf_release(&file);
+    }
+}
+
 /* ---- every tensor type ---------------------------------------------------------------------- */
 
 static void open_every_type(void **state) {
@@ -533,6 +554,7 @@ int main(void) {
         SWEEP("35: NaN in a token's embedding", spoil_a_token, &nan_bits),
         SWEEP("35: infinity in a token's embedding", spoil_a_token, &infinity_bits),
         SWEEP("35: a block's scale that is not finite", spoil_a_scale, NULL),
+        SWEEP("35: a block of any type that is not finite", spoil_a_block, NULL),
         SWEEP("every tensor type opens or is refused", open_every_type, NULL),
         SWEEP("26: sizes whose sum wraps in 64 bits", sum_past_64_bits, NULL),
         SWEEP("19: positions that wrap in 32 bits", open_giant, &wide_positions),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The logits of a decoder as a filter, for tests/oracle/decoders.py.
+ * The logits of a decoder as a filter, for tests/oracle/decoders.py and quantise.py.
  *
- *     logits_driver MODEL KERNELS THREADS
+ *     logits_driver MODEL KERNELS THREADS [COMPUTE]
  *
  * Reads a sequence of token ids from standard input, 32-bit little-endian numbers, and writes the
- * logits [ids, vocabulary_size] that follow each, as little-endian floats. It computes in f32. */
+ * logits [ids, vocabulary_size] that follow each, as little-endian floats. COMPUTE is f32 (the
+ * default) or int8. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,11 +24,12 @@ int main(int argc, char **argv) {
     wisp_session *session;
     wisp_model_info info;
     wisp_error error;
-    if (argc != 4) {
-        fputs("usage: logits_driver MODEL KERNELS THREADS\n", stderr);
+    wisp_compute compute = WISP_COMPUTE_F32;
+    if (argc < 4 || argc > 5 || (argc == 5 && !wisp_compute_find(argv[4], &compute))) {
+        fputs("usage: logits_driver MODEL KERNELS THREADS [COMPUTE]\n", stderr);
         return 2;
     }
-    const wisp_model_options options = {.compute = WISP_COMPUTE_F32, .kernels = argv[2]};
+    const wisp_model_options options = {.compute = compute, .kernels = argv[2]};
     const wisp_session_options threads = {.threads = (uint32_t)atoi(argv[3])};
     const size_t n = fread(ids, sizeof *ids, MOST_IDS, stdin);
     if (wisp_model_open(argv[1], &options, &model, &error) != WISP_OK)

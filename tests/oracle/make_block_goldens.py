@@ -1,25 +1,33 @@
 #!/usr/bin/env python3
-"""Writes tests/data/blocks.bin: blocks and floats, and their conversions by the gguf package and numpy.
+"""Writes tests/data/blocks.bin: blocks and floats, and their conversions by the gguf package, ggml and numpy.
 
 The file opens with text that says what is where, padded with spaces to the length in its first line. After the words
 `dequantise NAME` stand the bytes of the blocks and the floats they expand to; after `quantise NAME` the floats and the
 blocks they are packed into. Each is an offset from the end of the header and a length in bytes, all little-endian.
 
-Run with the Python of tools/setup.py: .tools/bin/python tests/oracle/make_block_goldens.py
+Blocks are packed by ggml's library, which node-llama-cpp brings (bench/package.json), and by the gguf package too where
+it can; both must agree. Another build of the library can be named as an argument.
+
+Run with the Python of tools/setup.py: .tools/bin/python tests/oracle/make_block_goldens.py [LIBGGML_BASE]
 """
 
+import ctypes
 import sys
 from pathlib import Path
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
-HEADER_BYTES = 2048
+HEADER_BYTES = 4096
 OUT = Path(__file__).resolve().parents[1] / "data" / "blocks.bin"
+GGML = OUT.parents[2] / "bench/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so"
 
 # The offsets of the half floats that scale a block.
 SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,),
-          "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+          "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,),
+          "IQ4_NL": (0,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,)}
+WRITTEN = ("BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS",
+           "TQ1_0", "TQ2_0", "MXFP4")
 
 # 0, -0, the least and the largest subnormal, the least normal, 1, the largest, infinities, NaN.
 EXTREME_HALVES = (0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00)
@@ -29,12 +37,14 @@ class Goldens:
     def __init__(self):
         self.lines = []
         self.data = b""
+        self.places = {}
 
     def put(self, array):
         raw = np.ascontiguousarray(array).tobytes()
-        at = len(self.data)
-        self.data += raw + bytes(-len(raw) % 4)
-        return f"{at} {len(raw)}"
+        if raw not in self.places:
+            self.places[raw] = len(self.data)
+            self.data += raw + bytes(-len(raw) % 4)
+        return f"{self.places[raw]} {len(raw)}"
 
     def add(self, what, name, given, result):
         self.lines.append(f"{what} {name} {self.put(given)} {self.put(result)}")
@@ -42,7 +52,7 @@ class Goldens:
     def write(self, path):
         header = "\n".join([
             f"wisp-block-goldens 1 {HEADER_BYTES}",
-            "# Written by tests/oracle/make_block_goldens.py with the gguf package and numpy.",
+            "# Written by tests/oracle/make_block_goldens.py with the gguf package, ggml and numpy.",
             "# Offsets count from the end of this header, of the length above. Little-endian.",
             "# dequantise TYPE, then offset and bytes of blocks, offset and bytes of f32 values",
             "# quantise TYPE, then offset and bytes of f32 values, offset and bytes of blocks",
@@ -92,22 +102,40 @@ def block_values(rng):
     return np.concatenate([
         normal(12, 0.05), normal(4, 1e-5), normal(4, 1e4), rng.uniform(-1, 1, (8, 32)), outlier, sparse, grid,
         np.zeros((1, 32)), np.full((1, 32), 0.3), np.full((1, 32), -7.0), abs(normal(2)), -abs(normal(2)),
-        normal(2, 1e-7), rng.integers(-127, 128, (4, 32)) / 2.0]).astype(np.float32).reshape(-1)
+        normal(2, 1e-7), rng.integers(-127, 128, (4, 32)) / 2.0, normal(5, 1e-20),
+        normal(16) * 10.0 ** rng.uniform(-2, 2, (16, 1)), normal(26, 0.05) + 0.1]).astype(np.float32).reshape(-1)
+
+
+def quantise(library, values, name):
+    """Returns the blocks of ggml's reference quantiser, without importances."""
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    blocks = np.zeros(values.size // elements * size, np.uint8)
+    library.ggml_quantize_chunk(GGMLQuantizationType[name], values.ctypes.data, blocks.ctypes.data, 0,
+                                values.size // 256, 256, None)
+    try:
+        assert (quants.quantize(values, GGMLQuantizationType[name]).view(np.uint8) == blocks).all(), name
+    except NotImplementedError:
+        pass
+    return blocks
 
 
 def main():
+    library = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else str(GGML))
+    library.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                                            ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
     rng = np.random.default_rng(20240607)
     goldens = Goldens()
     with np.errstate(all="ignore"):
-        for name in ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"):
+        for name in ("F32", "F16", *WRITTEN):
             blocks = random_blocks(rng, name)
             values = quants.dequantize(blocks, GGMLQuantizationType[name])
             goldens.add("dequantise", name, blocks, values.astype("<f4"))
         floats = edge_floats(rng)
         goldens.add("quantise", "F16", floats.astype("<f4"), floats.astype("<f2"))
         values = block_values(rng)
-        for name in ("Q8_0", "Q4_0"):
-            goldens.add("quantise", name, values.astype("<f4"), quants.quantize(values, GGMLQuantizationType[name]))
+        given = values.astype("<f4")
+        for name in WRITTEN:
+            goldens.add("quantise", name, given, quantise(library, values, name))
     goldens.write(OUT)
 
 

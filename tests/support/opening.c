@@ -63,10 +63,10 @@ void make_folder(const char *path) {
 /* ---- what holds for every opening ----------------------------------------------------------- */
 
 /* The most memory that opening a file of `size` bytes and embedding with it may need: the file's
- * weights unpacked (4 bits a weight to 32), tables of fixed size, and the working memory of a call.
- */
+ * weights unpacked (1.7 bits a weight to 32), tables of fixed size, and the working memory of a
+ * call. */
 static uint64_t allowed_at_once(uint64_t size) {
-    return 8 * size + 512 * 1024;
+    return 20 * size + 512 * 1024;
 }
 
 /* Checks that a message is UTF-8 without control characters, whatever the file holds. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weight kinds in the default model: Q4_0 stays 4 bits in memory and is as near to f32 as int8 is.
- * 16-bit floats stay 16 bits and give the bits of 32-bit ones. */
+ * Weight kinds: Q4_0 in the default model stays 4 bits in memory and is as near to f32 as int8 is;
+ * 16-bit floats stay 16 bits and give the bits of 32-bit ones; a model of any type computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/golden.h"
 #include "support/opening.h"
+#include "weights/weight_kind.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -89,6 +91,78 @@ static void test_halves_have_the_bits_of_floats(void **state) {
     }
 }
 
+/* Types whose weights stay as they are, alone in a layer and beside another type. */
+static void test_kinds_of_types(void **state) {
+    (void)state;
+    static const struct {
+        enum block_type type;
+        const char *kind;
+    } kept[] = {{BLOCK_Q4_0, "q4_0"}, {BLOCK_Q4_1, "q4_1"}, {BLOCK_Q4_K, "q4_k"},
+                {BLOCK_Q6_K, "q6_k"}, {BLOCK_Q5_K, "int8"}, {BLOCK_Q8_0, "int8"},
+                {BLOCK_F32, "int8"},  {BLOCK_TQ1_0, "int8"}};
+    for (size_t s = 0; kernels_at(s); s++)
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+            const struct block_format *format = block_format_by_id(kept[i].type);
+            const struct block_format *alike[] = {format, format, format};
+            const struct block_format *mixed[] = {format, block_format_by_id(BLOCK_Q5_1)};
+            const struct kernels *set = kernels_at(s);
+            assert_string_equal(weight_kind_for(set, alike, 3, true)->name, kept[i].kind);
+            assert_string_equal(weight_kind_for(set, mixed, 2, true)->name, "int8");
+            assert_string_equal(weight_kind_for(set, alike, 1, false)->name, "f32");
+        }
+}
+
+/* Bits in memory of a weight, as docs/formats.md has them. */
+static void test_bits_in_memory(void **state) {
+    (void)state;
+    static const struct {
+        const struct weight_kind *kind;
+        double bits;
+    } kinds[] = {{&weights_q4_0, 4.75},
+                 {&weights_q4_1, 5.25},
+                 {&weights_q4_k, 5},
+                 {&weights_q6_k, 6.875},
+                 {&weights_int8, 8.5}};
+    for (size_t s = 0; kernels_at(s); s++)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            const size_t bytes = kinds[i].kind->bytes(kernels_at(s), 1024, 2048);
+            assert_true((double)bytes * 8 == kinds[i].bits * 1024 * 2048);
+        }
+}
+
+/* A model of each type computes in int8 about what it computes in f32. */
+static void test_every_type_computes(void **state) {
+    (void)state;
+    static struct embedded int8, exact;
+    static const struct tiny_shape shape = {
+        .hidden = 256, .wide = 512, .layers = 2, .heads = 4, .positions = 64, .type = BLOCK_F32};
+    struct gguf made;
+    struct bytes bytes = {0};
+    wisp_error error;
+    const char *type, *kernels;
+    char plain[256], path[256];
+    gguf_make(&made, &shape);
+    gguf_write_bytes(&made, &bytes);
+    write_file("plain.gguf", bytes.data, bytes.size);
+    bytes_release(&bytes);
+    gguf_release(&made);
+    snprintf(plain, sizeof plain, "%s", temporary_path("plain.gguf"));
+    snprintf(path, sizeof path, "%s", temporary_path("typed.gguf"));
+    for (size_t t = 0; (type = wisp_quantize_type(t)) != NULL; t++) {
+        assert_int_equal(wisp_quantize(plain, path, type, NULL, &error), WISP_OK);
+        embed(path, WISP_COMPUTE_F32, NULL, &exact);
+        for (size_t s = 0; (kernels = wisp_kernels_name(s)) != NULL; s++) {
+            embed(path, WISP_COMPUTE_INT8, kernels, &int8);
+            for (size_t i = 0; i < TEXTS; i++) {
+                const float *row = int8.rows + i * int8.dimensions;
+                const float near = wisp_dot(row, exact.rows + i * int8.dimensions, int8.dimensions);
+                if (!(near > 0.9f)) /* a model of random weights is far from smooth */
+                    fail_msg("%s, %s, text %zu: cosine %.4f", type, kernels, i, (double)near);
+            }
+        }
+    }
+}
+
 static int clean_up(void **state) {
     (void)state;
     remove_temporary_folder();
@@ -99,6 +173,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_q4_0_stays_4_bits),
         cmocka_unit_test(test_halves_have_the_bits_of_floats),
+        cmocka_unit_test(test_kinds_of_types),
+        cmocka_unit_test(test_bits_in_memory),
+        cmocka_unit_test(test_every_type_computes),
     };
     return cmocka_run_group_tests_name("weights", tests, NULL, clean_up);
 }

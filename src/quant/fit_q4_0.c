@@ -1,54 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Quantises floats to block formats. */
-#include <math.h>
-#include <string.h>
-
-#include "base/byte_order.h"
-#include "base/half.h"
-#include "quant/blocks.h"
-
-static void store_half(float value, unsigned char *out) {
-    const uint16_t half = half_of_float(value);
-    out[0] = (unsigned char)(half & 0xff);
-    out[1] = (unsigned char)(half >> 8);
-}
-
-void quantise_f32(const float *values, size_t n, void *out) {
-    memcpy(out, values, n * sizeof *values);
-    swap_file_numbers(out, n, sizeof *values);
-}
-
-void quantise_f16(const float *values, size_t n, void *out) {
-    unsigned char *bytes = out;
-    for (size_t i = 0; i < n; i++)
-        store_half(values[i], bytes + 2 * i);
-}
+ * Quantises to Q4_0 with less error than the reference. */
+#include "quant/codecs.h"
 
 /* The largest 16-bit float. Scales are clamped to it, since a block with an infinite scale would
  * expand to NaN. */
 #define HALF_LARGEST 65504.0f
 
-static float largest_magnitude(const float *values, int n) {
-    float largest = 0;
-    for (int i = 0; i < n; i++)
-        largest = fmaxf(largest, fabsf(values[i]));
-    return largest;
-}
-
 static int round_to(float value, int low, int high) {
-    const float clamped = fminf(fmaxf(value, (float)low), (float)high);
-    return (int)lrintf(clamped);
-}
-
-void quantise_q8_0(const float *values, size_t n, void *out) {
-    unsigned char *block = out;
-    for (size_t i = 0; i < n; i += 32, block += 34, values += 32) {
-        const float d = fminf(largest_magnitude(values, 32) / 127, HALF_LARGEST);
-        const float inverse = d > 0 ? 1 / d : 0;
-        store_half(d, block);
-        for (int j = 0; j < 32; j++)
-            block[2 + j] = (unsigned char)round_to(values[j] * inverse, -127, 127);
-    }
+    const float bounded = fminf(fmaxf(value, (float)low), (float)high);
+    return (int)lrintf(bounded);
 }
 
 /* Returns the squared error of a Q4_0 block of 32 values which are divided by `d` and rounded, and
@@ -69,7 +29,8 @@ static float q4_0_error(const float *values, float d, float *best_d) {
  * largest magnitude to -8. A smaller scale clamps that value and often rounds the other 31 more
  * exactly. Since the codes are -8..7, both signs of the scale are tried. */
 static float q4_0_scale(const float *values) {
-    const float largest = largest_magnitude(values, 32);
+    const int extreme = largest_at(values, 32);
+    const float largest = extreme < 32 ? fabsf(values[extreme]) : 0;
     float best = 0, best_error = INFINITY;
     for (int step = 0; step < 20 && largest > 0; step++) {
         const float magnitude = largest / (5.5f + 0.2f * (float)step);
@@ -117,7 +78,7 @@ static float q4_0_stored_scale(const float *values) {
     return q4_0_loss(values, fitted) < q4_0_loss(values, plain) ? fitted : plain;
 }
 
-void quantise_q4_0(const float *values, size_t n, void *out) {
+void quantise_q4_0_fitted(const float *values, size_t n, void *out) {
     unsigned char *block = out;
     for (size_t i = 0; i < n; i += 32, block += 18, values += 32) {
         const float d = q4_0_stored_scale(values);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/cli.h"
+
+static const char help[] =
+    "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
+    "       wisp quantize --dry-run [--type TYPE,...] [OPTION]... INPUT\n"
+    "\n"
+    "Writes a GGUF file of a Hugging Face folder or another GGUF file with its matrices "
+    "quantised,\n"
+    "bit for bit as ggml's reference quantiser does, and prints what that loses: for each matrix "
+    "the\n"
+    "mean squared error and the cosine of its weights. OUTPUT appears whole or not at all.\n"
+    "Norms, biases, positions and token types become f32.\n"
+    "\n"
+    "      --type TYPE            of matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, "
+    "q4_k,\n"
+    "                             q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0 or tq1_0\n"
+    "      --embedding-type TYPE  of the token embedding (default: as --type)\n"
+    "      --output-type TYPE     of output.weight, the last layer of a model that generates text\n"
+    "                             (default: as --type)\n"
+    "      --fallback TYPE        of matrices whose rows are no whole blocks of their type: 32 or\n"
+    "                             256 values (default: such a matrix is an error)\n"
+    "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
+    "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
+    "                             (default: 262144)\n"
+    "      --format FORMAT        of what is printed: table (default) or json\n"
+    "  -h, --help                 this text\n"
+    "\n"
+    "Exit codes: see wisp embed --help.\n";
+
+enum {
+    OPTION_TYPE = 256,
+    OPTION_EMBEDDING_TYPE,
+    OPTION_OUTPUT_TYPE,
+    OPTION_FALLBACK,
+    OPTION_DRY_RUN,
+    OPTION_SAMPLE,
+    OPTION_FORMAT,
+    MAX_TYPES = 32,
+    DEFAULT_SAMPLE = 262144
+};
+
+static const struct option options[] = {
+    {"type", required_argument, NULL, OPTION_TYPE},
+    {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
+    {"output-type", required_argument, NULL, OPTION_OUTPUT_TYPE},
+    {"fallback", required_argument, NULL, OPTION_FALLBACK},
+    {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
+    {"sample", required_argument, NULL, OPTION_SAMPLE},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"help", no_argument, NULL, 'h'},
+    {0}};
+
+/* What a type costs in all. */
+struct total {
+    const char *type;
+    uint64_t elements, bytes;                   /* of all tensors */
+    uint64_t measured;                          /* the elements of those that were quantised */
+    double squared_error, cosine, least_cosine; /* sums over elements; the least of a tensor */
+    size_t unfit;                               /* tensors that fit no type */
+};
+
+struct printer {
+    struct progress progress;
+    struct total *total;
+    bool json, any;
+};
+
+static void print_in_json(const char *text) {
+    fputc('"', program_output);
+    print_text(program_output, text, strlen(text), SIZE_MAX, true, NULL);
+    fputc('"', program_output);
+}
+
+static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *tensor) {
+    fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", program_output);
+    print_in_json(tensor->name);
+    fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
+    if (tensor->fits)
+        fprintf(program_output,
+                ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g}",
+                tensor->type, (unsigned long long)tensor->bytes,
+                tensor->fallback ? "true" : "false", tensor->mse, tensor->cosine);
+    else
+        fputs(",\"type\":null}", program_output);
+}
+
+static void print_table_tensor(const wisp_quantized_tensor *tensor) {
+    size_t columns;
+    fputs("  ", program_output);
+    print_text(program_output, tensor->name, strlen(tensor->name), SIZE_MAX, false, &columns);
+    fprintf(program_output, "%*s", columns < 32 ? (int)(32 - columns) : 0, "");
+    if (tensor->fits)
+        fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s\n", tensor->type,
+                (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
+                tensor->fallback ? "  (fallback)" : "");
+    else
+        fputs(" rows are no whole blocks of this type\n", program_output);
+}
+
+static void take_tensor(void *context, const wisp_quantized_tensor *tensor) {
+    struct printer *p = context;
+    struct total *total = p->total;
+    total->elements += tensor->elements;
+    total->bytes += tensor->bytes;
+    total->unfit += !tensor->fits;
+    if (tensor->quantised) {
+        total->measured += tensor->elements;
+        total->squared_error += tensor->mse * (double)tensor->elements;
+        total->cosine += tensor->cosine * (double)tensor->elements;
+        if (tensor->cosine < total->least_cosine)
+            total->least_cosine = tensor->cosine;
+    }
+    if (p->json)
+        print_json_tensor(p, tensor);
+    else if (tensor->quantised || !tensor->fits)
+        print_table_tensor(tensor);
+    p->any = true;
+}
+
+static bool take_progress(void *context, size_t done, size_t total) {
+    struct printer *p = context;
+    progress_show(&p->progress, done, (double)done / (double)total);
+    return !was_interrupted();
+}
+
+static void print_totals(const struct total *totals, size_t n) {
+    fprintf(program_output, "\n%-8s %14s %12s %12s %12s %12s\n", "TYPE", "bytes", "bits/weight",
+            "mse", "mean cosine", "least");
+    for (size_t i = 0; i < n; i++) {
+        const struct total *t = &totals[i];
+        const double measured = t->measured ? (double)t->measured : 1;
+        fprintf(program_output, "%-8s ", t->type);
+        if (t->unfit)
+            fprintf(program_output, "%zu tensors do not fit: --fallback names a type for them\n",
+                    t->unfit);
+        else
+            fprintf(program_output, "%14llu %12.3f %12.4g %12.6f %12.6f\n",
+                    (unsigned long long)t->bytes, 8 * (double)t->bytes / (double)t->elements,
+                    t->squared_error / measured, t->measured ? t->cosine / measured : 1,
+                    t->least_cosine);
+    }
+}
+
+static int quantize(const char *input, const char *output, const char *const *types, size_t n,
+                    const wisp_quantize_options *chosen, bool json) {
+    struct total totals[MAX_TYPES];
+    struct printer p = {.json = json};
+    wisp_error error;
+    int code = EXIT_GOOD;
+    wisp_quantize_options o = *chosen;
+    o.tensor = take_tensor;
+    o.progress = take_progress;
+    o.context = &p;
+    watch_signals(NULL);
+    progress_start(&p.progress, "tensors");
+    fputs(json ? "{\"types\":[" : "", program_output);
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
+        totals[i] = (struct total){.type = types[i], .least_cosine = 1};
+        p.total = &totals[i];
+        p.any = false;
+        if (json)
+            fprintf(program_output, "%s\n{\"type\":\"%s\",\"tensors\":[", i ? "," : "", types[i]);
+        else
+            fprintf(program_output, "%s%s\n", i ? "\n" : "", types[i]);
+        if (wisp_quantize(input, output, types[i], &o, &error) != WISP_OK) {
+            progress_end(&p.progress);
+            code = complain_of(&error);
+        } else if (json) {
+            fprintf(program_output, "],\"bytes\":%llu,\"elements\":%llu}",
+                    (unsigned long long)totals[i].bytes, (unsigned long long)totals[i].elements);
+        }
+    }
+    progress_end(&p.progress);
+    if (code == EXIT_GOOD && json)
+        fputs("]}\n", program_output);
+    else if (code == EXIT_GOOD)
+        print_totals(totals, n);
+    const int closed = finish_output();
+    return code == EXIT_GOOD ? closed : code;
+}
+
+/* Splits a list at its commas, and replaces each name by the one that the library uses. Returns the
+ * number of types, or 0 after complaining. */
+static size_t split_types(char *list, const char **types) {
+    size_t n = 0;
+    for (char *name = strtok(list, ","); name; name = strtok(NULL, ",")) {
+        size_t i = 0;
+        while (wisp_quantize_type(i) && strcasecmp(wisp_quantize_type(i), name) != 0)
+            i++;
+        if (!wisp_quantize_type(i))
+            return (void)complain_of_name("type", name, wisp_quantize_type), 0;
+        if (n < MAX_TYPES)
+            types[n++] = wisp_quantize_type(i);
+    }
+    if (n == 0)
+        complain("type: the list is empty");
+    return n;
+}
+
+int command_quantize(int argc, char **argv) {
+    wisp_quantize_options o = {.sample = DEFAULT_SAMPLE};
+    const char *types[MAX_TYPES];
+    char *list = NULL;
+    bool dry_run = false, json = false;
+    unsigned long sample;
+    size_t n = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == OPTION_TYPE) {
+            list = optarg;
+        } else if (option == OPTION_EMBEDDING_TYPE) {
+            o.embedding_type = optarg;
+        } else if (option == OPTION_OUTPUT_TYPE) {
+            o.output_type = optarg;
+        } else if (option == OPTION_FALLBACK) {
+            o.fallback = optarg;
+        } else if (option == OPTION_DRY_RUN) {
+            dry_run = true;
+        } else if (option == OPTION_SAMPLE && strcmp(optarg, "0") == 0) {
+            o.sample = 0;
+        } else if (option == OPTION_SAMPLE) {
+            if (!parse_count("sample", optarg, ULONG_MAX, &sample))
+                return EXIT_USAGE;
+            o.sample = sample;
+        } else if (option == OPTION_FORMAT) {
+            json = strcmp(optarg, "json") == 0;
+            if (!json && strcmp(optarg, "table") != 0)
+                return complain_of_choice("format", optarg, "table, json");
+        } else if (option == 'h') {
+            return fputs(help, program_output), EXIT_GOOD;
+        } else {
+            return EXIT_USAGE;
+        }
+    }
+    if (list && (n = split_types(list, types)) == 0)
+        return EXIT_USAGE;
+    for (size_t i = 0; !list && dry_run && wisp_quantize_type(i); i++)
+        types[n++] = wisp_quantize_type(i);
+    if (argc - optind != (dry_run ? 1 : 2)) {
+        complain("quantize: give one input%s (see --help)",
+                 dry_run ? ", and no output with --dry-run" : " and one output");
+        return EXIT_USAGE;
+    }
+    if (!dry_run && n != 1) {
+        complain("quantize: give one --type (see --help)");
+        return EXIT_USAGE;
+    }
+    if (!check_path("input", argv[optind]))
+        return EXIT_USAGE;
+    const int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
+    return code == EXIT_GOOD
+               ? quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, json)
+               : code;
+}

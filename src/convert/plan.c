@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/plan.h"
+
+#include <string.h>
+
+bool is_weight_matrix(const struct tensor *tensor) {
+    return tensor->rows > 1 && strcmp(tensor->name, "position_embd.weight") != 0 &&
+           strcmp(tensor->name, "token_types.weight") != 0;
+}
+
+wisp_status require_expandable(const struct tensor *tensor, wisp_error *error) {
+    if (tensor->format->dequantise)
+        return WISP_OK;
+    return fail(error, WISP_ERROR_UNSUPPORTED, NULL, tensor->name,
+                "tensors of type %s cannot be converted", tensor->format->name);
+}
+
+struct metadata *find_metadata_entry(struct directory *dir, const char *key) {
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, key) == 0)
+            return &dir->metadata[i];
+    return NULL;
+}
+
+static wisp_status set_u32(struct directory *dir, const char *key, uint32_t value,
+                           wisp_error *error) {
+    struct metadata *entry = find_metadata_entry(dir, key);
+    if (!entry)
+        return directory_put_u32(dir, key, value, error);
+    entry->type = VALUE_U32;
+    entry->as.u = value;
+    return WISP_OK;
+}
+
+wisp_status put_file_type(struct directory *dir, const struct block_format *format,
+                          wisp_error *error) {
+    /* llama.cpp's numbers of files whose matrices have one type. */
+    static const struct {
+        enum block_type type;
+        uint32_t file_type;
+    } known[] = {{BLOCK_F32, 0},     {BLOCK_F16, 1},     {BLOCK_Q4_0, 2},  {BLOCK_Q4_1, 3},
+                 {BLOCK_Q8_0, 7},    {BLOCK_Q5_0, 8},    {BLOCK_Q5_1, 9},  {BLOCK_Q2_K, 10},
+                 {BLOCK_Q3_K, 11},   {BLOCK_Q4_K, 14},   {BLOCK_Q5_K, 16}, {BLOCK_Q6_K, 18},
+                 {BLOCK_IQ4_NL, 25}, {BLOCK_IQ4_XS, 30}, {BLOCK_BF16, 32}, {BLOCK_TQ1_0, 36},
+                 {BLOCK_TQ2_0, 37},  {BLOCK_MXFP4, 38}};
+    size_t i = 0;
+    while (known[i].type != format->id)
+        i++;
+    TRY(set_u32(dir, "general.file_type", known[i].file_type, error));
+    return format->elements > 1 ? set_u32(dir, "general.quantization_version", 2, error) : WISP_OK;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The functions that the table of block formats (blocks.c) lists, and what they share. All take
+ * whole blocks. Those that quantise compute the bits of ggml's reference quantiser, except for
+ * quantise_q4_0_fitted; their arithmetic, down to the order of sums, is part of the formats. */
+#ifndef WISP_QUANT_CODECS_H
+#define WISP_QUANT_CODECS_H
+
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/half.h"
+
+void dequantise_f32(const void *blocks, size_t n, float *out);
+void dequantise_f16(const void *blocks, size_t n, float *out);
+void dequantise_bf16(const void *blocks, size_t n, float *out);
+void dequantise_q4_0(const void *blocks, size_t n, float *out);
+void dequantise_q4_1(const void *blocks, size_t n, float *out);
+void dequantise_q5_0(const void *blocks, size_t n, float *out);
+void dequantise_q5_1(const void *blocks, size_t n, float *out);
+void dequantise_q8_0(const void *blocks, size_t n, float *out);
+void dequantise_q2_k(const void *blocks, size_t n, float *out);
+void dequantise_q3_k(const void *blocks, size_t n, float *out);
+void dequantise_q4_k(const void *blocks, size_t n, float *out);
+void dequantise_q5_k(const void *blocks, size_t n, float *out);
+void dequantise_q6_k(const void *blocks, size_t n, float *out);
+void dequantise_iq4_nl(const void *blocks, size_t n, float *out);
+void dequantise_iq4_xs(const void *blocks, size_t n, float *out);
+void dequantise_tq1_0(const void *blocks, size_t n, float *out);
+void dequantise_tq2_0(const void *blocks, size_t n, float *out);
+void dequantise_mxfp4(const void *blocks, size_t n, float *out);
+
+void quantise_f32(const float *values, size_t n, void *out);
+void quantise_f16(const float *values, size_t n, void *out);
+void quantise_bf16(const float *values, size_t n, void *out);
+void quantise_q4_0(const float *values, size_t n, void *out);
+void quantise_q4_1(const float *values, size_t n, void *out);
+void quantise_q5_0(const float *values, size_t n, void *out);
+void quantise_q5_1(const float *values, size_t n, void *out);
+void quantise_q8_0(const float *values, size_t n, void *out);
+void quantise_q2_k(const float *values, size_t n, void *out);
+void quantise_q3_k(const float *values, size_t n, void *out);
+void quantise_q4_k(const float *values, size_t n, void *out);
+void quantise_q5_k(const float *values, size_t n, void *out);
+void quantise_q6_k(const float *values, size_t n, void *out);
+void quantise_iq4_nl(const float *values, size_t n, void *out);
+void quantise_iq4_xs(const float *values, size_t n, void *out);
+void quantise_tq1_0(const float *values, size_t n, void *out);
+void quantise_tq2_0(const float *values, size_t n, void *out);
+void quantise_mxfp4(const float *values, size_t n, void *out);
+
+/* Quantises to Q4_0 with the scale of least squared error rather than the reference's. */
+void quantise_q4_0_fitted(const float *values, size_t n, void *out);
+
+static inline float half_at(const unsigned char *bytes) {
+    return float_of_half(load_u16(bytes));
+}
+
+static inline void store_half(float value, unsigned char *out) {
+    const uint16_t half = half_of_float(value);
+    out[0] = (unsigned char)(half & 0xff);
+    out[1] = (unsigned char)(half >> 8);
+}
+
+/* Returns the scale and the minimum of sub-block j of a Q4_K or Q5_K block, 0..63, from the 12
+ * bytes that hold all eight. */
+struct scale_and_min {
+    int scale, min;
+};
+struct scale_and_min scale_and_min_at(const unsigned char *packed, int j);
+
+/* Returns the scale of 16 elements of a Q3_K block, -32..31, from the 12 bytes that hold all 16. */
+int q3_k_scale(const unsigned char *packed, int j);
+
+/* Rounds to the nearest whole number, ties to even, as adding 1.5 * 2^23 does. Beyond 2^22 the
+ * result is a number without meaning. */
+static inline int nearest_whole(float value) {
+    return (int)(bits_of_float(value + 12582912.0f) & 0x7fffff) - 0x400000;
+}
+
+/* Returns the whole part of a value. NaN and what 32 bits cannot hold become INT_MIN, as x86 does.
+ */
+static inline int whole_part(float value) {
+    return fabsf(value) < 0x1p31f ? (int)value : INT_MIN;
+}
+
+static inline int clamped(int value, int low, int high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Returns the index of the first of n values that has the largest magnitude above 0, or n where all
+ * are 0. */
+static inline int largest_at(const float *values, int n) {
+    float most = 0;
+    int at = n;
+    for (int i = 0; i < n; i++)
+        if (fabsf(values[i]) > most) {
+            most = fabsf(values[i]);
+            at = i;
+        }
+    return at;
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 * Rows of floats of 32 and 16 bits. */
+#include <string.h>
+
+#include "base/byte_order.h"
+#include "quant/codecs.h"
+
+void dequantise_f32(const void *blocks, size_t n, float *out) {
+    memcpy(out, blocks, n * sizeof *out);
+    swap_file_numbers(out, n, sizeof *out);
+}
+
+void dequantise_f16(const void *blocks, size_t n, float *out) {
+    const unsigned char *b = blocks;
+    for (size_t i = 0; i < n; i++)
+        out[i] = half_at(b + 2 * i);
+}
+
+void dequantise_bf16(const void *blocks, size_t n, float *out) {
+    const unsigned char *b = blocks;
+    for (size_t i = 0; i < n; i++)
+        out[i] = float_of_bfloat(load_u16(b + 2 * i));
+}
+
+void quantise_f32(const float *values, size_t n, void *out) {
+    memcpy(out, values, n * sizeof *values);
+    swap_file_numbers(out, n, sizeof *values);
+}
+
+void quantise_f16(const float *values, size_t n, void *out) {
+    unsigned char *bytes = out;
+    for (size_t i = 0; i < n; i++)
+        store_half(values[i], bytes + 2 * i);
+}
+
+/* Rounds to the nearest bfloat, ties to even. NaN stays NaN. */
+void quantise_bf16(const float *values, size_t n, void *out) {
+    unsigned char *bytes = out;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = bits_of_float(values[i]);
+        const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+        const uint32_t rounded = is_nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
+        bytes[2 * i] = (unsigned char)(rounded >> 16 & 255);
+        bytes[2 * i + 1] = (unsigned char)(rounded >> 24);
+    }
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Checks of gemm_q4_1, gemm_q4_k and gemm_q6_k, of the packing that they need, and of sum_parts. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "kernel_case.h"
+#include "quant/blocks.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+/* Weights by what the file says of them, in doubles: d q + offset for each. */
+struct weights {
+    double *scale, *offset; /* [n, k / Q4_BLOCK]: of d (q - 8) + offset */
+    double *value;          /* [n, k] */
+};
+
+static const struct block_format *format_of(enum kernel kernel) {
+    return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
+                              : kernel == GEMM_Q4_K ? BLOCK_Q4_K
+                                                    : BLOCK_Q6_K);
+}
+
+/* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q6_K, whose codes
+ * are -32..31, four times the larger scale of the two halves. */
+static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
+                      double *offset) {
+    if (kernel == GEMM_Q4_1) {
+        const unsigned char *block = row + p * 20;
+        *scale = (double)float_of_half(load_u16(block));
+        *offset = 8 * *scale + (double)float_of_half(load_u16(block + 2));
+        return;
+    }
+    if (kernel == GEMM_Q6_K) {
+        const unsigned char *block = row + p / 8 * 210;
+        const int first = (signed char)block[192 + p % 8 * 2],
+                  second = (signed char)block[193 + p % 8 * 2];
+        *scale = (double)float_of_half(load_u16(block + 208)) * 4 *
+                 fmax(fabs((double)first), fabs((double)second));
+        *offset = 0;
+        return;
+    }
+    const unsigned char *block = row + p / 8 * 144, *packed = block + 4;
+    const size_t j = p % 8;
+    const int code = j < 4 ? packed[j] & 63 : (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4;
+    const int min = j < 4 ? packed[j + 4] & 63 : (packed[j + 4] >> 4) | (packed[j] >> 6) << 4;
+    *scale = (double)float_of_half(load_u16(block)) * code;
+    *offset = 8 * *scale - (double)float_of_half(load_u16(block + 2)) * min;
+}
+
+static struct weights new_weights(enum kernel kernel, const unsigned char *stored, size_t n,
+                                  size_t k) {
+    const struct block_format *format = format_of(kernel);
+    const size_t parts = k / Q4_BLOCK, row_bytes = k / format->elements * format->bytes;
+    struct weights w = {.scale = allocate(n * parts * sizeof(double)),
+                        .offset = allocate(n * parts * sizeof(double)),
+                        .value = allocate(n * k * sizeof(double))};
+    float *values = allocate(n * k * sizeof *values);
+    format->dequantise(stored, n * k, values);
+    for (size_t i = 0; i < n * parts; i++)
+        read_part(kernel, stored + i / parts * row_bytes, i % parts, &w.scale[i], &w.offset[i]);
+    for (size_t i = 0; i < n * k; i++)
+        w.value[i] = (double)values[i];
+    free(values);
+    return w;
+}
+
+static void free_weights(struct weights w) {
+    free(w.scale);
+    free(w.offset);
+    free(w.value);
+}
+
+/* The exact sum is that of x w over the values of the file. Every part adds the roundings of its
+ * two products and two sums, and of the weights themselves, which may be a difference of two larger
+ * numbers; each block those of zero times the sum of weights, of the product with the scale and of
+ * the total. */
+static void exact_element(const struct product *p, const struct weights *w, size_t i, size_t j,
+                          double *y, double *tolerance) {
+    const size_t blocks = int8_blocks(p->k), parts = p->k / Q4_BLOCK;
+    double sum = p->bias[j], magnitudes = fabs(sum), steps = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        const double xs = (double)p->rows.scale[i * blocks + b];
+        const double zero = (double)p->rows.zero[i * blocks + b];
+        double block = 0, most = 0;
+        for (size_t c = b * INT8_BLOCK; c < p->k && c < (b + 1) * INT8_BLOCK; c += Q4_BLOCK) {
+            const double scale = w->scale[j * parts + c / Q4_BLOCK];
+            const double offset = w->offset[j * parts + c / Q4_BLOCK];
+            double centred = 0, reach = 0;
+            for (size_t d = c; d < c + Q4_BLOCK; d++) {
+                const double x = (double)p->rows.q[i * p->k + d] - zero;
+                block += x * w->value[j * p->k + d];
+                centred += x;
+                reach += fabs(x) + fabs(zero) + 128;
+            }
+            most += 8 * fabs(scale) * reach + (fabs(offset) + 16 * fabs(scale)) * fabs(centred);
+        }
+        sum += xs * block;
+        magnitudes += 8 * xs * most + fabs(sum);
+        steps += most + 2;
+    }
+    *y = sum;
+    *tolerance = 2 * ROUNDING * magnitudes + 32 * steps * (double)FLT_TRUE_MIN;
+}
+
+static void check(struct product *product, enum fill kind, bool exactly) {
+    const size_t m = product->m, n = product->n;
+    const struct weights w = new_weights(product->blocks, product->stored, n, product->k);
+    const struct exact exact = new_exact(m, n);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            exact_element(product, &w, i, j, &exact.y[i * n + j], &exact.tolerance[i * n + j]);
+            if (exactly)
+                exact.tolerance[i * n + j] = 0;
+        }
+    check_product(product, &exact, kind);
+    free_exact(exact);
+    free_weights(w);
+}
+
+static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, enum fill kind,
+                        bool swapped) {
+    const struct block_format *format = format_of(kernel);
+    const size_t k = blocks * format->elements;
+    float *x = new_floats(m * k, swapped ? FILL_UNIFORM : kind);
+    float *w = new_floats(n * k, swapped ? kind : FILL_UNIFORM),
+          *bias = new_floats(n, FILL_UNIFORM);
+    unsigned char *stored = allocate(n * blocks * format->bytes);
+    for (size_t i = 0; i < n * k; i++) /* what 16 bits hold */
+        w[i] = fminf(fmaxf(w[i], -30000), 30000);
+    for (size_t i = 0; kind == FILL_LARGEST && !swapped && i < m * k; i++)
+        x[i] /= 100 * (float)k;
+    format->quantise(w, n * k, stored);
+    struct product product = {
+        .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
+    product.rows = new_quantised(m, k);
+    kernels_scalar.quantise(x, m, k, product.rows);
+    check(&product, kind, false);
+    free_quantised(product.rows);
+    free(x);
+    free(w);
+    free(bias);
+    free(stored);
+}
+
+static void skip_in_webassembly(void) {
+    if (has_gemm(&kernels_scalar, GEMM_Q4_1))
+        return;
+    puts("skipped: the WebAssembly modules have no products with these weights");
+    skip();
+}
+
+static void check_kernel(enum kernel kernel) {
+    skip_in_webassembly();
+    const size_t longest = kernel == GEMM_Q4_1 ? 12 : 3;
+    for (size_t n = 1; n <= 70; n++)
+        check_shape(kernel, rng_range(&kernel_rng, 1, 13), n,
+                    rng_range(&kernel_rng, 1, kernel == GEMM_Q4_1 ? 5 : 1), FILL_UNIFORM, false);
+    for (size_t blocks = 1; blocks <= longest; blocks++)
+        check_shape(kernel, rng_range(&kernel_rng, 1, 40), rng_range(&kernel_rng, 1, 200), blocks,
+                    FILL_UNIFORM, false);
+    for (int kind = 0; kind < FILL_FINITE; kind++)
+        for (int i = 0; i < 4; i++)
+            check_shape(kernel, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), (enum fill)kind, i % 2);
+}
+
+void test_gemm_q4_1(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q4_1);
+}
+
+void test_gemm_q4_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q4_K);
+}
+
+void test_gemm_q6_k(void **state) {
+    (void)state;
+    check_kernel(GEMM_Q6_K);
+}
+
+/* ---- saturation ----------------------------------------------------------------------------- */
+
+/* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
+ * numbers are whole, and with Q4_1 below 2^24, so that its result must be exact. */
+static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
+    static const float zeros[] = {0, 255, 128, 1};
+    const struct block_format *format = format_of(kernel);
+    const size_t k = blocks * format->elements;
+    float *bias = new_floats(n, FILL_ZERO);
+    unsigned char *stored = allocate(n * blocks * format->bytes);
+    struct product product = {
+        .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
+    const float zero = zeros[rng_below(&kernel_rng, 4)];
+    product.rows = new_quantised(m, k);
+    for (size_t i = 0; i < n * blocks * format->bytes; i++)
+        stored[i] = kind == 0   ? 0x00
+                    : kind == 1 ? 0xff
+                                : (unsigned char)rng_below(&kernel_rng, 256);
+    for (size_t i = 0; i < n * blocks; i++) {
+        unsigned char *block = stored + i * format->bytes;
+        static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
+        if (kernel == GEMM_Q6_K)
+            memcpy(block + 208, ones, 2);
+        else
+            memcpy(block, ones, 4);
+        for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
+            block[j] = (unsigned char)(block[j] & 0x33); /* scales and minima of at most 51 */
+    }
+    for (size_t i = 0; i < m * int8_blocks(k); i++) {
+        product.rows.scale[i] = 1;
+        product.rows.zero[i] = zero;
+    }
+    for (size_t i = 0; i < m * k; i++)
+        product.rows.q[i] = rng_below(&kernel_rng, 8) ? 255 : 0;
+    check(&product, FILL_UNIFORM, kernel == GEMM_Q4_1);
+    free_quantised(product.rows);
+    free(stored);
+    free(bias);
+}
+
+void test_gemm_blocks_never_saturate(void **state) {
+    (void)state;
+    skip_in_webassembly();
+    for (int kind = 0; kind < 3; kind++)
+        for (int i = 0; i < 10; i++) {
+            check_exact(GEMM_Q4_1, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 9), kind);
+            check_exact(GEMM_Q4_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_Q6_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 2), kind);
+        }
+}
