@@ -3,7 +3,7 @@
  *
  *   y = base + sum over the computed neurons of (activation(w_up x + b) - center) w_down
  *
- * In a gated layer the activation is silu(w_gate x) * (w_up x). The base b_down + W_down center
+ * In a gated layer the activation is f(w_gate x) * (w_up x). The base b_down + W_down center
  * stands for the neurons that are skipped; center is 0 except in layers with GELU and a predictor.
  *
  * A low-rank predictor computes a logit Q (P x + p) + q for each neuron, where x is the token's
