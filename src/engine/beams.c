@@ -214,10 +214,11 @@ static wisp_status open_search(struct search *s, wisp_error *error) {
     for (size_t id = 0; id < s->vocabulary; id++)
         end_tokens += ends(s, (int32_t)id);
     s->keep = larger(2, 1 + end_tokens) * s->beams;
+    /* One item too many, because calloc(0) may be NULL. */
     s->running = calloc(3 * s->beams, sizeof *s->running);
     s->ids = calloc(3 * s->beams, (s->most + 1) * sizeof *s->ids);
     s->candidates = malloc((s->vocabulary + 1) * sizeof *s->candidates);
-    s->extensions = calloc(s->beams, smaller(s->keep, s->vocabulary) * sizeof *s->extensions);
+    s->extensions = calloc(s->beams, (smaller(s->keep, s->vocabulary) + 1) * sizeof *s->extensions);
     s->additions = calloc(s->beams, sizeof *s->additions);
     if (!s->running || !s->ids || !s->candidates || !s->extensions || !s->additions)
         return fail_memory(error, 3 * s->beams * s->most * sizeof *s->ids);

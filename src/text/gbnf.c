@@ -143,7 +143,7 @@ static wisp_status parse_number(struct parser *p, uint32_t *number) {
 static wisp_status parse_repetition(struct parser *p, struct symbols *sequence, size_t item) {
     const char *start = p->at;
     uint32_t least = 0, most = REPEAT_FOREVER;
-    if (p->at == p->end || !strchr("*+?{", *p->at))
+    if (p->at == p->end || *p->at == '\0' || !strchr("*+?{", *p->at))
         return WISP_OK;
     switch (*p->at++) {
     case '+':

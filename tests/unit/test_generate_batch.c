@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/allocations.h"
 #include "support/golden.h"
 
 #undef fail /* base/status.h has another */
@@ -363,6 +364,75 @@ static void bad_scores_are_errors(void **state) {
     close_stories(o);
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void hear_hypothesis(void *context, const wisp_hypothesis *hypothesis) {
+    (void)context;
+    (void)hypothesis;
+}
+
+/* Makes every kind of call once. Returns the first failure. */
+static wisp_status call_all(wisp_session *session, struct heard *heard, wisp_error *error) {
+    static const char schema[] = "{\"properties\": {\"a\": {\"type\": \"string\"}, \"b\": "
+                                 "{\"enum\": [1, 2]}}, \"required\": [\"b\"]}";
+    static const char *const stops[] = {"xyz"};
+    static const int32_t ids[] = {1, 5, 9, 13};
+    float scores[3];
+    wisp_grammar *grammar = NULL;
+    wisp_status status = wisp_grammar_open_schema(wisp_text_of(schema), &grammar, error);
+    wisp_generate_options free_text = {.max_tokens = 6,
+                                       .stop = stops,
+                                       .stops = 1,
+                                       .logprobs = LIKELY,
+                                       .sampling = {.temperature = 1, .penalty_window = 3},
+                                       .piece = hear,
+                                       .context = heard};
+    wisp_generate_options json = free_text;
+    json.grammar = grammar;
+    const wisp_request requests[] = {{.prompt = {"Once upon", 9}, .options = &free_text},
+                                     {.prompt = {"Once upon a", 11}, .options = &json},
+                                     {.prompt = {"The", 3}, .options = &json}};
+    const wisp_beam_options beams = {.beams = 3, .max_tokens = 5, .hypothesis = hear_hypothesis};
+    *heard = (struct heard){0};
+    if (status == WISP_OK)
+        status = wisp_generate_batch(session, requests, 3, 2, NULL, error);
+    if (status == WISP_OK)
+        status = wisp_beam_search(session, wisp_text_of("A"), &beams, error);
+    if (status == WISP_OK)
+        status = wisp_score(session, ids, 4, 1, scores, error);
+    wisp_grammar_close(grammar);
+    return status;
+}
+
+/* Whichever allocation fails, the call says so, frees what it took and leaves the session usable.
+ */
+static void no_memory_is_an_error(void **state) {
+    static struct heard expected, heard;
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    wisp_error error;
+    (void)state;
+    assert_true(allocations_are_watched());
+    assert_int_equal(call_all(session, &expected, &error), WISP_OK);
+    wisp_session_close(session);
+    for (uint64_t n = 0;; n += 1 + n / 60) {
+        session = open_session_or_fail(model, 1);
+        allocations_watch();
+        allocations_fail_after(n, false);
+        const wisp_status status = call_all(session, &heard, &error);
+        const bool failed = allocations_seen().failed;
+        allocations_succeed();
+        assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+        assert_int_equal(call_all(session, &heard, &error), WISP_OK);
+        assert_string_equal(heard.text, expected.text);
+        wisp_session_close(session);
+        assert_true(allocations_seen().live <= 0); /* the session was opened before */
+        if (!failed)
+            break;
+    }
+    wisp_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_have_tokens_and_probabilities),
@@ -372,6 +442,7 @@ int main(void) {
         cmocka_unit_test(bad_batches_generate_nothing),
         cmocka_unit_test(scores_are_those_of_the_logits),
         cmocka_unit_test(bad_scores_are_errors),
+        cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("generate_batch", tests, NULL, NULL);
 }
