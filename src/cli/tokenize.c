@@ -118,9 +118,9 @@ struct room {
     size_t text_capacity;
 };
 
-/* Makes room for n items of `size` bytes. */
+/* Makes room for n items, at least 1, of `size` bytes. */
 static bool grow(void **data, size_t *capacity, size_t n, size_t size) {
-    if (n <= *capacity)
+    if (*data && n <= *capacity)
         return true;
     void *larger = realloc(*data, n * size);
     if (!larger) {
@@ -297,7 +297,7 @@ static int read_ids(const struct record *record, struct arena *arena, struct roo
     if (!json_is(root, JSON_ARRAY))
         return complain_of_ids(record, "neither an array of token ids nor an object with \"ids\"");
     *count = 0;
-    if (!grow_ids(room, root->count))
+    if (!grow_ids(room, (size_t)root->count + 1))
         return EXIT_FAILED;
     for (const struct json *item = root->first; item; item = item->next) {
         int64_t id;

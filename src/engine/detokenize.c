@@ -36,9 +36,9 @@ struct bytes {
 };
 
 static wisp_status put(struct bytes *bytes, wisp_text text, wisp_error *error) {
-    if (text.length > bytes->capacity - bytes->length) {
-        const size_t most = SIZE_MAX / 2 - bytes->length;
-        const size_t capacity = text.length < most ? 2 * (bytes->length + text.length) : SIZE_MAX;
+    if (!bytes->data || text.length > bytes->capacity - bytes->length) {
+        const size_t most = SIZE_MAX / 4, more = bytes->length + text.length;
+        const size_t capacity = more < most ? 2 * more + 64 : SIZE_MAX;
         char *data = realloc(bytes->data, capacity);
         if (!data)
             return fail_memory(error, capacity);

@@ -25,6 +25,7 @@
  * Sets with VECTOR_Q4 multiply 4-bit weights (gemm_q4_template.h):
  *
  *   vf_load_halves      loads VF_LANES 16-bit floats, which are neither infinite nor NaN
+ *   vf_load_bytes       loads VF_LANES unsigned bytes as floats
  *   Q4_FACTOR           is the factor by which the weights of vq_load_nibbles are too large
  *   vq_load_nibbles     loads weights of VF_LANES outputs: the low nibbles of 4 bytes each, and the
  *                       high nibbles

@@ -14,15 +14,16 @@ static bool is_space(uint32_t c) {
 
 /* Returns the text without the white space around it. */
 static wisp_text trim(wisp_text text) {
-    struct reader start = reader_of(text), next = start;
-    while (is_space(reader_next(&next)))
-        start = next;
-    struct reader end = {start.at, start.end, start.end};
-    while (is_space(reader_previous(&end)))
-        /* The code points that reader_previous finds white are as long as they are encoded. */
-        for (end.at--; ((unsigned char)*end.at & 0xC0) == 0x80;)
-            end.at--;
-    return (wisp_text){start.at, (size_t)(end.at - start.at)};
+    struct reader reader = reader_of(text);
+    const char *start = reader.at, *end = reader.at;
+    while (!reader_at_end(&reader)) {
+        const char *at = reader.at;
+        if (is_space(reader_next(&reader)))
+            continue;
+        start = end == start ? at : start;
+        end = reader.at;
+    }
+    return (wisp_text){start, (size_t)(end - start)};
 }
 
 /* Returns the text after the last "</think>" and the line breaks that follow it; all where it has
@@ -34,7 +35,9 @@ static wisp_text without_thoughts(wisp_text text) {
     for (size_t i = text.length; i >= END_BYTES && from == 0; i--)
         if (memcmp(text.bytes + i - END_BYTES, end, END_BYTES) == 0)
             from = i;
-    while (from > 0 && from < text.length && text.bytes[from] == '\n')
+    if (from == 0)
+        return text;
+    while (from < text.length && text.bytes[from] == '\n')
         from++;
     return (wisp_text){text.bytes + from, text.length - from};
 }

@@ -4,7 +4,6 @@
 #ifndef WISP_TEXT_CHAT_PARTS_H
 #define WISP_TEXT_CHAT_PARTS_H
 
-#include "text/chat.h"
 #include "text/codec_parts.h"
 
 enum { CHAT_MAX_MARKS = 4 };

@@ -6,6 +6,7 @@
  * contents. */
 #include "base/utf8.h"
 #include "fuzz.h"
+#include "text/chat.h"
 #include "text/chat_parts.h"
 
 enum { MAX_MESSAGES = 8, MAX_TOKENS = 256 + 64 };

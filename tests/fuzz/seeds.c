@@ -192,13 +192,14 @@ static void put_tokenizer(void) {
 
 /* Two bytes of settings, tokens, merges and a text. */
 static void put_codec(void) {
-    static const char *const rest[] = {
-        "1he\n1ll\n1hell\n4<tool>\n3<|end|>\n\nh e\nl l\nhe ll\n\nhell <tool> <|end|>\xC3\xA9\xFF "
-        "12",
-        "1the\n1\xE2\x96\x81"
-        "the\n1th\n1t\n1h\n2<unk>\n3<s>\n4<b>\n\n\nthe <b> the <s> \xE6\x97\xA5",
-        "1\xC4\xA0"
-        "a\n5x\n4\n\n\xC4\xA0 a\n\n a e\xCC\x81 \n\n's"};
+    static const char byte_level[] = "1he\n1ll\n1hell\n4<tool>\n3<|end|>\n\nh e\nl l\nhe ll\n\n"
+                                     "hell <tool> <|end|>\xC3\xA9\xFF 12",
+                      pieces[] = "1the\n1\xE2\x96\x81"
+                                 "the\n1th\n1t\n1h\n2<unk>\n3<s>\n4<b>\n\n\n"
+                                 "the <b> the <s> \xE6\x97\xA5",
+                      odd[] = "1\xC4\xA0"
+                              "a\n5x\n4\n\n\xC4\xA0 a\n\n a e\xCC\x81 \n\n's";
+    static const char *const rest[] = {byte_level, pieces, odd};
     for (unsigned i = 0; i < 24; i++) {
         const unsigned char head[2] = {(unsigned char)(i < 16 ? i * 5 : 128 + i), (unsigned char)i};
         struct bytes input = {0};

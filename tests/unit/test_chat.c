@@ -13,6 +13,7 @@
 #include "support/allocations.h"
 #include "support/golden.h"
 #include "support/rng.h"
+#include "text/chat.h"
 #include "text/chat_parts.h"
 
 #undef fail /* base/status.h has another */
