@@ -133,6 +133,7 @@ static size_t next_qwen(const char *text, const char *end) {
 static const struct pretokenizer pretokenizers[] = {
     {.name = "gpt-2", .next = next_gpt2},
     {.name = "llama-bpe", .next = next_llama, .ignores_merges = true, .adds_bos = true},
+    {.name = "lfm2", .next = next_llama, .ignores_merges = true, .adds_bos = true},
     {.name = "qwen2", .next = next_qwen, .composes = true},
 };
 

@@ -25,6 +25,6 @@ struct pretokenizer {
 const struct pretokenizer *pretokenizer_find(const char *name);
 
 /* The names of all pre-tokenizers, for messages. */
-#define PRETOKENIZER_NAMES "\"gpt-2\", \"llama-bpe\" and \"qwen2\""
+#define PRETOKENIZER_NAMES "\"gpt-2\", \"llama-bpe\", \"lfm2\" and \"qwen2\""
 
 #endif

@@ -435,13 +435,14 @@ static void test_pretokenizers(void **state) {
     static const char *const threes[] = {" |123|45|abc| |6", "123|456|7| |89",
                                          "\u0663|a\u00aa|\u2167\u00bd", NULL};
     static const char *const ones[] = {" |1|2|3|abc| |6", "\u0663|a\u00aa|\u2167|\u00bd", NULL};
-    static const char *const names[] = {"gpt-2", "llama-bpe", "qwen2"};
+    static const char *const names[] = {"gpt-2", "llama-bpe", "lfm2", "qwen2"};
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         check_cuts(names[i], all);
         check_cuts(names[i], i == 0 ? gpt2 : modern);
     }
     check_cuts("llama-bpe", threes);
+    check_cuts("lfm2", threes);
     check_cuts("qwen2", ones);
     assert_null(pretokenizer_find("gpt-4"));
     assert_null(pretokenizer_find(""));
