@@ -176,6 +176,7 @@ void test_pack_int8(void **state);
 void test_gemm_int8_small_shapes(void **state);
 void test_gemm_int8_every_k(void **state);
 void test_gemm_int8_random_shapes(void **state);
+void test_gemm_int8_long_rows(void **state);
 void test_gemm_int8_extremes(void **state);
 void test_gemm_int8_never_saturates(void **state);
 void test_gemm_int8_special_values(void **state);

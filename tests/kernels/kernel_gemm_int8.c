@@ -190,6 +190,14 @@ void test_gemm_int8_random_shapes(void **state) {
     check_shape(300, 37, 65, FILL_UNIFORM, false);
 }
 
+/* Rows of more blocks than gemm_wide_template.h widens at a time. */
+void test_gemm_int8_long_rows(void **state) {
+    (void)state;
+    for (size_t m = 1; m <= 5; m++)
+        check_shape(m, rng_range(&kernel_rng, 1, 20), rng_range(&kernel_rng, 8200, 16500) / m,
+                    FILL_UNIFORM, false);
+}
+
 void test_gemm_int8_extremes(void **state) {
     (void)state;
     for (int kind = 0; kind < FILL_FINITE; kind++)
