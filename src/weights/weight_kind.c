@@ -2,9 +2,10 @@
 #include "weights/weight_kind.h"
 
 /* weight_kind_for takes the first kind that fits: kinds that keep the numbers of the file come
- * before those that convert tensors of any type. */
+ * before those that convert tensors of any type. A set has one of the two int8 products, or prefers
+ * the more exact one. */
 static const struct weight_kind *const kinds[] = {
-    &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_f32,
+    &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_narrow, &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,
