@@ -58,7 +58,9 @@ float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t 
 enum kernel {
     GEMM_F32,
     QUANTISE,
+    QUANTISE_NARROW,
     GEMM_INT8,
+    GEMM_NARROW,
     GEMM_Q4,
     GEMM_F16,
     GEMM_BF16,
@@ -84,9 +86,10 @@ enum kernel {
 struct product {
     size_t m, n, k;
     const float *x, *w, *bias;
-    struct quantised_rows rows; /* for int8 and q4; q is NULL for floats */
-    const void *stored;         /* w as Q4_0 blocks or as 16-bit floats; else NULL */
-    bool bfloats;               /* the 16-bit floats are bfloat16, not halves */
+    struct quantised_rows rows; /* for int8, narrow and q4; q is NULL for floats */
+    bool narrow;
+    const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
+    bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -108,8 +111,18 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *pro
 bool has_gemm(const struct kernels *set, enum kernel kernel);
 void call_gemm(const struct kernels *set, const struct gemm_call *call);
 
+/* Return the values of a block, and the number of blocks of a row of k, in narrow or other
+ * products. */
+static inline size_t block_values(bool narrow) {
+    return narrow ? NARROW_BLOCK : INT8_BLOCK;
+}
+
+static inline size_t blocks_of(size_t k, bool narrow) {
+    return narrow ? narrow_blocks(k) : int8_blocks(k);
+}
+
 /* Makes room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
-struct quantised_rows place_quantised(size_t m, size_t k);
+struct quantised_rows place_quantised(size_t m, size_t k, bool narrow);
 
 /* ---- results -------------------------------------------------------------------------------- */
 
@@ -157,7 +170,7 @@ void free_exact(struct exact exact);
 void check_product(const struct product *product, const struct exact *exact, enum fill kind);
 
 /* Allocates m rows of k, whose values are not set. */
-struct quantised_rows new_quantised(size_t m, size_t k);
+struct quantised_rows new_quantised(size_t m, size_t k, bool narrow);
 void free_quantised(struct quantised_rows rows);
 
 /* ---- the tests, for cmocka ------------------------------------------------------------------ */
