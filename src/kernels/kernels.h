@@ -174,7 +174,7 @@ extern const struct kernels kernels_neon_i8mm;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
-extern const struct kernels kernels_relaxed_wide;
+extern const struct kernels kernels_relaxed_narrow;
 extern const struct kernels kernels_simd128;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;

@@ -200,7 +200,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 
 /* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
 
-#ifndef VECTOR_RELAXED_DOT
+#ifndef VECTOR_RELAXED
 
 ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
     return wasm_i16x8_load8x8(p);
@@ -221,6 +221,32 @@ ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
 ALWAYS_INLINE vi vi_join(vi low, vi high) {
     return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6),
                           wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
+}
+
+#endif
+
+/* ---- narrow products ------------------------------------------------------------------------- */
+
+#if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
+
+ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
+    return wasm_v128_load32_splat(p);
+}
+
+ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
+    return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
+}
+
+ALWAYS_INLINE vi vi16_add(vi a, vi b) {
+    return wasm_i16x8_add(a, b);
+}
+
+ALWAYS_INLINE vi vi16_widen(vi x) {
+    return wasm_i32x4_extadd_pairwise_i16x8(x);
 }
 
 #endif
