@@ -78,7 +78,7 @@ static void check_block_rule(const struct weight_block *block, const float *w, s
         values[c] = q;
     }
     assert_true(block->sum == (float)sum);
-    assert_true(!narrow || largest_group(values, block->length) <= NARROW_WEIGHTS);
+    assert_true(!narrow || largest_group(values, block->length) <= (double)NARROW_WEIGHTS);
 }
 
 /* A panel of many rows contains panels of one row, interleaved by fours, and zeros for missing
