@@ -24,20 +24,22 @@ float largest_magnitude(const float *w, size_t n) {
 }
 
 float narrow_quarter(const float *w, size_t n, float largest) {
-    float most = 0;
-    for (size_t i = 0; i < n; i += 8) {
-        float eight[8] = {0}, above[4], below[4];
-        memcpy(eight, w + i, (n - i < 8 ? n - i : 8) * sizeof *w);
-        for (int c = 0; c < 4; c++) {
-            const float low = eight[c] * 0.25f, high = eight[c + 4] * 0.25f;
-            above[c] = (low > 0 ? low : 0) + (high > 0 ? high : 0);
-            below[c] = (low < 0 ? low : 0) + (high < 0 ? high : 0);
+    enum { EIGHTS = NARROW_BLOCK / 8 };
+    float quarters[NARROW_BLOCK] = {0}, up[EIGHTS][4], down[EIGHTS][4], most = 0;
+    for (size_t i = 0; i < n; i++)
+        quarters[i] = w[i] / 4;
+    for (size_t e = 0; e < EIGHTS; e++)
+        for (size_t i = 0; i < 4; i++) {
+            const float a = quarters[8 * e + i], b = quarters[8 * e + 4 + i];
+            up[e][i] = (a > 0 ? a : 0) + (b > 0 ? b : 0);
+            down[e][i] = (a < 0 ? a : 0) + (b < 0 ? b : 0);
         }
-        for (int c = 0; c < 4; c += 2) {
-            most = above[c] + above[c + 1] > most ? above[c] + above[c + 1] : most;
-            most = -below[c] - below[c + 1] > most ? -below[c] - below[c + 1] : most;
+    for (size_t e = 0; e < EIGHTS; e++)
+        for (size_t i = 0; i < 4; i += 2) {
+            const float above = up[e][i] + up[e][i + 1], below = -down[e][i] - down[e][i + 1];
+            const float larger = above > below ? above : below;
+            most = larger > most ? larger : most;
         }
-    }
     /* Each of the four weights may be rounded up by 1/2. */
     const float needed = most * (127.0f / (NARROW_WEIGHTS - 2));
     return needed > largest / 4 ? needed : largest / 4;
