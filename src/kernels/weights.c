@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "kernels/kernels.h"
+#include "kernels/vector.h"
 
 float largest_magnitude(const float *w, size_t n) {
     /* LANES maxima run side by side: with one, each comparison would wait for the one before. */
@@ -24,17 +24,21 @@ float largest_magnitude(const float *w, size_t n) {
 }
 
 float narrow_quarter(const float *w, size_t n, float largest) {
-    enum { EIGHTS = NARROW_BLOCK / 8 };
-    float quarters[NARROW_BLOCK] = {0}, up[EIGHTS][4], down[EIGHTS][4], most = 0;
+    float quarters[NARROW_BLOCK] = {0}, up[NARROW_BLOCK / 8][4], down[NARROW_BLOCK / 8][4];
+    float most = 0;
+    const size_t eights = (n + 7) / 8;
     for (size_t i = 0; i < n; i++)
         quarters[i] = w[i] / 4;
-    for (size_t e = 0; e < EIGHTS; e++)
+    /* Compilers vectorise this loop only if the next one is apart. */
+    UNROLL_NOT
+    for (size_t e = 0; e < eights; e++)
         for (size_t i = 0; i < 4; i++) {
             const float a = quarters[8 * e + i], b = quarters[8 * e + 4 + i];
             up[e][i] = (a > 0 ? a : 0) + (b > 0 ? b : 0);
             down[e][i] = (a < 0 ? a : 0) + (b < 0 ? b : 0);
         }
-    for (size_t e = 0; e < EIGHTS; e++)
+    UNROLL_NOT
+    for (size_t e = 0; e < eights; e++)
         for (size_t i = 0; i < 4; i += 2) {
             const float above = up[e][i] + up[e][i + 1], below = -down[e][i] - down[e][i + 1];
             const float larger = above > below ? above : below;

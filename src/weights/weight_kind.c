@@ -2,10 +2,14 @@
 #include "weights/weight_kind.h"
 
 /* weight_kind_for takes the first kind that fits: kinds that keep the numbers of the file come
- * before those that convert tensors of any type. A set has one of the two int8 products, or prefers
- * the more exact one. */
+ * before those that convert tensors of any type. The last int8 kind is that of sets that prefer
+ * narrow products, which builds without such a set leave out. */
 static const struct weight_kind *const kinds[] = {
-    &weights_q4_0, &weights_f16, &weights_bf16, &weights_int8, &weights_narrow, &weights_f32,
+    &weights_q4_0,   &weights_f16, &weights_bf16, &weights_int8,
+#if defined(__x86_64__) || defined(__wasm_relaxed_simd__)
+    &weights_narrow,
+#endif
+    &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,
