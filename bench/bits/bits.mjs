@@ -20,7 +20,7 @@ const { values: options, positionals: paths } = parseArgs({
   options: {
     texts: { type: 'string' },
     // The package has no list of its kernel sets. A module skips the sets that it lacks.
-    kernels: { type: 'string', default: 'relaxed,relaxed-signed,relaxed-wide,simd128,scalar' },
+    kernels: { type: 'string', default: 'relaxed,relaxed-signed,relaxed-narrow,simd128,scalar' },
   },
 });
 if (!paths.length) {

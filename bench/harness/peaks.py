@@ -19,9 +19,9 @@ PLACES = {
 }
 
 # Maps a kernel set to the instruction that multiplies its bytes.
-INSTRUCTION_OF = {"amx": "amx", "avx512": "avx512_vnni", "avx-vnni": "avx_vnni", "avx2": "avx2_madd",
+INSTRUCTION_OF = {"amx": "amx", "avx512": "avx512_vnni", "avx-vnni": "avx_vnni", "avx2": "avx2_narrow",
                   "neon-i8mm": "neon_i8mm", "neon": "neon_dot", "relaxed": "wasm_relaxed",
-                  "relaxed-signed": "wasm_relaxed", "relaxed-wide": "wasm_i16", "simd128": "wasm_i16"}
+                  "relaxed-signed": "wasm_relaxed", "relaxed-narrow": "wasm_narrow", "simd128": "wasm_i16"}
 
 
 def output_of(command):
@@ -31,15 +31,17 @@ def output_of(command):
 
 
 def parse_rates(text):
-    """Reads {kernel set: {"m x n x k": GMAC/s}} of the int8 products from the table that test_kernels prints."""
+    """Reads {kernel set: {"m x n x k": GMAC/s}} of the int8 products from the table that test_kernels prints. A set that
+    has no gemm_int8 has gemm_narrow."""
     lines = [line.split() for line in text.split("\n")]
     sets = next(words for words in lines if words[:1] == ["kernel"])[4:]
     rates = {name: {} for name in sets}
     for words in lines:
-        if words[:1] == ["gemm_int8"]:
+        if words[:1] in (["gemm_int8"], ["gemm_narrow"]):
             shape = " ".join(words[1:6])
             for name, rate in zip(sets, words[7:]):
-                rates[name][shape] = float(rate)
+                if rate != "-" and (words[0] == "gemm_int8" or shape not in rates[name]):
+                    rates[name][shape] = float(rate)
     return rates
 
 

@@ -67,6 +67,7 @@ static const struct {
     {"amx", peak_amx, runs_amx},
     {"avx512_vnni", peak_avx512_vnni, runs_avx512_vnni},
     {"avx_vnni", peak_avx_vnni, runs_avx_vnni},
+    {"avx2_narrow", peak_avx2_narrow, runs_avx2},
     {"avx2_maddubs", peak_avx2_maddubs, runs_avx2},
     {"avx2_madd", peak_avx2_madd, runs_avx2},
 #elif defined(__aarch64__)
@@ -75,6 +76,7 @@ static const struct {
 #elif defined(__wasm__)
 #if defined(__wasm_relaxed_simd__)
     {"wasm_relaxed", peak_wasm_relaxed, runs_always},
+    {"wasm_narrow", peak_wasm_narrow, runs_always},
 #endif
     {"wasm_i16", peak_wasm_i16, runs_always},
 #endif

@@ -12,12 +12,14 @@ typedef double probe(uint64_t steps, volatile int32_t *sink);
 
 probe peak_avx2_madd;    /* 16-bit products summed in pairs, then added: exact for bytes */
 probe peak_avx2_maddubs; /* 8-bit products summed in pairs in 16 bits, which may saturate */
+probe peak_avx2_narrow;  /* narrow products (kernels.h): two such sums added up in 16 bits */
 probe peak_avx_vnni;     /* vpdpbusd on 256 bits, in its VEX form */
 probe peak_avx512_vnni;  /* vpdpbusd on 512 bits */
 probe peak_amx;          /* tdpbusd on tiles of 16 rows of 64 bytes */
 probe peak_neon_dot;     /* sdot */
 probe peak_neon_i8mm;    /* smmla: two rows of 8 bytes by two others */
 probe peak_wasm_i16;     /* i32x4.dot_i16x8_s, then added */
+probe peak_wasm_narrow;  /* narrow products by i16x8.relaxed_dot_i8x16_i7x16_s */
 probe peak_wasm_relaxed; /* i32x4.relaxed_dot_i8x16_i7x16_add_s */
 
 /* Repeats DO(i), the code of chain i, for twelve accumulators. Each accumulator is a variable,

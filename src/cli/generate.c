@@ -36,18 +36,17 @@ static const char help[] =
     "                         probabilities and the N most likely tokens in their "
     "places\n" CHAT_HELP;
 
-static const char more_help[] =
-    GENERATE_HELP "      --echo             write the prompt first\n"
-                  "      --state FILE       begin with what an earlier run kept in FILE, if there is "
-                  "such a file,\n"
-                  "                         and keep it there: a prompt that begins as the text of "
-                  "that run did is\n"
-                  "                         computed from where they differ\n"
-                  "      --stats            write tokens, times and tokens per second to standard "
-                  "error\n" CACHE_HELP MODEL_HELP_OF(
-                      "$WISP_GENERATOR") "  -h, --help             this text\n"
-                                         "\n"
-                                         "Exit codes: see wisp embed --help.\n";
+static const char more_help[] = GENERATE_HELP
+    "      --echo             write the prompt first\n"
+    "      --state FILE       begin with what an earlier run kept in FILE, if there is "
+    "such a file,\n"
+    "                         and keep it there: a prompt that begins as the text of "
+    "that run did is\n"
+    "                         computed from where they differ\n"
+    "      --stats            write tokens, times and tokens per second to standard "
+    "error\n" CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
+                                                          "\n"
+                                                          "Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_TEXT = 256,

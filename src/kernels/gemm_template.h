@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products over the vector operations of an instruction set (vector_*.h). The including file
  * defines how many rows and vectors of outputs a tile holds in registers: F32_ROWS x F32_VECTORS
- * and INT8_ROWS x INT8_VECTORS. Afterwards it includes one of three int8 products:
- * gemm_dot_template.h, gemm_matrix_template.h or gemm_wide_template.h.
+ * and INT8_ROWS x INT8_VECTORS. Afterwards it includes one of four int8 products:
+ * gemm_dot_template.h, gemm_matrix_template.h, gemm_narrow_template.h or gemm_wide_template.h.
  *
  * A tile's sums are one array, and each loop over it is a single loop with constant bounds: gcc
  * does not keep the array in registers when loops are nested or the array has two indices. Tiles
@@ -298,19 +298,24 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #endif
 
 /* The initialiser of a set's table, for a dot product instruction that takes unsigned or signed
- * activations. */
-#define KERNELS_WITH_UNSIGNED(set) KERNELS_OF(set, 0, rows_quantise_unsigned, gemm_int8)
-#define KERNELS_WITH_SIGNED(set) KERNELS_OF(set, 1, rows_quantise_signed, gemm_int8)
-#define KERNELS_OF(set, signed_values, quantiser, int8_product)                                    \
+ * activations, or for narrow products. The last arguments of KERNELS_OF initialise the fields of
+ * the int8 products. */
+#define KERNELS_WITH_UNSIGNED(set)                                                                 \
+    KERNELS_OF(set, 0, rows_quantise_unsigned, .int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+#define KERNELS_WITH_SIGNED(set)                                                                   \
+    KERNELS_OF(set, 1, rows_quantise_signed, .int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+#define KERNELS_WITH_NARROW(set)                                                                   \
+    KERNELS_OF(set, 0, rows_quantise_unsigned, .narrow_panel = INT8_PANEL,                         \
+               .quantise_narrow = rows_quantise_narrow, .gemm_narrow = gemm_int8)
+#define KERNELS_OF(set, signed_values, quantiser, ...)                                             \
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
-     .int8_panel = INT8_PANEL,                                                                     \
      .signed_activations = signed_values,                                                          \
      .pack_f32 = pack_rows,                                                                        \
      .pack_f32_transposed = pack_columns,                                                          \
      .gemm_f32 = gemm_f32,                                                                         \
      HALF_PRODUCTS Q4_PRODUCT.quantise = quantiser,                                                \
-     .gemm_int8 = int8_product,                                                                    \
+     __VA_ARGS__,                                                                                  \
      .layer_norm = rows_layer_norm,                                                                \
      .rms_norm = rows_rms_norm,                                                                    \
      .gelu = rows_gelu,                                                                            \

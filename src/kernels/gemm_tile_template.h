@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The int8 product in tiles of INT8_ROWS x INT8_VECTORS. The including file defines int8_dots. */
+ * The int8 product in tiles of INT8_ROWS x INT8_VECTORS. The including file defines int8_dots and
+ * TILE_BLOCK, the values of a block. */
 
 /* Adds the products of one block, of `groups` groups of 4 values, to a tile of y. */
 ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigned char *block,
@@ -9,7 +10,7 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
     vi dots[INT8_ROWS * INT8_VECTORS];
     const float *scales = (const float *)(const void *)block + t->vector * VF_LANES;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float) + t->vector * VF_LANES * 4;
-    int8_dots(t->q + b * INT8_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
+    int8_dots(t->q + b * TILE_BLOCK, t->row_bytes, w, groups, dots, rows, vectors);
     const struct int8_weights weights = int8_weights_of(scales, vectors);
     UNROLL_IN_CLANG
     for (int i = 0; i < rows; i++) {
@@ -25,8 +26,8 @@ ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigne
 ALWAYS_INLINE void int8_tile(const struct int8_tile *t, const int rows, const int vectors) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {
-        const size_t left = t->row_bytes - b * INT8_BLOCK;
-        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+        const size_t left = t->row_bytes - b * TILE_BLOCK;
+        const size_t length = left < TILE_BLOCK ? left : TILE_BLOCK;
         int8_block(t, b, block, length / 4, rows, vectors);
         block += INT8_PANEL * (2 * sizeof(float) + length);
     }
@@ -67,12 +68,12 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
                           .row_bytes = int8_row_bytes(k),
                           .scale = x.scale,
                           .zero = x.zero,
-                          .blocks = int8_blocks(k),
+                          .blocks = (k + TILE_BLOCK - 1) / TILE_BLOCK,
                           .w = w,
                           .next = w,
                           .ldy = ldy,
                           .columns = VF_LANES};
-    const size_t panel_bytes = packed_int8_bytes(INT8_PANEL, k, INT8_PANEL);
+    const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     size_t j = 0;
     const size_t tiles = (m + INT8_ROWS - 1) / INT8_ROWS;
     for (; j + INT8_PANEL <= n; j += INT8_PANEL, t.w += panel_bytes) {

@@ -7,10 +7,15 @@
 _Static_assert(INT8_VECTORS == 1,
                "a panel is one vector of outputs, to which vi_join adds up two sums");
 
+/* A strip of rows walks through the panels once for each chunk of blocks. The fewer rows, the
+ * longer are the chunks: one row is multiplied at the speed at which weights come from memory, and
+ * memory is read fastest in long runs. */
+enum { WIDE_NUMBERS = 16 * INT8_ROWS * INT8_BLOCK };
+
 /* Adds the products of one block, of `groups` groups of 4 values, to a vector of outputs of each of
- * `rows` rows. x [rows, INT8_BLOCK] are the widened activations. */
+ * `rows` rows. x are the widened activations of the block; rows of it lie ldx numbers apart. */
 ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigned char *block,
-                              size_t groups, const int16_t *x, const int rows) {
+                              size_t groups, const int16_t *x, const size_t ldx, const int rows) {
     vi sum[2 * INT8_ROWS];
     const float *scales = (const float *)(const void *)block;
     const unsigned char *w = block + INT8_PANEL * 2 * sizeof(float);
@@ -23,7 +28,7 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
         UNROLL
         for (int i = 0; i < 2 * rows; i++) {
             if (i % 2 == 0)
-                four = vi_repeat4(x + i / 2 * INT8_BLOCK);
+                four = vi_repeat4(x + (size_t)(i / 2) * ldx);
             sum[i] = vi_dot_i16(sum[i], four, weights[i % 2]);
         }
     }
@@ -39,22 +44,28 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
-/* Multiplies `rows` rows by all n outputs, block after block. */
+/* Multiplies `rows` rows by all n outputs, chunk after chunk of blocks. */
 ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
                               float *y, size_t n, const int rows) {
-    int16_t x[INT8_ROWS * INT8_BLOCK];
+    int16_t x[WIDE_NUMBERS];
+    const size_t ldx = (size_t)(WIDE_NUMBERS / rows), chunk = ldx / INT8_BLOCK;
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
-    for (size_t b = 0; b < t.blocks; b++) {
-        const size_t left = t.row_bytes - b * INT8_BLOCK;
-        const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+    for (size_t first = 0; first < t.blocks; first += chunk) {
+        const size_t start = first * INT8_BLOCK, left = t.row_bytes - start;
+        const size_t length = left < ldx ? left : ldx;
         for (size_t i = 0; i < (size_t)rows; i++)
-            vi_widen_row(t.q + i * t.row_bytes + b * INT8_BLOCK, x + i * INT8_BLOCK, length);
-        const unsigned char *block = w + b * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
-        for (size_t j = 0; j < n; j += INT8_PANEL, block += panel_bytes) {
+            vi_widen_row(t.q + i * t.row_bytes + start, x + i * ldx, length);
+        const unsigned char *panel = w + first * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
+        for (size_t j = 0; j < n; j += INT8_PANEL, panel += panel_bytes) {
+            const unsigned char *block = panel;
             t.bias = bias + j;
             t.y = y + j;
             t.columns = n - j < INT8_PANEL ? n - j : INT8_PANEL;
-            wide_block(&t, b, block, length / 4, x, rows);
+            for (size_t c = 0; c < length; c += INT8_BLOCK) {
+                const size_t here = length - c < INT8_BLOCK ? length - c : INT8_BLOCK;
+                wide_block(&t, first + c / INT8_BLOCK, block, here / 4, x + c, ldx, rows);
+                block += INT8_PANEL * (2 * sizeof(float) + here);
+            }
         }
     }
 }

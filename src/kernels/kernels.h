@@ -25,6 +25,16 @@ static inline size_t int8_blocks(size_t k) {
     return (k + INT8_BLOCK - 1) / INT8_BLOCK;
 }
 
+/* "Narrow" int8 products add up the products of four weights in 16 bits, for instruction sets that
+ * have no dot product of bytes in 32 bits. So that the sums fit, activations have NARROW_STEPS
+ * steps (rounding may add 1), and weights of one sign in a group of four add up to at most
+ * NARROW_WEIGHTS: 181 * 181 < 2^15. Blocks are shorter, or fewer steps would be less exact. */
+enum { NARROW_BLOCK = 64, NARROW_STEPS = 180, NARROW_WEIGHTS = 181 };
+
+static inline size_t narrow_blocks(size_t k) {
+    return (k + NARROW_BLOCK - 1) / NARROW_BLOCK;
+}
+
 /* Returns the bytes of a row of k quantised values: a multiple of 4, since a dot product
  * instruction takes groups of 4. */
 static inline size_t int8_row_bytes(size_t k) {
@@ -43,11 +53,12 @@ static inline float quantised_range(float low, float high) {
 }
 
 /* m rows of k quantised values. x = scale * (q - zero), where each block of each row has its own
- * scale and zero point. */
+ * scale and zero point. There are int8_blocks(k) blocks, or narrow_blocks(k) from quantise_narrow.
+ */
 struct quantised_rows {
     uint8_t *q;   /* [m, int8_row_bytes(k)]; int8_t where the set has signed_activations */
-    float *scale; /* [m, int8_blocks(k)] */
-    float *zero;  /* [m, int8_blocks(k)]: zero points, which are whole numbers */
+    float *scale; /* [m, blocks] */
+    float *zero;  /* [m, blocks]: zero points, which are whole numbers */
     /* [m, k / Q4_BLOCK]: the sums of q - zero over Q4_BLOCK values, which sum_parts computes. Only
      * gemm_q4_1 and gemm_q4_k read them; NULL for others. */
     float *part_sums;
@@ -62,7 +73,8 @@ struct quantised_rows {
 struct kernels {
     const char *name;
     /* The number of outputs whose weights are interleaved in one panel. */
-    size_t f32_panel, int8_panel;
+    size_t f32_panel;
+    size_t int8_panel, narrow_panel; /* 0 where gemm_int8 or gemm_narrow is NULL */
     size_t q4_panel; /* of gemm_q4, gemm_q4_1, gemm_q4_k and gemm_q6_k; 0 where they are NULL */
     int signed_activations; /* whether q is -128..127 rather than 0..255 */
 
@@ -92,9 +104,19 @@ struct kernels {
     /* Computes the product of gemm_f32 for quantised x and w packed by pack_int8 with int8_panel:
      * y[i, j] = bias[j] + sum over blocks b of xs[i, b] ws[j, b] (sum of (q - zero) w), where xs
      * and ws are the scales of x and w. The inner sums are exact, in 32-bit integers. bias [n];
-     * y [m, ldy]. */
+     * y [m, ldy]. NULL where gemm_narrow is faster. */
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1.
+     * NULL where gemm_narrow is. */
+    void (*quantise_narrow)(const float *x, size_t m, size_t k, struct quantised_rows out);
+
+    /* Computes the product of gemm_int8, in blocks of NARROW_BLOCK, for x from quantise_narrow and
+     * w packed by pack_narrow with narrow_panel. NULL where gemm_int8 is faster, but not in
+     * kernels_scalar. */
+    void (*gemm_narrow)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k);
 
     /* Computes the product of gemm_int8 for w packed by pack_q4 with q4_panel. k is a multiple of
      * Q4_BLOCK:
@@ -194,7 +216,7 @@ extern const struct kernels kernels_neon_i8mm;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
-extern const struct kernels kernels_relaxed_wide;
+extern const struct kernels kernels_relaxed_narrow;
 extern const struct kernels kernels_simd128;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;
@@ -234,6 +256,14 @@ void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, voi
 
 /* Returns the bytes that n rows of k weights take when pack_int8 packs them. */
 size_t packed_int8_bytes(size_t n, size_t k, size_t panel);
+
+/* Does what pack_int8 does, in blocks of NARROW_BLOCK, and with scales so large that weights of one
+ * sign add up to at most NARROW_WEIGHTS in each group of four: values 0, 1, 4 and 5 and values 2,
+ * 3, 6 and 7 of each 8. */
+void pack_narrow(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed);
+
+/* Returns the bytes that n rows of k weights take when pack_narrow packs them. */
+size_t packed_narrow_bytes(size_t n, size_t k, size_t panel);
 
 /* Packs n rows of k weights in Q4_0 blocks, stored one after the other, into panels of `panel`
  * rows. Scales and weights keep their values. Each panel holds for each INT8_BLOCK values: panel

@@ -41,36 +41,56 @@ static size_t block_bytes(size_t panel, size_t length) {
     return panel * (2 * sizeof(float) + length);
 }
 
-size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
+/* Returns the bytes of n packed rows of k weights with `blocks` blocks each. */
+static size_t packed_bytes(size_t n, size_t k, size_t blocks, size_t panel) {
     const size_t panels = (n + panel - 1) / panel;
-    return panels * panel * (int8_blocks(k) * 2 * sizeof(float) + int8_row_bytes(k));
+    return panels * panel * (blocks * 2 * sizeof(float) + int8_row_bytes(k));
 }
 
-/* Quantises `length` values of row j of a panel, with the scale largest magnitude / 127, and stores
- * them in the block, padded with zeros to a multiple of 4. */
-static void pack_block_row(const float *w, size_t length, size_t panel, size_t j,
+size_t packed_int8_bytes(size_t n, size_t k, size_t panel) {
+    return packed_bytes(n, k, int8_blocks(k), panel);
+}
+
+size_t packed_narrow_bytes(size_t n, size_t k, size_t panel) {
+    return packed_bytes(n, k, narrow_blocks(k), panel);
+}
+
+/* Quantises `length` values of row j of a panel and stores them in the block, padded with zeros to
+ * a multiple of 4. */
+static void pack_block_row(const float *w, size_t length, bool narrow, size_t panel, size_t j,
                            unsigned char *block) {
-    const float largest = largest_magnitude(w, length), scale = largest / 127;
+    const float largest = largest_magnitude(w, length), factor = narrow ? 4 : 1;
+    const float part = narrow ? narrow_quarter(w, length, largest) : largest;
+    const float scale = part / 127 * factor;
     unsigned char *values = block + panel * 2 * sizeof(float) + 4 * j;
     int8_t q[INT8_BLOCK] = {0};
-    const float sum = (float)round_weights(w, length, inverse_scale(largest), q);
+    const float sum = (float)round_weights(w, length, inverse_scale(part) / factor, q);
     for (size_t c = 0; c < length; c += 4)
         memcpy(values + c * panel, q + c, 4);
     memcpy(block + j * sizeof(float), &scale, sizeof scale);
     memcpy(block + (panel + j) * sizeof(float), &sum, sizeof sum);
 }
 
-void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
-    unsigned char *block = packed;
+static void pack_blocks(const float *w, size_t ldw, size_t n, size_t k, bool narrow, size_t panel,
+                        unsigned char *block) {
+    const size_t most = narrow ? NARROW_BLOCK : INT8_BLOCK;
     for (size_t first = 0; first < n; first += panel)
-        for (size_t start = 0; start < k; start += INT8_BLOCK) {
-            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+        for (size_t start = 0; start < k; start += most) {
+            const size_t length = k - start < most ? k - start : most;
             const size_t bytes = block_bytes(panel, int8_row_bytes(length));
             memset(block, 0, bytes);
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const float *row = w + (first + j) * ldw + start;
-                pack_block_row(row, length, panel, j, block);
+                pack_block_row(row, length, narrow, panel, j, block);
             }
             block += bytes;
         }
+}
+
+void pack_int8(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
+    pack_blocks(w, ldw, n, k, false, panel, packed);
+}
+
+void pack_narrow(const float *w, size_t ldw, size_t n, size_t k, size_t panel, void *packed) {
+    pack_blocks(w, ldw, n, k, true, panel, packed);
 }

@@ -361,11 +361,12 @@ ALWAYS_INLINE vi quantised(const float *x, vf inverse_scale, vi zero) {
     return vi_add(vi_round(vf_mul(vf_load(x), inverse_scale)), zero);
 }
 
-static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, float *zero) {
+ALWAYS_INLINE void quantise_block(const float *x, size_t n, const float steps, uint8_t *q,
+                                  float *scale, float *zero) {
     float low, high;
     block_range(x, n, &low, &high);
     const float range = quantised_range(low, high);
-    const float inverse = range > 0 ? 255 / range : 0;
+    const float inverse = range > 0 ? steps / range : 0;
     const vf factor = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));
     size_t i = 0;
@@ -381,20 +382,21 @@ static void quantise_block(const float *x, size_t n, uint8_t *q, float *scale, f
         vi_store_u8(tail, vi_add(vi_round(vf_mul(vf_load_n(x + i, n - i), factor)), shift));
         memcpy(q + i, tail, int8_row_bytes(n) - i);
     }
-    *scale = range / 255;
+    *scale = range / steps;
     *zero = rintf(-low * inverse);
 }
 
 ALWAYS_INLINE void quantise_rows(const float *x, size_t m, size_t k, struct quantised_rows out,
-                                 const int signed_values) {
-    const size_t blocks = int8_blocks(k), row_bytes = int8_row_bytes(k);
+                                 const size_t most, const float steps, const int signed_values) {
+    const size_t blocks = (k + most - 1) / most, row_bytes = int8_row_bytes(k);
     for (size_t i = 0; i < m; i++) {
         uint8_t *q = out.q + i * row_bytes;
         for (size_t b = 0; b < blocks; b++) {
-            const size_t start = b * INT8_BLOCK;
-            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
+            const size_t start = b * most;
+            const size_t length = k - start < most ? k - start : most;
             float *zero = &out.zero[i * blocks + b];
-            quantise_block(x + i * k + start, length, q + start, &out.scale[i * blocks + b], zero);
+            quantise_block(x + i * k + start, length, steps, q + start, &out.scale[i * blocks + b],
+                           zero);
             *zero -= signed_values ? 128 : 0;
         }
         for (size_t c = 0; signed_values && c < row_bytes; c++)
@@ -405,11 +407,17 @@ ALWAYS_INLINE void quantise_rows(const float *x, size_t m, size_t k, struct quan
 /* Quantises for dot product instructions that multiply unsigned by signed bytes. */
 MAYBE_UNUSED void rows_quantise_unsigned(const float *x, size_t m, size_t k,
                                          struct quantised_rows out) {
-    quantise_rows(x, m, k, out, 0);
+    quantise_rows(x, m, k, out, INT8_BLOCK, 255, 0);
+}
+
+/* Quantises for narrow products (kernels.h). */
+MAYBE_UNUSED void rows_quantise_narrow(const float *x, size_t m, size_t k,
+                                       struct quantised_rows out) {
+    quantise_rows(x, m, k, out, NARROW_BLOCK, NARROW_STEPS, 0);
 }
 
 /* Quantises for dot product instructions that multiply signed by signed bytes. */
 MAYBE_UNUSED void rows_quantise_signed(const float *x, size_t m, size_t k,
                                        struct quantised_rows out) {
-    quantise_rows(x, m, k, out, 1);
+    quantise_rows(x, m, k, out, INT8_BLOCK, 255, 1);
 }

@@ -21,15 +21,16 @@ static void gemm_f32(const float *x, size_t ldx, const float *w, const float *bi
         }
 }
 
-static void quantise_block(const float *x, size_t length, uint8_t *q, float *scale, float *zero) {
+static void quantise_block(const float *x, size_t length, float steps, uint8_t *q, float *scale,
+                           float *zero) {
     float low = 0, high = 0;
     for (size_t c = 0; c < length; c++) {
         low = fminf(low, x[c]);
         high = fmaxf(high, x[c]);
     }
     const float range = quantised_range(low, high);
-    const float inverse = range > 0 ? 255 / range : 0;
-    *scale = range / 255;
+    const float inverse = range > 0 ? steps / range : 0;
+    *scale = range / steps;
     *zero = rintf(-low * inverse);
     for (size_t c = 0; c < int8_row_bytes(length); c++) {
         const float value = rintf((c < length ? x[c] : 0) * inverse) + *zero;
@@ -37,15 +38,24 @@ static void quantise_block(const float *x, size_t length, uint8_t *q, float *sca
     }
 }
 
-static void quantise(const float *x, size_t m, size_t k, struct quantised_rows out) {
-    const size_t blocks = int8_blocks(k);
+/* Quantises in blocks of `most` values and `steps` steps. */
+static void quantise_rows(const float *x, size_t m, size_t k, size_t most, float steps,
+                          struct quantised_rows out) {
+    const size_t blocks = (k + most - 1) / most;
     for (size_t i = 0; i < m; i++)
         for (size_t b = 0; b < blocks; b++) {
-            const size_t start = b * INT8_BLOCK;
-            const size_t length = k - start < INT8_BLOCK ? k - start : INT8_BLOCK;
-            quantise_block(x + i * k + start, length, out.q + i * int8_row_bytes(k) + start,
+            const size_t start = b * most, length = k - start < most ? k - start : most;
+            quantise_block(x + i * k + start, length, steps, out.q + i * int8_row_bytes(k) + start,
                            &out.scale[i * blocks + b], &out.zero[i * blocks + b]);
         }
+}
+
+static void quantise(const float *x, size_t m, size_t k, struct quantised_rows out) {
+    quantise_rows(x, m, k, INT8_BLOCK, 255, out);
+}
+
+static void quantise_narrow(const float *x, size_t m, size_t k, struct quantised_rows out) {
+    quantise_rows(x, m, k, NARROW_BLOCK, NARROW_STEPS, out);
 }
 
 /* Returns what one block adds to an output. `block` is the start of the panel's block, j the
@@ -61,23 +71,35 @@ static float block_product(const uint8_t *q, float scale, float zero, const unsi
     return ((float)sum - zero * weight_sum) * (scale * weight_scale);
 }
 
-static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    const size_t blocks = int8_blocks(k), row_bytes = int8_row_bytes(k);
-    const size_t panel_bytes = packed_int8_bytes(PANEL, k, PANEL);
+/* Multiplies in blocks of `most` values; a panel has panel_bytes. */
+static void multiply_blocks(struct quantised_rows x, const void *w, const float *bias, float *y,
+                            size_t ldy, size_t m, size_t n, size_t k, size_t most,
+                            size_t panel_bytes) {
+    const size_t blocks = (k + most - 1) / most, row_bytes = int8_row_bytes(k);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
             const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
             float total = bias[j];
             for (size_t b = 0; b < blocks; b++) {
-                const size_t start = b * INT8_BLOCK, left = row_bytes - start;
-                const size_t length = left < INT8_BLOCK ? left : INT8_BLOCK;
+                const size_t start = b * most, left = row_bytes - start;
+                const size_t length = left < most ? left : most;
                 total += block_product(x.q + i * row_bytes + start, x.scale[i * blocks + b],
                                        x.zero[i * blocks + b], block, j % PANEL, length);
                 block += PANEL * (2 * sizeof(float) + length);
             }
             y[i * ldy + j] = total;
         }
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    multiply_blocks(x, w, bias, y, ldy, m, n, k, INT8_BLOCK, packed_int8_bytes(PANEL, k, PANEL));
+}
+
+static void gemm_narrow(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k) {
+    multiply_blocks(x, w, bias, y, ldy, m, n, k, NARROW_BLOCK,
+                    packed_narrow_bytes(PANEL, k, PANEL));
 }
 
 /* Returns the integer dot product of a part's 32 activations and the weights of row j. */
@@ -315,12 +337,15 @@ const struct kernels kernels_scalar = {
     .name = "scalar",
     .f32_panel = PANEL,
     .int8_panel = PANEL,
+    .narrow_panel = PANEL,
     .q4_panel = PANEL,
     .pack_f32 = pack,
     .pack_f32_transposed = pack_transposed,
     .gemm_f32 = gemm_f32,
     .quantise = quantise,
     .gemm_int8 = gemm_int8,
+    .quantise_narrow = quantise_narrow,
+    .gemm_narrow = gemm_narrow,
     .gemm_q4 = gemm_q4,
 #if !defined(__wasm__)
     .gemm_q4_1 = gemm_q4_1,

@@ -113,6 +113,15 @@ static bool runs_relaxed_signed(void) {
     return probe_relaxed_dot() == 4 * 127 * -1;
 }
 
+/* Returns whether the relaxed product of bytes takes activations as unsigned, and computes the
+ * largest sums of narrow products exactly. */
+static bool runs_relaxed_narrow(void) {
+    volatile int8_t weight = NARROW_WEIGHTS / 2, activation = (int8_t)(NARROW_STEPS + 1);
+    const v128_t w = wasm_i8x16_splat(weight), x = wasm_i8x16_splat(activation);
+    const int32_t sum = wasm_i16x8_extract_lane(wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x), 0);
+    return sum == 2 * (NARROW_WEIGHTS / 2) * (NARROW_STEPS + 1);
+}
+
 #endif
 
 static bool runs_always(void) {
@@ -135,7 +144,7 @@ static const struct {
 #elif defined(__wasm_relaxed_simd__)
     {&kernels_relaxed_unsigned, runs_relaxed_unsigned},
     {&kernels_relaxed_signed, runs_relaxed_signed},
-    {&kernels_relaxed_wide, runs_always},
+    {&kernels_relaxed_narrow, runs_relaxed_narrow},
 #elif defined(__wasm_simd128__)
     {&kernels_simd128, runs_always},
 #endif

@@ -40,7 +40,15 @@
  *                            those of its second row
  *   vi_first_row(a,b)        returns the first row's sums of a, then of b; vi_second_row likewise
  *
- * Sets without a dot product of bytes have these operations on 16-bit numbers:
+ * Sets with narrow products (gemm_narrow_template.h) have these operations:
+ *
+ *   vi16_load_activations, vi16_load_weights   load bytes as vi_load_activations and
+ *                       vi_load_weights do
+ *   vi16_dot(x,w)       multiplies them and adds up neighbours, in 16 bits
+ *   vi16_add            adds 16-bit numbers
+ *   vi16_widen          adds up neighbours among 16-bit numbers, in 32 bits
+ *
+ * Sets with neither have these operations on 16-bit numbers:
  *
  *   vi_widen_weights    loads 2 VF_LANES signed bytes; vi_widen_row widens n unsigned ones in
  * memory vi_repeat4          loads 4 numbers and repeats them vi_dot_i16(s,x,w)   adds to each lane

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Vector operations of AVX2 and FMA, and of AVX-VNNI where VECTOR_VNNI is defined. Without AVX-VNNI
- * the product of bytes saturates, so bytes are widened to 16 bits first. Even and odd bytes go to
- * two vectors, so that each lane keeps its four bytes. */
+ * the product of bytes saturates, but not with the numbers of narrow products. Sparse layers widen
+ * bytes to 16 bits first: even and odd bytes go to two vectors, so that each lane keeps its four
+ * bytes. */
 #include <immintrin.h>
 
 #include "kernels/vector.h"
@@ -224,35 +225,26 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
-/* These operations widen bytes to 16 bits and keep their order. */
+/* These operations are for narrow products. */
 
-ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-ALWAYS_INLINE void vi_widen_row(const uint8_t *from, int16_t *to, size_t n) {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_cvtepu8_epi16(bytes));
-    }
-    for (; i < n; i++)
-        to[i] = from[i];
+ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
+    return repeat_4_bytes(p);
 }
 
-ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
-    int64_t four;
-    memcpy(&four, p, sizeof four);
-    return _mm256_set1_epi64x(four);
+ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
+    return _mm256_maddubs_epi16(x, w);
 }
 
-ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+ALWAYS_INLINE vi vi16_add(vi a, vi b) {
+    return _mm256_add_epi16(a, b);
 }
 
-ALWAYS_INLINE vi vi_join(vi low, vi high) {
-    /* hadd processes each 128-bit half by itself: pairs of lanes are in the order 0 2 1 3. */
-    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
+ALWAYS_INLINE vi vi16_widen(vi x) {
+    return _mm256_madd_epi16(x, _mm256_set1_epi16(1));
 }
 
 #endif

@@ -2,7 +2,9 @@
  * Vector operations of WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add is a
  * relaxed instruction, and with VECTOR_RELAXED_DOT the dot product of bytes too. An engine may
  * choose the result of relaxed instructions within limits: select.c finds out whether its dot
- * product is one that wisp can use. Without VECTOR_RELAXED_DOT bytes are widened to 16 bits. */
+ * product is one that wisp can use. With VECTOR_RELAXED alone dense products are narrow; sparse
+ * layers without VECTOR_RELAXED_DOT, and all products without VECTOR_RELAXED, widen bytes to 16
+ * bits. */
 #include <wasm_simd128.h>
 
 #include "kernels/vector.h"
@@ -206,7 +208,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
 
 /* ---- bytes widened to 16 bits ---------------------------------------------------------------- */
 
-#ifndef VECTOR_RELAXED_DOT
+#ifndef VECTOR_RELAXED
 
 ALWAYS_INLINE vi vi_widen_weights(const unsigned char *p) {
     return wasm_i16x8_load8x8(p);
@@ -227,6 +229,32 @@ ALWAYS_INLINE vi vi_repeat4(const int16_t *p) {
 ALWAYS_INLINE vi vi_join(vi low, vi high) {
     return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6),
                           wasm_i32x4_shuffle(low, high, 1, 3, 5, 7));
+}
+
+#endif
+
+/* ---- narrow products ------------------------------------------------------------------------- */
+
+#if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
+
+ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
+    return wasm_v128_load(p);
+}
+
+ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
+    return wasm_v128_load32_splat(p);
+}
+
+ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
+    return wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);
+}
+
+ALWAYS_INLINE vi vi16_add(vi a, vi b) {
+    return wasm_i16x8_add(a, b);
+}
+
+ALWAYS_INLINE vi vi16_widen(vi x) {
+    return wasm_i32x4_extadd_pairwise_i16x8(x);
 }
 
 #endif

@@ -11,6 +11,11 @@
 /* Returns the largest magnitude of n weights. It ignores NaN, which a malformed file may hold. */
 float largest_magnitude(const float *w, size_t n);
 
+/* Returns a quarter of `largest` or, where n <= NARROW_BLOCK weights that are rounded to multiples
+ * of largest / 127 could exceed NARROW_WEIGHTS in a group of four (kernels.h, pack_narrow), a
+ * quarter of the least number with which they cannot. That number itself may be infinite. */
+float narrow_quarter(const float *w, size_t n, float largest);
+
 /* Returns 127 / largest, the factor that turns weights into int8 values, or 0 where all weights are
  * 0. */
 static inline float inverse_scale(float largest) {

@@ -140,11 +140,12 @@ void linear_release(struct linear *layer) {
     *layer = (struct linear){0};
 }
 
+/* Takes room for blocks of NARROW_BLOCK, and so for those of INT8_BLOCK, which are fewer. */
 static struct quantised_rows take_quantised_rows(struct workspace *space, size_t m, size_t k) {
     struct quantised_rows rows;
     rows.q = workspace_take(space, m, int8_row_bytes(k), 1);
-    rows.scale = workspace_take(space, m, int8_blocks(k), sizeof *rows.scale);
-    rows.zero = workspace_take(space, m, int8_blocks(k), sizeof *rows.zero);
+    rows.scale = workspace_take(space, m, narrow_blocks(k), sizeof *rows.scale);
+    rows.zero = workspace_take(space, m, narrow_blocks(k), sizeof *rows.zero);
     rows.part_sums = workspace_take(space, m, k / Q4_BLOCK, sizeof *rows.part_sums);
     return rows;
 }
@@ -164,7 +165,8 @@ void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, 
         return;
     if (kind->quantised) {
         q = take_quantised_rows(&space, m, layer->k);
-        layer->kernels->quantise(x, m, layer->k, q);
+        (kind->narrow ? layer->kernels->quantise_narrow : layer->kernels->quantise)(x, m, layer->k,
+                                                                                    q);
         if (kind->sums_parts)
             sum_parts(q, m, layer->k, layer->kernels->signed_activations);
     }

@@ -21,7 +21,7 @@ struct model_config {
     uint32_t max_positions, token_types;
     float norm_epsilon; /* of layer norms, or RMS norms */
     enum activation activation;
-    float rope_theta;  /* base of rotary positions; 0 where each position has an embedding */
+    float rope_theta; /* base of rotary positions; 0 where each position has an embedding */
     enum rope_pairs rope_pairs;
     bool fused_qkv;    /* the file stacks W_q, W_k and W_v in one tensor */
     bool has_bias;     /* dense layers add a bias */

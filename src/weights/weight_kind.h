@@ -11,6 +11,7 @@
 struct weight_kind {
     const char *name;
     bool quantised;  /* the product takes activations from kernels->quantise rather than floats */
+    bool narrow;     /* they are from kernels->quantise_narrow */
     bool sums_parts; /* it also takes their part_sums */
     /* The type of the rows that `pack` takes. All tensors of the layer must have this type. Where
      * it is BLOCK_F32 they may have any, and are expanded to floats first. */
@@ -39,7 +40,7 @@ const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           const struct block_format *const *types, size_t count,
                                           bool quantised);
 
-extern const struct weight_kind weights_f32, weights_f16, weights_bf16, weights_int8, weights_q4_0,
-    weights_q4_1, weights_q4_k, weights_q6_k;
+extern const struct weight_kind weights_f32, weights_f16, weights_bf16, weights_int8,
+    weights_narrow, weights_q4_0, weights_q4_1, weights_q4_k, weights_q6_k;
 
 #endif

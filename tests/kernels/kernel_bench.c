@@ -42,6 +42,7 @@ static void call_once(const struct timed *t) {
     switch (t->kernel) {
     case GEMM_F32:
     case GEMM_INT8:
+    case GEMM_NARROW:
     case GEMM_Q4:
     case GEMM_Q4_1:
     case GEMM_Q4_K:
@@ -144,8 +145,9 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     float *x = new_floats(m * k, FILL_UNIFORM), *w = new_floats(n * k, FILL_UNIFORM);
     float *bias = new_floats(n, FILL_UNIFORM);
     struct product p = {.m = m, .n = n, .k = k, .x = x, .w = w, .bias = bias};
-    const struct quantised_rows rows = new_quantised(m, k);
-    kernels_scalar.quantise(x, m, k, rows);
+    const bool narrow = kernel == GEMM_NARROW;
+    const struct quantised_rows rows = new_quantised(m, k, narrow);
+    (narrow ? kernels_scalar.quantise_narrow : kernels_scalar.quantise)(x, m, k, rows);
     void *stored = allocate(n * k * 2);
     const bool blocks = kernel == GEMM_Q4_1 || kernel == GEMM_Q4_K || kernel == GEMM_Q6_K;
     const bool quantised = kernel == GEMM_Q4 || blocks;
@@ -159,8 +161,9 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
         quantise_q6_k(w, n * k / 256 * 256, stored);
     else
         quantise_f16(w, n * k, stored); /* as bfloats some are large, which takes no longer */
-    if (kernel == GEMM_INT8 || quantised)
+    if (kernel == GEMM_INT8 || narrow || quantised)
         p.rows = rows;
+    p.narrow = narrow;
     if (blocks)
         p.blocks = kernel;
     if (quantised || kernel == GEMM_F16 || kernel == GEMM_BF16)
@@ -296,7 +299,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
         t.x = place_rows(SLOT_X, x, m, n, n);
         t.other = place_rows(SLOT_Y, x, m, n, n);
         t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
-        t.rows = place_quantised(m, n);
+        t.rows = place_quantised(m, n, false);
         t.packed = place(SLOT_W, packed_f32_floats(m, n, t.set->f32_panel) * sizeof(float));
         printf("%14.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
         fflush(stdout);
@@ -388,7 +391,7 @@ void kernel_bench(void) {
     for (size_t s = 0; kernels_at(s); s++)
         printf("%14s", kernels_at(s)->name);
     printf("\n");
-    static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8,
+    static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW,
                                            GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
@@ -397,7 +400,8 @@ void kernel_bench(void) {
         time_gemm(products[p], 1, 11008, 4096); /* beyond the caches */
     }
     for (size_t l = 0; l < 4; l++)
-        time_gemm(GEMM_INT8, 128, base[l][0], base[l][1]);
+        for (int narrow = 0; narrow < 2; narrow++)
+            time_gemm(narrow ? GEMM_NARROW : GEMM_INT8, 128, base[l][0], base[l][1]);
     time_sparse_layers(384, 1536);
     time_gemm(GEMM_F32, 128, 128, 32); /* scores and contexts of a head of attention */
     time_gemm(GEMM_F32, 128, 32, 128);

@@ -131,8 +131,8 @@ static void place_halves(const struct kernels *set, const struct product *p,
     call->w = packed;
 }
 
-struct quantised_rows place_quantised(size_t m, size_t k) {
-    const size_t floats = m * int8_blocks(k) * sizeof(float);
+struct quantised_rows place_quantised(size_t m, size_t k, bool narrow) {
+    const size_t floats = m * blocks_of(k, narrow) * sizeof(float);
     return (struct quantised_rows){.q = place_anywhere(SLOT_Q, m * int8_row_bytes(k)),
                                    .scale = place(SLOT_SCALE, floats),
                                    .zero = place(SLOT_ZERO, floats)};
@@ -140,8 +140,8 @@ struct quantised_rows place_quantised(size_t m, size_t k) {
 
 static void place_quantised_product(const struct kernels *set, const struct product *p,
                                     struct gemm_call *call) {
-    const size_t bytes = p->m * int8_row_bytes(p->k), blocks = p->m * int8_blocks(p->k);
-    call->rows = place_quantised(p->m, p->k);
+    const size_t bytes = p->m * int8_row_bytes(p->k), blocks = p->m * blocks_of(p->k, p->narrow);
+    call->rows = place_quantised(p->m, p->k, p->narrow);
     for (size_t i = 0; i < bytes; i++)
         call->rows.q[i] = p->rows.q[i] ^ (set->signed_activations ? 0x80 : 0);
     for (size_t i = 0; i < blocks; i++) {
@@ -167,6 +167,9 @@ static void place_quantised_product(const struct kernels *set, const struct prod
     } else if (p->stored) {
         packed = place(SLOT_W, packed_q4_bytes(p->n, p->k, set->q4_panel));
         pack_q4(p->stored, p->n, p->k, set->q4_panel, packed);
+    } else if (p->narrow) {
+        packed = place(SLOT_W, packed_narrow_bytes(p->n, p->k, set->narrow_panel));
+        pack_narrow(p->w, p->k, p->n, p->k, set->narrow_panel, packed);
     } else {
         packed = place(SLOT_W, packed_int8_bytes(p->n, p->k, set->int8_panel));
         pack_int8(p->w, p->k, p->n, p->k, set->int8_panel, packed);
@@ -178,7 +181,7 @@ enum kernel product_kernel(const struct product *p) {
     if (p->blocks)
         return p->blocks;
     if (p->rows.q)
-        return p->stored ? GEMM_Q4 : GEMM_INT8;
+        return p->stored ? GEMM_Q4 : p->narrow ? GEMM_NARROW : GEMM_INT8;
     return !p->stored ? GEMM_F32 : p->bfloats ? GEMM_BF16 : GEMM_F16;
 }
 
@@ -200,13 +203,17 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *p) 
 bool has_gemm(const struct kernels *set, enum kernel kernel) {
     return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16) &&
            (kernel != GEMM_Q4 || set->gemm_q4) && (kernel != GEMM_Q4_1 || set->gemm_q4_1) &&
-           (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q6_K || set->gemm_q6_k);
+           (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q6_K || set->gemm_q6_k) &&
+           (kernel != GEMM_INT8 || set->gemm_int8) && (kernel != GEMM_NARROW || set->gemm_narrow);
 }
 
 void call_gemm(const struct kernels *set, const struct gemm_call *c) {
     switch (c->kernel) {
     case GEMM_INT8:
         set->gemm_int8(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_NARROW:
+        set->gemm_narrow(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_Q4:
         set->gemm_q4(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
@@ -237,7 +244,9 @@ const char *kernel_name(enum kernel kernel) {
     static const char *const names[KERNELS] = {
         [GEMM_F32] = "gemm_f32",
         [QUANTISE] = "quantise",
+        [QUANTISE_NARROW] = "quantise_narrow",
         [GEMM_INT8] = "gemm_int8",
+        [GEMM_NARROW] = "gemm_narrow",
         [GEMM_Q4] = "gemm_q4",
         [GEMM_Q4_1] = "gemm_q4_1",
         [GEMM_Q4_K] = "gemm_q4_k",
@@ -310,13 +319,13 @@ void expect_padding(const struct where *where, const float *y, size_t m, size_t 
 }
 
 void print_worst_errors(void) {
-    printf("\nworst error as a share of what is allowed\n%-12s", "");
+    printf("\nworst error as a share of what is allowed\n%-16s", "");
     for (size_t s = 0; kernels_at(s); s++)
         printf("%16s", kernels_at(s)->name);
     for (int k = 0; k < KERNELS; k++) {
         if (!compared[k])
             continue;
-        printf("\n%-12s", kernel_name((enum kernel)k));
+        printf("\n%-16s", kernel_name((enum kernel)k));
         for (size_t s = 0; kernels_at(s); s++)
             printf("%16.4f", worst[k][s]);
     }

@@ -58,7 +58,9 @@ float *place_rows(enum slot slot, const float *rows, size_t m, size_t n, size_t 
 enum kernel {
     GEMM_F32,
     QUANTISE,
+    QUANTISE_NARROW,
     GEMM_INT8,
+    GEMM_NARROW,
     GEMM_Q4,
     GEMM_Q4_1,
     GEMM_Q4_K,
@@ -91,9 +93,10 @@ enum kernel {
 struct product {
     size_t m, n, k;
     const float *x, *w, *bias;
-    struct quantised_rows rows; /* for int8 and q4; q is NULL for floats */
-    const void *stored;         /* w as Q4_0 blocks or as 16-bit floats; else NULL */
-    bool bfloats;               /* the 16-bit floats are bfloat16, not halves */
+    struct quantised_rows rows; /* for int8, narrow and q4; q is NULL for floats */
+    bool narrow;
+    const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
+    bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
     enum kernel blocks; /* GEMM_Q4_1, GEMM_Q4_K or GEMM_Q6_K where w is stored as blocks of that
                            type, else 0 */
 };
@@ -117,8 +120,18 @@ struct gemm_call place_gemm(const struct kernels *set, const struct product *pro
 bool has_gemm(const struct kernels *set, enum kernel kernel);
 void call_gemm(const struct kernels *set, const struct gemm_call *call);
 
+/* Return the values of a block, and the number of blocks of a row of k, in narrow or other
+ * products. */
+static inline size_t block_values(bool narrow) {
+    return narrow ? NARROW_BLOCK : INT8_BLOCK;
+}
+
+static inline size_t blocks_of(size_t k, bool narrow) {
+    return narrow ? narrow_blocks(k) : int8_blocks(k);
+}
+
 /* Makes room for m quantised rows of k, in the slots Q, SCALE and ZERO. */
-struct quantised_rows place_quantised(size_t m, size_t k);
+struct quantised_rows place_quantised(size_t m, size_t k, bool narrow);
 
 /* ---- results -------------------------------------------------------------------------------- */
 
@@ -166,7 +179,7 @@ void free_exact(struct exact exact);
 void check_product(const struct product *product, const struct exact *exact, enum fill kind);
 
 /* Allocates m rows of k, whose values are not set. */
-struct quantised_rows new_quantised(size_t m, size_t k);
+struct quantised_rows new_quantised(size_t m, size_t k, bool narrow);
 void free_quantised(struct quantised_rows rows);
 
 /* Calls a kernel that works element by element on x [n], with a second input where it has one.
@@ -199,6 +212,7 @@ void test_pack_int8(void **state);
 void test_gemm_int8_small_shapes(void **state);
 void test_gemm_int8_every_k(void **state);
 void test_gemm_int8_random_shapes(void **state);
+void test_gemm_int8_long_rows(void **state);
 void test_gemm_int8_extremes(void **state);
 void test_gemm_int8_never_saturates(void **state);
 void test_gemm_int8_special_values(void **state);

@@ -14,8 +14,8 @@ void free_exact(struct exact exact) {
     free(exact.tolerance);
 }
 
-struct quantised_rows new_quantised(size_t m, size_t k) {
-    const size_t floats = m * int8_blocks(k) * sizeof(float);
+struct quantised_rows new_quantised(size_t m, size_t k, bool narrow) {
+    const size_t floats = m * blocks_of(k, narrow) * sizeof(float);
     return (struct quantised_rows){
         .q = allocate(m * int8_row_bytes(k)), .scale = allocate(floats), .zero = allocate(floats)};
 }
@@ -34,7 +34,7 @@ static void copy_f32_row(const struct product *from, size_t row, float *to, size
 
 static void copy_int8_row(const struct product *from, size_t row, struct quantised_rows to,
                           size_t i) {
-    const size_t bytes = int8_row_bytes(from->k), blocks = int8_blocks(from->k);
+    const size_t bytes = int8_row_bytes(from->k), blocks = blocks_of(from->k, from->narrow);
     memcpy(to.q + i * bytes, from->rows.q + row * bytes, bytes);
     memcpy(to.scale + i * blocks, from->rows.scale + row * blocks, blocks * sizeof(float));
     memcpy(to.zero + i * blocks, from->rows.zero + row * blocks, blocks * sizeof(float));
@@ -45,7 +45,7 @@ static void copy_int8_row(const struct product *from, size_t row, struct quantis
 static void check_other_batch(const struct where *where, const struct product *p, const float *y,
                               size_t m) {
     float *x = allocate(m * p->k * sizeof *x);
-    const struct quantised_rows rows = new_quantised(m, p->k);
+    const struct quantised_rows rows = new_quantised(m, p->k, p->narrow);
     size_t *from = allocate(m * sizeof *from);
     struct product some = *p;
     some.m = m;

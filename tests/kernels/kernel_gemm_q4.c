@@ -142,7 +142,7 @@ static void check_shape(size_t m, size_t n, size_t parts, enum fill kind, bool s
     for (size_t i = 0; kind == FILL_LARGEST && !swapped && i < m * k; i++)
         x[i] /= 100 * (float)k;
     struct product product = {.m = m, .n = n, .k = k, .bias = bias, .stored = stored};
-    product.rows = new_quantised(m, k);
+    product.rows = new_quantised(m, k, false);
     kernels_scalar.quantise(x, m, k, product.rows);
     check_blocks(&product, kind);
     free_quantised(product.rows);
@@ -183,7 +183,7 @@ static void check_exact(size_t m, size_t n, size_t k, int kind) {
     unsigned char *stored = allocate(n * k / Q4_BLOCK * STORED_BYTES);
     struct product product = {.m = m, .n = n, .k = k, .bias = bias, .stored = stored};
     const float zero = zeros[rng_below(&kernel_rng, 4)];
-    product.rows = new_quantised(m, k);
+    product.rows = new_quantised(m, k, false);
     for (size_t i = 0; i < n * k / Q4_BLOCK * STORED_BYTES; i++)
         stored[i] = kind == 0   ? 0x00
                     : kind == 1 ? 0xff

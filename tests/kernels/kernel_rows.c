@@ -535,31 +535,34 @@ static void check_quantised_block(const struct where *where, size_t i, const flo
     }
     const float span = (float)high - (float)low; /* rounded as in kernels.h */
     const double range = span < 0x1p-120f ? 0 : (double)span;
-    expect_near(where, i, 0, scale, range / 255, 2 * ROUNDING * range / 255 + (double)FLT_TRUE_MIN);
-    assert_true(zero >= 0 && zero <= 255 && rintf(zero) == zero);
+    const int steps = where->kernel == QUANTISE_NARROW ? NARROW_STEPS : 255;
+    const double step = range / steps;
+    expect_near(where, i, 0, scale, step, 2 * ROUNDING * step + (double)FLT_TRUE_MIN);
+    assert_true(zero >= 0 && zero <= (float)steps && rintf(zero) == zero);
     for (size_t c = length; c < int8_row_bytes(length); c++)
         assert_true(q[c] == (uint8_t)zero);
     for (size_t c = 0; range == 0 && c < length; c++)
         assert_true(q[c] == 0);
     if (range == 0)
         return;
-    /* Half a step for each of the two rounded numbers, and four roundings of up to 255 steps. */
-    const double slack = 255 * 4 * ROUNDING, step = range / 255;
+    /* Half a step for each of the two rounded numbers, and four roundings of up to `steps`. */
+    const double slack = steps * 4 * ROUNDING;
     assert_true(fabs(-low / step - (double)zero) <= 0.5 + slack);
     for (size_t c = 0; c < length; c++) {
         const double want = (double)x[c] / step + (double)zero;
         const double allowed = q[c] == 255 ? 1 + slack : 0.5 + slack;
         expect_near(where, i, c, q[c], want, allowed);
+        assert_true(q[c] <= steps + 1);
     }
 }
 
 static void check_quantised(const struct where *where, const float *x, struct quantised_rows rows) {
-    const size_t k = where->k, blocks = int8_blocks(k);
+    const bool narrow = where->kernel == QUANTISE_NARROW;
+    const size_t k = where->k, blocks = blocks_of(k, narrow), most = block_values(narrow);
     for (size_t i = 0; i < where->m; i++)
         for (size_t b = 0; b < blocks; b++) {
-            const size_t start = b * INT8_BLOCK, left = k - start;
-            check_quantised_block(where, i, x + i * k + start,
-                                  left < INT8_BLOCK ? left : INT8_BLOCK,
+            const size_t start = b * most, left = k - start;
+            check_quantised_block(where, i, x + i * k + start, left < most ? left : most,
                                   rows.q + i * int8_row_bytes(k) + start,
                                   rows.scale[i * blocks + b], rows.zero[i * blocks + b]);
         }
@@ -567,14 +570,16 @@ static void check_quantised(const struct where *where, const float *x, struct qu
 
 /* Returns the rows from `first` on, in any buffers, without the offset of signed values. */
 static struct quantised_rows run_quantise(const struct where *where, const float *x, size_t first) {
+    const bool narrow = where->kernel == QUANTISE_NARROW;
     const size_t m = where->m - first, k = where->k;
     const float *here = place_rows(SLOT_X, x + first * k, m, k, k);
-    const struct quantised_rows rows = place_quantised(m, k);
-    where->set->quantise(here, m, k, rows);
+    const struct quantised_rows rows = place_quantised(m, k, narrow);
+    const int offset = !narrow && where->set->signed_activations;
+    (narrow ? where->set->quantise_narrow : where->set->quantise)(here, m, k, rows);
     expect_intact(where);
-    for (size_t i = 0; where->set->signed_activations && i < m * int8_row_bytes(k); i++)
+    for (size_t i = 0; offset && i < m * int8_row_bytes(k); i++)
         rows.q[i] ^= 0x80;
-    for (size_t i = 0; where->set->signed_activations && i < m * int8_blocks(k); i++)
+    for (size_t i = 0; offset && i < m * int8_blocks(k); i++)
         rows.zero[i] += 128;
     return rows;
 }
@@ -583,7 +588,7 @@ static struct quantised_rows run_quantise(const struct where *where, const float
 static void expect_same_rows(const struct where *where, struct quantised_rows got,
                              struct quantised_rows want, size_t first) {
     const size_t m = where->m - first, bytes = int8_row_bytes(where->k);
-    const size_t blocks = int8_blocks(where->k);
+    const size_t blocks = blocks_of(where->k, where->kernel == QUANTISE_NARROW);
     expect_same_bits(where, "other q than scalar", got.q, want.q + first * bytes, m * bytes);
     expect_same_bits(where, "other scales than scalar", got.scale, want.scale + first * blocks,
                      m * blocks * sizeof(float));
@@ -595,17 +600,21 @@ static void check_quantise(size_t m, size_t k, enum fill kind, float factor) {
     float *x = new_floats(m * k, kind);
     for (size_t i = 0; i < m * k; i++)
         x[i] *= factor;
-    const struct quantised_rows want = new_quantised(m, k);
-    kernels_scalar.quantise(x, m, k, want);
-    const struct where scalar = {QUANTISE, &kernels_scalar, m, 0, k, kind};
-    check_quantised(&scalar, x, want);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {QUANTISE, kernels_at(s), m, 0, k, kind};
-        expect_same_rows(&where, run_quantise(&where, x, 0), want, 0);
-        const size_t first = rng_below(&kernel_rng, m);
-        expect_same_rows(&where, run_quantise(&where, x, first), want, first);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        const struct quantised_rows want = new_quantised(m, k, narrow);
+        struct where where = {narrow ? QUANTISE_NARROW : QUANTISE, &kernels_scalar, m, 0, k, kind};
+        (narrow ? kernels_scalar.quantise_narrow : kernels_scalar.quantise)(x, m, k, want);
+        check_quantised(&where, x, want);
+        for (size_t s = 0; kernels_at(s); s++) {
+            where.set = kernels_at(s);
+            if (narrow && !where.set->quantise_narrow)
+                continue;
+            expect_same_rows(&where, run_quantise(&where, x, 0), want, 0);
+            const size_t first = rng_below(&kernel_rng, m);
+            expect_same_rows(&where, run_quantise(&where, x, first), want, first);
+        }
+        free_quantised(want);
     }
-    free_quantised(want);
     free(x);
 }
 
@@ -636,6 +645,9 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     run_rows(&c, from, m, y);
     c.where.kernel = QUANTISE;
     run_quantise(&c.where, x, 0);
+    c.where.kernel = QUANTISE_NARROW;
+    if (set->quantise_narrow)
+        run_quantise(&c.where, x, 0);
     c.where.kernel = DOT;
     set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
     static const enum kernel kernels[] = {

@@ -40,6 +40,7 @@ static int run_all(void) {
         cmocka_unit_test(test_gemm_int8_small_shapes),
         cmocka_unit_test(test_gemm_int8_every_k),
         cmocka_unit_test(test_gemm_int8_random_shapes),
+        cmocka_unit_test(test_gemm_int8_long_rows),
         cmocka_unit_test(test_gemm_int8_extremes),
         cmocka_unit_test(test_gemm_int8_never_saturates),
         cmocka_unit_test(test_gemm_int8_special_values),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "support/golden.h"
 
 #undef fail /* base/status.h has another */
@@ -20,8 +21,9 @@ enum { ROW = 32, MOST_TEXTS = 8 };
  * kernels or the mathematical functions of the C library round otherwise, floats differ a little,
  * an int8 value becomes its neighbour now and then, and a predictor near its threshold chooses
  * another neuron: the cosine bounds that. Files with Q4_0 layers have it too, since 0.1.0 rounded
- * those layers to int8 once more. */
-static const double MOST_DIFFERENCE = 1e-5, LEAST_COSINE = 0.995;
+ * those layers to int8 once more. Narrow products have other int8 values throughout, and the
+ * low-rank predictor of a tiny model then chooses several other neurons. */
+static const double MOST_DIFFERENCE = 1e-5, LEAST_COSINE = 0.995, LEAST_COSINE_NARROW = 0.98;
 
 /* Whether scalar kernels round as on the machine that wrote the goldens. */
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -87,7 +89,8 @@ static void check_mode(const struct release *r, const char *path, const struct j
         least = fmin(least, cosine(rows + i * ROW, expected + i * ROW, ROW));
     print_message("%s %s %s %s: differs by %.2g, least cosine %.6f\n", path,
                   text_of(mode, "compute"), text_of(mode, "predictor"), kernels, difference, least);
-    assert_true(least >= LEAST_COSINE);
+    const bool narrow = !f32 && !kernels_find(kernels)->gemm_int8;
+    assert_true(least >= (narrow ? LEAST_COSINE_NARROW : LEAST_COSINE));
     if (f32 || same)
         assert_true(difference <= MOST_DIFFERENCE);
     wisp_session_close(session);

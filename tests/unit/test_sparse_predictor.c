@@ -342,7 +342,7 @@ static void expect_compensation(uint32_t type, const char *kernels) {
         difference_add(&difference, y, wanted, HIDDEN);
     }
     print_message("%s: relative error %.2g\n", kernels, difference_of(&difference));
-    assert_true(difference_of(&difference) < (type == BLOCK_Q8_0 ? 0.01 : 1e-5));
+    assert_true(difference_of(&difference) < (type == BLOCK_Q8_0 ? 0.02 : 1e-5));
     wisp_model_close(without);
     wisp_model_close(with);
 }

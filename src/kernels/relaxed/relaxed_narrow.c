@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The set for engines whose relaxed dot product saturates, which are those on x86 without VNNI:
+ * narrow products do not saturate. */
+#define VECTOR_RELAXED
+#include "kernels/vector_wasm.h"
+
+/* Engines have 16 registers on x86: 8 hold sums, of narrow products 6, with 4 of weights. */
+enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 3, INT8_VECTORS = 2 };
+
+#include "kernels/rows_template.h"
+
+enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS = 1 };
+
+#include "kernels/sparse_template.h"
+
+#include "kernels/gemm_template.h"
+
+#include "kernels/pack_template.h"
+
+#include "kernels/i16_template.h"
+
+#include "kernels/gemm_narrow_template.h"
+
+const struct kernels kernels_relaxed_narrow = KERNELS_WITH_NARROW("relaxed-narrow");

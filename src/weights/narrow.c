@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Weights as bytes for narrow products (kernels.h), with one scale for each row and block of
+ * NARROW_BLOCK weights. Tensors of any type are rounded to them. */
+#include "weights/weight_kind.h"
+
+static size_t panel(const struct kernels *kernels) {
+    return kernels->narrow_panel;
+}
+
+static size_t bytes(const struct kernels *kernels, size_t n, size_t k) {
+    return packed_narrow_bytes(n, k, kernels->narrow_panel);
+}
+
+static void pack(const struct kernels *kernels, const void *rows, size_t n, size_t k,
+                 void *packed) {
+    pack_narrow(rows, k, n, k, kernels->narrow_panel, packed);
+}
+
+static void product(const struct kernels *kernels, const float *x, struct quantised_rows q,
+                    const void *w, const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                    size_t k) {
+    (void)x;
+    kernels->gemm_narrow(q, w, bias, y, ldy, m, n, k);
+}
+
+const struct weight_kind weights_narrow = {
+    .name = "narrow",
+    .quantised = true,
+    .narrow = true,
+    .rows = BLOCK_F32,
+    .panel = panel,
+    .bytes = bytes,
+    .pack = pack,
+    .product = product,
+};
