@@ -138,7 +138,7 @@ static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, e
     format->quantise(w, n * k, stored);
     struct product product = {
         .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
-    product.rows = new_quantised(m, k);
+    product.rows = new_quantised(m, k, false);
     kernels_scalar.quantise(x, m, k, product.rows);
     check(&product, kind, false);
     free_quantised(product.rows);
@@ -198,7 +198,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     struct product product = {
         .m = m, .n = n, .k = k, .bias = bias, .stored = stored, .blocks = kernel};
     const float zero = zeros[rng_below(&kernel_rng, 4)];
-    product.rows = new_quantised(m, k);
+    product.rows = new_quantised(m, k, false);
     for (size_t i = 0; i < n * blocks * format->bytes; i++)
         stored[i] = kind == 0   ? 0x00
                     : kind == 1 ? 0xff

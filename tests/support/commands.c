@@ -136,7 +136,7 @@ static const char *in_folder(const char *name) {
 }
 
 static const char *in_out(const char *name) {
-    char below[256];
+    char below[300];
     snprintf(below, sizeof below, "out/%s", name);
     return in_folder(below);
 }

@@ -53,8 +53,10 @@ static void queries_are_rotated(void **state) {
     (void)state;
     check_rotation(&(struct rope){.theta = 1000}, HEAD / 2, 1);
     check_rotation(&(struct rope){.theta = 1000, .pairs = ROPE_NEIGHBOURS}, 1, 2);
-    check_rotation(&(struct rope){1000, factors, ROPE_NEIGHBOURS}, 1, 2);
-    check_rotation(&(struct rope){1000, factors, ROPE_HALVES}, HEAD / 2, 1);
+    check_rotation(&(struct rope){.theta = 1000, .factors = factors, .pairs = ROPE_NEIGHBOURS}, 1,
+                   2);
+    check_rotation(&(struct rope){.theta = 1000, .factors = factors, .pairs = ROPE_HALVES},
+                   HEAD / 2, 1);
 }
 
 /* Positions have the precision of floats at any distance: adding up one position at a time must not
