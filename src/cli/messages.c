@@ -29,7 +29,10 @@ bool messages_add(struct messages *messages, wisp_role role, wisp_text content) 
     }
     if (content.length > 0)
         memcpy(copy, content.bytes, content.length);
-    messages->list[messages->n++] = (wisp_message){role, {copy, content.length}};
+    wisp_message *added = &messages->list[messages->n++];
+    added->role = role;
+    added->content.bytes = copy;
+    added->content.length = content.length;
     return true;
 }
 

@@ -88,8 +88,8 @@ double log_sum_exp(const float *logits, size_t n) {
     float largest = logits[0];
     for (size_t i = 1; i < n; i++)
         largest = logits[i] > largest ? logits[i] : largest;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
+    double sum = exp((double)logits[0] - (double)largest);
+    for (size_t i = 1; i < n; i++)
         sum += exp((double)logits[i] - (double)largest);
     return log(sum) + (double)largest;
 }
