@@ -118,8 +118,9 @@ static void check_scores(const wisp_model *model, size_t vocabulary) {
     for (size_t i = 0; i < found.n; i++) {
         double sum = 0;
         memcpy(ids + n, found.text[i].ids, found.text[i].tokens * sizeof *ids);
-        assert_int_equal(wisp_score(fresh, ids, n + found.text[i].tokens, n, scores, &error),
-                         WISP_OK);
+        if (found.text[i].tokens > 0) /* a text may end at once */
+            assert_int_equal(wisp_score(fresh, ids, n + found.text[i].tokens, n, scores, &error),
+                             WISP_OK);
         for (size_t t = 0; t < found.text[i].tokens; t++)
             sum += (double)scores[t];
         if (found.text[i].end == WISP_END_TOKEN) /* whose log-probability counts, too */
