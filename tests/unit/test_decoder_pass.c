@@ -167,6 +167,8 @@ static void check_pieces(const struct tiny_decoder *tiny, wisp_compute compute) 
         for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
             if (tiny && (pieces[p] % 32 == 0 || (way > 0 && (way % 2 == 0 || pieces[p] < 7))))
                 continue;
+            if (pieces[p] < 7 && ways[way].members > 2) /* barriers of many threads take long */
+                continue;
             d.caches[0].length = 0;
             for (size_t done = 0, n; done < TOKENS; done += n) {
                 n = TOKENS - done < pieces[p] ? TOKENS - done : pieces[p];
