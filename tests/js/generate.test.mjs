@@ -123,6 +123,26 @@ describe('generate', () => {
       .split('\n');
     for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
       assert.equal(score, logprob);
+    const run = generate(['--text', 'a', '--length-penalty', '0']);
+    assert.equal(run.code, 2);
+    assert.match(run.err, /--length-penalty belongs to --beams/);
+  });
+
+  test('--help lists each option', () => {
+    const { out } = generate(['--help']);
+    for (const option of [
+      'grammar',
+      'json-schema',
+      'beams',
+      'length-penalty',
+      'state',
+      'cache-type',
+      'logprobs',
+      'chat-format',
+      'typical-p',
+    ])
+      assert.match(out, new RegExp(`^ +--${option} `, 'm'));
+    assert.ok(out.split('\n').every((line) => line.length <= 100 && !line.endsWith(' ')));
   });
 
   test('--json-schema and --grammar', () => {
