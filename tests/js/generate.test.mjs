@@ -189,6 +189,21 @@ describe('generate', () => {
     }
   });
 
+  test('a prompt of --data that is too long is named by its line', () => {
+    const long = JSON.stringify('cat dog '.repeat(600));
+    for (const [input, line] of [
+      [`"a"\n\n${long}\n"b"\n`, 3],
+      [`${long}\n`, 1],
+    ]) {
+      const run = generate(['-n', '2', '--data', '-'], String(input));
+      assert.equal(run.code, 4, run.err);
+      assert.match(run.err, new RegExp(`^wisp: .*: line ${line}: .*prompt: \\d+ tokens, and`));
+    }
+    const wrong = generate(['--temperature', '-1', '--data', '-'], '"a"\n"b"\n');
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.err, /^wisp: temperature: /);
+  });
+
   test('--state keeps what was computed, and refuses what it does not fit', () => {
     const state = join(folder, 'story.state');
     const run = (/** @type {string[]} */ ...args) =>
