@@ -36,7 +36,8 @@ static bool is_field_end(const struct mmlu_csv *csv, const char *at) {
     return at[1] == '"' || is_line_end(csv, at + 2);
 }
 
-/* Reads a field in quotes, of which csv->at is the first. Returns false where it does not end. */
+/* Reads a field in quotes, the first of which is at csv->at. Returns false where it does not end.
+ */
 static bool read_quoted(struct mmlu_csv *csv, bool regular, wisp_text *field) {
     char *at = csv->at + 1, *to = at;
     field->bytes = to;

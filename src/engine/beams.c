@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "engine/candidates.h"
 #include "engine/generation.h"
+#include "engine/reply.h"
 
 enum { USUAL_BEAMS = 4, MOST_BEAMS = 64 };
 
@@ -46,10 +47,7 @@ struct search {
 };
 
 static bool ends(const struct search *s, int32_t id) {
-    for (size_t i = 0; i < s->options->stop_ids; i++)
-        if (s->options->stop_id[i] == id)
-            return true;
-    return codec_is_end(s->session->model->codec, id);
+    return token_ends_text(s->session->model->codec, s->options->stop_id, s->options->stop_ids, id);
 }
 
 static int likelier_first(const void *a, const void *b) {
