@@ -278,14 +278,15 @@ typedef struct wisp_session_options {
  *
  * After fork() both processes may use the models and sessions that were open, each on its own, and
  * close them. No other thread may have been in a call with the session when the process forked. The
- * session's threads are not in the child; its first wisp_embed there starts new ones. */
+ * session's threads are not in the child; its first call there starts new ones. */
 WISP_API wisp_status wisp_session_open(const wisp_model *model, const wisp_session_options *options,
                                        wisp_session **session, wisp_error *error);
 
 WISP_API void wisp_session_close(wisp_session *session);
 
-/* Makes the running wisp_embed call of the session return WISP_ERROR_CANCELLED soon, or the next
- * call where none is running. May be called from any thread and from a signal handler. */
+/* Makes the running call of the session that embeds, generates or scores text return
+ * WISP_ERROR_CANCELLED soon, or the next such call where none is running. May be called from any
+ * thread and from a signal handler. */
 WISP_API void wisp_session_cancel(wisp_session *session);
 
 /* Returns the name of a stage of embedding or generating, which is an index of
@@ -299,12 +300,12 @@ enum { WISP_STAGES = 13 };
 
 /* Totals since the session was opened. Seconds are sums over threads. */
 typedef struct wisp_stats {
-    uint64_t texts;
-    uint64_t tokens;
+    uint64_t texts;  /* that were embedded */
+    uint64_t tokens; /* that were embedded; of a model that generates, that were computed */
     uint64_t truncated_texts;
     double stage_seconds[WISP_STAGES];
     uint64_t workspace_bytes; /* working memory that the session holds now, with the keys and
-                                 values of its last text */
+                                 values of the texts that it keeps */
 } wisp_stats;
 
 WISP_API void wisp_session_get_stats(const wisp_session *session, wisp_stats *stats);
@@ -373,8 +374,8 @@ WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *te
  * `id` is no token. */
 WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
 
-/* What a text that is decoded in several calls needs between them. It starts as zeros, but for the
- * options. */
+/* Carries a text that is decoded in several calls from one to the next. It starts as zeros, but for
+ * the options. */
 typedef struct wisp_decoder {
     bool special; /* option: control tokens become their spelling, else nothing */
     bool more;    /* option: further tokens follow, so that an unfinished character is kept */
@@ -751,7 +752,8 @@ typedef struct wisp_convert_options {
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
     float sparsity;             /* the default sparsity of a calibrated model. 0: keep */
-    /* Called after each tensor. Returning false cancels. May be NULL. */
+    /* Called often, with the number of tensors that are done. Returning false cancels. May be
+     * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *progress_context;
 } wisp_convert_options;
@@ -786,9 +788,9 @@ typedef struct wisp_quantize_options {
                                    wanted. NULL: such a matrix is an error that names it */
     uint64_t sample;            /* where nothing is written: measure about this many elements of
                                    each tensor, in whole rows. 0: all */
-    /* Is called after each tensor, whose strings last until it returns. May be NULL. */
+    /* Called after each tensor, whose strings last until it returns. May be NULL. */
     void (*tensor)(void *context, const wisp_quantized_tensor *tensor);
-    /* Is called often, with the number of tensors that are done. Returning false cancels. May be
+    /* Called often, with the number of tensors that are done. Returning false cancels. May be
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *context;

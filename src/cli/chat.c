@@ -207,6 +207,8 @@ static int talk(struct chat *chat) {
     struct batch *batch = calloc(1, sizeof *batch);
     struct input input;
     if (!batch || !input_open(&input, 1)) {
+        if (!batch)
+            complain("out of memory");
         free(batch);
         return EXIT_FAILED;
     }

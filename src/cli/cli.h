@@ -57,7 +57,7 @@ struct model_arguments {
     bool trace;     /* the session keeps the times that --trace writes */
     bool recall;    /* the session counts what --recall prints */
     bool generates; /* the default model is the one that generates text */
-    bool verbose;   /* open_model prints what is assumed of the model */
+    bool verbose;   /* open_model prints what --verbose promises */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */

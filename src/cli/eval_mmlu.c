@@ -97,7 +97,7 @@ static int read_questions(const char *path, struct questions *q) {
         memcpy(made->choice, fields + 1, sizeof made->choice);
         made->answer = answer;
     }
-    if (csv.at == csv.end && count == 0 && (length == 0 || q->n > 0))
+    if (csv.at == csv.end)
         return EXIT_GOOD;
     complain("%s: line %zu: a quoted field does not end", path, csv.line);
     return EXIT_INPUT;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,9 @@ static const char help[] =
     "\n"
     "With --data each line of FILE is a prompt: a JSON string, or an object with a string "
     "\"prompt\".\n"
-    "For each a line with a JSON object comes out, in the same order: its \"text\", \"tokens\", \n"
-    "\"prompt_tokens\", \"end\" (token, stop, length or context) and the object's other members.\n"
+    "For each a line with a JSON object comes out, in the same order: its \"text\", \"tokens\",\n"
+    "\"prompt_tokens\", \"end\" (token, stop, length, context or grammar) and the object's other\n"
+    "members.\n"
     "\n"
     "      --text TEXT        the prompt\n"
     "      --data FILE        many prompts, and JSON lines (-: standard input)\n"
@@ -37,6 +37,13 @@ static const char help[] =
     "places\n" CHAT_HELP;
 
 static const char more_help[] = GENERATE_HELP
+    "      --grammar FILE     text that matches this grammar in GBNF, llama.cpp's notation\n"
+    "      --json-schema FILE JSON that is valid under this JSON Schema\n"
+    "      --beams N          search for the N likeliest texts, and write a JSON object for each "
+    "with\n"
+    "                         its \"score\", \"logprob\", \"tokens\", \"end\" and \"text\"\n"
+    "      --length-penalty X with --beams: scores are logarithms of probabilities, divided by\n"
+    "                         the number of tokens to the power of X (default: 1)\n"
     "      --echo             write the prompt first\n"
     "      --state FILE       begin with what an earlier run kept in FILE, if there is "
     "such a file,\n"
@@ -92,6 +99,7 @@ struct command {
     const char *grammar, *schema; /* files; NULL: none */
     unsigned long at_once, logprobs, beams;
     float length_penalty;
+    bool has_penalty; /* length_penalty was given */
     bool echo, stats, wants_help;
 };
 
@@ -121,6 +129,7 @@ static int take_option(struct command *c, int option) {
     case OPTION_BEAMS:
         return parse_count("beams", optarg, 64, &c->beams) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_LENGTH_PENALTY:
+        c->has_penalty = true;
         return parse_float("length-penalty", optarg, &c->length_penalty);
     case OPTION_ECHO:
         c->echo = true;
@@ -164,6 +173,10 @@ static int check_usage(const struct command *c) {
     }
     if (c->schema && c->beams) {
         complain("--json-schema: --beams does not go with it");
+        return EXIT_USAGE;
+    }
+    if (c->has_penalty && !c->beams) {
+        complain("--length-penalty belongs to --beams");
         return EXIT_USAGE;
     }
     const wisp_generate_options *o = &c->generate.options;

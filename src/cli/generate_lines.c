@@ -96,6 +96,26 @@ static void take_end(void *context, const wisp_generation *result) {
     progress_show(&all->progress, all->totals->texts, -1);
 }
 
+/* Complains that a batch failed: of a prompt, where it is from, and not its place in the batch. */
+static int complain_of_batch(const struct batch *batch, const wisp_error *error) {
+    static const char request[] = "request "; /* begins messages of batches with several texts */
+    const char *message = error->message;
+    size_t index = 0;
+    if (strncmp(message, request, strlen(request)) == 0) {
+        char *end;
+        index = strtoul(message + strlen(request), &end, 10);
+        message = end + strlen(": ");
+    }
+    if (error->status != WISP_ERROR_ARGUMENT || index >= batch->n)
+        return complain_of(error);
+    if (strcmp(error->field, "prompt") != 0) { /* an option, which holds for all prompts */
+        complain("%s", message);
+        return EXIT_USAGE;
+    }
+    complain("%s: line %zu: %s", batch->records[index].name, batch->records[index].line, message);
+    return EXIT_INPUT;
+}
+
 /* Generates the texts of one batch of the input. */
 static int generate_batch(wisp_session *session, const wisp_generate_options *options,
                           const struct batch *batch, size_t at_once, struct lines *all) {
@@ -124,7 +144,7 @@ static int generate_batch(wisp_session *session, const wisp_generate_options *op
         complain("out of memory");
         code = EXIT_FAILED;
     } else if (wisp_generate_batch(session, requests, n, at_once, NULL, &error) != WISP_OK) {
-        code = complain_of(&error);
+        code = complain_of_batch(batch, &error);
     }
     for (size_t i = 0; i < n && all->line; i++) {
         struct line *line = &all->line[i];

@@ -6,7 +6,28 @@ static bool is_line_end(const struct mmlu_csv *csv, const char *at) {
     return at == csv->end || *at == '\n' || (*at == '\r' && (at + 1 == csv->end || at[1] == '\n'));
 }
 
-/* Tells whether a quote before `at` ends its field. */
+/* Tells whether the next record has `wanted` fields where each quote within a field in quotes is
+ * doubled. */
+static bool is_regular(const struct mmlu_csv *csv, size_t wanted) {
+    const char *at = csv->at;
+    for (size_t n = 1;; n++, at++) {
+        if (at < csv->end && *at == '"') {
+            for (at++; at < csv->end && (*at != '"' || (at + 1 < csv->end && at[1] == '"')); at++)
+                at += *at == '"';
+            if (at == csv->end)
+                return false;
+            at++;
+            if (!is_line_end(csv, at) && *at != ',')
+                return false;
+        }
+        while (!is_line_end(csv, at) && *at != ',')
+            at++;
+        if (is_line_end(csv, at))
+            return n == wanted;
+    }
+}
+
+/* Tells whether a quote before `at` ends its field in a record that is not regular. */
 static bool is_field_end(const struct mmlu_csv *csv, const char *at) {
     if (is_line_end(csv, at))
         return true;
@@ -15,8 +36,9 @@ static bool is_field_end(const struct mmlu_csv *csv, const char *at) {
     return at[1] == '"' || is_line_end(csv, at + 2);
 }
 
-/* Reads a field in quotes, of which csv->at is the first. Returns false where it does not end. */
-static bool read_quoted(struct mmlu_csv *csv, wisp_text *field) {
+/* Reads a field in quotes, the first of which is at csv->at. Returns false where it does not end.
+ */
+static bool read_quoted(struct mmlu_csv *csv, bool regular, wisp_text *field) {
     char *at = csv->at + 1, *to = at;
     field->bytes = to;
     while (at < csv->end) {
@@ -28,7 +50,7 @@ static bool read_quoted(struct mmlu_csv *csv, wisp_text *field) {
         size_t quotes = 0;
         for (; at < csv->end && *at == '"'; at++)
             quotes++;
-        const bool ends = is_field_end(csv, at);
+        const bool ends = regular ? quotes % 2 == 1 : is_field_end(csv, at);
         for (quotes = (quotes + !ends) / 2; quotes > 0; quotes--)
             *to++ = '"';
         if (ends) {
@@ -40,20 +62,21 @@ static bool read_quoted(struct mmlu_csv *csv, wisp_text *field) {
     return false;
 }
 
-bool mmlu_csv_next(struct mmlu_csv *csv, wisp_text *fields, size_t most, size_t *count) {
+bool mmlu_csv_next(struct mmlu_csv *csv, wisp_text *fields, size_t wanted, size_t *count) {
     *count = 0;
     if (csv->at == csv->end)
         return false;
+    const bool regular = is_regular(csv, wanted);
     for (size_t n = 1;; n++, csv->at++) {
         wisp_text field = {csv->at, 0};
         if (csv->at < csv->end && *csv->at == '"') {
-            if (!read_quoted(csv, &field))
+            if (!read_quoted(csv, regular, &field))
                 return false;
         } else {
             for (; !is_line_end(csv, csv->at) && *csv->at != ','; csv->at++)
                 field.length++;
         }
-        if (n <= most)
+        if (n <= wanted)
             fields[n - 1] = field;
         if (csv->at < csv->end && *csv->at == ',')
             continue;

@@ -57,7 +57,7 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {0}};
 
-/* What a type costs in all. */
+/* The cost of a type, summed over tensors. */
 struct total {
     const char *type;
     uint64_t elements, bytes;                   /* of all tensors */

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "engine/candidates.h"
 #include "engine/generation.h"
+#include "engine/reply.h"
 
 enum { USUAL_BEAMS = 4, MOST_BEAMS = 64 };
 
@@ -35,6 +36,7 @@ struct search {
     const wisp_beam_options *options;
     size_t beams, most, keep; /* `keep` extensions are looked at in each step */
     size_t vocabulary;
+    struct beam *all;                    /* [3 * beams]: the memory of the next three */
     struct beam *running, *next, *ended; /* [beams], the last in the order of their scores */
     size_t n_running, n_ended;
     int32_t *ids;                 /* where the beams' ids lie */
@@ -45,10 +47,7 @@ struct search {
 };
 
 static bool ends(const struct search *s, int32_t id) {
-    for (size_t i = 0; i < s->options->stop_ids; i++)
-        if (s->options->stop_id[i] == id)
-            return true;
-    return codec_is_end(s->session->model->codec, id);
+    return token_ends_text(s->session->model->codec, s->options->stop_id, s->options->stop_ids, id);
 }
 
 static int likelier_first(const void *a, const void *b) {
@@ -215,15 +214,16 @@ static wisp_status open_search(struct search *s, wisp_error *error) {
         end_tokens += ends(s, (int32_t)id);
     s->keep = larger(2, 1 + end_tokens) * s->beams;
     /* One item too many, because calloc(0) may be NULL. */
-    s->running = calloc(3 * s->beams, sizeof *s->running);
+    s->all = calloc(3 * s->beams, sizeof *s->all);
     s->ids = calloc(3 * s->beams, (s->most + 1) * sizeof *s->ids);
     s->candidates = malloc((s->vocabulary + 1) * sizeof *s->candidates);
     s->extensions = calloc(s->beams, (smaller(s->keep, s->vocabulary) + 1) * sizeof *s->extensions);
     s->additions = calloc(s->beams, sizeof *s->additions);
-    if (!s->running || !s->ids || !s->candidates || !s->extensions || !s->additions)
+    if (!s->all || !s->ids || !s->candidates || !s->extensions || !s->additions)
         return fail_memory(error, 3 * s->beams * s->most * sizeof *s->ids);
     for (size_t i = 0; i < 3 * s->beams; i++)
-        s->running[i].ids = s->ids + i * s->most;
+        s->all[i].ids = s->ids + i * s->most;
+    s->running = s->all;
     s->next = s->running + s->beams;
     s->ended = s->next + s->beams;
     s->running[0].sequence = &s->session->generation->sequences[0];
@@ -273,7 +273,7 @@ wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
         status = search(&s, logits, error);
     if (status == WISP_OK)
         status = hand_out(&s, error);
-    free(s.running < s.next ? s.running : s.next);
+    free(s.all);
     free(s.ids);
     free(s.candidates);
     free(s.extensions);

@@ -78,7 +78,7 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
                           .request = r->next++,
                           .reading = true,
                           .since = clock_seconds()};
-    r->count++; /* close_requests releases the reply from now on */
+    r->count++; /* requests_close releases the reply from now on */
     wisp_generation *result = &r->results[slot->request];
     result->prompt_tokens = prompt->count;
     result->reused_tokens = known;

@@ -19,8 +19,8 @@ wisp_status held_text_add(struct held_text *held, wisp_text text, wisp_error *er
 /* Cuts the text before the first stop text. Returns false where there is none. */
 bool held_text_cut(struct held_text *held);
 
-/* Returns how many bytes at the start can be handed out: those before the last place that may begin
- * a stop text, and before an incomplete character at the end. */
+/* Returns how many bytes at the start can be handed out: those before the first place that may
+ * begin a stop text, and before an incomplete character at the end. */
 size_t held_text_ready(const struct held_text *held);
 
 /* Removes the first n bytes. */

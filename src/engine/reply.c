@@ -5,6 +5,14 @@
 
 #include "base/checked.h"
 
+bool token_ends_text(const struct codec *codec, const int32_t *stop_id, size_t stop_ids,
+                     int32_t id) {
+    for (size_t i = 0; i < stop_ids; i++)
+        if (stop_id[i] == id)
+            return true;
+    return codec_is_end(codec, id);
+}
+
 wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
                         wisp_error *error) {
     if (options->stops > 0)
@@ -57,13 +65,6 @@ void reply_release(struct reply *reply) {
     *reply = (struct reply){0};
 }
 
-static bool ends(const struct reply *reply, int32_t id) {
-    for (size_t i = 0; i < reply->options->stop_ids; i++)
-        if (reply->options->stop_id[i] == id)
-            return true;
-    return codec_is_end(reply->codec, id);
-}
-
 /* Hands out the first n bytes of the held text. Returns false where the caller wants no more. */
 static bool hand_out(struct reply *reply, wisp_piece *piece, size_t n) {
     const wisp_generate_options *o = reply->options;
@@ -102,7 +103,7 @@ wisp_status reply_step(struct reply *reply, const float *logits, int32_t *id, bo
     if (constrained)
         TRY(token_mask_allowed(&reply->mask, &allowed, error));
     TRY(sampler_next(&reply->sampler, logits, allowed, id, error));
-    if (ends(reply, *id)) {
+    if (token_ends_text(reply->codec, reply->options->stop_id, reply->options->stop_ids, *id)) {
         result->end = WISP_END_TOKEN;
         piece = (wisp_piece){.id = -1};
         if (reply->held.length > 0)

@@ -21,6 +21,10 @@ struct reply {
     size_t most;            /* tokens that may be generated */
 };
 
+/* Tells whether a token ends a text: one of stop_id [stop_ids], or the model's own. */
+bool token_ends_text(const struct codec *codec, const int32_t *stop_id, size_t stop_ids,
+                     int32_t id);
+
 /* Fails where an option is out of range. */
 wisp_status reply_check(const wisp_model *model, const wisp_generate_options *options,
                         wisp_error *error);

@@ -153,11 +153,15 @@ static size_t keep_typical(struct candidate *c, size_t n, float share) {
         return n;
     const double sum = sum_of(c, n);
     double expected = 0;
-    for (size_t i = 0; i < n; i++)
-        if (c[i].weight > 0)
-            expected -= c[i].weight / sum * log(c[i].weight / sum);
-    for (size_t i = 0; i < n; i++)
-        c[i].rank = c[i].weight > 0 ? (float)-fabs(-log(c[i].weight / sum) - expected) : -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        const double p = c[i].weight / sum; /* the least weights become 0 here */
+        if (p > 0)
+            expected -= p * log(p);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double p = c[i].weight / sum;
+        c[i].rank = p > 0 ? (float)-fabs(-log(p) - expected) : -INFINITY;
+    }
     n = keep_share(c, n, share);
     for (size_t i = 0; i < n; i++)
         c[i].rank = c[i].logit;

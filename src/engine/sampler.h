@@ -34,8 +34,8 @@ wisp_status sampler_count(struct sampler *sampler, int32_t id, wisp_error *error
 wisp_status sampler_next(struct sampler *sampler, const float *logits, const uint8_t *allowed,
                          int32_t *id, wisp_error *error);
 
-/* Does what sampler_next does but the draw: leaves the tokens that could be drawn, with their
- * weights, in sampler->candidates and sets *n to their number. */
+/* Takes the steps of sampler_next that come before the draw: leaves the tokens that could be drawn,
+ * with their weights, in sampler->candidates and sets *n to their number. */
 wisp_status sampler_narrow(struct sampler *sampler, const float *logits, const uint8_t *allowed,
                            size_t *n, wisp_error *error);
 

@@ -9,7 +9,7 @@
 #include "layers/conv_state.h"
 #include "text/codec.h"
 
-/* A text, or what was computed of it. */
+/* A text as far as it was computed. */
 struct sequence {
     struct kv_cache cache;
     struct conv_state conv; /* what short convolutions keep, of models that have them */
@@ -33,8 +33,8 @@ size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size
 /* Keeps the first n tokens of the text only. n is 0 or what sequence_shared has returned. */
 void sequence_rewind(struct sequence *sequence, size_t n);
 
-/* Makes the sequence remember that it will be rewound to n tokens, of which it has at most as many:
- * texts that begin with the same prompt go on there. */
+/* Makes the sequence keep the state after n tokens, where texts that begin with the same prompt go
+ * on. It has at most n tokens now. */
 void sequence_mark(struct sequence *sequence, size_t n);
 
 /* Returns the bytes that a generation holds; 0 for NULL. */

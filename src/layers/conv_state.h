@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the short convolutions of a model keep of one sequence: the inputs of its last tokens, which
- * the convolutions of the next token need. Unlike keys and values, these cannot be cut back to an
- * earlier token: the state after n tokens is known only where it was kept. It is kept at the end of
- * the text, after every CONV_STATE_EVERY tokens, and at one mark, which may be anywhere.
+ * The inputs of a sequence's last tokens, which a model's short convolutions keep because the
+ * convolutions of the next token need them. Unlike keys and values, these cannot be
+ * cut back to an earlier token: the state after n tokens is known only where it was kept. It is
+ * kept at the end of the text, after every CONV_STATE_EVERY tokens, and at one mark, which may be
+ * anywhere.
  *
  * A pass writes the states that it reaches, and whoever runs it calls conv_state_commit where it
  * has ended. Until then the state at the end of the text stays, so that a pass may be dropped. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the pages of decoders share: the working memory of a pass, dense layers whose tokens or
+ * Shared by the pages of decoders: the working memory of a pass, dense layers whose tokens or
  * outputs the members split, and logits. decoder_attention.h has the attention block.
  *
  * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm

@@ -205,6 +205,28 @@ describe('eval mmlu', () => {
     assert.match(mmlu([questions]).out, /^subject +questions +correct +accuracy\nanimals +1 /);
   });
 
+  test('reads quotes only where a field needs them, and files without questions', () => {
+    const needed = join(folder, 'needed');
+    mkdirSync(needed);
+    writeFileSync(
+      join(needed, 'degrees_test.csv'),
+      '"The degree of ""x"", over Q.",0,4,2,6,B\r\n"Lily\nsaid",1,"2, 3",4,5,A\r\n' +
+        'The sun,"a ""b""",c,"d,e",f,D\r\n',
+    );
+    writeFileSync(join(needed, 'empty_test.csv'), 'question,A,B,C,D,answer\n');
+    const run = mmlu([needed, '--json', '--answers', '--shots', '0']);
+    assert.equal(run.code, 0, run.err);
+    const lines = run.out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(lines.pop().subjects.empty, { questions: 0, correct: 0 });
+    assert.deepEqual(
+      lines.map(({ answer }) => answer),
+      ['B', 'A', 'D'],
+    );
+  });
+
   test('what cannot be asked is an error', () => {
     const broken = join(folder, 'broken');
     mkdirSync(broken);

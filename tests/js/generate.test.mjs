@@ -123,6 +123,26 @@ describe('generate', () => {
       .split('\n');
     for (const { score, logprob } of sums.map((line) => JSON.parse(line)))
       assert.equal(score, logprob);
+    const run = generate(['--text', 'a', '--length-penalty', '0']);
+    assert.equal(run.code, 2);
+    assert.match(run.err, /--length-penalty belongs to --beams/);
+  });
+
+  test('--help lists each option', () => {
+    const { out } = generate(['--help']);
+    for (const option of [
+      'grammar',
+      'json-schema',
+      'beams',
+      'length-penalty',
+      'state',
+      'cache-type',
+      'logprobs',
+      'chat-format',
+      'typical-p',
+    ])
+      assert.match(out, new RegExp(`^ +--${option} `, 'm'));
+    assert.ok(out.split('\n').every((line) => line.length <= 100 && !line.endsWith(' ')));
   });
 
   test('--json-schema and --grammar', () => {
@@ -167,6 +187,21 @@ describe('generate', () => {
       assert.match(run.err, /** @type {RegExp} */ (message));
       assert.equal(run.out.trimEnd().split('\n').length, 1);
     }
+  });
+
+  test('a prompt of --data that is too long is named by its line', () => {
+    const long = JSON.stringify('cat dog '.repeat(600));
+    for (const [input, line] of [
+      [`"a"\n\n${long}\n"b"\n`, 3],
+      [`${long}\n`, 1],
+    ]) {
+      const run = generate(['-n', '2', '--data', '-'], String(input));
+      assert.equal(run.code, 4, run.err);
+      assert.match(run.err, new RegExp(`^wisp: .*: line ${line}: .*prompt: \\d+ tokens, and`));
+    }
+    const wrong = generate(['--temperature', '-1', '--data', '-'], '"a"\n"b"\n');
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.err, /^wisp: temperature: /);
   });
 
   test('--state keeps what was computed, and refuses what it does not fit', () => {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/allocations.h"
 #include "support/builder.h"
 #include "support/golden.h"
 
@@ -202,12 +203,38 @@ static void bad_searches_are_errors(void **state) {
     wisp_model_close(model);
 }
 
+/* Whichever allocation of a search fails, all that it took is freed with the session. */
+static void no_memory_leaks_nothing(void **state) {
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
+    static struct found found;
+    const wisp_beam_options options = {
+        .beams = 2, .max_tokens = 2, .hypothesis = take, .context = &found};
+    bool failed = true;
+    (void)state;
+    assert_true(allocations_are_watched());
+    for (uint64_t n = 0; failed; n++) {
+        wisp_error error;
+        found.n = 0;
+        allocations_watch();
+        wisp_session *session = open_session_or_fail(model, 1);
+        allocations_fail_after(n, false);
+        const wisp_status status = wisp_beam_search(session, wisp_text_of("A"), &options, &error);
+        failed = allocations_seen().failed;
+        allocations_succeed();
+        assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+        wisp_session_close(session);
+        assert_int_equal(allocations_seen().live, 0);
+    }
+    wisp_model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_transformers),
         cmocka_unit_test(scores_are_those_of_the_texts),
         cmocka_unit_test(convolutions_go_with_their_beams),
         cmocka_unit_test(bad_searches_are_errors),
+        cmocka_unit_test(no_memory_leaks_nothing),
     };
     return cmocka_run_group_tests_name("beams", tests, NULL, NULL);
 }

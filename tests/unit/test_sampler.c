@@ -182,6 +182,24 @@ static void masks_and_bias_leave_tokens_out(void **state) {
     sampler_release(&sampler);
 }
 
+/* A weight so small that its share of the sum is 0 does not count for the typical information. */
+static void typical_tokens_beside_one_that_is_impossible(void **state) {
+    static const float logits[] = {0, 0, 0, -744.75f, -5};
+    struct sampler sampler;
+    wisp_error error;
+    size_t n;
+    (void)state;
+    assert_true(exp(-744.75) > 0 && exp(-744.75) / 3 == 0);
+    assert_int_equal(
+        sampler_open(&sampler, &(wisp_sampling){.temperature = 1, .typical_p = 0.9f}, 5, &error),
+        WISP_OK);
+    assert_int_equal(sampler_narrow(&sampler, logits, NULL, &n, &error), WISP_OK);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++)
+        assert_true(sampler.candidates[i].id < 3);
+    sampler_release(&sampler);
+}
+
 static void options_out_of_range_are_errors(void **state) {
     static const wisp_token_value past[] = {{10, 1}}, negative[] = {{-1, 1}}, nan[] = {{0, NAN}},
                                   endless[] = {{0, INFINITY}};
@@ -216,6 +234,7 @@ int main(void) {
         cmocka_unit_test(steps_are_those_of_transformers),
         cmocka_unit_test(draws_follow_the_probabilities),
         cmocka_unit_test(masks_and_bias_leave_tokens_out),
+        cmocka_unit_test(typical_tokens_beside_one_that_is_impossible),
         cmocka_unit_test(options_out_of_range_are_errors),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
