@@ -373,7 +373,7 @@ WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *te
  * `id` is no token. */
 WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
 
-/* What a text that is decoded in several calls needs between them. It starts as zeros, but for the
+/* The state of a text that is decoded in several calls. It starts as zeros, but for the
  * options. */
 typedef struct wisp_decoder {
     bool special; /* option: control tokens become their spelling, else nothing */

@@ -221,7 +221,6 @@ extern const struct kernels kernels_neon_i8mm;
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
-extern const struct kernels kernels_simd128;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;
 #endif

@@ -71,8 +71,8 @@ static void gemma_rope(const struct network *network, struct rope *rope) {
 }
 
 /* Reads the hyper-parameters that both have. Every `pattern`-th layer sees all tokens. The largest
- * model of each version, which has `largest` layers, scales scores by the size that its heads would
- * have if they divided hidden_size; llama.cpp's files have no key for that. */
+ * model of each version, which has `largest` layers, scales scores by 1 / sqrt(hidden_size / heads)
+ * rather than 1 / sqrt(head_size); llama.cpp's files have no key for that. */
 static wisp_status read_gemma(const struct config_reader *r, uint32_t pattern, uint32_t largest) {
     static const struct named_activation activations[] = {
         {"gelu_pytorch_tanh", ACTIVATION_GATED_GELU_TANH}, {"relu", ACTIVATION_GATED_RELU}};

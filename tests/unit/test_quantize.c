@@ -42,7 +42,7 @@ static const char *write_shape(const struct tiny_shape *shape, const char *name)
     return write_made(&file, name);
 }
 
-/* What wisp_quantize has told of the tensors. */
+/* The tensors that wisp_quantize has told of. */
 struct told {
     size_t n;
     char names[MOST_TENSORS][64];
