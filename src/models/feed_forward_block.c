@@ -165,6 +165,10 @@ void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor 
     if (gated)
         pass_apply_outputs(pass, member, &layer->gate, pass->x, tokens, gate, space);
     pass_mark(pass, member, at, STAGE_FFN_UP);
+    /* Where panels differ, other members have computed some of the member's gates. */
+    if (gated &&
+        layer->up.kind->panel(network->kernels) != layer->gate.kind->panel(network->kernels))
+        pass_barrier(pass, member, at);
     for (size_t t = 0; t < tokens && own.n > 0; t++) {
         const size_t at_token = t * size + own.first;
         activate(network, inner + at_token, gated ? gate + at_token : NULL, own.n);
