@@ -264,7 +264,7 @@ function countWorkers(platform, { mostWorkers }, asked) {
  */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** What all loaded models have in common. */
+/** The methods that all loaded models have. */
 export class LoadedModel {
   #loaded;
   #pool;

@@ -24,7 +24,7 @@ const NUMBERS = {
   logprobs: 'logprobs',
 };
 
-/** What the module calls the options that its errors may name. */
+/** The module's names of the options that its errors may name. */
 const NAMES = { ...NUMBERS, logitBias: 'bias', stopTokens: 'stop_id' };
 
 const encoder = new TextEncoder();

@@ -374,8 +374,8 @@ WISP_API bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *te
  * `id` is no token. */
 WISP_API bool wisp_token_spelling(const wisp_model *model, int32_t id, wisp_text *spelling);
 
-/* Carries a text that is decoded in several calls from one to the next. It starts as zeros, but for
- * the options. */
+/* The state of a text that is decoded in several calls. It starts as zeros, but for the
+ * options. */
 typedef struct wisp_decoder {
     bool special; /* option: control tokens become their spelling, else nothing */
     bool more;    /* option: further tokens follow, so that an unfinished character is kept */

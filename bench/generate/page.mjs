@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmark of generating runs in a page: wisp, or wllama (llama.cpp).
+// The part of the benchmark of generating that runs in a page: wisp, or wllama (llama.cpp).
 import { Generator } from '../../js/generate-browser.js';
 
 /**

@@ -6,9 +6,9 @@
  *
  * A query is computed by the same products whether it comes alone or among others: its result is
  * the sum of one product for each page, in their order, and keys that a query does not see have a
- * share of 0. So a prompt has the same bits in one call and token by token. Of a sliding window,
- * a block computes whole panels of keys from the one on in which its first query's window begins.
- */
+ * share of 0. So a prompt has the same bits in one call and token by token. With a sliding window,
+ * a block computes whole panels of keys, from the panel on in which the window of its first query
+ * begins. */
 #include <string.h>
 
 #include "attention/attention.h"

@@ -8,8 +8,6 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
-static const float LARGEST_HALF = 65504;
-
 /* Returns the values of a head that the value panels hold: head_size and what fills the last
  * panel. */
 static size_t padded_head(const struct kv_shape *shape) {
@@ -132,8 +130,8 @@ static void write_numbers(enum kv_type type, const float *x, size_t n, size_t st
         break;
     case KV_F16:
         for (size_t i = 0; i < n; i++) {
-            const float low = x[i] > LARGEST_HALF ? LARGEST_HALF : x[i];
-            halves[i * step] = half_of_float(low < -LARGEST_HALF ? -LARGEST_HALF : low);
+            const float low = x[i] > HALF_LARGEST ? HALF_LARGEST : x[i];
+            halves[i * step] = half_of_float(low < -HALF_LARGEST ? -HALF_LARGEST : low);
         }
         break;
     case KV_INT8:

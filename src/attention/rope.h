@@ -15,7 +15,7 @@ enum rope_pairs {
 };
 
 struct rope {
-    float theta;          /* at least 1; 0 where positions do not turn heads */
+    float theta;          /* at least 1; 0 where heads are not rotated */
     const float *factors; /* [head_size / 2]; NULL: all are 1 */
     enum rope_pairs pairs;
     /* Layers that see only near tokens have a theta of their own and no factors; 0 where there are

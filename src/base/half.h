@@ -40,6 +40,9 @@ static inline float float_of_half(uint16_t half) {
     return float_of_bits(sign | bits_of_float(float_of_bits(magnitude) * 0x1p112f));
 }
 
+/* The largest finite binary16 number. */
+#define HALF_LARGEST 65504.0f
+
 /* Rounds to IEEE binary16, to the nearest number and ties to even. A value beyond its range becomes
  * infinity. */
 static inline uint16_t half_of_float(float value) {

@@ -57,7 +57,7 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {0}};
 
-/* The cost of a type, summed over tensors. */
+/* The bytes and the error of all tensors of a type. */
 struct total {
     const char *type;
     uint64_t elements, bytes;                   /* of all tensors */

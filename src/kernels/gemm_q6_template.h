@@ -3,8 +3,6 @@
  * v6_*. The products of 16 weights are added up as integers; their sums, each times its scale, are
  * added up as floats. */
 
-enum { Q6_PART_BYTES = 26 };
-
 /* Computes the integer dot products of half h of 32 weights. */
 ALWAYS_INLINE void q6_dots(const uint8_t *q, size_t row_bytes, const unsigned char *nibbles,
                            const int h, vi *dots, const int rows) {

@@ -45,6 +45,10 @@ static inline size_t int8_row_bytes(size_t k) {
  * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. One of Q4_1 also has a minimum. */
 enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18, Q4_1_BLOCK_BYTES = 20 };
 
+/* Q4_BLOCK weights of Q6_K take Q6_PART_BYTES where pack_q6_k packs them: two scales of a byte, and
+ * 6 bits for each weight. */
+enum { Q6_PART_BYTES = 26 };
+
 /* Returns the range of values that 255 quantisation steps have to cover. A range below 2^-120 is
  * replaced by 0, for which callers use a scale of 0: 255 divided by it could overflow. */
 static inline float quantised_range(float low, float high) {
@@ -217,7 +221,6 @@ extern const struct kernels kernels_neon_i8mm;
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
-extern const struct kernels kernels_simd128;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;
 #endif

@@ -59,6 +59,7 @@ size_t packed_narrow_bytes(size_t n, size_t k, size_t panel) {
  * a multiple of 4. */
 static void pack_block_row(const float *w, size_t length, bool narrow, size_t panel, size_t j,
                            unsigned char *block) {
+    /* The magnitude that becomes 127 is part * factor. */
     const float largest = largest_magnitude(w, length), factor = narrow ? 4 : 1;
     const float part = narrow ? narrow_quarter(w, length, largest) : largest;
     const float scale = part / 127 * factor;

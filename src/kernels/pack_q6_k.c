@@ -5,11 +5,11 @@
 #include "base/half.h"
 #include "kernels/kernels.h"
 
-enum { SUPER_BLOCK = 256, SUPER_BLOCK_BYTES = 210, PART_BYTES = 26 };
+enum { SUPER_BLOCK = 256, SUPER_BLOCK_BYTES = 210 };
 
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
-    return rows * (int8_blocks(k) * (sizeof(float) + 2) + k / Q4_BLOCK * PART_BYTES);
+    return rows * (int8_blocks(k) * (sizeof(float) + 2) + k / Q4_BLOCK * Q6_PART_BYTES);
 }
 
 /* Packs 32 codes of row j of a panel. They are sub-block `index` of 8 of a stored block. Returns
@@ -46,7 +46,8 @@ void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
                 unsigned char *halves = block + panel * sizeof(float), *part = halves + panel * 2;
                 int sum = 0;
                 memcpy(halves + j * 2, stored + 208, 2);
-                for (size_t c = start; c < start + INT8_BLOCK; c += 32, part += panel * PART_BYTES)
+                for (size_t c = start; c < start + INT8_BLOCK;
+                     c += 32, part += panel * Q6_PART_BYTES)
                     sum += pack_part(stored, (int)(c % SUPER_BLOCK / 32), panel, j, part);
                 const float scaled = float_of_half(load_u16(stored + 208)) * (float)sum;
                 memcpy(block + j * sizeof(float), &scaled, sizeof scaled);

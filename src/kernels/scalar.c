@@ -199,7 +199,6 @@ static int32_t q6_half_dot(const uint8_t *q, const unsigned char *nibbles, size_
 
 static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k) {
-    enum { PART_BYTES = 26 };
     const size_t blocks = int8_blocks(k), panel_bytes = packed_q6_k_bytes(PANEL, k, PANEL);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
@@ -216,7 +215,7 @@ static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias,
                     const size_t h = c / 16 % 2;
                     const float scale = d * (float)(part[h * PANEL + row] - 128);
                     total += (float)q6_half_dot(q + c, part + 2 * PANEL, h, row) * scale;
-                    part += h * PANEL * PART_BYTES;
+                    part += h * PANEL * Q6_PART_BYTES;
                 }
                 total -= x.zero[i * blocks + b] * packed_float(block + row * 4);
                 y[i * ldy + j] += total * x.scale[i * blocks + b];

@@ -50,10 +50,11 @@
  *
  * Sets with neither have these operations on 16-bit numbers:
  *
- *   vi_widen_weights    loads 2 VF_LANES signed bytes; vi_widen_row widens n unsigned ones in
- * memory vi_repeat4          loads 4 numbers and repeats them vi_dot_i16(s,x,w)   adds to each lane
- * of s the dot product of its two numbers, exactly vi_join(a,b)        returns the sums of
- * neighbouring lanes of a, then of b
+ *   vi_widen_weights    loads 2 VF_LANES signed bytes
+ *   vi_widen_row        widens n unsigned bytes in memory
+ *   vi_repeat4          loads 4 numbers and repeats them
+ *   vi_dot_i16(s,x,w)   adds to each lane of s the dot product of its two numbers, exactly
+ *   vi_join(a,b)        returns the sums of neighbouring lanes of a, then of b
  *
  * Sets with VECTOR_I16 (i16_template.h) have vi_dot_i16 in any case, and:
  *
@@ -66,14 +67,17 @@
  *   vi_load_all_activations  loads a vector of bytes
  *   vi_store_sums            stores 4 numbers, the sums of all lanes of each of 4 vectors
  *   vf_load_groups           loads 4 floats from each of VF_LANES / 4 places
- *   vf_transpose4            moves lane i of each group of 4 lanes of vector j to lane j of vector
- * i vf_above(a,b)            returns a bit for each lane in which a > b vi_narrow converts the
- * lanes of four vectors to signed bytes vi_nonzero_bytes         returns a bit for each byte that
- * is not 0; sets with VECTOR_COMPRESSES have a faster operation in its place:
+ *   vf_transpose4            moves lane i of vector j to lane j of vector i, in each group of 4
+ *                            lanes
+ *   vf_above(a,b)            returns a bit for each lane in which a > b
+ *   vi_narrow                converts the lanes of four vectors to signed bytes
+ *   vi_nonzero_bytes         returns a bit for each byte that is not 0; sets with
+ *                            VECTOR_COMPRESSES have a faster operation in its place:
  *   append_lanes(x,list,i,bytes,kept)
- *                            stores the lanes of x that are not 0 as bytes, and their list[lane],
- * or i + lane where list is NULL, to kept; returns their number; it may write up to VF_LANES
- * entries vi_load_four             loads the values of four neurons, for vi_add_columns
+ *                            stores to kept the lanes of x that are not 0 as bytes, each with its
+ *                            list[lane], or i + lane where list is NULL; returns their number; it
+ *                            may write up to VF_LANES entries
+ *   vi_load_four             loads the values of four neurons, for vi_add_columns
  *   vi_add_columns           adds to 4 vectors, the sums of 4 VF_LANES outputs, the products of the
  *                            values of a vi_four with four neurons' columns, which lie as
  *                            column_place says; VECTOR_SIGNED_COLUMNS tells whether their bytes are

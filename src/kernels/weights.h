@@ -11,9 +11,10 @@
 /* Returns the largest magnitude of n weights. It ignores NaN, which a malformed file may hold. */
 float largest_magnitude(const float *w, size_t n);
 
-/* Returns a quarter of `largest` or, where n <= NARROW_BLOCK weights that are rounded to multiples
- * of largest / 127 could exceed NARROW_WEIGHTS in a group of four (kernels.h, pack_narrow), a
- * quarter of the least number with which they cannot. That number itself may be infinite. */
+/* Returns a quarter of the magnitude that becomes 127 where n <= NARROW_BLOCK weights are packed
+ * for narrow products. It is `largest`, unless weights rounded to multiples of largest / 127 could
+ * exceed NARROW_WEIGHTS in a group of four (kernels.h, pack_narrow): then it is so large that they
+ * cannot, and may be beyond the largest float, though its quarter is not. */
 float narrow_quarter(const float *w, size_t n, float largest);
 
 /* Returns 127 / largest, the factor that turns weights into int8 values, or 0 where all weights are

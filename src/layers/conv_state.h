@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inputs of a sequence's last tokens, which a model's short convolutions keep because the
- * convolutions of the next token need them. Unlike keys and values, these cannot be
- * cut back to an earlier token: the state after n tokens is known only where it was kept. It is
- * kept at the end of the text, after every CONV_STATE_EVERY tokens, and at one mark, which may be
- * anywhere.
+ * The state of a model's short convolutions for one sequence: the inputs of its last tokens, which
+ * the convolutions of the next token need. Unlike keys and values, these cannot be cut back to an
+ * earlier token: the state after n tokens is known only where it was kept. It is kept at the end of
+ * the text, after every CONV_STATE_EVERY tokens, and at one mark, which may be anywhere.
  *
  * A pass writes the states that it reaches, and whoever runs it calls conv_state_commit where it
  * has ended. Until then the state at the end of the text stays, so that a pass may be dropped. */
@@ -20,9 +19,9 @@ struct conv_state {
     size_t layers, values; /* convolutions, and the floats that each keeps */
     size_t length;         /* tokens of the text */
     size_t mark;           /* a state is kept after so many tokens; 0: there is none */
-    /* States [layers][values]. Those after at most `length` tokens are right. */
-    float *end[2]; /* after `length` tokens, and what the pass makes of it */
-    unsigned now;  /* the index of the first of them */
+    /* States [layers][values]. One after more than `length` tokens has no meaning. */
+    float *end[2]; /* end[now] is the state after `length` tokens; a pass writes the other one */
+    unsigned now;
     float *marked; /* after `mark` tokens */
     float **kept;  /* [kept_count]: after 1, 2, ... times CONV_STATE_EVERY tokens */
     size_t kept_count;

@@ -98,6 +98,16 @@ void decoder_normalize(const struct pass *pass, struct pass_tokens own, const fl
                                      s->x + at);
 }
 
+void decoder_add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
+                          const float *weight) {
+    const struct decoder_state *s = pass->state;
+    const struct pass_tokens own = decoder_tokens(pass, member);
+    const size_t size = pass->network->config.hidden_size, first = own.first * size;
+    pass->network->kernels->add(s->h + first, s->y + first, own.n * size);
+    decoder_normalize(pass, own, weight);
+    pass_mark(pass, member, at, STAGE_NORM);
+}
+
 wisp_status decoder_feed_forward(struct pass *pass, uint32_t member, struct cursor at,
                                  wisp_error *error) {
     const struct decoder_state *s = pass->state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the pages of decoders: the working memory of a pass, dense layers whose tokens or
- * outputs the members split, and logits. decoder_attention.h has the attention block.
+ * The parts of a pass that the pages of decoders share: working memory, dense layers whose tokens
+ * or outputs the members split, and logits. decoder_attention.h has the attention block.
  *
  * Where members split the tokens (pass.h), each computes the rows of its own tokens from one norm
  * to the next. Where they split the outputs, each computes a share of every layer's outputs for all
@@ -16,8 +16,7 @@
  * batch. Attention reads the keys and values of other tokens from the caches. */
 struct decoder_state {
     float *h; /* [tokens, hidden_size]: the hidden states */
-    float
-        *x; /* [tokens, hidden_size]: their norm, the inputs of the next block, which is pass->x */
+    float *x; /* [tokens, hidden_size]: their norm, which the next block reads; it is pass->x */
     float *y; /* [tokens, hidden_size]: the values that a block adds to the hidden states */
     /* The queries [heads, head_size] of a token, and its keys and then its values, each [kv_heads,
      * head_size]. From one token to the next it is q_stride and kv_stride floats. */
@@ -58,6 +57,11 @@ wisp_status decoder_linear(const struct pass *pass, uint32_t member, struct curs
 
 /* Computes state->x = rms_norm(state->h) for some tokens. */
 void decoder_normalize(const struct pass *pass, struct pass_tokens own, const float *weight);
+
+/* Ends a block: computes state->h += state->y and state->x = rms_norm(state->h) for the tokens of
+ * decoder_tokens. `weight` is that of the norm before the next block. */
+void decoder_add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
+                          const float *weight);
 
 /* Computes the member's part of state->y = feed_forward(state->x). Where it returns WISP_OK, it
  * does so for all members, and each may change the hidden states of its tokens. */

@@ -165,6 +165,11 @@ void feed_forward_run_outputs(struct pass *pass, uint32_t member, struct cursor 
     if (gated)
         pass_apply_outputs(pass, member, &layer->gate, pass->x, tokens, gate, space);
     pass_mark(pass, member, at, STAGE_FFN_UP);
+    /* Where their panels differ, W_up and W_gate are split at other outputs, so that other members
+     * compute some gates of the neurons that this one activates. */
+    if (gated &&
+        layer->up.kind->panel(network->kernels) != layer->gate.kind->panel(network->kernels))
+        pass_barrier(pass, member, at);
     for (size_t t = 0; t < tokens && own.n > 0; t++) {
         const size_t at_token = t * size + own.first;
         activate(network, inner + at_token, gated ? gate + at_token : NULL, own.n);

@@ -15,14 +15,12 @@
 static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
                          const float *post, const float *next) {
     const struct model_config *c = &pass->network->config;
-    const struct kernels *kernels = pass->network->kernels;
     const struct decoder_state *s = pass->state;
     const struct pass_tokens own = decoder_tokens(pass, member);
     const size_t size = c->hidden_size, first = own.first * size;
-    kernels->rms_norm(s->y + first, post, c->norm_epsilon, own.n, size, s->y + first);
-    kernels->add(s->h + first, s->y + first, own.n * size);
-    decoder_normalize(pass, own, next);
-    pass_mark(pass, member, at, STAGE_NORM);
+    pass->network->kernels->rms_norm(s->y + first, post, c->norm_epsilon, own.n, size,
+                                     s->y + first);
+    decoder_add_and_norm(pass, member, at, next);
 }
 
 /* Runs the member's part of one block of the pass. */
@@ -73,8 +71,8 @@ static void gemma_rope(const struct network *network, struct rope *rope) {
 }
 
 /* Reads the hyper-parameters that both have. Every `pattern`-th layer sees all tokens. The largest
- * model of each version, which has `largest` layers, scales scores by the size that its heads would
- * have if they divided hidden_size; llama.cpp's files have no key for that. */
+ * model of each version, which has `largest` layers, scales scores by 1 / sqrt(hidden_size / heads)
+ * rather than 1 / sqrt(head_size); llama.cpp's files have no key for that. */
 static wisp_status read_gemma(const struct config_reader *r, uint32_t pattern, uint32_t largest) {
     static const struct named_activation activations[] = {
         {"gelu_pytorch_tanh", ACTIVATION_GATED_GELU_TANH}, {"relu", ACTIVATION_GATED_RELU}};

@@ -10,7 +10,7 @@
 #include "models/decoder_config.h"
 #include "text/codec.h"
 
-/* Positions have embeddings, and turn no heads. */
+/* Positions have embeddings, so queries and keys are not rotated. */
 static const struct rope no_rope = {0};
 
 /* Computes h = h + y and x = layer_norm(h) for some tokens. */

@@ -15,17 +15,6 @@
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-/* Computes h = h + y and x = rms_norm(h) for the member's tokens. */
-static void add_and_norm(const struct pass *pass, uint32_t member, struct cursor at,
-                         const float *weight) {
-    const struct decoder_state *s = pass->state;
-    const struct pass_tokens own = decoder_tokens(pass, member);
-    const size_t size = pass->network->config.hidden_size, first = own.first * size;
-    pass->network->kernels->add(s->h + first, s->y + first, own.n * size);
-    decoder_normalize(pass, own, weight);
-    pass_mark(pass, member, at, STAGE_NORM);
-}
-
 /* The inputs of a convolution: those of a text's tokens in this pass, which lie `stride` floats
  * apart, and the ones that its state keeps of the tokens before. */
 struct inputs {
@@ -126,13 +115,13 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
             TRY(short_convolution(pass, member, at, layer, error));
         else
             TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
-        add_and_norm(pass, member, at, layer->feed_forward_norm);
+        decoder_add_and_norm(pass, member, at, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
-        add_and_norm(pass, member, at,
-                     last ? w->output_norm : w->layer[at.layer + 1].operator_norm);
+        decoder_add_and_norm(pass, member, at,
+                             last ? w->output_norm : w->layer[at.layer + 1].operator_norm);
         break;
 
     case BLOCK_OUTPUT:

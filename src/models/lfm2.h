@@ -12,7 +12,7 @@
 struct lfm2_layer {
     float *operator_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
     struct decoder_attention attention;       /* empty in layers with a convolution */
-    struct linear in;  /* [3 hidden_size, hidden_size]: what b, c and x below come from */
+    struct linear in;  /* [3 hidden_size, hidden_size]: gives b, c and x (lfm2.c) */
     struct linear out; /* [hidden_size, hidden_size] */
     float *taps;       /* [conv_taps, hidden_size]: the last is that of the token itself */
 };

@@ -2,10 +2,6 @@
  * Quantises to Q4_0 with less error than the reference. */
 #include "quant/codecs.h"
 
-/* The largest 16-bit float. Scales are clamped to it, since a block with an infinite scale would
- * expand to NaN. */
-#define HALF_LARGEST 65504.0f
-
 static int round_to(float value, int low, int high) {
     const float bounded = fminf(fmaxf(value, (float)low), (float)high);
     return (int)lrintf(bounded);
@@ -46,7 +42,8 @@ static float q4_0_scale(const float *values) {
     return best;
 }
 
-/* Returns a scale as a reader of the file sees it, rounded to a 16-bit float. */
+/* Returns a scale as a reader of the file sees it, rounded to a 16-bit float. It is finite, since a
+ * block with an infinite scale would expand to NaN. */
 static float half_scale(float d) {
     return float_of_half(half_of_float(fminf(fmaxf(d, -HALF_LARGEST), HALF_LARGEST)));
 }
@@ -71,9 +68,8 @@ static double q4_0_loss(const float *values, float d) {
 /* Returns the scale to store: the fitted one, or that of plain rounding where, with both rounded to
  * 16-bit floats, it has no larger error. */
 static float q4_0_stored_scale(const float *values) {
-    float extreme = 0;
-    for (int j = 0; j < 32; j++)
-        extreme = fabsf(values[j]) > fabsf(extreme) ? values[j] : extreme;
+    const int largest = largest_at(values, 32);
+    const float extreme = largest < 32 ? values[largest] : 0;
     const float fitted = half_scale(q4_0_scale(values)), plain = half_scale(extreme / -8);
     return q4_0_loss(values, fitted) < q4_0_loss(values, plain) ? fitted : plain;
 }

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 * Rows of floats of 32 and 16 bits. */
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads and writes rows of floats of 32 and 16 bits. */
 #include <string.h>
 
 #include "base/byte_order.h"

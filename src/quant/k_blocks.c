@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 * Expands blocks of 256 elements with scales of scales.
- * Comments give the fields of a block in their order. */
+/* SPDX-License-Identifier: Apache-2.0
+ * Expands blocks of 256 elements with scales of scales. Comments give the fields of a block in
+ * their order. */
 #include "quant/codecs.h"
 
 /* Returns element i of the pairs of bits of a Q2_K or Q3_K block. Each half of a block has 128

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 * Expands blocks of 32 elements. Comments give the fields of
- * a block in their order. */
+/* SPDX-License-Identifier: Apache-2.0
+ * Expands blocks of 32 elements. Comments give the fields of a block in their order. */
 #include "quant/codecs.h"
 
 /* Q4_0: f16 d, 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31.

@@ -4,10 +4,7 @@
 
 #include "quant/codecs.h"
 
-/* The largest 16-bit float. Q8_0's scales are clamped to it, since a block with an infinite scale
- * would expand to NaN. */
-#define HALF_LARGEST 65504.0f
-
+/* The scale is at most HALF_LARGEST, since a block with an infinite one would expand to NaN. */
 void quantise_q8_0(const float *values, size_t n, void *out) {
     unsigned char *block = out;
     for (size_t i = 0; i < n; i += 32, block += 34, values += 32) {

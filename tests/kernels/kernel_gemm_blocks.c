@@ -131,7 +131,7 @@ static void check_shape(enum kernel kernel, size_t m, size_t n, size_t blocks, e
     float *w = new_floats(n * k, swapped ? kind : FILL_UNIFORM),
           *bias = new_floats(n, FILL_UNIFORM);
     unsigned char *stored = allocate(n * blocks * format->bytes);
-    for (size_t i = 0; i < n * k; i++) /* what 16 bits hold */
+    for (size_t i = 0; i < n * k; i++) /* scales are 16-bit floats */
         w[i] = fminf(fmaxf(w[i], -30000), 30000);
     for (size_t i = 0; kind == FILL_LARGEST && !swapped && i < m * k; i++)
         x[i] /= 100 * (float)k;

@@ -19,7 +19,7 @@ enum { VOCABULARY = 512, TEXT_BYTES = 4096, MOST_PIECES = 600, LIKELY = 3, REQUE
 
 static const char stories[] = "models/wisp-stories.gguf";
 
-/* The pieces that the callback received. */
+/* Pieces that the callback received. */
 struct heard {
     char text[TEXT_BYTES];
     size_t length, pieces;

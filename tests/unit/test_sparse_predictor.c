@@ -314,7 +314,8 @@ static void add_compensation(const wisp_model *model, const float *x, size_t com
     memory_free(b_bias);
 }
 
-/* With a compensation, the output of a layer is the output without it plus the compensation. */
+/* With a compensation, the output of a layer is the output without it plus the compensation. Narrow
+ * products, which take int8's place in sets that have no others, round twice as coarsely. */
 static void expect_compensation(uint32_t type, const char *kernels) {
     struct predicting p = predicting_of(type);
     struct difference difference = {0};
@@ -342,7 +343,8 @@ static void expect_compensation(uint32_t type, const char *kernels) {
         difference_add(&difference, y, wanted, HIDDEN);
     }
     print_message("%s: relative error %.2g\n", kernels, difference_of(&difference));
-    assert_true(difference_of(&difference) < (type == BLOCK_Q8_0 ? 0.02 : 1e-5));
+    const double int8_bound = without->network.kernels->gemm_int8 ? 0.01 : 0.02;
+    assert_true(difference_of(&difference) < (type == BLOCK_Q8_0 ? int8_bound : 1e-5));
     wisp_model_close(without);
     wisp_model_close(with);
 }

@@ -96,18 +96,20 @@ static void test_kinds_of_types(void **state) {
     (void)state;
     static const struct {
         enum block_type type;
-        const char *kind;
+        const char *kind; /* NULL: int8, or narrow where the set has no int8 products */
     } kept[] = {{BLOCK_Q4_0, "q4_0"}, {BLOCK_Q4_1, "q4_1"}, {BLOCK_Q4_K, "q4_k"},
-                {BLOCK_Q6_K, "q6_k"}, {BLOCK_Q5_K, "int8"}, {BLOCK_Q8_0, "int8"},
-                {BLOCK_F32, "int8"},  {BLOCK_TQ1_0, "int8"}};
+                {BLOCK_Q6_K, "q6_k"}, {BLOCK_Q5_K, NULL},   {BLOCK_Q8_0, NULL},
+                {BLOCK_F32, NULL},    {BLOCK_TQ1_0, NULL}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
             const struct block_format *format = block_format_by_id(kept[i].type);
             const struct block_format *alike[] = {format, format, format};
             const struct block_format *mixed[] = {format, block_format_by_id(BLOCK_Q5_1)};
             const struct kernels *set = kernels_at(s);
-            assert_string_equal(weight_kind_for(set, alike, 3, true)->name, kept[i].kind);
-            assert_string_equal(weight_kind_for(set, mixed, 2, true)->name, "int8");
+            const char *converted = set->gemm_int8 ? "int8" : "narrow";
+            assert_string_equal(weight_kind_for(set, alike, 3, true)->name,
+                                kept[i].kind ? kept[i].kind : converted);
+            assert_string_equal(weight_kind_for(set, mixed, 2, true)->name, converted);
             assert_string_equal(weight_kind_for(set, alike, 1, false)->name, "f32");
         }
 }
@@ -118,13 +120,12 @@ static void test_bits_in_memory(void **state) {
     static const struct {
         const struct weight_kind *kind;
         double bits;
-    } kinds[] = {{&weights_q4_0, 4.75},
-                 {&weights_q4_1, 5.25},
-                 {&weights_q4_k, 5},
-                 {&weights_q6_k, 6.875},
-                 {&weights_int8, 8.5}};
+    } kinds[] = {{&weights_q4_0, 4.75},  {&weights_q4_1, 5.25}, {&weights_q4_k, 5},
+                 {&weights_q6_k, 6.875}, {&weights_int8, 8.5},  {&weights_narrow, 9}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            if (kinds[i].kind->panel(kernels_at(s)) == 0)
+                continue;
             const size_t bytes = kinds[i].kind->bytes(kernels_at(s), 1024, 2048);
             assert_true((double)bytes * 8 == kinds[i].bits * 1024 * 2048);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a generator promises, for Node and for pages: each case gets what it needs in an Env and throws
-// where a promise is broken.
+// Cases of what a generator promises, for Node and for pages: each gets what it needs in an Env and
+// throws where a promise is broken.
 import { check, inTime, rejects } from '../pool/checks.mjs';
 
 /** @typedef {import('../../../js/generate-node.js').Generator} Generator */
