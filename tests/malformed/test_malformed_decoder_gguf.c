@@ -363,6 +363,7 @@ static void tensors_are_different(void **state) {
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
+/* Flips one bit of each byte: all of them would take minutes under a sanitizer. */
 static void bytes_are_cut_and_flipped(void **state) {
     const struct llama_shape *shape = *state;
     struct sampling sampling = sampling_of("bytes and bits of decoders", 61);
@@ -376,12 +377,12 @@ static void bytes_are_cut_and_flipped(void **state) {
         const struct opening opening = open_data(out.data, size);
         expect_outcome(&opening, WISP_ERROR_FORMAT, NULL, NULL);
     }
-    for (size_t bit = 0; bit < 8 * out.size; bit += sampling_stride(&sampling)) {
-        const unsigned char mask = (unsigned char)(1u << bit % 8);
-        out.data[bit / 8] ^= mask;
+    for (size_t at = 0; at < out.size; at += sampling_stride(&sampling)) {
+        const unsigned char mask = (unsigned char)(1u << rng_range(&sampling.rng, 0, 7));
+        out.data[at] ^= mask;
         const struct opening opening = open_data(out.data, out.size);
         expect_typed(&opening);
-        out.data[bit / 8] ^= mask;
+        out.data[at] ^= mask;
     }
     bytes_release(&out);
 }
