@@ -248,3 +248,22 @@ void fixture_of_unigram(struct codec_fixture *f) {
     for (size_t i = 0; i < f->count; i++)
         f->scores[i] = i < SPACE ? 0 : -1 - (float)f->tokens[i].length / 100;
 }
+
+void fixture_put_charsmap(struct codec_fixture *f, const char *text) {
+    enum { UNITS = 1024, A = 256 ^ 'a', B = 512 ^ 'b', ROOM = 4 + 4 * UNITS + 32 };
+    static unsigned char map[ROOM];
+    static uint32_t units[UNITS];
+    const size_t length = strlen(text), bytes = 4 + 4 * UNITS + length + 2;
+    assert_true(bytes <= ROOM);
+    units[0] = 256u << 10;
+    units[A] = (A ^ 512u) << 10 | 1u << 8 | 'a';
+    units[512] = 1u << 31;
+    units[B] = (B ^ 768u) << 10 | 1u << 8 | 'b';
+    units[768] = 1u << 31 | (uint32_t)(length + 1);
+    for (size_t i = 0; i <= UNITS; i++)
+        for (size_t b = 0; b < 4; b++)
+            map[4 * i + b] = (unsigned char)((i == 0 ? 4 * UNITS : units[i - 1]) >> 8 * b);
+    memset(map + 4 + 4 * UNITS, 0, length + 2);
+    memcpy(map + 4 + 4 * UNITS, text, length);
+    fixture_put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, map, bytes);
+}

@@ -56,6 +56,10 @@ void fixture_put_bool(struct codec_fixture *f, const char *key, bool value);
 void fixture_put_array(struct codec_fixture *f, const char *key, enum value_type type,
                        const void *values, size_t count);
 
+/* Adds a character map: 'a' becomes the text, "ab" becomes nothing. It has the units that
+ * charsmap.c describes. */
+void fixture_put_charsmap(struct codec_fixture *f, const char *text);
+
 /* Puts the arrays of the vocabulary anew, after tokens were added to it. */
 void fixture_put_again(struct codec_fixture *f);
 

@@ -118,24 +118,6 @@ static void test_spm_merges(void **state) {
 
 /* ---- SentencePiece's unigram model ---------------------------------------------------------- */
 
-/* The character map: 'a' becomes "A", "ab" becomes nothing. It has the units that charsmap.c
- * describes. */
-static void put_charsmap(struct codec_fixture *f) {
-    enum { UNITS = 1024, A = 256 ^ 'a', B = 512 ^ 'b', BYTES = 4 + 4 * UNITS + 3 };
-    static unsigned char map[BYTES];
-    static uint32_t units[UNITS];
-    units[0] = 256u << 10;
-    units[A] = (A ^ 512u) << 10 | 1u << 8 | 'a';
-    units[512] = 1u << 31;
-    units[B] = (B ^ 768u) << 10 | 1u << 8 | 'b';
-    units[768] = 1u << 31 | 2;
-    for (size_t i = 0; i <= UNITS; i++)
-        for (size_t b = 0; b < 4; b++)
-            map[4 * i + b] = (unsigned char)((i == 0 ? 4 * UNITS : units[i - 1]) >> 8 * b);
-    memcpy(map + 4 + 4 * UNITS, "A\0", 3);
-    fixture_put_array(f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, map, BYTES);
-}
-
 static void test_unigram(void **state) {
     struct codec_fixture f;
     (void)state;
@@ -162,7 +144,7 @@ static void test_unigram_settings(void **state) {
     struct codec_fixture f;
     (void)state;
     fixture_of_unigram(&f);
-    put_charsmap(&f);
+    fixture_put_charsmap(&f, "A");
     fixture_put_bool(&f, "tokenizer.ggml.remove_extra_whitespaces", true);
     fixture_must_open(&f);
     CHECK(&f, "  he   he ", S_SPACE_HE, S_SPACE_HE);
@@ -201,7 +183,7 @@ static void test_unigram_memory(void **state) {
     struct codec_fixture f;
     (void)state;
     fixture_of_unigram(&f);
-    put_charsmap(&f);
+    fixture_put_charsmap(&f, "A");
     check_codec_memory(
         &f, "hello abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
             "\xff");
