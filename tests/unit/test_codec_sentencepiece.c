@@ -179,6 +179,32 @@ static void test_unigram_long(void **state) {
     free(text);
 }
 
+/* Each 'a' leads on to another: were a search not bounded, this test would take hours. */
+static void test_circular_charsmap(void **state) {
+    enum { LENGTH = 1 << 20, UNITS = 512, A = 256 ^ 'a', BYTES = 4 + 4 * UNITS + 1 };
+    static unsigned char map[BYTES];
+    static uint32_t units[UNITS];
+    char *text = malloc(LENGTH);
+    struct codec_fixture f;
+    struct token_list list = {0};
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', LENGTH);
+    units[0] = 256u << 10;
+    units[A] = (uint32_t)'a' << 10 | 'a'; /* back to 256 */
+    for (size_t i = 0; i <= UNITS; i++)
+        for (size_t b = 0; b < 4; b++)
+            map[4 * i + b] = (unsigned char)((i == 0 ? 4 * UNITS : units[i - 1]) >> 8 * b);
+    fixture_of_unigram(&f);
+    fixture_put_array(&f, "tokenizer.ggml.precompiled_charsmap", VALUE_U8, map, BYTES);
+    fixture_must_open(&f);
+    assert_int_equal(codec_encode(f.codec, (wisp_text){text, LENGTH}, true, &list, NULL), WISP_OK);
+    assert_int_equal(list.count, LENGTH + 1);
+    free(list.ids);
+    free(text);
+    fixture_tear_down(&f);
+}
+
 static void test_unigram_memory(void **state) {
     struct codec_fixture f;
     (void)state;
@@ -200,6 +226,7 @@ int main(void) {
         cmocka_unit_test(test_unigram),
         cmocka_unit_test(test_unigram_settings),
         cmocka_unit_test(test_unigram_long),
+        cmocka_unit_test(test_circular_charsmap),
         cmocka_unit_test(test_unigram_memory),
     };
     return cmocka_run_group_tests_name("SentencePiece's models", tests, NULL, NULL);
