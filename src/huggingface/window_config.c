@@ -66,7 +66,7 @@ wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *
     bool used = false, *local;
     char key[KEY_BYTES];
     TRY(hf_read_size_or(config, &field, 0, &layers, error));
-    if (uses && !json_is(uses, JSON_NULL) && !json_to_bool(uses, &used))
+    if (!json_is_absent(uses) && !json_to_bool(uses, &used))
         return fail(error, WISP_ERROR_FORMAT, config->file, USES, "true or false belongs here");
     used = used && !json_is(json_get(config->root, WINDOW), JSON_NULL);
     if (used)
@@ -77,7 +77,7 @@ wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *
     if (layers > MOST_LAYERS) /* the architecture's page refuses it */
         return WISP_OK;
     ARENA_TAKE(&dir->arena, local, layers, error);
-    if (list && !json_is(list, JSON_NULL))
+    if (!json_is_absent(list))
         TRY(read_types(config, list, used, layers, local, error));
     else
         for (uint32_t i = 0; i < layers; i++)
