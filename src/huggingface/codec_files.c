@@ -10,6 +10,7 @@
 #include "host/input_file.h"
 #include "huggingface/codec_reading.h"
 #include "huggingface/json_file.h"
+#include "huggingface/sorted_tokens.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
                   CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
@@ -49,32 +50,16 @@ wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text
     return WISP_OK;
 }
 
-static int compare_texts(const void *a, const void *b) {
-    const wisp_text x = **(const wisp_text *const *)a, y = **(const wisp_text *const *)b;
-    const int order = memcmp(x.bytes, y.bytes, x.length < y.length ? x.length : y.length);
-    return order != 0 ? order : (x.length > y.length) - (x.length < y.length);
-}
-
 wisp_status codec_sort_tokens(struct codec_reading *r) {
     r->n_sorted = 0;
     for (uint32_t i = 0; i < r->capacity; i++)
         if (r->tokens[i].bytes)
             r->sorted[r->n_sorted++] = &r->tokens[i];
-    qsort((void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
-    for (size_t i = 1; i < r->n_sorted; i++)
-        if (compare_texts(&r->sorted[i - 1], &r->sorted[i]) == 0)
-            return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
-                        "tokens %ld and %ld are both \"%.60s\"",
-                        (long)(r->sorted[i - 1] - r->tokens), (long)(r->sorted[i] - r->tokens),
-                        r->sorted[i]->bytes);
-    return WISP_OK;
+    return hf_sort_texts(r->sorted, r->n_sorted, r->tokens, r->file, r->error);
 }
 
 int32_t codec_find_token(const struct codec_reading *r, wisp_text text) {
-    const wisp_text *key = &text;
-    const wisp_text *const *found =
-        bsearch(&key, (const void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
-    return found ? (int32_t)(*found - r->tokens) : -1;
+    return hf_find_text(r->sorted, r->n_sorted, r->tokens, text);
 }
 
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
