@@ -37,9 +37,9 @@ struct addition {
 wisp_status generation_pass(wisp_session *session, const struct addition *additions, size_t n,
                             bool all, const float **logits, wisp_error *error);
 
-/* generation_pass in two parts: generation_begin prepares the pass; generation_end runs it, and
- * adds the ids. Where the time `pause_at` comes first (base/clock.h), generation_end sets *paused,
- * and a further call goes on; with INFINITY it never does. */
+/* These do what generation_pass does, in two parts. generation_begin prepares it; generation_end
+ * runs it, and adds the ids. Where the time `pause_at` comes first (base/clock.h), generation_end
+ * sets *paused, and a further call goes on; with INFINITY it never does. */
 wisp_status generation_begin(wisp_session *session, const struct addition *additions, size_t n,
                              bool all, wisp_error *error);
 wisp_status generation_end(wisp_session *session, const struct addition *additions, size_t n,

@@ -83,7 +83,7 @@ void grammar_state_forget(struct grammar_state *s, uint32_t n) {
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
-/* Returns whether the step meets the item for the first time. *met counts the items it has met. */
+/* Returns whether the step meets the item for the first time, and counts it in *met then. */
 static bool is_new(struct grammar_state *s, struct grammar_item item, uint32_t *met) {
     uint32_t place = hash_of(item.at, item.stack) & (s->mark_count - 1);
     for (; s->marks[place].step == s->step; place = (place + 1) & (s->mark_count - 1))
