@@ -46,6 +46,11 @@ static inline bool json_is(const struct json *value, enum json_type type) {
     return value && value->type == type;
 }
 
+/* Returns whether a value is missing or null. */
+static inline bool json_is_absent(const struct json *value) {
+    return !value || value->type == JSON_NULL;
+}
+
 /* Tells whether `value` is a string that equals `text`. `value` may be NULL, here and below. */
 bool json_equals(const struct json *value, const char *text);
 

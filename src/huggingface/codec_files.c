@@ -10,15 +10,12 @@
 #include "host/input_file.h"
 #include "huggingface/codec_reading.h"
 #include "huggingface/json_file.h"
+#include "huggingface/sorted_tokens.h"
 
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
                   CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
                   MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
                   TEMPLATE_FILE[] = "chat_template.jinja";
-
-static bool is_absent(const struct json *value) {
-    return !value || json_is(value, JSON_NULL);
-}
 
 wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what) {
     return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
@@ -53,32 +50,16 @@ wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text
     return WISP_OK;
 }
 
-static int compare_texts(const void *a, const void *b) {
-    const wisp_text x = **(const wisp_text *const *)a, y = **(const wisp_text *const *)b;
-    const int order = memcmp(x.bytes, y.bytes, x.length < y.length ? x.length : y.length);
-    return order != 0 ? order : (x.length > y.length) - (x.length < y.length);
-}
-
 wisp_status codec_sort_tokens(struct codec_reading *r) {
     r->n_sorted = 0;
     for (uint32_t i = 0; i < r->capacity; i++)
         if (r->tokens[i].bytes)
             r->sorted[r->n_sorted++] = &r->tokens[i];
-    qsort((void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
-    for (size_t i = 1; i < r->n_sorted; i++)
-        if (compare_texts(&r->sorted[i - 1], &r->sorted[i]) == 0)
-            return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
-                        "tokens %ld and %ld are both \"%.60s\"",
-                        (long)(r->sorted[i - 1] - r->tokens), (long)(r->sorted[i] - r->tokens),
-                        r->sorted[i]->bytes);
-    return WISP_OK;
+    return hf_sort_texts(r->sorted, r->n_sorted, r->tokens, r->file, r->error);
 }
 
 int32_t codec_find_token(const struct codec_reading *r, wisp_text text) {
-    const wisp_text *key = &text;
-    const wisp_text *const *found =
-        bsearch(&key, (const void *)r->sorted, r->n_sorted, sizeof *r->sorted, compare_texts);
-    return found ? (int32_t)(*found - r->tokens) : -1;
+    return hf_find_text(r->sorted, r->n_sorted, r->tokens, text);
 }
 
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
@@ -106,11 +87,11 @@ wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, u
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct json *given = json_get(entry, known[i].key);
         bool set = false;
-        if (!is_absent(given) && !json_to_bool(given, &set))
+        if (!json_is_absent(given) && !json_to_bool(given, &set))
             return codec_fail_format(r, field, "flags are true or false");
         flags |= set ? known[i].flag : 0;
     }
-    if (!is_absent(special) && !json_to_bool(special, &is_special))
+    if (!json_is_absent(special) && !json_to_bool(special, &is_special))
         return codec_fail_format(r, field, "flags are true or false");
     r->types[id] = is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     r->flags[id] = flags;
@@ -128,7 +109,7 @@ static bool id_of_key(const struct json *entry, uint64_t *id) {
  * those of tokenizer.model, and says which of these are special. */
 static wisp_status read_decoder(struct codec_reading *r, const struct json *list, bool repeats) {
     static const char field[] = "added_tokens_decoder";
-    if (is_absent(list))
+    if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_OBJECT))
         return codec_fail_format(r, field, "an object belongs here");
@@ -193,11 +174,11 @@ struct settings {
 static wisp_status find_named(const struct codec_reading *r, const struct settings *s,
                               const char *field, bool required, int32_t *id) {
     const struct json *entry = json_get(s->tokenizer, field);
-    if (is_absent(entry))
+    if (json_is_absent(entry))
         entry = json_get(s->map, field);
     const struct json *content = json_get(entry, "content"), *text = content ? content : entry;
     *id = -1;
-    if (is_absent(entry))
+    if (json_is_absent(entry))
         return WISP_OK;
     if (!json_is(text, JSON_STRING))
         return codec_fail_format(r, field, "a token belongs here");
@@ -212,7 +193,8 @@ static wisp_status read_ids(const struct codec_reading *r, const struct json *gi
                             const char *field, int32_t *ids, size_t *count) {
     const struct json *entry = json_is(given, JSON_ARRAY) ? given->first : given;
     *count = 0;
-    for (; entry && !is_absent(given); entry = json_is(given, JSON_ARRAY) ? entry->next : NULL) {
+    for (; entry && !json_is_absent(given);
+         entry = json_is(given, JSON_ARRAY) ? entry->next : NULL) {
         uint64_t id;
         if (!json_to_u64(entry, &id) || id >= r->capacity)
             return codec_fail_format(r, field, "an id of a token, or a list of such, belongs here");
@@ -225,7 +207,7 @@ static wisp_status read_ids(const struct codec_reading *r, const struct json *gi
  * ends a text, and config.json otherwise. */
 static wisp_status read_ends(struct codec_reading *r, const struct settings *s) {
     static const char field[] = "eos_token_id";
-    const bool has_own = !is_absent(json_get(s->generation, field));
+    const bool has_own = !json_is_absent(json_get(s->generation, field));
     const struct json *given = json_get(has_own ? s->generation : s->config, field);
     const struct json *begin = json_get(s->config, "bos_token_id");
     const size_t most = json_is(given, JSON_ARRAY) ? given->count : 1;
@@ -255,7 +237,7 @@ static wisp_status read_added_ends(struct codec_reading *r, const struct setting
     const struct json *last = json_get(s->tokenizer, "add_eos_token");
     if (json_is(last, JSON_TRUE))
         return codec_fail_unsupported(r, "add_eos_token", last, "false");
-    if (!is_absent(first) && !json_to_bool(first, &r->add_bos))
+    if (!json_is_absent(first) && !json_to_bool(first, &r->add_bos))
         return codec_fail_format(r, "add_bos_token", "true or false belongs here");
     return WISP_OK;
 }
@@ -384,7 +366,7 @@ static wisp_status read_model_file(struct codec_reading *r, const struct setting
     /* transformers spells a space before the text alone where the tokenizer is no legacy one. */
     if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";
-    if (is_absent(decoder))
+    if (json_is_absent(decoder))
         return read_added(r);
     TRY(name_file(r, CONFIG_FILE));
     return read_decoder(r, decoder, false);

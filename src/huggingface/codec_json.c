@@ -22,10 +22,6 @@ struct pipeline {
     bool splits_spaces;
 };
 
-static bool is_absent(const struct json *value) {
-    return !value || json_is(value, JSON_NULL);
-}
-
 static wisp_text text_of(const struct json *string) {
     return (wisp_text){string->text, string->text_length};
 }
@@ -34,7 +30,7 @@ static wisp_text text_of(const struct json *string) {
 static wisp_status read_bool(const struct codec_reading *r, const struct json *object,
                              const char *key, bool *value) {
     const struct json *member = json_get(object, key);
-    return is_absent(member) || json_to_bool(member, value)
+    return json_is_absent(member) || json_to_bool(member, value)
                ? WISP_OK
                : codec_fail_format(r, key, "true or false belongs here");
 }
@@ -45,7 +41,7 @@ static wisp_status read_normalizer(const struct codec_reading *r, const struct j
                                    struct pipeline *p) {
     const struct json *type = json_get(step, "type");
     const struct json *list = json_get(step, "normalizers");
-    if (is_absent(step))
+    if (json_is_absent(step))
         return WISP_OK;
     if (json_equals(type, "Sequence") && json_is(list, JSON_ARRAY)) {
         for (const struct json *inner = list->first; inner; inner = inner->next)
@@ -79,9 +75,9 @@ static wisp_status read_metaspace(const struct codec_reading *r, const struct js
     TRY(read_bool(r, step, "split", &split));
     if (json_equals(scheme, "first"))
         p->scheme = "first";
-    else if (json_equals(scheme, "never") || (is_absent(scheme) && !prefix))
+    else if (json_equals(scheme, "never") || (json_is_absent(scheme) && !prefix))
         p->scheme = NULL;
-    else if (json_equals(scheme, "always") || is_absent(scheme))
+    else if (json_equals(scheme, "always") || json_is_absent(scheme))
         p->scheme = "always";
     else
         return codec_fail_unsupported(r, "prepend_scheme", scheme, "always, first and never");
@@ -112,7 +108,7 @@ static wisp_status read_pre_tokenizer(const struct codec_reading *r, const struc
     const struct json *type = json_get(step, "type");
     const struct json *list = json_get(step, "pretokenizers");
     bool prefix = true;
-    if (is_absent(step))
+    if (json_is_absent(step))
         return WISP_OK;
     if (p->is_byte_level || p->is_metaspace)
         return codec_fail_unsupported(r, field, type, "ByteLevel or Metaspace as the last step");
@@ -283,7 +279,7 @@ static wisp_status score_merges(struct codec_reading *r) {
 static wisp_status check_affix(struct codec_reading *r, const struct json *model,
                                const char *field) {
     const struct json *affix = json_get(model, field);
-    return is_absent(affix) || json_equals(affix, "")
+    return json_is_absent(affix) || json_equals(affix, "")
                ? WISP_OK
                : codec_fail_unsupported(r, field, affix, "null");
 }
@@ -299,7 +295,7 @@ static wisp_status read_bpe(struct codec_reading *r, const struct json *model,
     TRY(read_bool(r, model, "ignore_merges", &ignores_merges));
     TRY(read_bool(r, model, "byte_fallback", &byte_fallback));
     TRY(read_bool(r, model, "fuse_unk", &fuse_unknown));
-    if (!is_absent(dropout) && (!json_to_double(dropout, &chance) || chance != 0))
+    if (!json_is_absent(dropout) && (!json_to_double(dropout, &chance) || chance != 0))
         return codec_fail_unsupported(r, "dropout", dropout, "null");
     TRY(read_vocabulary(r, json_get(model, "vocab")));
     TRY(read_merges(r, json_get(model, "merges")));
@@ -365,7 +361,7 @@ static bool has_space(wisp_text text) {
 
 static wisp_status read_added_tokens(struct codec_reading *r, const struct json *list) {
     static const char field[] = "added_tokens";
-    if (is_absent(list))
+    if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY))
         return codec_fail_format(r, field, "an array belongs here");
@@ -414,7 +410,7 @@ static wisp_status read_template(struct codec_reading *r, const struct json *ste
 
 static wisp_status read_post_processor(struct codec_reading *r, const struct json *step) {
     const struct json *type = json_get(step, "type"), *list = json_get(step, "processors");
-    if (is_absent(step) || json_equals(type, "ByteLevel")) /* which changes offsets only */
+    if (json_is_absent(step) || json_equals(type, "ByteLevel")) /* which changes offsets only */
         return WISP_OK;
     if (json_equals(type, "Sequence") && json_is(list, JSON_ARRAY)) {
         for (const struct json *inner = list->first; inner; inner = inner->next)
@@ -432,7 +428,7 @@ wisp_status codec_read_json(struct codec_reading *r, const struct json *root) {
     struct pipeline p = {0};
     TRY(read_normalizer(r, json_get(root, "normalizer"), &p));
     TRY(read_pre_tokenizer(r, json_get(root, "pre_tokenizer"), &p));
-    if (json_equals(type, "BPE") || (is_absent(type) && json_get(model, "merges")))
+    if (json_equals(type, "BPE") || (json_is_absent(type) && json_get(model, "merges")))
         TRY(read_bpe(r, model, &p));
     else if (json_equals(type, "Unigram"))
         TRY(read_unigram(r, model, &p));

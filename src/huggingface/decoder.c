@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/schema.h"
 #include "huggingface/rope_config.h"
 
 enum { KEY_BYTES = 96 };
@@ -62,11 +63,17 @@ wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decod
     return hf_put_rope(dir, config, decoder->architecture, error);
 }
 
-wisp_status hf_check_silu(const struct hf_config *config, wisp_error *error) {
-    const struct json *given = json_get(config->root, "hidden_act");
-    return !given || json_equals(given, "silu")
-               ? WISP_OK
-               : hf_unsupported_setting(config, "hidden_act", given, "silu", error);
+wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
+                              wisp_error *error) {
+    static const char field[] = "hidden_act";
+    static const char *const known[] = {"relu", "relu2"};
+    const struct json *given = json_get(config->root, field);
+    if (!given || json_equals(given, "silu"))
+        return WISP_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (json_equals(given, known[i]))
+            return directory_put_text(dir, KEY_HIDDEN_ACT, wisp_text_of(known[i]), error);
+    return hf_unsupported_setting(config, field, given, "silu, relu and relu2", error);
 }
 
 /* A class for another task has other last layers, whatever its model_type is. */

@@ -40,7 +40,8 @@ wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decod
                            const struct hf_config *config, bool needs_kv_heads, bool needs_head_dim,
                            wisp_error *error);
 
-/* Refuses activations other than silu. */
-wisp_status hf_check_silu(const struct hf_config *config, wisp_error *error);
+/* Adds the activation of the gates, unless it is silu. Refuses those that wisp does not compute. */
+wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
+                              wisp_error *error);
 
 #endif

@@ -5,68 +5,43 @@
 
 #include "formats/schema.h"
 #include "huggingface/decoders.h"
+#include "huggingface/window_config.h"
 
 static wisp_status read_llama(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
     static const struct hf_setting settings[] = {
         {"attention_bias", JSON_FALSE}, {"mlp_bias", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
-    TRY(hf_check_silu(config, error));
+    TRY(hf_put_activation(dir, config, error));
     return hf_put_decoder(dir, decoder, config, false, false, error);
 }
 
-/* A window as long as the longest text leaves nothing out. Where config.json is silent,
- * transformers takes one of 4096 tokens. */
 static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *decoder,
                                 const struct hf_config *config, wisp_error *error) {
-    static const char field[] = "sliding_window";
-    const struct json *given = json_get(config->root, field);
-    uint64_t window = 4096, positions = 0;
-    if (!json_is(given, JSON_NULL)) {
-        json_to_u64(json_get(config->root, "max_position_embeddings"), &positions);
-        if ((given && !json_to_u64(given, &window)) || window < positions)
-            return hf_unsupported_setting(config, field, given,
-                                          "null and at least max_position_embeddings", error);
-    }
-    TRY(hf_check_silu(config, error));
+    TRY(hf_put_activation(dir, config, error));
+    TRY(hf_put_window(dir, config, decoder->architecture, error));
     return hf_put_decoder(dir, decoder, config, true, false, error);
-}
-
-/* Layers can be listed by the attention they have. */
-static wisp_status check_layer_types(const struct hf_config *config, wisp_error *error) {
-    static const char field[] = "layer_types", full[] = "full_attention";
-    const struct json *list = json_get(config->root, field);
-    if (!list || json_is(list, JSON_NULL))
-        return WISP_OK;
-    if (!json_is(list, JSON_ARRAY))
-        return hf_unsupported_setting(config, field, list, "a list", error);
-    for (const struct json *type = list->first; type; type = type->next)
-        if (!json_equals(type, full))
-            return hf_unsupported_setting(config, field, type, full, error);
-    return WISP_OK;
 }
 
 static wisp_status read_qwen(struct directory *dir, const struct hf_decoder *decoder,
                              const struct hf_config *config, bool needs_head_dim,
                              wisp_error *error) {
-    TRY(check_layer_types(config, error));
-    TRY(hf_check_silu(config, error));
+    TRY(hf_put_activation(dir, config, error));
+    TRY(hf_put_layer_windows(dir, config, decoder->architecture, error));
     return hf_put_decoder(dir, decoder, config, true, needs_head_dim, error);
 }
 
 static wisp_status read_qwen2(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
     /* The class adds biases to queries, keys and values, whatever attention_bias says. */
-    static const struct hf_setting settings[] = {
-        {"use_sliding_window", JSON_FALSE}, {"use_mrope", JSON_FALSE}, {0}};
+    static const struct hf_setting settings[] = {{"use_mrope", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
     return read_qwen(dir, decoder, config, false, error);
 }
 
 static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
-    static const struct hf_setting settings[] = {
-        {"use_sliding_window", JSON_FALSE}, {"attention_bias", JSON_FALSE}, {0}};
+    static const struct hf_setting settings[] = {{"attention_bias", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
     return read_qwen(dir, decoder, config, true, error);
 }

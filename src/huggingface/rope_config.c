@@ -18,22 +18,18 @@ struct scaling {
     const struct json *type;
 };
 
-static bool is_given(const struct json *value) {
-    return value && !json_is(value, JSON_NULL);
-}
-
 /* transformers 5 takes rope_scaling where both are given, and version 4 knows no rope_parameters.
  */
 static wisp_status find_scaling(const struct hf_config *config, struct scaling *s,
                                 wisp_error *error) {
     static const char old[] = "rope_scaling";
     const struct json *given = json_get(config->root, old);
-    s->field = is_given(given) ? old : "rope_parameters";
+    s->field = !json_is_absent(given) ? old : "rope_parameters";
     s->own = (struct hf_config){.root = json_get(config->root, s->field), .file = config->file};
-    if (is_given(s->own.root) && !json_is(s->own.root, JSON_OBJECT))
+    if (!json_is_absent(s->own.root) && !json_is(s->own.root, JSON_OBJECT))
         return fail(error, WISP_ERROR_FORMAT, config->file, s->field, "an object belongs here");
     s->type = json_get(s->own.root, "rope_type");
-    if (!is_given(s->type))
+    if (json_is_absent(s->type))
         s->type = json_get(s->own.root, "type");
     return WISP_OK;
 }
@@ -63,7 +59,7 @@ static wisp_status check_fraction(const struct hf_config *config, wisp_error *er
     static const char field[] = "partial_rotary_factor";
     const struct json *given = json_get(config->root, field);
     double fraction;
-    if (!is_given(given) || (json_to_double(given, &fraction) && fraction == 1))
+    if (json_is_absent(given) || (json_to_double(given, &fraction) && fraction == 1))
         return WISP_OK;
     return hf_unsupported_setting(config, field, given, "1", error);
 }
@@ -78,7 +74,7 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
     TRY(check_fraction(&s.own, error));
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
     TRY(put_theta(dir, config, &s, key, error));
-    if (!is_given(s.type) || json_equals(s.type, "default") || json_equals(s.type, "llama3"))
+    if (json_is_absent(s.type) || json_equals(s.type, "default") || json_equals(s.type, "llama3"))
         return WISP_OK;
     if (!json_equals(s.type, "linear"))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, s.field,

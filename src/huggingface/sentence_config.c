@@ -16,10 +16,6 @@ static wisp_status unsupported(const char *folder, const char *file, const struc
                 "%.64s %s", hf_shown(member), what);
 }
 
-static bool is_absent(const struct json *value) {
-    return !value || json_is(value, JSON_NULL);
-}
-
 /* ---- config_sentence_transformers.json ------------------------------------------------------ */
 
 static const char MODEL_FILE[] = "config_sentence_transformers.json";
@@ -27,7 +23,7 @@ static const char MODEL_FILE[] = "config_sentence_transformers.json";
 /* sentence-transformers 6 reads a prompt that is null as an empty one. */
 static wisp_status read_prompts(struct directory *dir, const char *folder,
                                 const struct json *prompts, wisp_error *error) {
-    if (!is_absent(prompts) && !json_is(prompts, JSON_OBJECT))
+    if (!json_is_absent(prompts) && !json_is(prompts, JSON_OBJECT))
         return hf_wrong_value(folder, MODEL_FILE, "prompts", "an object", error);
     for (const struct json *p = prompts ? prompts->first : NULL; p; p = p->next) {
         char key[KEY_BYTES];
@@ -35,7 +31,7 @@ static wisp_status read_prompts(struct directory *dir, const char *folder,
         if (length < 0 || (size_t)length >= sizeof key)
             return hf_wrong_value(folder, MODEL_FILE, "prompts", "prompts with shorter names",
                                   error);
-        if (!is_absent(p) && !json_is(p, JSON_STRING))
+        if (!json_is_absent(p) && !json_is(p, JSON_STRING))
             return hf_wrong_value(folder, MODEL_FILE, "prompts", "an object of strings", error);
         const wisp_text text = {json_is(p, JSON_STRING) ? p->text : "", p->text_length};
         TRY(directory_put_text(dir, key, text, error));
@@ -49,7 +45,7 @@ static wisp_status read_default_prompt(struct directory *dir, const char *folder
                                        const struct json *config, wisp_error *error) {
     static const char field[] = "default_prompt_name";
     const struct json *name = json_get(config, field), *prompts = json_get(config, "prompts");
-    if (is_absent(name))
+    if (json_is_absent(name))
         return WISP_OK;
     if (!json_is(name, JSON_STRING) || name->text_length == 0)
         return hf_wrong_value(folder, MODEL_FILE, field, "the name of a prompt", error);
@@ -73,7 +69,7 @@ wisp_status hf_read_sentence_model(struct directory *dir, const char *folder, wi
                            error);
     TRY(read_prompts(dir, folder, json_get(config, "prompts"), error));
     TRY(read_default_prompt(dir, folder, config, error));
-    if (is_absent(truncate))
+    if (json_is_absent(truncate))
         return WISP_OK;
     if (!json_to_u64(truncate, &dimensions) || dimensions == 0 || dimensions > UINT32_MAX)
         return hf_wrong_value(folder, MODEL_FILE, truncate->key, "a whole number of at least 1",
@@ -197,7 +193,7 @@ static wisp_status put_tokenizer_limit(struct directory *dir, const char *folder
     TRY(hf_read_json(dir, folder, file, false, JSON_OBJECT, &config, error));
     const struct json *limit = json_get(config, "model_max_length");
     limit = limit ? limit : json_get(config, "max_len");
-    if (is_absent(limit) || (json_to_double(limit, &size) && size > UINT32_MAX))
+    if (json_is_absent(limit) || (json_to_double(limit, &size) && size > UINT32_MAX))
         return WISP_OK;
     if (!json_to_u64(limit, &tokens))
         return hf_wrong_value(folder, file, limit->key, "a whole number", error);
@@ -219,10 +215,10 @@ wisp_status hf_read_sentence_transformer(struct directory *dir, const char *fold
     for (const struct json *m = config ? config->first : NULL; m; m = m->next)
         TRY(check_setting(folder, file, m, error));
     const struct json *lower = json_get(config, "do_lower_case");
-    if (!is_absent(lower) && !json_to_bool(lower, &sentence->lowercase_first))
+    if (!json_is_absent(lower) && !json_to_bool(lower, &sentence->lowercase_first))
         return hf_wrong_value(folder, file, "do_lower_case", "true or false", error);
     const struct json *max = json_get(config, "max_seq_length");
-    if (is_absent(max))
+    if (json_is_absent(max))
         return put_tokenizer_limit(dir, folder, error);
     if (!json_to_u64(max, &tokens) || tokens > UINT32_MAX)
         return hf_wrong_value(folder, file, "max_seq_length", "a whole number", error);

@@ -9,6 +9,7 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/json_file.h"
+#include "huggingface/sorted_tokens.h"
 #include "huggingface/tokenizer.h"
 
 enum { MAX_TOKENS = 1 << 26 };
@@ -87,32 +88,14 @@ static wisp_status read_vocabulary(struct reading *r, const struct json *vocab, 
     return WISP_OK;
 }
 
-static int compare_texts(const void *a, const void *b) {
-    const wisp_text x = **(const wisp_text *const *)a, y = **(const wisp_text *const *)b;
-    const int order = memcmp(x.bytes, y.bytes, x.length < y.length ? x.length : y.length);
-    if (order != 0)
-        return order;
-    return (x.length > y.length) - (x.length < y.length);
-}
-
 wisp_status hf_sort_tokens(struct reading *r) {
     for (size_t i = 0; i < r->count; i++)
         r->sorted[i] = &r->tokens[i];
-    qsort((void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
-    for (size_t i = 1; i < r->count; i++)
-        if (compare_texts(&r->sorted[i - 1], &r->sorted[i]) == 0)
-            return fail(r->error, WISP_ERROR_FORMAT, r->file, "vocab",
-                        "tokens %ld and %ld are both \"%.60s\"",
-                        (long)(r->sorted[i - 1] - r->tokens), (long)(r->sorted[i] - r->tokens),
-                        r->sorted[i]->bytes);
-    return WISP_OK;
+    return hf_sort_texts(r->sorted, r->count, r->tokens, r->file, r->error);
 }
 
 int32_t hf_find_token(const struct reading *r, wisp_text text) {
-    const wisp_text *key = &text;
-    const wisp_text *const *found =
-        bsearch(&key, (const void *)r->sorted, r->count, sizeof *r->sorted, compare_texts);
-    return found ? (int32_t)(*found - r->tokens) : -1;
+    return hf_find_text(r->sorted, r->count, r->tokens, text);
 }
 
 /* ---- added tokens --------------------------------------------------------------------------- */

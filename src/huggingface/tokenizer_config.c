@@ -49,10 +49,6 @@ static wisp_status unsupported(const struct reading *r, const char *field, const
     return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, field, "%.64s %s", found, what);
 }
 
-static bool is_absent(const struct json *value) {
-    return !value || json_is(value, JSON_NULL);
-}
-
 /* ---- the class ------------------------------------------------------------------------------ */
 
 /* Classes that are BERT's in all but their name. Versions of transformers before 5 add "Fast". */
@@ -75,11 +71,11 @@ static bool is_bert_class(const char *name) {
 static wisp_status read_class(struct reading *r, struct files *files) {
     static const char field[] = "tokenizer_class";
     const struct json *model, *class = json_get(files->config, field);
-    if (is_absent(class)) {
+    if (json_is_absent(class)) {
         TRY(read_file(r, "config.json", &model));
         class = json_get(model, field);
     }
-    if (is_absent(class)) {
+    if (json_is_absent(class)) {
         files->is_bert = true;
         return name_file(r, CONFIG_FILE);
     }
@@ -186,7 +182,7 @@ static wisp_status rebuild(struct reading *r, const struct files *files, bool lo
     const struct reading found = *r;
     r->clean_text = r->handle_chinese_chars = r->lowercase = true;
     r->lowercase_first = lowercase_first;
-    r->strip_accents_given = !is_absent(accents);
+    r->strip_accents_given = !json_is_absent(accents);
     r->word_limit = WORD_LIMIT;
     TRY(name_file(r, CONFIG_FILE));
     TRY(read_setting(r, files->config, "do_lower_case", &r->lowercase));
@@ -259,7 +255,7 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
     static const char field[] = "added_tokens_decoder";
     const size_t known = r->count, n_found = r->added_count;
     int32_t *places;
-    if (is_absent(files->decoder))
+    if (json_is_absent(files->decoder))
         return WISP_OK;
     if (!json_is(files->decoder, JSON_OBJECT))
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "an object belongs here");
@@ -336,7 +332,7 @@ static wisp_status read_role(struct reading *r, const struct files *files, enum 
     int32_t id;
     if (files->is_bert && is_needed && json_is(entry, JSON_NULL))
         return unsupported(r, field, "null", "is not supported: a BertTokenizer needs the token");
-    if (!is_absent(entry))
+    if (!json_is_absent(entry))
         TRY(find_named(r, field, entry, &id));
     else
         id = entry ? -1 : hf_find_token(r, (wisp_text){usual, strlen(usual)});
@@ -355,7 +351,7 @@ static wisp_status read_role(struct reading *r, const struct files *files, enum 
 static wisp_status read_extra(struct reading *r, const struct files *files, const char *field,
                               const struct json *entry) {
     int32_t id;
-    if (is_absent(entry))
+    if (json_is_absent(entry))
         return WISP_OK;
     TRY(find_named(r, field, entry, &id));
     return add_special(r, files, field, entry, id);
@@ -364,7 +360,7 @@ static wisp_status read_extra(struct reading *r, const struct files *files, cons
 /* Reads a list of further special tokens, or an object of them by their names. */
 static wisp_status read_extras(struct reading *r, const struct files *files, const char *field,
                                const struct json *list) {
-    if (is_absent(list))
+    if (json_is_absent(list))
         return WISP_OK;
     if (!json_is(list, JSON_ARRAY) && !json_is(list, JSON_OBJECT))
         return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "a list of tokens belongs here");

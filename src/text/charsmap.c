@@ -5,7 +5,9 @@
 
 #include "base/byte_order.h"
 
-enum { MAX_REPLACEMENT = 256 }; /* bytes: a bound for how much a text grows */
+/* Bytes: bounds for how much a text grows, and for how far a search goes in a map whose units lead
+ * back to themselves. Characters that Unicode replaces together have a few dozen. */
+enum { MAX_REPLACEMENT = 256, MAX_REPLACED = 256 };
 
 /* A unit has the byte by which its parent leads to it (bits 0 to 7; bit 31 marks values), whether a
  * replacement ends there (bit 8) and the place of its children, relative to its own by exclusive or
@@ -54,7 +56,7 @@ size_t charsmap_find(const struct charsmap *map, const char *at, const char *end
     if (!map->units)
         return 0;
     size_t node = offset_of(map->units[0]);
-    for (size_t length = 1; at + length <= end; length++) {
+    for (size_t length = 1; at + length <= end && length <= MAX_REPLACED; length++) {
         const unsigned char byte = (unsigned char)at[length - 1];
         node ^= byte;
         if (node >= map->n_units || label_of(map->units[node]) != byte)

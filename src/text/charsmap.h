@@ -20,8 +20,8 @@ struct charsmap {
 wisp_status charsmap_read(struct charsmap *map, struct arena *arena, const unsigned char *bytes,
                           size_t length, const char *file, const char *field, wisp_error *error);
 
-/* Returns the number of bytes that the map replaces at the start of a text, 0 where it has no
- * replacement, and sets *text to the replacement. */
+/* Returns the number of bytes that the map replaces at the start of a text, at most 256, and sets
+ * *text to the replacement. Returns 0 where it has no replacement. */
 size_t charsmap_find(const struct charsmap *map, const char *at, const char *end, wisp_text *text);
 
 #endif

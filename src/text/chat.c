@@ -74,10 +74,12 @@ wisp_status chat_format_find(const struct directory *dir, const char *name,
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-static bool is_mark(const struct chat_writer *w, int32_t id) {
-    for (size_t i = 0; i < CHAT_MAX_MARKS && w->format->marks[i]; i++)
-        if (w->ids[i] == id)
-            return true;
+/* Returns whether any id of the list, from `first` on, is that of a mark. */
+static bool has_mark(const struct chat_writer *w, size_t first) {
+    for (size_t k = first; k < w->list->count; k++)
+        for (size_t i = 0; i < CHAT_MAX_MARKS && w->format->marks[i]; i++)
+            if (w->ids[i] == w->list->ids[k])
+                return true;
     return false;
 }
 
@@ -103,18 +105,23 @@ static void flush(struct chat_writer *w) {
     const struct codec_kind *kind = w->codec->kind;
     const size_t before = w->list->count;
     const wisp_text text = {w->text, w->length};
-    bool forges = false;
     if (w->status != WISP_OK || w->length == 0)
         return;
     w->status = kind->encode(w->codec, text, begins, w->list, w->error);
-    for (size_t i = before; w->status == WISP_OK && i < w->list->count; i++)
-        forges = forges || is_mark(w, w->list->ids[i]);
+    const bool forges = w->status == WISP_OK && has_mark(w, before);
     if (forges)
         w->list->count = before;
     for (size_t at = 0, part; forges && w->status == WISP_OK && at < text.length; at += part) {
         part = until_mark(w, (wisp_text){text.bytes + at, text.length - at});
         w->status = kind->encode(w->codec, (wisp_text){text.bytes + at, part}, begins && at == 0,
                                  w->list, w->error);
+    }
+    /* Other characters may become those of a mark where the tokenizer normalises texts. */
+    if (forges && w->status == WISP_OK && has_mark(w, before)) {
+        w->list->count = before;
+        w->status = fail(w->error, WISP_ERROR_UNSUPPORTED, NULL, "messages",
+                         "a content becomes a mark of the chat format %s when it is normalised",
+                         w->format->name);
     }
     w->length = 0;
     w->within = true;

@@ -6,9 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/utf8.h"
 
-enum { MOST_SYMBOLS = 1 << 20, MOST_NAMES = 1 << 14, LAST_CHARACTER = 0x10FFFF };
+enum {
+    MOST_SYMBOLS = 1 << 20,
+    MOST_NAMES = 1 << 14,
+    MOST_SETS = MOST_NAMES,
+    SLOTS = 2 * MOST_NAMES, /* of hash tables that are never full */
+    LAST_CHARACTER = 0x10FFFF
+};
 
 /* Makes room for one more item of a list. */
 static wisp_status grow(void **list, uint32_t n, uint32_t *capacity, size_t item_bytes,
@@ -54,18 +61,25 @@ wisp_status builder_new_rule(struct grammar_builder *b, uint32_t *rule, wisp_err
 
 wisp_status builder_named_rule(struct grammar_builder *b, wisp_text name, uint32_t *rule,
                                wisp_error *error) {
-    for (uint32_t r = 0; r < b->rules; r++)
-        if (b->names[r].text.length == name.length &&
-            memcmp(b->names[r].text.bytes, name.bytes, name.length) == 0) {
-            *rule = r;
+    uint32_t *slot;
+    if (!b->name_slots && !(b->name_slots = calloc(SLOTS, sizeof *b->name_slots)))
+        return fail_memory(error, SLOTS * sizeof *b->name_slots);
+    for (uint64_t at = checksum(name.bytes, name.length);; at++) {
+        slot = &b->name_slots[at % SLOTS];
+        if (*slot == 0)
+            break;
+        *rule = *slot - 1;
+        if (b->names[*rule].text.length == name.length &&
+            memcmp(b->names[*rule].text.bytes, name.bytes, name.length) == 0)
             return WISP_OK;
-        }
+    }
     if (b->named == MOST_NAMES)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "grammar", "has more than %d rules",
                     MOST_NAMES);
-    b->named++;
     TRY(builder_new_rule(b, rule, error));
+    b->named++;
     b->names[*rule].text = name;
+    *slot = *rule + 1;
     return WISP_OK;
 }
 
@@ -84,14 +98,24 @@ wisp_status builder_add_alternative(struct grammar_builder *b, uint32_t rule,
 
 static wisp_status add_byte_set(struct grammar_builder *b, const struct byte_set *set,
                                 uint32_t *index, wisp_error *error) {
-    for (uint32_t i = 0; i < b->n_sets; i++)
-        if (memcmp(&b->sets[i], set, sizeof *set) == 0) {
-            *index = i;
+    uint32_t *slot;
+    if (!b->set_slots && !(b->set_slots = calloc(SLOTS, sizeof *b->set_slots)))
+        return fail_memory(error, SLOTS * sizeof *b->set_slots);
+    for (uint64_t at = checksum(set, sizeof *set);; at++) {
+        slot = &b->set_slots[at % SLOTS];
+        if (*slot == 0)
+            break;
+        *index = *slot - 1;
+        if (memcmp(&b->sets[*index], set, sizeof *set) == 0)
             return WISP_OK;
-        }
+    }
+    if (b->n_sets == MOST_SETS)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "grammar",
+                    "has more than %d sets of bytes", MOST_SETS);
     TRY(grow((void **)&b->sets, b->n_sets, &b->set_capacity, sizeof *b->sets, error));
     b->sets[b->n_sets] = *set;
     *index = b->n_sets++;
+    *slot = *index + 1;
     return WISP_OK;
 }
 
@@ -237,18 +261,53 @@ wisp_status builder_repeat(struct grammar_builder *b, struct symbols *sequence, 
 
 /* ---- the finished grammar ------------------------------------------------------------------- */
 
-/* Finds the rules that match the empty text. */
-static void find_empty(const struct wisp_grammar *g, bool *empty) {
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (uint32_t r = g->rules; r-- > 0;)
-            for (uint32_t a = g->first[r]; a < g->first[r + 1] && !empty[r]; a++) {
-                const struct symbol *s = g->symbols + g->start[a];
-                while (s->kind == SYMBOL_RULE && empty[s->value])
-                    s++;
-                if (s->kind == SYMBOL_END)
-                    changed = empty[r] = true;
-            }
+/* An alternative that matches the empty text if all its symbols from `at` on do. */
+struct candidate {
+    uint32_t rule, at;
+    uint32_t next; /* another that waits for the rule at its `at`; UINT32_MAX: it is the last */
+};
+
+struct empty_search {
+    const struct wisp_grammar *g;
+    bool *empty;                  /* [rules]: they match the empty text */
+    struct candidate *candidates; /* [alternatives] */
+    uint32_t *waiting;            /* [rules]: the first candidate that waits for the rule */
+    uint32_t *found;              /* [n_found]: empty rules whose candidates wait still */
+    size_t n_found;
+};
+
+/* Moves a candidate past its empty rules. */
+static void advance(struct empty_search *s, uint32_t candidate) {
+    struct candidate *c = &s->candidates[candidate];
+    const struct symbol *symbols = s->g->symbols;
+    while (symbols[c->at].kind == SYMBOL_RULE && s->empty[symbols[c->at].value])
+        c->at++;
+    if (symbols[c->at].kind == SYMBOL_RULE) {
+        c->next = s->waiting[symbols[c->at].value];
+        s->waiting[symbols[c->at].value] = candidate;
+    } else if (symbols[c->at].kind == SYMBOL_END && !s->empty[c->rule]) {
+        s->empty[c->rule] = true;
+        s->found[s->n_found++] = c->rule;
+    }
+}
+
+/* Finds the rules that match the empty text, in time that is linear in the grammar's size. */
+static void find_empty(struct empty_search *s) {
+    const struct wisp_grammar *g = s->g;
+    for (uint32_t r = 0; r < g->rules; r++) {
+        s->waiting[r] = UINT32_MAX;
+        for (uint32_t a = g->first[r]; a < g->first[r + 1]; a++)
+            s->candidates[a] = (struct candidate){.rule = r, .at = g->start[a]};
+    }
+    for (uint32_t a = 0; a < g->alternatives; a++)
+        advance(s, a);
+    while (s->n_found > 0) {
+        uint32_t a = s->waiting[s->found[--s->n_found]];
+        while (a != UINT32_MAX) {
+            const uint32_t next = s->candidates[a].next;
+            advance(s, a);
+            a = next;
+        }
     }
 }
 
@@ -368,9 +427,15 @@ wisp_status builder_compile(const struct grammar_builder *b, struct wisp_grammar
     bool *empty = calloc(n + 1, sizeof *empty); /* calloc(0) may be NULL */
     uint32_t *numbers = calloc(4 * n + 1, sizeof *numbers);
     struct visit *path = calloc(n + 1, sizeof *path);
+    struct candidate *candidates = calloc((size_t)g->alternatives + 1, sizeof *candidates);
+    uint32_t *waiting = calloc(2 * n + 1, sizeof *waiting);
     wisp_status status = WISP_OK;
-    if (empty && numbers && path) {
-        find_empty(g, empty);
+    if (empty && numbers && path && candidates && waiting) {
+        find_empty(&(struct empty_search){.g = g,
+                                          .empty = empty,
+                                          .candidates = candidates,
+                                          .waiting = waiting,
+                                          .found = waiting + n});
         *recursive = find_recursive(&(struct loop_search){.g = g,
                                                           .empty = empty,
                                                           .number = numbers,
@@ -384,6 +449,8 @@ wisp_status builder_compile(const struct grammar_builder *b, struct wisp_grammar
     free(empty);
     free(numbers);
     free(path);
+    free(candidates);
+    free(waiting);
     return status;
 }
 
@@ -392,5 +459,7 @@ void builder_release(struct grammar_builder *b) {
     free(b->alternative);
     free(b->names);
     free(b->sets);
+    free(b->name_slots);
+    free(b->set_slots);
     *b = (struct grammar_builder){0};
 }

@@ -32,6 +32,8 @@ struct grammar_builder {
     struct alternative *alternative;
     struct rule_name *names; /* [rules] */
     struct byte_set *sets;
+    /* Hash tables of named rules and of sets: their index + 1, or 0. */
+    uint32_t *name_slots, *set_slots;
     uint32_t alternatives, rules, named, n_sets;
     uint32_t alternative_capacity, rule_capacity, set_capacity;
 };

@@ -187,6 +187,11 @@ static wisp_status check_required(const struct maker *m, const struct json *sche
     const struct json *properties = json_get(schema, "properties");
     if (required && required->type != JSON_ARRAY)
         return refuse(m, WISP_ERROR_FORMAT, path, "required is no array");
+    /* Names do not repeat (JSON Schema Validation, 6.5.3), and each is looked for among the
+     * properties. */
+    if ((required && required->count > MOST_RULES) ||
+        (properties && properties->count > MOST_RULES))
+        return refuse(m, WISP_ERROR_UNSUPPORTED, path, "the schema is too large");
     for (const struct json *name = required ? required->first : NULL; name; name = name->next) {
         if (name->type != JSON_STRING)
             return refuse(m, WISP_ERROR_FORMAT, path, "required has a value that is no string");

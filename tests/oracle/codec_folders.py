@@ -60,6 +60,8 @@ def write_decoder(folder, words, **settings):
 class FolderCodec:
     """A codec on both sides. `round_trip`: ids decode to the text."""
 
+    peer_decodes = False  # most peers have no decoder, which ids do not depend on
+
     def __init__(self, root, name, peer, *, files=None, round_trip=True, words=None):
         self.name, self.peer = name, peer
         self.path = Path(root, "".join(c if c.isalnum() else "-" for c in name))

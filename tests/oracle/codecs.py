@@ -109,6 +109,12 @@ class Codec:
         writer.write_tensors_to_file()
         writer.close()
 
+    @property
+    def peer_decodes(self):
+        """Whether Hugging Face decodes ids to the same text. It takes the characters of user-defined tokens for bytes
+        where they can spell some."""
+        return "user-defined" not in self.name
+
     def decodes_to(self, text, decoded):
         """Whether `decoded` is right for the ids of a text. User-defined tokens are not normalised."""
         normalise = self.peer.normalizer.normalize_str if self.peer.normalizer else str
@@ -207,8 +213,7 @@ def check(driver, report, codec, name, texts):
     ids, counts, decoded = run(driver, codec.path, texts)
     report.compare(f"{codec.name}: {name}", texts, (ids, counts), texts_of.peer_ids(codec.peer, strings))
     wrong = [i for i, text in enumerate(strings) if not codec.decodes_to(text, decoded[i].decode("utf-8"))]
-    # Hugging Face takes the characters of user-defined tokens for bytes where they can spell some.
-    if "user-defined" not in codec.name:
+    if codec.peer_decodes:
         ends = numpy.cumsum(counts)
         theirs = codec.peer.decode_batch([ids[end - n:end].tolist() for end, n in zip(ends, counts, strict=True)])
         wrong += [i for i, text in enumerate(theirs) if text != decoded[i].decode("utf-8")]

@@ -26,14 +26,10 @@ import decoders  # tests/oracle/decoders.py: models, and the driver. It skips wh
 import numpy as np  # noqa: E402  (the packages are there)
 import torch  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
-from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,  # noqa: E402
-                          MistralForCausalLM, logging)
+from transformers import (AutoModelForCausalLM, LlamaForCausalLM, MistralConfig, MistralForCausalLM,  # noqa: E402
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, logging)
 
 READ, TOLERANCE = 300, 1e-4
-
-
-def linear(factor):
-    return {"rope_type": "linear", "rope_theta": 10000.0, "factor": factor}
 
 
 def as_version_4(config):
@@ -46,14 +42,20 @@ def as_version_4(config):
 
 
 SIZES = decoders.SIZES
-PLAIN = {name: (kind, config) for name, (_, kind, config) in decoders.MODELS.items()}
+READ_AS_FOLDERS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
+PLAIN = {name: (kind, config) for name, (_, kind, config) in decoders.MODELS.items() if kind in READ_AS_FOLDERS}
 MORE = {
     "mistral, no window": (MistralForCausalLM, MistralConfig(
         **SIZES, num_key_value_heads=2, sliding_window=None, rope_parameters=decoders.plain_rope(10000.0))),
     "mistral, a window of all positions": (MistralForCausalLM, MistralConfig(
         **SIZES, num_key_value_heads=2, sliding_window=512, rope_parameters=decoders.plain_rope(10000.0))),
-    "llama, scaled linearly": (LlamaForCausalLM, LlamaConfig(
-        **SIZES, num_key_value_heads=2, tie_word_embeddings=True, rope_parameters=linear(4.0))),
+    "qwen3, listed layers with a window": (Qwen3ForCausalLM, Qwen3Config(
+        **SIZES, num_key_value_heads=2, head_dim=16, use_sliding_window=True, sliding_window=41,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters=decoders.plain_rope(1000000.0))),
+    "qwen2, a window that no layer has": (Qwen2ForCausalLM, Qwen2Config(
+        **SIZES, num_key_value_heads=2, use_sliding_window=True, sliding_window=41,
+        rope_parameters=decoders.plain_rope(1000000.0))),
 }
 MODELS = PLAIN | MORE
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]

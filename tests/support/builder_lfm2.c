@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "formats/directory.h"
-#include "support/builder.h"
+#include "support/builder_llama.h"
 
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = LFM2_HIDDEN / HEADS, WIDE = 24, F32 = 0 };
 
@@ -13,23 +13,20 @@ static void make_vocabulary(struct gguf *file) {
     static char spellings[LFM2_TOKENS][8];
     const char *texts[LFM2_TOKENS];
     int32_t types[LFM2_TOKENS];
-    struct bytes scores = {0};
-    bytes_put_u32(&scores, VALUE_F32);
-    bytes_put_u64(&scores, LFM2_TOKENS);
+    float scores[LFM2_TOKENS];
     for (int i = 0; i < LFM2_TOKENS; i++) {
         snprintf(spellings[i], sizeof spellings[i], i < 3 ? "<%d>" : "t%d", i);
         texts[i] = spellings[i];
         types[i] = i == 0 ? 2 : i < 3 ? 3 : 1; /* unknown, control, normal */
-        bytes_put_f32s(&scores, &(float){(float)-i}, 1);
+        scores[i] = (float)-i;
     }
     gguf_set_text(file, "tokenizer.ggml.model", "llama");
     gguf_set_texts(file, "tokenizer.ggml.tokens", texts, LFM2_TOKENS);
-    gguf_set(file, "tokenizer.ggml.scores", VALUE_ARRAY, scores.data, scores.size);
+    gguf_set_f32s(file, "tokenizer.ggml.scores", scores, LFM2_TOKENS);
     gguf_set_i32s(file, "tokenizer.ggml.token_type", types, LFM2_TOKENS);
     gguf_set_u32(file, "tokenizer.ggml.bos_token_id", 1);
     gguf_set_u32(file, "tokenizer.ggml.eos_token_id", 2);
     gguf_set_u32(file, "tokenizer.ggml.unknown_token_id", 0);
-    bytes_release(&scores);
 }
 
 struct shape {

@@ -11,6 +11,7 @@
 
 #include "base/utf8.h"
 #include "support/allocations.h"
+#include "support/codec_fixture.h"
 #include "support/golden.h"
 #include "support/rng.h"
 #include "text/chat.h"
@@ -276,6 +277,33 @@ static void contents_forge_no_marks(void **state) {
     }
 }
 
+/* A mark that is a user-defined token, and is found in normalised texts. */
+static void normalised_contents_forge_no_marks(void **state) {
+    static const int32_t ids[] = {BOS};
+    const wisp_message one = message(WISP_ROLE_USER, "xax");
+    const wisp_conversation conversation = {.messages = &one, .n = 1};
+    const struct chat_format *format;
+    struct codec_fixture f;
+    struct token_list list = {0};
+    int32_t end;
+    (void)state;
+    fixture_of_unigram(&f);
+    f.types[BOS] = 4;
+    fixture_put_array(&f, "wisp.tokenizer.added_tokens", VALUE_I32, ids, 1);
+    fixture_put_array(&f, "wisp.tokenizer.added_flags", VALUE_U8, "\10", 1);
+    fixture_put_bool(&f, "tokenizer.ggml.add_space_prefix", false);
+    fixture_put_charsmap(&f, "<s>");
+    if (fixture_open(&f) != WISP_OK)
+        fail_msg("%s", f.error.message);
+    assert_int_equal(chat_format_find(&f.dir, "llama2", &format, &f.error), WISP_OK);
+    assert_int_equal(chat_encode(format, &f.dir, f.codec, &conversation, &list, &end, &f.error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_string_equal(f.error.field, "messages");
+    assert_int_equal(list.count, 0);
+    free(list.ids);
+    fixture_tear_down(&f);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 static void check_error(struct fixture *f, const char *format, const wisp_message *messages,
@@ -437,6 +465,7 @@ int main(void) {
         cmocka_unit_test(thoughts_are_left_out),
         cmocka_unit_test(templates_are_recognised),
         cmocka_unit_test(contents_forge_no_marks),
+        cmocka_unit_test(normalised_contents_forge_no_marks),
         cmocka_unit_test(wrong_conversations_are_errors),
         cmocka_unit_test(memory_may_be_short),
         cmocka_unit_test(conversations_reuse_what_was_said),

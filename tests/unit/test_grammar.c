@@ -190,6 +190,75 @@ static void depth_is_bounded(void **state) {
 
 /* ---- JSON Schema ---------------------------------------------------------------------------- */
 
+/* Appends a text that printf makes. */
+static void append(char **at, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char **at, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    *at += vsprintf(*at, format, arguments);
+    va_end(arguments);
+}
+
+/* Compiling takes time that is linear in a grammar's size: were it quadratic, this test would take
+ * minutes. */
+static void large_grammars_take_linear_time(void **state) {
+    enum { RULES = 16000, GROUPS = 20, REFERENCES = 400000, SETS = 20000, MEGABYTES = 4 << 20 };
+    char *text = malloc(MEGABYTES), *at = text;
+    struct wisp_grammar *grammar;
+    wisp_error error;
+    (void)state;
+    assert_non_null(text);
+    append(&at, "root ::= a{0,100000} (");
+    for (int i = 0; i < REFERENCES; i++)
+        append(&at, "x ");
+    append(&at, ")\na ::= \"a\"\nx ::= \"\"\n");
+    grammar = open_grammar(text);
+    wisp_grammar_close(grammar);
+
+    /* Each rule is empty because another is, which comes after or before it: then the root begins
+     * with itself. */
+    for (int backwards = 0; backwards < 2; backwards++) {
+        at = text;
+        append(&at, "root ::= r0 root \"x\" | \"y\"\n");
+        for (int k = 0; k < RULES; k++) {
+            const int i = backwards ? RULES - 1 - k : k;
+            append(&at, "r%d ::= %.*s", i, GROUPS, "((((((((((((((((((((");
+            if (i + 1 < RULES)
+                append(&at, "r%d", i + 1);
+            else
+                append(&at, "\"\"");
+            append(&at, "%.*s\n", GROUPS, "))))))))))))))))))))");
+        }
+        assert_int_equal(wisp_grammar_open(wisp_text_of(text), &grammar, &error),
+                         WISP_ERROR_FORMAT);
+        assert_non_null(strstr(error.message, "left recursion"));
+    }
+
+    at = text;
+    append(&at, "root ::= ");
+    for (int i = 0; i < SETS; i++) {
+        append(&at, "[0");
+        for (int bit = 0; bit < 15; bit++)
+            if (i >> bit & 1)
+                append(&at, "%c", 'a' + bit);
+        append(&at, "] ");
+    }
+    assert_int_equal(wisp_grammar_open(wisp_text_of(text), &grammar, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "more than 16384 sets of bytes"));
+
+    at = text;
+    append(&at, "{\"properties\":{\"a\":{}},\"required\":[\"a\"");
+    for (int i = 0; i < REFERENCES; i++)
+        append(&at, ",\"a\"");
+    append(&at, "]}");
+    assert_int_equal(wisp_grammar_open_schema(wisp_text_of(text), &grammar, &error),
+                     WISP_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "#: the schema is too large"));
+    free(text);
+}
+
 static void schemas_have_their_texts(void **state) {
     static const struct {
         const char *schema;
@@ -407,6 +476,7 @@ int main(void) {
         cmocka_unit_test(grammars_have_their_texts),
         cmocka_unit_test(faults_have_their_places),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(large_grammars_take_linear_time),
         cmocka_unit_test(schemas_have_their_texts),
         cmocka_unit_test(bad_schemas_are_errors),
         cmocka_unit_test(masks_are_those_of_each_token),

@@ -98,6 +98,7 @@ static void settings_of_config_json(void **state) {
         {t, CONFIG, "\"mlp_bias\":false", "\"mlp_bias\":true", UNSUPPORTED, "mlp_bias",
          "only false"},
         {t, CONFIG, "\"silu\"", "\"gelu\"", UNSUPPORTED, "hidden_act", "only silu"},
+        {t, CONFIG, "\"silu\"", "\"relu2\"", WISP_OK, NULL, NULL},
         {t, CONFIG, "{", "{\"partial_rotary_factor\":0.5,", UNSUPPORTED, "partial_rotary_factor",
          "only 1"},
         {t, CONFIG, "\"rope_scaling\":null",
@@ -152,10 +153,22 @@ static void settings_of_other_families(void **state) {
         {"mistral", "\"sliding_window\":null,", WISP_OK, NULL},
         {"mistral", "\"sliding_window\":64,", WISP_OK, NULL},
         {"mistral", "", WISP_OK, NULL}, /* 4096, of 64 positions */
-        {"mistral", "\"sliding_window\":63,", WISP_ERROR_UNSUPPORTED, "sliding_window"},
-        {"qwen2", "\"use_sliding_window\":true,", WISP_ERROR_UNSUPPORTED, "use_sliding_window"},
-        {"qwen2", "\"layer_types\":[\"sliding_attention\"],", WISP_ERROR_UNSUPPORTED,
+        {"mistral", "\"sliding_window\":63,", WISP_OK, NULL},
+        {"mistral", "\"sliding_window\":0,", WISP_ERROR_FORMAT, "sliding_window"},
+        {"qwen2", "\"use_sliding_window\":1,", WISP_ERROR_FORMAT, "use_sliding_window"},
+        {"qwen2", "\"max_window_layers\":-1,", WISP_ERROR_FORMAT, "max_window_layers"},
+        {"qwen2", "\"layer_types\":[\"sliding_attention\"],", WISP_ERROR_FORMAT, "layer_types"},
+        {"qwen2",
+         "\"use_sliding_window\":true,\"sliding_window\":null,"
+         "\"layer_types\":[\"sliding_attention\"],",
+         WISP_ERROR_FORMAT, "layer_types"},
+        {"qwen2",
+         "\"use_sliding_window\":true,\"sliding_window\":9,"
+         "\"layer_types\":[\"sliding_attention\"],",
+         WISP_ERROR_NOT_FOUND, "blk.0.attn_q.bias"},
+        {"qwen2", "\"layer_types\":[\"full_attention\",\"full_attention\"],", WISP_ERROR_FORMAT,
          "layer_types"},
+        {"qwen2", "\"layer_types\":[\"linear_attention\"],", WISP_ERROR_UNSUPPORTED, "layer_types"},
         {"qwen2", "\"layer_types\":[\"full_attention\"],", WISP_ERROR_NOT_FOUND,
          "blk.0.attn_q.bias"}, /* the folder has no biases */
         {"qwen3", "", WISP_ERROR_NOT_FOUND, "head_dim"},
@@ -166,7 +179,7 @@ static void settings_of_other_families(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct folder folder;
-        char class[64], type[32], with[128];
+        char class[64], type[32], with[160];
         for (size_t k = 0; k < 3; k++)
             if (strcmp(cases[i].type, types[k]) == 0)
                 snprintf(class, sizeof class, "%sForCausalLM",

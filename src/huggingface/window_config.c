@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "huggingface/window_config.h"
+
+#include <stdio.h>
+
+enum { KEY_BYTES = 96, USUAL_WINDOW = 4096, USUAL_FIRST_LOCAL = 28, MOST_LAYERS = 1 << 16 };
+
+static const char WINDOW[] = "sliding_window", USES[] = "use_sliding_window",
+                  TYPES[] = "layer_types", FIRST_LOCAL[] = "max_window_layers";
+
+/* Reads the number of tokens in a window; 0 where it leaves nothing out. */
+static wisp_status read_window(const struct hf_config *config, uint32_t *window,
+                               wisp_error *error) {
+    static const struct hf_field field = {WINDOW, NULL, NULL};
+    uint64_t positions = 0;
+    *window = 0;
+    if (json_is(json_get(config->root, WINDOW), JSON_NULL))
+        return WISP_OK;
+    TRY(hf_read_size_or(config, &field, USUAL_WINDOW, window, error));
+    json_to_u64(json_get(config->root, "max_position_embeddings"), &positions);
+    if (*window >= positions)
+        *window = 0;
+    return WISP_OK;
+}
+
+static wisp_status put_window(struct directory *dir, const char *architecture, uint32_t window,
+                              wisp_error *error) {
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, "%s.attention.sliding_window", architecture);
+    return directory_put_u32(dir, key, window, error);
+}
+
+wisp_status hf_put_window(struct directory *dir, const struct hf_config *config,
+                          const char *architecture, wisp_error *error) {
+    uint32_t window;
+    TRY(read_window(config, &window, error));
+    return window > 0 ? put_window(dir, architecture, window, error) : WISP_OK;
+}
+
+/* Reads which layers are local from layer_types, of `layers` entries. `used`: there is a window. */
+static wisp_status read_types(const struct hf_config *config, const struct json *list, bool used,
+                              uint32_t layers, bool *local, wisp_error *error) {
+    static const char sliding[] = "sliding_attention", full[] = "full_attention";
+    if (!json_is(list, JSON_ARRAY) || list->count != layers)
+        return fail(error, WISP_ERROR_FORMAT, config->file, TYPES,
+                    "not a list of num_hidden_layers = %u types", layers);
+    for (const struct json *type = list->first; type; type = type->next, local++) {
+        *local = json_equals(type, sliding);
+        if (*local && !used)
+            return fail(error, WISP_ERROR_FORMAT, config->file, TYPES,
+                        "%s, where %s and %s give no window", sliding, USES, WINDOW);
+        if (!*local && !json_equals(type, full))
+            return hf_unsupported_setting(config, TYPES, type, "full_attention, sliding_attention",
+                                          error);
+    }
+    return WISP_OK;
+}
+
+wisp_status hf_put_layer_windows(struct directory *dir, const struct hf_config *config,
+                                 const char *architecture, wisp_error *error) {
+    static const struct hf_field field = {"num_hidden_layers", NULL, NULL};
+    const struct json *uses = json_get(config->root, USES), *list = json_get(config->root, TYPES);
+    const struct json *first = json_get(config->root, FIRST_LOCAL);
+    uint64_t first_local = USUAL_FIRST_LOCAL;
+    uint32_t layers, window = 0, n_local = 0;
+    bool used = false, *local;
+    char key[KEY_BYTES];
+    TRY(hf_read_size_or(config, &field, 0, &layers, error));
+    if (!json_is_absent(uses) && !json_to_bool(uses, &used))
+        return fail(error, WISP_ERROR_FORMAT, config->file, USES, "true or false belongs here");
+    used = used && !json_is(json_get(config->root, WINDOW), JSON_NULL);
+    if (used)
+        TRY(read_window(config, &window, error));
+    if (first && !json_to_u64(first, &first_local))
+        return fail(error, WISP_ERROR_FORMAT, config->file, FIRST_LOCAL, "%.32s is no whole number",
+                    hf_shown(first));
+    if (layers > MOST_LAYERS) /* the architecture's page refuses it */
+        return WISP_OK;
+    ARENA_TAKE(&dir->arena, local, layers, error);
+    if (!json_is_absent(list))
+        TRY(read_types(config, list, used, layers, local, error));
+    else
+        for (uint32_t i = 0; i < layers; i++)
+            local[i] = i >= first_local;
+    for (uint32_t i = 0; i < layers; i++)
+        n_local += local[i];
+    if (window == 0 || n_local == 0)
+        return WISP_OK;
+    TRY(put_window(dir, architecture, window, error));
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", architecture);
+    return directory_put_numbers(dir, key, VALUE_BOOL, local, layers, error);
+}
