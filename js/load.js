@@ -264,7 +264,7 @@ function countWorkers(platform, { mostWorkers }, asked) {
  */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** What all loaded models have in common. */
+/** A loaded model. */
 export class LoadedModel {
   #loaded;
   #pool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Web Worker and the page say to each other.
+// Messages between a Web Worker and the page.
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 
