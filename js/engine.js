@@ -364,7 +364,7 @@ export class Engine {
 }
 
 /** @param {string} text */
-const encode = (text) =>
+export const encode = (text) =>
   takeMemory(`the bytes of ${text.length} characters`, () => encoder.encode(text));
 
 /**

@@ -120,6 +120,7 @@ export class BaseGenerator extends LoadedModel {
     const { first = 1, signal } = options;
     throwIfAborted(signal);
     const list = idsOf(ids, 'ids');
+    if (list.length < 2) throw wrong('ids', 'fewer than two token ids: none has one before it');
     if (!(Number.isInteger(first) && first >= 1 && first < list.length)) {
       throw wrong('first', `${first} is not a whole number from 1 to ${list.length - 1}`);
     }
@@ -186,18 +187,21 @@ function checkText(options) {
       throw wrong(name, `${value} is no number`);
   }
   checkWhole(given.seed, 'seed', Number.MAX_SAFE_INTEGER);
-  const { stop = [], stopTokens = [], logitBias = {} } = given;
-  for (const text of [stop].flat()) {
+  const { stopTokens = [], logitBias = {} } = given;
+  const stop = [given.stop === undefined ? [] : given.stop].flat();
+  for (const text of stop) {
     checkString(text, 'stop');
     if (!text || text.includes('\0')) throw wrong('stop', 'a text that is empty or contains a NUL');
   }
+  if (typeof logitBias !== 'object' || logitBias === null) throw wrong('logitBias', 'no object');
   for (const [id, value] of Object.entries(logitBias)) {
     checkWhole(Number(id), 'logitBias', 2 ** 31 - 1);
     if (typeof value !== 'number') throw wrong('logitBias', `${value} is no number`);
   }
   const seed = given.seed ?? Math.floor(Math.random() * 2 ** 32);
   const stopIds = [...idsOf(stopTokens, 'stopTokens')];
-  return { ...given, seed, stopTokens: stopIds };
+  // Copies, because the text may wait, and the caller may change what is its own.
+  return { ...given, seed, stop, stopTokens: stopIds, logitBias: { ...logitBias } };
 }
 
 /**

@@ -31,8 +31,10 @@ export const localLink =
     return {
       // Each message is a task of its own, so that the page stays responsive between chunks.
       post(message) {
+        const request = /** @type {any} */ (message);
         nextTask(() => {
-          if (!stopped) void receive(/** @type {any} */ (message));
+          // Else a text that is being written would go on to its end.
+          if (!stopped || request.type === 'stop') void receive(request);
         });
       },
       hold() {},

@@ -264,7 +264,7 @@ function countWorkers(platform, { mostWorkers }, asked) {
  */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** The methods that all loaded models have. */
+/** A loaded model. */
 export class LoadedModel {
   #loaded;
   #pool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between a Web Worker and the page.
+// Messages between a Web Worker and the page.
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between a worker thread of Node and the program.
+// Messages between a worker thread of Node and the program.
 import { parentPort } from 'node:worker_threads';
 
 /** @param {import('./worker.js').Serve} serve */

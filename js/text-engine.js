@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Engine } from './engine.js';
+import { Engine, encode } from './engine.js';
 import { WispError, outOfMemory, takeMemory } from './errors.js';
 import { openTeam } from './threads.js';
 
 /** @typedef {import('../types/generate.js').TextOptions} TextOptions */
 /** @typedef {import('../types/exports.js').TextExports} TextExports */
 
-/** Options that are a number, and what the module calls them. */
+/** Options that are a number, with the module's names for them. */
 const NUMBERS = {
   maxTokens: 'max_tokens',
   temperature: 'temperature',
@@ -27,8 +27,6 @@ const NUMBERS = {
 /** The module's names of the options that its errors may name. */
 const NAMES = { ...NUMBERS, logitBias: 'bias', stopTokens: 'stop_id' };
 
-const encoder = new TextEncoder();
-
 /** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
 export class TextEngine extends Engine {
   #threads = 1;
@@ -47,7 +45,7 @@ export class TextEngine extends Engine {
     try {
       const all = { ...options, threads: team.threads };
       const engine = /** @type {TextEngine} */ (await super.open(module, model, all, team.imports));
-      engine.#threads = team.threads;
+      engine.#threads = engine.text((wasm) => wasm.thread_count?.() ?? 1);
       engine.#stopTeam = team.stop;
       return engine;
     } catch (error) {
@@ -74,7 +72,7 @@ export class TextEngine extends Engine {
     try {
       this.#setOptions(text, options);
       if (typeof prompt === 'string') {
-        this.#withBytes(encoder.encode(prompt), (bytes, length) =>
+        this.#withBytes(encode(prompt), (bytes, length) =>
           this.checkText((wasm) => wasm.text_open(text, bytes, length)),
         );
       } else {
@@ -115,7 +113,7 @@ export class TextEngine extends Engine {
     }
     const { stop = [], stopTokens = [], logitBias = {} } = options;
     const stops = [stop].flat();
-    this.#withBytes(encoder.encode(stops.map((each) => `${each}\0`).join('')), (bytes, length) =>
+    this.#withBytes(encode(stops.map((each) => `${each}\0`).join('')), (bytes, length) =>
       this.checkText((wasm) => wasm.text_set_stops(text, bytes, length, stops.length)),
     );
     this.#withBytes(bytesOf(Int32Array.from(stopTokens)), (ids) =>
@@ -138,7 +136,7 @@ export class TextEngine extends Engine {
    */
   #addMessage(text, { role, content }) {
     this.withText(role, (name) =>
-      this.#withBytes(encoder.encode(content), (bytes, length) =>
+      this.#withBytes(encode(content), (bytes, length) =>
         this.checkText((wasm) => wasm.text_add_message(text, name, bytes, length)),
       ),
     );
@@ -176,7 +174,7 @@ export class TextEngine extends Engine {
    * @returns {Int32Array}
    */
   tokenize(text) {
-    return this.#withBytes(encoder.encode(text), (bytes, length) => {
+    return this.#withBytes(encode(text), (bytes, length) => {
       // A text has hardly more tokens than bytes; where it has, the count says how many.
       for (let capacity = length + 8; ;) {
         const ids = this.withBlock(4 + 4 * capacity, (output) => {

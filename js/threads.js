@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that compute one text: workers of a worker, which share the memory of its module.
+import { takeMemory } from './errors.js';
 import { wrong } from './options.js';
 
 /** At most so many threads unless asked for more. */
@@ -48,7 +49,8 @@ export const sharedImports = (memory) => ({
 });
 
 /**
- * Starts helpers where the module shares its memory. Those that do not start are done without.
+ * Starts helpers where the module shares its memory. A job is for the members of the first indices: where
+ * a helper does not start, it and those after it are done without.
  * @param {WebAssembly.Module} module
  * @param {number} threads
  * @param {StartHelper | undefined} start
@@ -56,10 +58,13 @@ export const sharedImports = (memory) => ({
 export async function openTeam(module, threads, start) {
   const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (!isShared) return undefined;
-  const memory = new WebAssembly.Memory({ ...PAGES, shared: true });
+  const memory = takeMemory(
+    'shared memory',
+    () => new WebAssembly.Memory({ ...PAGES, shared: true }),
+  );
   const started = start
     ? Array.from({ length: threads - 1 }, (_, i) =>
-        start({ type: 'help', module, memory, index: i + 1 }),
+        startOrFail(start, { type: 'help', module, memory, index: i + 1 }),
       )
     : [];
   const late = new Promise((_, reject) => {
@@ -67,11 +72,27 @@ export async function openTeam(module, threads, start) {
   });
   late.catch(() => {}); // nobody waits where there are no helpers
   const settled = await Promise.allSettled(started.map(({ ready }) => Promise.race([ready, late])));
+  const failed = settled.findIndex(({ status }) => status === 'rejected');
+  const helpers = failed < 0 ? started : started.splice(0, failed);
+  if (failed >= 0) started.forEach(({ stop }) => stop());
   return {
     imports: sharedImports(memory),
-    threads: 1 + settled.filter(({ status }) => status === 'fulfilled').length,
-    stop: () => started.forEach(({ stop }) => stop()),
+    threads: 1 + helpers.length,
+    stop: () => helpers.forEach(({ stop }) => stop()),
   };
+}
+
+/**
+ * @param {StartHelper} start throws where this scope cannot make workers
+ * @param {object} request
+ * @returns {Helper}
+ */
+function startOrFail(start, request) {
+  try {
+    return start(request);
+  } catch (error) {
+    return { ready: Promise.reject(error), stop() {} };
+  }
 }
 
 /**

@@ -49,4 +49,6 @@ export interface TextExports extends Exports {
   engine_score(engine: number, ids: number, n: number, first: number, logprobs: number): number;
   engine_chat_format(engine: number): number;
   engine_detokenize(engine: number, ids: number, n: number): number;
+  /** wasm/threads/pool_workers.c has it. */
+  thread_count?(): number;
 }

@@ -50,7 +50,7 @@ export interface TextOptions {
   penaltyWindow?: number | undefined;
   /** Is added to the logits of tokens, by id. -Infinity: never. */
   logitBias?: Readonly<Record<number, number>> | undefined;
-  /** Of the random numbers: a whole number from 0. Default: another one for each text. */
+  /** A whole number from 0 that random numbers are made from. Default: another one for each text. */
   seed?: number | undefined;
   /** Texts that end the text and are not part of it. */
   stop?: string | readonly string[] | undefined;
@@ -60,14 +60,14 @@ export interface TextOptions {
   logprobs?: number | undefined;
 }
 
-/** What a text in a conversation may have beside. */
+/** How a reply is written. */
 export interface ChatTextOptions extends TextOptions {
   /** The name of a chat format, such as 'chatml'. Default: the one the model was trained with. */
   format?: string | undefined;
 }
 
 export interface ChatOptions extends ChatTextOptions, CallOptions {
-  /** Of qwen3: false lets the model reply without thinking first. */
+  /** false lets a model whose format is qwen3 reply without thinking first. */
   thinking?: boolean | undefined;
 }
 

@@ -49,7 +49,7 @@ export interface WriteRequest {
   id: number;
   type: 'write';
   prompt: string | readonly Message[];
-  options: ChatTextOptions;
+  options: ChatTextOptions & { noThinking?: boolean | undefined };
 }
 
 export interface LogitsRequest {

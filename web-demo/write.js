@@ -101,7 +101,8 @@ async function tell() {
     }
     const result = await story.result();
     at('fact-tokens').textContent = `${result.tokens} (and ${result.promptTokens} of yours)`;
-    at('fact-speed').textContent = perSecond(result.tokens - 1, result.seconds);
+    if (result.tokens > 1)
+      at('fact-speed').textContent = perSecond(result.tokens - 1, result.seconds);
     const ends = { length: 'The length is reached.', context: 'The model remembers no more.' };
     at('status').textContent = ends[/** @type {'length'} */ (result.end)] ?? 'The end.';
     at('status').title = `seed ${result.seed}`;

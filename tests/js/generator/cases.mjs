@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of what a generator promises, for Node and for pages: each gets what it needs in an Env and
-// throws where a promise is broken.
-import { check, inTime, rejects } from '../pool/checks.mjs';
+// The promises of a generator, for Node and for pages: each case gets what it needs in an Env and throws
+// where a promise is broken.
+import { check, inTime, pause, rejects } from '../pool/checks.mjs';
 
 /** @typedef {import('../../../js/generate-node.js').Generator} Generator */
 
@@ -200,10 +200,10 @@ export const cases = {
       check(error.name === 'AbortError' && error.cause.message === 'enough', `${error.cause}`);
       await rejects(running.text(), 'cancelled');
       await rejects(waiting.text(), 'cancelled');
-      await rejects(
-        generator.generate(PROMPT, { signal: AbortSignal.timeout(1), ...ENDLESS }).text(),
-        'cancelled',
-      );
+      const late = generator.generate(PROMPT, { signal: AbortSignal.timeout(1), ...ENDLESS });
+      // A busy machine may have written it before its time is over.
+      const outcome = await inTime(late.text()).catch((reason) => reason);
+      check(typeof outcome === 'string' || outcome.name === 'TimeoutError', `${outcome}`);
       await works(env, generator);
       check(generator.stats().lostWorkers === 0, 'a worker was lost');
     }),
@@ -237,8 +237,10 @@ export const cases = {
       const { threads: found } = generator.info();
       check(found === (env.shared ? threads : 1), `${found} threads`);
       texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
-      // Leaves a text in the middle of its prompt and of a token.
-      await rejects(generator.generate(`z ${prompt}`, { signal: AbortSignal.timeout(3) }).text(), 'cancelled'); // prettier-ignore
+      // Leaves a text in the middle of its prompt and of a token, unless the machine is too busy.
+      const left = generator.generate(`z ${prompt}`, { signal: AbortSignal.timeout(3) });
+      const outcome = await inTime(left.text()).catch((reason) => reason);
+      check(typeof outcome === 'string' || outcome.name === 'TimeoutError', `${outcome}`);
       texts.push(await inTime(generator.generate(prompt, { maxTokens: 24 }).text()));
       await inTime(generator.close());
     }
@@ -264,6 +266,7 @@ export const cases = {
       throwsArgument(() => generate({ stop: 1 }), 'stop');
       throwsArgument(() => generate({ stopTokens: [0.5] }), 'stopTokens[0]');
       throwsArgument(() => generate({ logitBias: { x: 1 } }), 'logitBias');
+      throwsArgument(() => generate({ logitBias: null }), 'logitBias');
       throwsArgument(() => generate({ signal: {} }), 'signal');
       for (const [options, field] of /** @type {[any, string][]} */ ([
         [{ topP: 2 }, 'topP'],
@@ -276,6 +279,7 @@ export const cases = {
       }
       const long = await rejects(generate({}, 'x'.repeat(3000)).text(), 'argument', /context/);
       check(long.field === 'prompt', long.field);
+      await rejects(generator.score([5]), 'argument', /^ids: fewer than two/);
       await rejects(generator.logits([99999]), 'argument', /512 tokens/);
       await rejects(generator.logits(/** @type {any} */ ('x')), 'argument');
       await works(env, generator);
@@ -331,6 +335,8 @@ export const cases = {
       ),
     );
     check(!error || error.code === 'worker', `${error?.code} ${error?.message}`);
+    // Until then the pool may give the next text to the worker that ends.
+    for (let i = 0; i < 1000 && generator.stats().lostWorkers === 0; i++) await pause(10);
     await works(env, generator);
     check(made.length === 2 && generator.stats().lostWorkers === 1, `${made.length} workers`);
     await inTime(generator.destroy());
