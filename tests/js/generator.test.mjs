@@ -115,7 +115,11 @@ test('a worker hears a stop between two slices, and writes the next text', async
 
 test('a text on the calling thread hears its stop from a pool that is destroyed', async () => {
   const heard = /** @type {string[]} */ ([]);
-  const link = localLink(() => async ({ type }) => void heard.push(type))({
+  const link = localLink(
+    () =>
+      async ({ type }) =>
+        void heard.push(type),
+  )({
     reply() {},
     end() {},
   });
