@@ -8,21 +8,22 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Each condition has one waiter: where several threads wait, glibc before 2.41 can lose a wake-up
+ * for ever (its bug 25847). */
 struct member {
     struct pool *team;
     uint32_t index;
     pthread_t thread;
+    pthread_cond_t wake; /* signals that the member has a job or the team closes */
+    bool has_job;
 };
 
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* signals that a job was posted or the team closes */
     pthread_cond_t done; /* signals that the last helper has finished the job */
     void (*function)(void *context, uint32_t member);
     void *context;
-    uint64_t job;          /* counts the posted jobs, so that a helper takes each once */
-    uint32_t participants; /* the members that take part in the job */
-    uint32_t running;      /* the helpers that have not finished the job */
+    uint32_t running; /* the helpers that have not finished the job */
     bool closing;
     atomic_uint arrived;     /* the members that wait in pool_barrier */
     atomic_uint barriers;    /* counts the barriers at which all members have arrived */
@@ -32,21 +33,18 @@ struct pool {
     struct member members[]; /* the helpers, from index 1 */
 };
 
-/* The loop of a helper thread: it waits for a job, takes part in it where it is wanted, and so on
- * until the team closes. */
+/* The loop of a helper thread: it waits for a job, takes part in it, and so on until the team
+ * closes. */
 static void *run_helper(void *argument) {
-    const struct member *self = argument;
+    struct member *self = argument;
     struct pool *team = self->team;
-    uint64_t seen = 0;
     pthread_mutex_lock(&team->lock);
     for (;;) {
-        while (!team->closing && team->job == seen)
-            pthread_cond_wait(&team->wake, &team->lock);
+        while (!team->closing && !self->has_job)
+            pthread_cond_wait(&self->wake, &team->lock);
         if (team->closing)
             break;
-        seen = team->job;
-        if (self->index >= team->participants)
-            continue;
+        self->has_job = false;
         void (*function)(void *, uint32_t) = team->function;
         void *context = team->context;
         pthread_mutex_unlock(&team->lock);
@@ -78,10 +76,7 @@ static bool start_member(struct member *self) {
  * team has `threads` members or the system grants no more. */
 static void start_team(struct pool *team, uint32_t threads) {
     pthread_mutex_init(&team->lock, NULL);
-    pthread_cond_init(&team->wake, NULL);
     pthread_cond_init(&team->done, NULL);
-    team->job = 0;
-    team->participants = 0;
     team->running = 0;
     team->closing = false;
     atomic_store(&team->arrived, 0);
@@ -91,8 +86,11 @@ static void start_team(struct pool *team, uint32_t threads) {
     while (team->size < threads) {
         struct member *next = &team->members[team->size];
         *next = (struct member){.team = team, .index = team->size};
-        if (!start_member(next))
+        pthread_cond_init(&next->wake, NULL);
+        if (!start_member(next)) {
+            pthread_cond_destroy(&next->wake);
             break;
+        }
         team->size++;
     }
 }
@@ -123,12 +121,14 @@ void pool_close(struct pool *team) {
     }
     pthread_mutex_lock(&team->lock);
     team->closing = true;
-    pthread_cond_broadcast(&team->wake);
-    pthread_mutex_unlock(&team->lock);
     for (uint32_t i = 1; i < team->size; i++)
+        pthread_cond_signal(&team->members[i].wake);
+    pthread_mutex_unlock(&team->lock);
+    for (uint32_t i = 1; i < team->size; i++) {
         pthread_join(team->members[i].thread, NULL);
+        pthread_cond_destroy(&team->members[i].wake);
+    }
     pthread_cond_destroy(&team->done);
-    pthread_cond_destroy(&team->wake);
     pthread_mutex_destroy(&team->lock);
     free(team);
 }
@@ -143,10 +143,11 @@ void pool_run(struct pool *team, uint32_t n, void (*function)(void *context, uin
         pthread_mutex_lock(&team->lock);
         team->function = function;
         team->context = context;
-        team->participants = n;
         team->running = n - 1;
-        team->job++;
-        pthread_cond_broadcast(&team->wake);
+        for (uint32_t i = 1; i < n; i++) {
+            team->members[i].has_job = true;
+            pthread_cond_signal(&team->members[i].wake);
+        }
         pthread_mutex_unlock(&team->lock);
     }
     function(context, 0);

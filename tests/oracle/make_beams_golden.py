@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import torch
-from make_stories_golden import make_model, make_tokenizer, read_model
+from make_stories_golden import MODEL, make_model, make_tokenizer, read_model
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "golden-beams.json"
 CASES = [("Once upon a time", 4, 30, 1.0), ("Once upon a time", 2, 12, 1.0), ("The dog", 8, 25, 0.0),
@@ -21,7 +21,7 @@ ENDINGS = [(30, 4, 40, 1.0), (8, 3, 60, 0.0), (50, 6, 50, 2.0), (1, 4, 30, -1.0)
 
 @torch.inference_mode()
 def main():
-    metadata, tensors = read_model()
+    metadata, tensors = read_model(MODEL)
     tokenizer, model = make_tokenizer(metadata), make_model(metadata, tensors)
     end = metadata["tokenizer.ggml.eos_token_id"]
     cases = []

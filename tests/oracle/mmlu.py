@@ -17,7 +17,7 @@ from pathlib import Path
 
 try:
     import torch
-    from make_stories_golden import make_model, make_tokenizer, read_model
+    from make_stories_golden import MODEL, make_model, make_tokenizer, read_model
 except ImportError as error:
     print(f"skipped: mmlu: {error}")
     sys.exit(0)
@@ -72,7 +72,7 @@ def choose(model, tokenizer, name, examples, row):
 def main():
     wisp = sys.argv[1]
     rng = random.Random(3)
-    metadata, tensors = read_model()
+    metadata, tensors = read_model(MODEL)
     tokenizer, model = make_tokenizer(metadata), make_model(metadata, tensors)
     compared = unclear = 0
     with tempfile.TemporaryDirectory() as folder:
