@@ -59,7 +59,8 @@ size_t charsmap_find(const struct charsmap *map, const char *at, const char *end
     for (size_t length = 1; at + length <= end && length <= MAX_REPLACED; length++) {
         const unsigned char byte = (unsigned char)at[length - 1];
         node ^= byte;
-        if (node >= map->n_units || label_of(map->units[node]) != byte)
+        /* No key of a map holds a byte 0, but units that are not in use may have it for a label. */
+        if (byte == 0 || node >= map->n_units || label_of(map->units[node]) != byte)
             break;
         const uint32_t unit = map->units[node];
         node ^= offset_of(unit);

@@ -245,7 +245,7 @@ def sentencepiece_models(root, pieces):
     # The longest replacement first: one expression cannot be found twice, and no result is replaced again.
     steps, marks = [], {}
     for i, (source, target) in enumerate(sorted(replacements.items(), key=lambda item: -len(item[0]))):
-        mark = chr(0xF0000 + i)
+        mark = "".join(chr(plane + i) for plane in (0xF0000, 0xF2000, 0xF1000))  # which stands in no text
         steps.append(normalizers.Replace(source, mark))
         marks[mark] = target
     steps += [normalizers.Replace(mark, target) for mark, target in marks.items()]

@@ -220,6 +220,25 @@ static bool is_whole_file(const struct bytes *now, const struct command *command
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* Seconds for a command that takes about 0.1. */
+enum { PATIENCE = 600 };
+
+static struct {
+    const char *name;
+    pid_t pid;
+} running;
+
+/* Ends the test when a command hangs. */
+static void give_up(int number) {
+    static const char hangs[] = " hangs\n";
+    (void)number;
+    kill(running.pid, SIGKILL);
+    if (write(STDERR_FILENO, running.name, strlen(running.name)) < 0 ||
+        write(STDERR_FILENO, hangs, sizeof hangs - 1) < 0)
+        _exit(2);
+    _exit(1);
+}
+
 static int open_or_die(const char *path, int flags) {
     const int descriptor = open(path, flags | O_CLOEXEC, 0666);
     if (descriptor < 0)
@@ -269,12 +288,18 @@ pid_t command_start(struct command_run *run) {
     close(messages[1]);
     run->output = output[0];
     run->messages = messages[0];
+    running.name = run->command->name;
+    running.pid = pid;
+    signal(SIGALRM, give_up);
+    alarm(PATIENCE);
     return pid;
 }
 
 int command_wait(pid_t pid) {
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFSTOPPED(status))
+        alarm(0);
     return status;
 }
 
