@@ -27,7 +27,7 @@ const manyTexts = () => Array.from({ length: 400 }, (_, i) => 'some words '.repe
 
 /**
  * @param {() => { main: number, others: number[] }} processes
- * @param {() => Promise<unknown>} loads the package and makes one call
+ * @param {() => Promise<unknown>} load loads the package and makes one call
  * @param {() => Promise<unknown>} callLarge
  * @returns {Promise<Added>}
  */

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 /**
  * @typedef {object} Shape
- * @property {'llama' | 'qwen3'} architecture
+ * @property {'llama' | 'qwen3' | 'lfm2'} architecture
  * @property {number} layers
  * @property {number} hidden
  * @property {number} feedForward
@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url';
  * @property {number} headSize
  * @property {number} vocabulary
  * @property {boolean} tied whether the output matrix is the token embedding
+ * @property {number[]} [attention] the layers of attention, where the others are short convolutions
  */
 
 /** @type {Record<string, Shape>} */
@@ -22,9 +23,12 @@ export const SHAPES = {
   tiny: { architecture: 'qwen3', layers: 2, hidden: 128, feedForward: 256, heads: 4, keyValueHeads: 2, headSize: 32, vocabulary: 600, tied: true }, // prettier-ignore
   'qwen3-0.6b': { architecture: 'qwen3', layers: 28, hidden: 1024, feedForward: 3072, heads: 16, keyValueHeads: 8, headSize: 128, vocabulary: 151936, tied: true }, // prettier-ignore
   'llama-3.2-1b': { architecture: 'llama', layers: 16, hidden: 2048, feedForward: 8192, heads: 32, keyValueHeads: 8, headSize: 64, vocabulary: 128256, tied: true }, // prettier-ignore
+  'lfm2-350m': { architecture: 'lfm2', layers: 16, hidden: 1024, feedForward: 4608, heads: 16, keyValueHeads: 8, headSize: 64, vocabulary: 65536, tied: true, attention: [2, 5, 8, 10, 12, 14] }, // prettier-ignore
 };
 
-const CONTEXT = 2048;
+const CONTEXT = 16384;
+/** Inputs of a short convolution. */
+const TAPS = 3;
 /** The first token that is no control token and no byte. */
 const WORDS = 259;
 
@@ -170,25 +174,38 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   const tokens = vocabularyOf(shape.vocabulary);
   const q = heads * headSize;
   const kv = keyValueHeads * headSize;
+  const keyValueHeadsOf = Array.from({ length: layers }, (_, l) =>
+    !shape.attention || shape.attention.includes(l) ? keyValueHeads : 0,
+  );
   /** @type {[string, string, number[]][]} */
   const tensors = [
     ['token_embd.weight', type, [hidden, tokens.length]],
-    ['output_norm.weight', 'F32', [hidden]],
+    [name === 'lfm2' ? 'token_embd_norm.weight' : 'output_norm.weight', 'F32', [hidden]],
   ];
   if (!shape.tied) tensors.push(['output.weight', type, [hidden, tokens.length]]);
   for (let l = 0; l < layers; l++) {
     tensors.push(
       [`blk.${l}.attn_norm.weight`, 'F32', [hidden]],
-      [`blk.${l}.attn_q.weight`, type, [hidden, q]],
-      [`blk.${l}.attn_k.weight`, type, [hidden, kv]],
-      [`blk.${l}.attn_v.weight`, type, [hidden, kv]],
-      [`blk.${l}.attn_output.weight`, type, [q, hidden]],
       [`blk.${l}.ffn_norm.weight`, 'F32', [hidden]],
       [`blk.${l}.ffn_gate.weight`, type, [hidden, feedForward]],
       [`blk.${l}.ffn_up.weight`, type, [hidden, feedForward]],
       [`blk.${l}.ffn_down.weight`, type, [feedForward, hidden]],
     );
-    if (name === 'qwen3')
+    if (keyValueHeadsOf[l] === 0) {
+      tensors.push(
+        [`blk.${l}.shortconv.in_proj.weight`, type, [hidden, 3 * hidden]],
+        [`blk.${l}.shortconv.conv.weight`, 'F32', [TAPS, hidden]],
+        [`blk.${l}.shortconv.out_proj.weight`, type, [hidden, hidden]],
+      );
+      continue;
+    }
+    tensors.push(
+      [`blk.${l}.attn_q.weight`, type, [hidden, q]],
+      [`blk.${l}.attn_k.weight`, type, [hidden, kv]],
+      [`blk.${l}.attn_v.weight`, type, [hidden, kv]],
+      [`blk.${l}.attn_output.weight`, type, [q, hidden]],
+    );
+    if (name !== 'llama')
       tensors.push(
         [`blk.${l}.attn_q_norm.weight`, 'F32', [headSize]],
         [`blk.${l}.attn_k_norm.weight`, 'F32', [headSize]],
@@ -215,7 +232,11 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   entry(`${name}.block_count`, U32, layers);
   entry(`${name}.feed_forward_length`, U32, feedForward);
   entry(`${name}.attention.head_count`, U32, heads);
-  entry(`${name}.attention.head_count_kv`, U32, keyValueHeads);
+  if (name === 'lfm2') {
+    entries++;
+    metadata.array('lfm2.attention.head_count_kv', I32, keyValueHeadsOf);
+    entry('lfm2.shortconv.l_cache', U32, TAPS);
+  } else entry(`${name}.attention.head_count_kv`, U32, keyValueHeads);
   entry(`${name}.attention.key_length`, U32, headSize);
   entry(`${name}.attention.value_length`, U32, headSize);
   entry(`${name}.attention.layer_norm_rms_epsilon`, F32_VALUE, 1e-5);
@@ -232,7 +253,7 @@ export function writeModel(path, shape, type, { zeros = false } = {}) {
   const kindOf = (/** @type {number} */ i) => (i === 0 ? 2 : i < 3 ? 3 : i < WORDS ? 6 : 1);
   metadata.array('tokenizer.ggml.token_type', I32, tokens.map((_, i) => kindOf(i))); // prettier-ignore
   header.u64(entries + 3);
-  header.parts.push(...metadata.parts);
+  header.parts.push(Buffer.concat(metadata.parts));
   let offset = 0;
   const places = tensors.map(([tensor, kind, shapeOf]) => {
     const [number, block, blockBytes] = TYPES[kind];
