@@ -72,16 +72,20 @@ function run([program, ...words], prompt) {
  * @property {number} promptPerSecond
  * @property {number} firstMs
  * @property {number} perSecond
- * @property {number} peakMB
+ * @property {number} [peakMB] of resident memory
  * @property {number} [memoryShare] of the bandwidth of memory, while text is written
  */
 
-/** @type {Record<string, (model: string, threads: string, prompt: string) => Promise<Run>>} */
+/** @type {Record<string, (model: string, threads: string, prompt: string, measureMemory: boolean) => Promise<Run>>} */
 const peers = {
-  async wisp(model, threads, prompt) {
+  async wisp(model, threads, prompt, measureMemory) {
     const command = [`${ROOT}build/wisp`, 'generate', '-m', model, '-t', threads]
       .concat(['-n', values.tokens, '--cache-type', values.cache])
       .concat(values.cpu ? ['--cpu', values.cpu] : []);
+    if (measureMemory) {
+      const { peakMB } = await run(command, prompt); // --stats has memory of its own
+      return { promptPerSecond: NaN, firstMs: NaN, perSecond: NaN, peakMB };
+    }
     const { errors } = await run([...command, '--stats'], prompt);
     const number = (/** @type {RegExp} */ pattern) => Number(pattern.exec(errors)?.[1]);
     if (number(/prompt: (\d+) tokens/) !== promptTokens) throw new Error(errors);
@@ -90,7 +94,6 @@ const peers = {
       firstMs: 1000 * number(/first token: ([\d.]+) s/),
       perSecond: number(/text: .*, ([\d.]+) tokens\/s/),
       memoryShare: number(/, (\d+) % of the/) / 100,
-      peakMB: (await run(command, prompt)).peakMB, // --stats has memory of its own
     };
   },
   async 'llama.cpp'(model, threads, prompt) {
@@ -114,12 +117,15 @@ for (const shape of values.shapes.split(','))
     for (const threads of values.threads.split(',')) {
       const names = values.only.split(',');
       const runs = names.map(() => /** @type {Run[]} */ ([]));
-      // Round 0 brings the file into the page cache.
+      /** @type {Record<string, number | undefined>} */
+      const peaks = {};
+      // Round 0 brings the file into the page cache and measures memory.
       for (let round = 0; round <= Number(values.rounds); round++)
         for (const i of names.map((_, at) => (at + round) % names.length)) {
           process.stderr.write(`\r${shape} ${type}, threads: ${threads}, round ${round}, ${names[i]}    `); // prettier-ignore
-          const result = await peers[names[i]](model, threads, promptOf(round));
+          const result = await peers[names[i]](model, threads, promptOf(round), round === 0);
           if (round > 0) runs[i].push(result);
+          else peaks[names[i]] = result.peakMB;
         }
       names.forEach((peer, i) => {
         const of = (/** @type {keyof Run} */ key) => median(runs[i].map((r) => r[key] ?? NaN));
@@ -131,7 +137,7 @@ for (const shape of values.shapes.split(','))
           promptPerSecond: of('promptPerSecond'),
           perSecond: of('perSecond'),
           memoryShare: of('memoryShare'),
-          peakMB: of('peakMB'),
+          peakMB: peaks[peer],
           fileMB: statSync(model).size / 1e6,
           runs: runs[i],
         });
@@ -156,5 +162,5 @@ for (const {
 } of rows) {
   const share =
     memoryShare === undefined || Number.isNaN(memoryShare) ? '' : memoryShare.toFixed(2);
-  console.log(`| ${shape} ${type} (${fileMB.toFixed(0)} MB) | ${threads} | ${peer} | ${promptPerSecond.toFixed(0)} | ${perSecond.toFixed(1)} | ${share} | ${peakMB.toFixed(0)} |`); // prettier-ignore
+  console.log(`| ${shape} ${type} (${fileMB.toFixed(0)} MB) | ${threads} | ${peer} | ${promptPerSecond.toFixed(0)} | ${perSecond.toFixed(1)} | ${share} | ${peakMB?.toFixed(0)} |`); // prettier-ignore
 }
