@@ -462,7 +462,7 @@ tsan: $(TSAN_TESTS)
 # These tests depend on the width of size_t or on the instruction set.
 PORTED := $(WASM_TESTS) \
           $(addprefix unit/,test_models test_tokenizer test_nomic test_neurons) \
-          $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons)
+          $(addprefix malformed/,test_malformed_gguf test_malformed_tokenizer test_malformed_hf test_malformed_neurons)
 PORTED_m32 := $(PORTED:%=build/m32/tests/%)
 PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
 m32: $(PORTED_m32)
@@ -497,7 +497,7 @@ musl: $(MUSL_TESTS) build/musl/wisp
 BIG_ENDIAN_TESTS := $(addprefix build/big-endian/tests/, kernels/test_blocks \
     $(addprefix unit/,test_file test_hf_tokenizer test_models test_neuron_store test_nomic test_releases \
         test_tokenizer test_tokenizer_metadata test_unicode) \
-    $(addprefix malformed/,test_malformed_gguf test_malformed_hf test_malformed_neurons))
+    $(addprefix malformed/,test_malformed_gguf test_malformed_tokenizer test_malformed_hf test_malformed_neurons))
 big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
 	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)
 	tests/oracle/same_files.sh build/wisp '.tools/bin/qemu-s390x build/big-endian/wisp' build/big-endian

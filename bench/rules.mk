@@ -37,7 +37,7 @@ build/bench/peak/native: $(PEAK_OBJECTS)
 	$(Q)$(CC) $^ -o $@
 
 # Links with -O1, because higher levels need a JavaScript minifier.
-build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h | .tools/stamp/emcc
+build/bench/peak/%.cjs: bench/peak/peak.c bench/peak/wasm.c bench/peak/peak.h bench/peak/probe.h | .tools/stamp/emcc
 	@mkdir -p $(@D)
 	$(SAY) EMCC $@
 	$(Q)for file in peak wasm; do \

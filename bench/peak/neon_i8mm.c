@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define PROBE peak_neon_i8mm
-#define PRODUCT vmmlaq_s32
+#define INSTRUCTION vmmlaq_s32
 #define PRODUCT_MACS 32
 #include "neon_probe.h"

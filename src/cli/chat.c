@@ -238,14 +238,14 @@ static int talk(struct chat *chat) {
 
 /* ---- conversations of a file ---------------------------------------------------------------- */
 
-static int answer(struct chat *chat, const struct json *root, size_t line) {
+static int answer(struct chat *chat, wisp_text text, size_t line) {
     const char *name = chat->arguments->messages, *system = chat->arguments->system;
     messages_cut(&chat->messages, 0);
     int code = EXIT_GOOD;
     if (system && !messages_add(&chat->messages, WISP_ROLE_SYSTEM, wisp_text_of(system)))
         code = EXIT_FAILED;
     if (code == EXIT_GOOD)
-        code = messages_parse(&chat->messages, root, name, line);
+        code = messages_parse(&chat->messages, text, name, line);
     if (code == EXIT_GOOD)
         code = reply(chat, name, line);
     if (code == EXIT_GOOD) {
@@ -261,7 +261,6 @@ static int answer_file(struct chat *chat) {
     const char *name = chat->arguments->messages;
     struct arena arena = {0};
     const struct json *root;
-    wisp_error error;
     char *text = NULL;
     size_t length;
     int code = read_whole_file(name, &text, &length);
@@ -272,25 +271,14 @@ static int answer_file(struct chat *chat) {
         return code;
     }
     const bool by_line = newline && json_parse(&arena, text, first, name, &root, NULL) == WISP_OK;
+    arena_release(&arena);
     for (size_t line = 1, at = 0; code == EXIT_GOOD && at < length; line++) {
         const char *end = by_line ? memchr(text + at, '\n', length - at) : NULL;
         const size_t n = end ? (size_t)(end - text) - at : length - at;
-        arena_release(&arena);
-        if (by_line && n == 0) {
-            at++;
-            continue;
-        }
-        if (json_parse(&arena, text + at, n, by_line ? NULL : name, &root, &error) == WISP_OK) {
-            code = answer(chat, root, by_line ? line : 0);
-        } else if (by_line) {
-            code = complain_of_line(name, line, &error);
-        } else {
-            complain("%s", error.message);
-            code = error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
-        }
+        if (!by_line || n > 0)
+            code = answer(chat, (wisp_text){text + at, n}, by_line ? line : 0);
         at += n + 1;
     }
-    arena_release(&arena);
     free(text);
     return code;
 }

@@ -36,6 +36,10 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
  * is none. */
 bool parse_share(const char *option, const char *text, double *value);
 
+/* Parses the --format of commands that print a table or JSON. Complains and returns false where
+ * `name` is neither. */
+bool parse_format(const char *name, bool *json);
+
 /* Complains and returns false where the path is empty. `what` names the argument. */
 bool check_path(const char *what, const char *path);
 
@@ -144,6 +148,10 @@ void progress_start(struct progress *progress, const char *what);
 /* Shows that `done` things are done, which are `fraction` of all. A negative fraction is unknown.
  */
 void progress_show(struct progress *progress, size_t done, double fraction);
+
+/* Shows that `done` of `total` things are done. `progress` is a struct progress: the function is
+ * what wisp_convert calls. Returns false where Ctrl-C came. */
+bool progress_of_total(void *progress, size_t done, size_t total);
 
 void progress_end(struct progress *progress);
 

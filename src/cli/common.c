@@ -63,6 +63,15 @@ bool parse_share(const char *option, const char *text, double *value) {
     return false;
 }
 
+bool parse_format(const char *name, bool *json) {
+    *json = strcmp(name, "json") == 0;
+    if (!*json && strcmp(name, "table") != 0) {
+        complain_of_choice("format", name, "table, json");
+        return false;
+    }
+    return true;
+}
+
 bool check_path(const char *what, const char *path) {
     if (*path == '\0')
         complain("%s: the path is empty", what);
@@ -271,6 +280,11 @@ void progress_show(struct progress *progress, size_t done, double fraction) {
                 BAR - filled, "", fraction * 100, seconds * (1 - fraction) / fraction);
     }
     fflush(stderr);
+}
+
+bool progress_of_total(void *progress, size_t done, size_t total) {
+    progress_show(progress, done, (double)done / (double)total);
+    return !was_interrupted();
 }
 
 void progress_end(struct progress *progress) {

@@ -86,14 +86,15 @@ static bool controls_terminal(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-size_t print_text(FILE *stream, const char *text, size_t length, size_t most, bool json,
-                  size_t *columns) {
+/* Does what print_text says. With `json` the result fits between the quotes of a JSON string.
+ * *columns is the number of characters that appear. */
+static size_t put_text(FILE *stream, wisp_text text, size_t most, bool json, size_t *columns) {
     static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
     size_t used = 0, shown = 0;
-    for (size_t characters = 0; used < length && characters < most; characters++) {
+    for (size_t characters = 0; used < text.length && characters < most; characters++) {
         uint32_t c;
-        const char *at = text + used;
-        const size_t bytes = utf8_decode(at, length - used, &c);
+        const char *at = text.bytes + used;
+        const size_t bytes = utf8_decode(at, text.length - used, &c);
         used += bytes;
         shown++;
         if (c == UTF8_INVALID) {
@@ -107,9 +108,26 @@ size_t print_text(FILE *stream, const char *text, size_t length, size_t most, bo
             fwrite(at, 1, bytes, stream);
         }
     }
-    if (columns)
-        *columns = shown;
+    *columns = shown;
     return used;
+}
+
+size_t print_text(FILE *stream, wisp_text text, size_t most) {
+    size_t columns;
+    return put_text(stream, text, most, false, &columns);
+}
+
+void print_padded(wisp_text text, size_t most, size_t width) {
+    size_t columns;
+    put_text(program_output, text, most, false, &columns);
+    fprintf(program_output, "%*s", columns < width ? (int)(width - columns) : 0, "");
+}
+
+void print_json_string(FILE *stream, wisp_text text) {
+    size_t columns;
+    fputc('"', stream);
+    put_text(stream, text, SIZE_MAX, true, &columns);
+    fputc('"', stream);
 }
 
 void complain(const char *format, ...) {
@@ -119,6 +137,6 @@ void complain(const char *format, ...) {
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     fputs("wisp: ", stderr);
-    print_text(stderr, message, strlen(message), SIZE_MAX, false, NULL);
+    print_text(stderr, wisp_text_of(message), SIZE_MAX);
     fputc('\n', stderr);
 }

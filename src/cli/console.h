@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "wisp.h"
+
 enum exit_code {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,        /* reading, writing or memory */
@@ -35,10 +37,14 @@ bool is_output_file(const struct stat *info);
 
 /* Writes at most `most` characters of a text that may hold anything. Characters that control a
  * terminal or reorder its text become escapes such as \u001b, and ill-formed UTF-8 becomes U+FFFD.
- * With `json` the result also fits between the quotes of a JSON string. Returns the number of bytes
- * of `text` that were taken. *columns (may be NULL) is the number of characters that appear. */
-size_t print_text(FILE *stream, const char *text, size_t length, size_t most, bool json,
-                  size_t *columns);
+ * Returns the number of bytes of `text` that were taken. */
+size_t print_text(FILE *stream, wisp_text text, size_t most);
+
+/* Writes a text as print_text does to program_output, in a column of `width` characters. */
+void print_padded(wisp_text text, size_t most, size_t width);
+
+/* Writes all of a text as print_text does, as a JSON string with its quotes. */
+void print_json_string(FILE *stream, wisp_text text);
 
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

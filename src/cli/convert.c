@@ -40,14 +40,9 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {0}};
 
-static bool show_progress(void *context, size_t done, size_t total) {
-    progress_show(context, done, (double)done / (double)total);
-    return !was_interrupted();
-}
-
 int command_convert(int argc, char **argv) {
     struct progress progress;
-    wisp_convert_options o = {.progress = show_progress, .progress_context = &progress};
+    wisp_convert_options o = {.progress = progress_of_total, .progress_context = &progress};
     wisp_error error;
     double sparsity;
     int option;

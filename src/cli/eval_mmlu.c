@@ -271,11 +271,11 @@ static int ask(struct mmlu *m, struct subject *subject, const struct questions *
     subject->correct += best == question->answer;
     if (!m->options->answers)
         return EXIT_GOOD;
-    fputs("{\"subject\":\"", program_output);
-    print_text(program_output, subject->name, strlen(subject->name), SIZE_MAX, true, NULL);
+    fputs("{\"subject\":", program_output);
+    print_json_string(program_output, wisp_text_of(subject->name));
     fprintf(program_output,
-            "\",\"question\":%zu,\"shots\":%zu,\"answer\":\"%c\",\"choice\":\"%c\"}\n", number,
-            shots, 'A' + question->answer, 'A' + best);
+            ",\"question\":%zu,\"shots\":%zu,\"answer\":\"%c\",\"choice\":\"%c\"}\n", number, shots,
+            'A' + question->answer, 'A' + best);
     return finish_output();
 }
 
@@ -348,10 +348,9 @@ static void print_figures(const struct mmlu *m) {
                 "\"subjects\":{",
                 m->options->shots, asked, correct, too_long, accuracy, low, high, mean);
         for (size_t i = 0; i < m->n; i++) {
-            fputs(i ? ",\"" : "\"", program_output);
-            print_text(program_output, m->subjects[i].name, strlen(m->subjects[i].name), SIZE_MAX,
-                       true, NULL);
-            fprintf(program_output, "\":{\"questions\":%zu,\"correct\":%zu}", m->subjects[i].asked,
+            fputs(i ? "," : "", program_output);
+            print_json_string(program_output, wisp_text_of(m->subjects[i].name));
+            fprintf(program_output, ":{\"questions\":%zu,\"correct\":%zu}", m->subjects[i].asked,
                     m->subjects[i].correct);
         }
         fputs("}}\n", program_output);
@@ -360,10 +359,8 @@ static void print_figures(const struct mmlu *m) {
     fprintf(program_output, "%-40s %9s %9s %9s\n", "subject", "questions", "correct", "accuracy");
     for (size_t i = 0; i < m->n; i++) {
         const struct subject *s = &m->subjects[i];
-        size_t columns;
-        print_text(program_output, s->name, strlen(s->name), 40, false, &columns);
-        fprintf(program_output, "%*s %9zu %9zu", columns < 40 ? (int)(40 - columns) : 0, "",
-                s->asked, s->correct);
+        print_padded(wisp_text_of(s->name), 40, 40);
+        fprintf(program_output, " %9zu %9zu", s->asked, s->correct);
         if (s->asked > 0)
             fprintf(program_output, " %9.4f", (double)s->correct / (double)s->asked);
         fputc('\n', program_output);

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/generate_lines.h"
 #include "cli/generate_options.h"
+#include "cli/input.h"
 #include "cli/whole_file.h"
 
 static const char help[] =
@@ -199,10 +200,8 @@ static int open_grammar(const struct command *c, wisp_grammar **grammar) {
     const wisp_text read = {text, length};
     if (code == EXIT_GOOD &&
         (c->grammar ? wisp_grammar_open(read, grammar, &error)
-                    : wisp_grammar_open_schema(read, grammar, &error)) != WISP_OK) {
-        complain("%s: %s", path, error.message);
-        code = error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
-    }
+                    : wisp_grammar_open_schema(read, grammar, &error)) != WISP_OK)
+        code = complain_of_text(path, 0, &error);
     free(text);
     return code;
 }
@@ -261,10 +260,10 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
 static void write_hypothesis(void *context, const wisp_hypothesis *h) {
     int *code = context;
     fprintf(program_output,
-            "{\"score\":%.6g,\"logprob\":%.6g,\"tokens\":%zu,\"end\":\"%s\",\"text\":\"", h->score,
+            "{\"score\":%.6g,\"logprob\":%.6g,\"tokens\":%zu,\"end\":\"%s\",\"text\":", h->score,
             h->logprob, h->tokens, wisp_end_name(h->end));
-    print_text(program_output, h->text.bytes, h->text.length, SIZE_MAX, true, NULL);
-    fputs("\"}\n", program_output);
+    print_json_string(program_output, h->text);
+    fputs("}\n", program_output);
     if (*code == EXIT_GOOD)
         *code = finish_output();
 }

@@ -47,10 +47,9 @@ static void write_line(const struct line *line, bool logprobs) {
                    stream);
             fputc(',', stream);
         }
-    fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":\"",
+    fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
             line->result.prompt_tokens, line->result.tokens, wisp_end_name(line->result.end));
-    print_text(stream, line->text, line->text_length, SIZE_MAX, true, NULL);
-    fputc('"', stream);
+    print_json_string(stream, (wisp_text){line->text, line->text_length});
     if (logprobs) {
         fputs(",\"pieces\":[", stream);
         fwrite(line->pieces, 1, line->pieces_length, stream);

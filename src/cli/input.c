@@ -144,12 +144,15 @@ static bool is_blank(wisp_text line) {
     return i == line.length;
 }
 
-int complain_of_line(const char *name, size_t line, const wisp_error *error) {
-    /* The message begins with the position in the text, which is one line. */
+int complain_of_text(const char *name, size_t line, const wisp_error *error) {
+    /* The message begins with the position in the text, which is one line where `line` is given. */
     static const char first_line[] = "line 1, ";
     const bool has_position = strncmp(error->message, first_line, strlen(first_line)) == 0;
-    complain("%s: line %zu, %s", name, line,
-             error->message + (has_position ? strlen(first_line) : 0));
+    if (line > 0)
+        complain("%s: line %zu, %s", name, line,
+                 error->message + (has_position ? strlen(first_line) : 0));
+    else
+        complain("%s: %s", name, error->message);
     return error->status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
 }
 
@@ -158,7 +161,7 @@ static int add_json_record(struct input *input, struct batch *batch, wisp_text l
     const struct json *root;
     wisp_error error;
     if (json_parse(&batch->arena, line.bytes, line.length, NULL, &root, &error) != WISP_OK)
-        return complain_of_line(name, input->line, &error);
+        return complain_of_text(name, input->line, &error);
     const char *member = input->member ? input->member : "text";
     const struct json *text = json_is(root, JSON_OBJECT) ? json_get(root, member) : root;
     if (!json_is(text, JSON_STRING)) {

@@ -56,8 +56,9 @@ void input_add(struct input *input, const char *path, const char *text);
  * the records before the fault. */
 int input_next(struct input *input, struct batch *batch);
 
-/* Complains that json_parse failed on line `line` of the file `name`. Returns an exit code. */
-int complain_of_line(const char *name, size_t line, const wisp_error *error);
+/* Complains that a text from line `line` (0: all) of the file `name` could not be parsed. The error
+ * must not have the file's name. Returns an exit code. */
+int complain_of_text(const char *name, size_t line, const wisp_error *error);
 
 void input_close(struct input *input);
 

@@ -83,18 +83,10 @@ static void format_shape(const wisp_tensor *tensor, const char *separator, char 
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* Prints a name from the file in a column of `width` characters. */
-static void print_name(const char *name, size_t width) {
-    size_t columns;
-    print_text(program_output, name, strlen(name), SIZE_MAX, false, &columns);
-    fprintf(program_output, "%*s", columns < width ? (int)(width - columns) : 0, "");
-}
-
 /* Prints a value on a line, cut where it is long. */
-static void print_value(const char *text) {
-    const size_t length = strlen(text);
-    const size_t shown = print_text(program_output, text, length, TABLE_VALUE, false, NULL);
-    fputs(shown < length ? "...\n" : "\n", program_output);
+static void print_value(wisp_text text) {
+    const size_t shown = print_text(program_output, text, TABLE_VALUE);
+    fputs(shown < text.length ? "...\n" : "\n", program_output);
 }
 
 /* `digests` is NULL where they were not asked for. */
@@ -106,7 +98,7 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
     size_t n = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; wisp_file_get_part(file, i, &part); i++) {
-        print_name(part.path, 0);
+        print_text(program_output, wisp_text_of(part.path), SIZE_MAX);
         fprintf(program_output, ", %llu bytes\n", (unsigned long long)part.size);
         if (digests)
             fprintf(program_output, "sha256 %s\n", digests[i].text);
@@ -116,9 +108,9 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
     fprintf(program_output, "\nMETADATA (%zu)\n", n);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
         fputs("  ", program_output);
-        print_name(metadata.key, 44);
+        print_padded(wisp_text_of(metadata.key), SIZE_MAX, 44);
         fputc(' ', program_output);
-        print_value(metadata.text);
+        print_value(wisp_text_of(metadata.text));
     }
     for (size_t i = 0; wisp_file_get_assumption(file, i, &assumption); i++)
         fprintf(program_output, "%s  %-44s %s\n", i ? "" : "\nASSUMED, as the file does not say\n",
@@ -130,7 +122,7 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
         char shape[SHAPE_BYTES];
         format_shape(&tensor, " x ", shape);
         fputs("  ", program_output);
-        print_name(tensor.name, 32);
+        print_padded(wisp_text_of(tensor.name), SIZE_MAX, 32);
         fprintf(program_output, " %-6s %-16s %12llu bytes at %llu\n", tensor.type, shape,
                 (unsigned long long)tensor.bytes, (unsigned long long)tensor.offset);
     }
@@ -139,9 +131,7 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void print_json_text(const char *text) {
-    fputc('"', program_output);
-    print_text(program_output, text, strlen(text), SIZE_MAX, true, NULL);
-    fputc('"', program_output);
+    print_json_string(program_output, wisp_text_of(text));
 }
 
 /* Numbers and bools are printed as they are; arrays as text, and infinities and NaN too, for which
@@ -208,9 +198,8 @@ int command_inspect(int argc, char **argv) {
         } else if (option == OPTION_NEURONS) {
             neurons = true;
         } else if (option == OPTION_FORMAT) {
-            json = strcmp(optarg, "json") == 0;
-            if (!json && strcmp(optarg, "table") != 0)
-                return complain_of_choice("format", optarg, "table, json");
+            if (!parse_format(optarg, &json))
+                return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
         } else {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/whole_file.h"
 #include "host/file.h"
 
@@ -119,19 +120,25 @@ static int add_message(struct messages *messages, const struct json *object, con
     return code;
 }
 
-int messages_parse(struct messages *messages, const struct json *root, const char *name,
-                   size_t line) {
-    const struct json *array = json_is(root, JSON_OBJECT) ? json_get(root, "messages") : root;
+int messages_parse(struct messages *messages, wisp_text text, const char *name, size_t line) {
     struct place at = {name, line, 0};
     const size_t before = messages->n;
+    const struct json *root;
     struct arena arena = {0};
+    wisp_error error;
     int code = EXIT_GOOD;
+    if (json_parse(&arena, text.bytes, text.length, NULL, &root, &error) != WISP_OK) {
+        arena_release(&arena);
+        return complain_of_text(name, line, &error);
+    }
+    const struct json *array = json_is(root, JSON_OBJECT) ? json_get(root, "messages") : root;
     if (!json_is(array, JSON_ARRAY)) {
         char place[32] = "";
         if (line > 0)
             snprintf(place, sizeof place, "line %zu: ", line);
         complain("%s: %smessages: neither an array of messages nor an object with one", name,
                  place);
+        arena_release(&arena);
         return EXIT_INPUT;
     }
     for (const struct json *item = array->first; item && code == EXIT_GOOD;
@@ -144,19 +151,11 @@ int messages_parse(struct messages *messages, const struct json *root, const cha
 }
 
 int messages_load(struct messages *messages, const char *path) {
-    struct arena arena = {0};
-    const struct json *root;
-    wisp_error error;
     char *text = NULL;
     size_t length;
     int code = read_whole_file(path, &text, &length);
-    if (code == EXIT_GOOD && json_parse(&arena, text, length, path, &root, &error) != WISP_OK) {
-        complain("%s", error.message);
-        code = error.status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_INPUT;
-    }
     if (code == EXIT_GOOD)
-        code = messages_parse(messages, root, path, 0);
-    arena_release(&arena);
+        code = messages_parse(messages, (wisp_text){text, length}, path, 0);
     free(text);
     return code;
 }
@@ -164,10 +163,9 @@ int messages_load(struct messages *messages, const char *path) {
 /* ---- writing -------------------------------------------------------------------------------- */
 
 void message_print(FILE *stream, const wisp_message *message) {
-    const wisp_text content = message->content;
-    fprintf(stream, "{\"role\": \"%s\", \"content\": \"", wisp_role_name((size_t)message->role));
-    print_text(stream, content.bytes, content.length, SIZE_MAX, true, NULL);
-    fputs("\"}", stream);
+    fprintf(stream, "{\"role\": \"%s\", \"content\": ", wisp_role_name((size_t)message->role));
+    print_json_string(stream, message->content);
+    fputc('}', stream);
 }
 
 int messages_save(const struct messages *messages, const char *path) {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
+#include "wisp.h"
 
 /* A list that starts as zeros. Contents are copies that it owns. */
 struct messages {
@@ -21,12 +21,11 @@ void messages_cut(struct messages *messages, size_t n);
 
 void messages_release(struct messages *messages);
 
-/* Appends the messages of a conversation: an array of them, or an object in whose "messages" it is.
- * A content is a string, or an array of parts of the type "text". `name` and `line` (0: none) say
- * in complaints where it is from. Returns an exit code, after complaining where it is not
- * EXIT_GOOD; the list then has none of them. */
-int messages_parse(struct messages *messages, const struct json *root, const char *name,
-                   size_t line);
+/* Appends the messages of a conversation in JSON: an array of them, or an object in whose
+ * "messages" it is. A content is a string, or an array of parts of the type "text". `name` and
+ * `line` (0: none) say in complaints where it is from. Returns an exit code, after complaining
+ * where it is not EXIT_GOOD; the list then has none of them. */
+int messages_parse(struct messages *messages, wisp_text text, const char *name, size_t line);
 
 /* Append those of a file, and write a file, which appears whole or not at all. */
 int messages_load(struct messages *messages, const char *path);

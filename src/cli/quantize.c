@@ -72,15 +72,9 @@ struct printer {
     bool json, any;
 };
 
-static void print_in_json(const char *text) {
-    fputc('"', program_output);
-    print_text(program_output, text, strlen(text), SIZE_MAX, true, NULL);
-    fputc('"', program_output);
-}
-
 static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *tensor) {
     fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", program_output);
-    print_in_json(tensor->name);
+    print_json_string(program_output, wisp_text_of(tensor->name));
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
     if (tensor->fits)
         fprintf(program_output,
@@ -92,10 +86,8 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
 }
 
 static void print_table_tensor(const wisp_quantized_tensor *tensor) {
-    size_t columns;
     fputs("  ", program_output);
-    print_text(program_output, tensor->name, strlen(tensor->name), SIZE_MAX, false, &columns);
-    fprintf(program_output, "%*s", columns < 32 ? (int)(32 - columns) : 0, "");
+    print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
     if (tensor->fits)
         fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s\n", tensor->type,
                 (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
@@ -126,8 +118,7 @@ static void take_tensor(void *context, const wisp_quantized_tensor *tensor) {
 
 static bool take_progress(void *context, size_t done, size_t total) {
     struct printer *p = context;
-    progress_show(&p->progress, done, (double)done / (double)total);
-    return !was_interrupted();
+    return progress_of_total(&p->progress, done, total);
 }
 
 static void print_totals(const struct total *totals, size_t n) {
@@ -230,9 +221,8 @@ int command_quantize(int argc, char **argv) {
                 return EXIT_USAGE;
             o.sample = sample;
         } else if (option == OPTION_FORMAT) {
-            json = strcmp(optarg, "json") == 0;
-            if (!json && strcmp(optarg, "table") != 0)
-                return complain_of_choice("format", optarg, "table, json");
+            if (!parse_format(optarg, &json))
+                return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
         } else {

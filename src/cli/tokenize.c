@@ -146,12 +146,6 @@ static void print_ids(const int32_t *ids, size_t n) {
     fputc(']', program_output);
 }
 
-static void print_string(const char *bytes, size_t length) {
-    fputc('"', program_output);
-    print_text(program_output, bytes, length, SIZE_MAX, true, NULL);
-    fputc('"', program_output);
-}
-
 /* ---- text to ids ---------------------------------------------------------------------------- */
 
 /* Goes through a text and its tokens side by side. */
@@ -231,7 +225,7 @@ static void print_object(const wisp_model *model, wisp_text text, const struct r
     fputs(", \"pieces\": [", program_output);
     for (size_t i = 0; i < count && wisp_token_spelling(model, room->ids[i], &spelling); i++) {
         fputs(i ? ", " : "", program_output);
-        print_string(spelling.bytes, spelling.length);
+        print_json_string(program_output, spelling);
     }
     fputs("], \"starts\": ", program_output);
     print_places(places, room, count, false);
@@ -250,7 +244,7 @@ static void print_table(const wisp_model *model, wisp_text text, const struct ro
         if (!places.lost)
             snprintf(span, sizeof span, "%zu-%zu", places.start, places.end);
         fprintf(program_output, "%8d  %-11s  ", room->ids[i], span);
-        print_text(program_output, spelling.bytes, spelling.length, SIZE_MAX, false, NULL);
+        print_text(program_output, spelling, SIZE_MAX);
         fputc('\n', program_output);
     }
     fputc('\n', program_output);
@@ -291,7 +285,7 @@ static int read_ids(const struct record *record, struct arena *arena, struct roo
     const struct json *root;
     wisp_error error;
     if (json_parse(arena, record->text.bytes, record->text.length, NULL, &root, &error) != WISP_OK)
-        return complain_of_line(record->name, record->line, &error);
+        return complain_of_text(record->name, record->line, &error);
     if (json_is(root, JSON_OBJECT))
         root = json_get(root, "ids");
     if (!json_is(root, JSON_ARRAY))
@@ -337,7 +331,7 @@ static int detokenize(const struct command *c, const wisp_model *model, const st
     if (c->format == FORMAT_TEXT)
         fwrite(room->text, 1, length, program_output);
     else
-        print_string(room->text, length);
+        print_json_string(program_output, (wisp_text){room->text, length});
     fputs(c->format == FORMAT_NDJSON ? "}\n" : "\n", program_output);
     return EXIT_GOOD;
 }

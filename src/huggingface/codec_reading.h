@@ -6,16 +6,7 @@
 
 #include "base/json.h"
 #include "formats/directory.h"
-
-/* The types of tokens, with GGUF's numbers. */
-enum {
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_USER_DEFINED = 4,
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6
-};
+#include "formats/tokens.h"
 
 struct codec_reading {
     struct directory *dir;
@@ -24,7 +15,7 @@ struct codec_reading {
     wisp_error *error;
     uint32_t capacity; /* vocab_size of config.json */
     wisp_text *tokens; /* [capacity], by id; bytes is NULL where there is no token of an id */
-    int32_t *types;    /* [capacity] */
+    int32_t *types;    /* [capacity]: enum token_type */
     uint8_t *flags;    /* [capacity]: how a user-defined token is found; docs/formats.md */
     uint32_t next_id;  /* of a token that is added */
     const wisp_text **sorted; /* all tokens by their text */

@@ -63,7 +63,7 @@ static wisp_status reserve_tokens(struct reading *r, size_t count) {
     if (!r->tokens || !r->types || !r->added || !r->flags || !r->sorted)
         return fail_memory(r->error, count * 40);
     for (size_t i = 0; i < count; i++)
-        r->types[i] = TYPE_NORMAL;
+        r->types[i] = TOKEN_NORMAL;
     return WISP_OK;
 }
 
@@ -105,10 +105,10 @@ wisp_status hf_read_token_flags(const struct reading *r, const struct json *entr
     static const struct {
         const char *key;
         uint8_t flag;
-    } known[] = {{"single_word", FLAG_SINGLE_WORD},
-                 {"lstrip", FLAG_LSTRIP},
-                 {"rstrip", FLAG_RSTRIP},
-                 {"normalized", FLAG_NORMALIZED}};
+    } known[] = {{"single_word", ADDED_SINGLE_WORD},
+                 {"lstrip", ADDED_STRIP_LEFT},
+                 {"rstrip", ADDED_STRIP_RIGHT},
+                 {"normalized", ADDED_NORMALIZED}};
     *flags = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         bool set = false;
@@ -133,9 +133,9 @@ wisp_status hf_add_token(struct reading *r, const struct json *entry, uint64_t i
                     "next free one",
                     content->text, (unsigned long long)id);
     }
-    if (r->types[id] != TYPE_NORMAL)
+    if (r->types[id] != TOKEN_NORMAL)
         return bad(r, "added_tokens", "an id stands there twice");
-    r->types[id] = special ? TYPE_CONTROL : TYPE_USER_DEFINED;
+    r->types[id] = special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     r->added[r->added_count] = (int32_t)id;
     r->flags[r->added_count++] = flags;
     return WISP_OK;

@@ -6,13 +6,9 @@
 
 #include "base/json.h"
 #include "formats/directory.h"
+#include "formats/tokens.h"
 
 #define HF_CONTINUATION_PREFIX "##"
-
-enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER_DEFINED = 4 };
-
-/* How an added token is found in a text; docs/formats.md has the numbers. */
-enum { FLAG_SINGLE_WORD = 1, FLAG_LSTRIP = 2, FLAG_RSTRIP = 4, FLAG_NORMALIZED = 8 };
 
 enum role { ROLE_UNKNOWN, ROLE_CLS, ROLE_SEPARATOR, ROLE_PADDING, ROLE_MASK, ROLES };
 
@@ -23,9 +19,9 @@ struct reading {
     wisp_error *error;
     wisp_text *tokens; /* by id, as vocab.txt spells them; the added ones last */
     size_t count, model_count, capacity;
-    int32_t *types;
+    int32_t *types; /* enum token_type */
     int32_t *added; /* ids, and their flags beside them */
-    uint8_t *flags;
+    uint8_t *flags; /* enum added_flag */
     size_t added_count;
     const wisp_text **sorted; /* all tokens */
     int32_t ids[ROLES];       /* -1: none */

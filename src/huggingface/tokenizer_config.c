@@ -273,11 +273,11 @@ static wisp_status read_decoder(struct reading *r, const struct files *files) {
         bool special = false;
         places[id] = -1; /* of no interest any more */
         TRY(hf_read_token_flags(r, entry, &r->flags[place], &special));
-        r->types[id] = special ? TYPE_CONTROL : TYPE_USER_DEFINED;
+        r->types[id] = special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
     }
     for (size_t i = 0; files->is_bert && i < n_found; i++) {
         const int32_t id = r->added[i];
-        const bool is_plain = r->types[id] == TYPE_CONTROL && r->flags[i] == 0;
+        const bool is_plain = r->types[id] == TOKEN_CONTROL && r->flags[i] == 0;
         if (places[id] >= 0 && !(is_plain && has_role(files, r->tokens[id].bytes)))
             return unsupported(r, field, r->tokens[id].bytes,
                                "is an added token of tokenizer.json only: versions 4 and 5 of "
@@ -310,8 +310,8 @@ static wisp_status add_special(struct reading *r, const struct files *files, con
     uint8_t flags;
     bool special = false;
     TRY(hf_read_token_flags(r, entry, &flags, &special));
-    if (r->types[id] == TYPE_NORMAL) {
-        r->types[id] = TYPE_CONTROL;
+    if (r->types[id] == TOKEN_NORMAL) {
+        r->types[id] = TOKEN_CONTROL;
         r->flags[r->added_count] = flags;
         r->added[r->added_count++] = id;
         return WISP_OK;
@@ -397,7 +397,7 @@ static wisp_status read_special_tokens(struct reading *r, const struct files *fi
     TRY(name_file(r, "added_tokens.json"));
     for (const struct json *m = files->legacy ? files->legacy->first : NULL; m; m = m->next) {
         const int32_t id = hf_find_token(r, (wisp_text){m->key, m->key_length});
-        if (id < 0 || r->types[id] == TYPE_NORMAL)
+        if (id < 0 || r->types[id] == TOKEN_NORMAL)
             return unsupported(r, m->key, "a token of this file",
                                "has to be an added token of tokenizer.json or "
                                "tokenizer_config.json too: store the tokenizer anew");

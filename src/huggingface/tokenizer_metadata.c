@@ -28,7 +28,7 @@ static wisp_status spell(struct reading *r, size_t id, wisp_text *stored, bool *
     const wisp_text token = r->tokens[id];
     *unclear = false;
     *stored = token;
-    if (r->types[id] == TYPE_CONTROL)
+    if (r->types[id] == TOKEN_CONTROL)
         return WISP_OK;
     if (starts_with(token, HF_CONTINUATION_PREFIX, 2)) {
         *stored = (wisp_text){token.bytes + 2, token.length - 2};

@@ -45,6 +45,9 @@ static inline size_t int8_row_bytes(size_t k) {
  * Q4_BLOCK_BYTES: the scale as a 16-bit float, and the nibbles. One of Q4_1 also has a minimum. */
 enum { Q4_BLOCK = 32, Q4_BLOCK_BYTES = 18, Q4_1_BLOCK_BYTES = 20 };
 
+/* K_BLOCK weights of a row make one block of Q4_K or Q6_K in a file, of so many bytes. */
+enum { K_BLOCK = 256, Q4_K_BLOCK_BYTES = 144, Q6_K_BLOCK_BYTES = 210 };
+
 /* Q4_BLOCK weights of Q6_K take Q6_PART_BYTES where pack_q6_k packs them: two scales of a byte, and
  * 6 bits for each weight. */
 enum { Q6_PART_BYTES = 26 };

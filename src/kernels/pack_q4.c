@@ -5,9 +5,6 @@
 #include "base/half.h"
 #include "kernels/kernels.h"
 
-/* A block in the file: its scale, then nibbles that are the weights + 8. */
-enum { STORED_BYTES = 18 };
-
 size_t packed_q4_bytes(size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
     return rows * (int8_blocks(k) * sizeof(float) + k / Q4_BLOCK * Q4_BLOCK_BYTES);
@@ -38,12 +35,12 @@ void pack_q4(const void *blocks, size_t n, size_t k, size_t panel, void *packed)
             const size_t parts = length / Q4_BLOCK;
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const unsigned char *stored =
-                    rows + ((first + j) * k + start) / Q4_BLOCK * STORED_BYTES;
+                    rows + ((first + j) * k + start) / Q4_BLOCK * Q4_BLOCK_BYTES;
                 unsigned char *part = block + panel * sizeof(float);
                 float sum = 0;
                 for (size_t p = 0; p < parts; p++) {
                     sum += pack_part_row(stored, panel, j, part);
-                    stored += STORED_BYTES;
+                    stored += Q4_BLOCK_BYTES;
                     part += panel * Q4_BLOCK_BYTES;
                 }
                 memcpy(block + j * sizeof(float), &sum, sizeof sum);

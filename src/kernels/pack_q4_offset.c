@@ -7,8 +7,6 @@
 #include "kernels/kernels.h"
 #include "quant/codecs.h"
 
-enum { SUPER_BLOCK = 256, SUPER_BLOCK_BYTES = 144 }; /* of Q4_K */
-
 size_t packed_q4_1_bytes(size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
     return rows * (int8_blocks(k) * sizeof(float) + k / Q4_BLOCK * Q4_1_BLOCK_BYTES);
@@ -67,14 +65,14 @@ void pack_q4_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
         for (size_t start = 0; start < k; start += INT8_BLOCK) {
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const unsigned char *stored =
-                    rows + ((first + j) * k + start) / SUPER_BLOCK * SUPER_BLOCK_BYTES;
+                    rows + ((first + j) * k + start) / K_BLOCK * Q4_K_BLOCK_BYTES;
                 unsigned char *halves = block + panel * sizeof(float);
                 unsigned char *part = halves + panel * sizeof(float);
                 float sum = 0;
                 memcpy(halves + j * 2, stored, 2);
                 memcpy(halves + (panel + j) * 2, stored + 2, 2);
                 for (size_t c = 0; c < INT8_BLOCK; c += Q4_BLOCK) {
-                    const int index = (int)((start + c) % SUPER_BLOCK / Q4_BLOCK);
+                    const int index = (int)((start + c) % K_BLOCK / Q4_BLOCK);
                     const struct scale_and_min codes = scale_and_min_at(stored + 4, index);
                     const unsigned char *nibbles = stored + 16 + index / 2 * 32;
                     const int shift = 4 * (index % 2);

@@ -5,8 +5,6 @@
 #include "base/half.h"
 #include "kernels/kernels.h"
 
-enum { SUPER_BLOCK = 256, SUPER_BLOCK_BYTES = 210 };
-
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel) {
     const size_t rows = (n + panel - 1) / panel * panel;
     return rows * (int8_blocks(k) * (sizeof(float) + 2) + k / Q4_BLOCK * Q6_PART_BYTES);
@@ -42,13 +40,13 @@ void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packe
         for (size_t start = 0; start < k; start += INT8_BLOCK) {
             for (size_t j = 0; j < panel && first + j < n; j++) {
                 const unsigned char *stored =
-                    rows + ((first + j) * k + start) / SUPER_BLOCK * SUPER_BLOCK_BYTES;
+                    rows + ((first + j) * k + start) / K_BLOCK * Q6_K_BLOCK_BYTES;
                 unsigned char *halves = block + panel * sizeof(float), *part = halves + panel * 2;
                 int sum = 0;
                 memcpy(halves + j * 2, stored + 208, 2);
                 for (size_t c = start; c < start + INT8_BLOCK;
                      c += 32, part += panel * Q6_PART_BYTES)
-                    sum += pack_part(stored, (int)(c % SUPER_BLOCK / 32), panel, j, part);
+                    sum += pack_part(stored, (int)(c % K_BLOCK / 32), panel, j, part);
                 const float scaled = float_of_half(load_u16(stored + 208)) * (float)sum;
                 memcpy(block + j * sizeof(float), &scaled, sizeof scaled);
             }

@@ -33,8 +33,9 @@ static wisp_status read_factors(const struct network *network, const char *name,
     return WISP_OK;
 }
 
-wisp_status decoder_load_rope(struct network *network, struct rope *rope, float **factors,
-                              wisp_error *error) {
+/* Sets the rotations of the model, and *factors as struct decoder_weights says. */
+static wisp_status load_rope(const struct network *network, struct rope *rope, float **factors,
+                             wisp_error *error) {
     static const char name[] = "rope_freqs.weight";
     const struct model_config *c = &network->config;
     const size_t pairs = c->head_size / 2;
@@ -53,4 +54,22 @@ wisp_status decoder_load_rope(struct network *network, struct rope *rope, float 
         (*factors)[i] *= c->rope_divisor;
     rope->factors = *factors;
     return WISP_OK;
+}
+
+wisp_status decoder_weights_load(struct network *network, const char *output_norm,
+                                 struct decoder_weights *weights, wisp_error *error) {
+    TRY(load_rope(network, &weights->rope, &weights->rope_factors, error));
+    TRY(load_rms_norm(network, output_norm, network->config.hidden_size, &weights->output_norm,
+                      error));
+    return decoder_load_logits(network, &weights->logits, error);
+}
+
+void decoder_weights_release(struct decoder_weights *weights) {
+    linear_release(&weights->logits);
+    memory_free(weights->output_norm);
+    memory_free(weights->rope_factors);
+}
+
+void decoder_rope(const struct network *network, struct rope *rope) {
+    *rope = ((const struct decoder_weights *)network->weights)->rope;
 }

@@ -9,10 +9,25 @@
  * the token embedding where there is none. Adds its bytes to network->resident_bytes. */
 wisp_status decoder_load_logits(struct network *network, struct linear *logits, wisp_error *error);
 
-/* Sets the rotations of the model. *factors [head_size / 2], which the caller releases with
- * memory_free, are those of the tensor rope_freqs.weight times config.rope_divisor; NULL where
- * there is neither. */
-wisp_status decoder_load_rope(struct network *network, struct rope *rope, float **factors,
-                              wisp_error *error);
+/* The weights beside the layers of a decoder with rotary positions, whose last norm is an RMS norm.
+ */
+struct decoder_weights {
+    struct rope rope;
+    float *rope_factors;  /* [head_size / 2]: of the tensor rope_freqs.weight, times
+                             config.rope_divisor; NULL where there is neither */
+    float *output_norm;   /* [hidden_size]: weight of the last norm */
+    struct linear logits; /* [vocabulary_size, hidden_size] */
+};
+
+/* Loads them, with the output norm from the tensor of that name, and adds their bytes to
+ * network->resident_bytes. */
+wisp_status decoder_weights_load(struct network *network, const char *output_norm,
+                                 struct decoder_weights *weights, wisp_error *error);
+
+void decoder_weights_release(struct decoder_weights *weights);
+
+/* The `rope` of an architecture (architecture.h) whose weights begin with a struct decoder_weights.
+ */
+void decoder_rope(const struct network *network, struct rope *rope);
 
 #endif

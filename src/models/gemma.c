@@ -45,18 +45,18 @@ static wisp_status gemma_step(struct pass *pass, uint32_t member, struct cursor 
         break;
 
     case BLOCK_ATTENTION: /* h = h + norm(W_o attention(W_q x, W_k x, W_v x)) */
-        TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
+        TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         add_and_norm(pass, member, at, layer->attention_post_norm, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + norm(feed_forward(x)) */
         TRY(decoder_feed_forward(pass, member, at, error));
         add_and_norm(pass, member, at, layer->feed_forward_post_norm,
-                     last ? w->output_norm : w->layer[at.layer + 1].attention_norm);
+                     last ? w->common.output_norm : w->layer[at.layer + 1].attention_norm);
         break;
 
     case BLOCK_OUTPUT:
-        TRY(decoder_logits(pass, member, at, &w->logits, error));
+        TRY(decoder_logits(pass, member, at, &w->common.logits, error));
         pass_mark(pass, member, at, STAGE_LOGITS);
         break;
 
@@ -64,10 +64,6 @@ static wisp_status gemma_step(struct pass *pass, uint32_t member, struct cursor 
         break;
     }
     return WISP_OK;
-}
-
-static void gemma_rope(const struct network *network, struct rope *rope) {
-    *rope = ((const struct gemma_weights *)network->weights)->rope;
 }
 
 /* Reads the hyper-parameters that both have. Every `pattern`-th layer sees all tokens. The largest
@@ -142,7 +138,7 @@ static const char *const layer_tensors[] = {"attn_norm",
      .load_layer = gemma_load_layer,                                                               \
      .release = gemma_release,                                                                     \
      .take = decoder_take,                                                                         \
-     .rope = gemma_rope,                                                                           \
+     .rope = decoder_rope,                                                                         \
      .step = gemma_step}
 
 const struct architecture architecture_gemma2 = GEMMA("gemma2", gemma2_read_config);

@@ -9,6 +9,7 @@
 #define WISP_MODELS_GEMMA_H
 
 #include "models/decoder_attention.h"
+#include "models/decoder_load.h"
 
 struct gemma_layer {
     /* [hidden_size]: weights of the RMS norms before and after the blocks */
@@ -19,12 +20,8 @@ struct gemma_layer {
 /* The weights that network->weights points to: all but the token embedding and the feed-forward
  * layers, which struct network holds. */
 struct gemma_weights {
-    struct rope rope;
-    float *rope_factors;  /* [head_size / 2]: of global layers; NULL where angles are not divided */
-    float *output_norm;   /* [hidden_size] */
-    struct linear logits; /* [vocabulary_size, hidden_size]: the token embedding's where the file
-                             has no other */
-    struct gemma_layer *layer; /* [layers] */
+    struct decoder_weights common; /* rope_factors are of global layers */
+    struct gemma_layer *layer;     /* [layers] */
 };
 
 /* Functions of struct architecture (architecture.h). */

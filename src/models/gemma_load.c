@@ -3,19 +3,16 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "models/decoder_load.h"
 #include "models/gemma.h"
 #include "models/layer_load.h"
 
 wisp_status gemma_load(struct network *network, wisp_error *error) {
-    const struct model_config *c = &network->config;
+    const uint32_t layers = network->config.layers;
     struct gemma_weights *w = calloc(1, sizeof *w);
     network->weights = w;
-    if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
-        return fail_memory(error, c->layers * sizeof *w->layer);
-    TRY(decoder_load_rope(network, &w->rope, &w->rope_factors, error));
-    TRY(load_rms_norm(network, "output_norm.weight", c->hidden_size, &w->output_norm, error));
-    return decoder_load_logits(network, &w->logits, error);
+    if (!w || !(w->layer = calloc(layers, sizeof *w->layer)))
+        return fail_memory(error, layers * sizeof *w->layer);
+    return decoder_weights_load(network, "output_norm.weight", &w->common, error);
 }
 
 wisp_status gemma_load_layer(struct network *network, uint32_t l, wisp_error *error) {
@@ -43,9 +40,7 @@ void gemma_release(struct network *network) {
         memory_free(layer->feed_forward_post_norm);
     }
     free(w->layer);
-    linear_release(&w->logits);
-    memory_free(w->output_norm);
-    memory_free(w->rope_factors);
+    decoder_weights_release(&w->common);
     free(w);
     network->weights = NULL;
 }

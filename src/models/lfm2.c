@@ -9,7 +9,6 @@
 #include "formats/schema.h"
 #include "layers/conv_state.h"
 #include "models/decoder_config.h"
-#include "models/decoder_load.h"
 #include "models/layer_load.h"
 #include "text/codec.h"
 
@@ -114,18 +113,18 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
         if (config_is_conv(c, at.layer))
             TRY(short_convolution(pass, member, at, layer, error));
         else
-            TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
+            TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         decoder_add_and_norm(pass, member, at, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at,
-                             last ? w->output_norm : w->layer[at.layer + 1].operator_norm);
+                             last ? w->common.output_norm : w->layer[at.layer + 1].operator_norm);
         break;
 
     case BLOCK_OUTPUT:
-        TRY(decoder_logits(pass, member, at, &w->logits, error));
+        TRY(decoder_logits(pass, member, at, &w->common.logits, error));
         pass_mark(pass, member, at, STAGE_LOGITS);
         break;
 
@@ -138,14 +137,12 @@ static wisp_status lfm2_step(struct pass *pass, uint32_t member, struct cursor a
 /* ---- the weights ---------------------------------------------------------------------------- */
 
 static wisp_status lfm2_load(struct network *network, wisp_error *error) {
-    const struct model_config *c = &network->config;
+    const uint32_t layers = network->config.layers;
     struct lfm2_weights *w = calloc(1, sizeof *w);
     network->weights = w;
-    if (!w || !(w->layer = calloc(c->layers, sizeof *w->layer)))
-        return fail_memory(error, c->layers * sizeof *w->layer);
-    TRY(decoder_load_rope(network, &w->rope, &w->rope_factors, error));
-    TRY(load_rms_norm(network, "token_embd_norm.weight", c->hidden_size, &w->output_norm, error));
-    return decoder_load_logits(network, &w->logits, error);
+    if (!w || !(w->layer = calloc(layers, sizeof *w->layer)))
+        return fail_memory(error, layers * sizeof *w->layer);
+    return decoder_weights_load(network, "token_embd_norm.weight", &w->common, error);
 }
 
 /* Loads the taps, which the file has as [hidden_size, conv_taps]. */
@@ -191,15 +188,9 @@ static void lfm2_release(struct network *network) {
         memory_free(layer->feed_forward_norm);
     }
     free(w->layer);
-    linear_release(&w->logits);
-    memory_free(w->output_norm);
-    memory_free(w->rope_factors);
+    decoder_weights_release(&w->common);
     free(w);
     network->weights = NULL;
-}
-
-static void lfm2_rope(const struct network *network, struct rope *rope) {
-    *rope = ((const struct lfm2_weights *)network->weights)->rope;
 }
 
 static wisp_status lfm2_read_config(const struct directory *dir, struct model_config *config,
@@ -253,5 +244,5 @@ const struct architecture architecture_lfm2 = {.name = "lfm2",
                                                .load_layer = lfm2_load_layer,
                                                .release = lfm2_release,
                                                .take = decoder_take,
-                                               .rope = lfm2_rope,
+                                               .rope = decoder_rope,
                                                .step = lfm2_step};

@@ -8,6 +8,7 @@
 #define WISP_MODELS_LFM2_H
 
 #include "models/decoder_attention.h"
+#include "models/decoder_load.h"
 
 struct lfm2_layer {
     float *operator_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
@@ -18,10 +19,7 @@ struct lfm2_layer {
 };
 
 struct lfm2_weights {
-    struct rope rope;
-    float *rope_factors; /* [head_size / 2]; NULL where the file has none */
-    float *output_norm;  /* [hidden_size] */
-    struct linear logits;
+    struct decoder_weights common;
     struct lfm2_layer *layer; /* [layers] */
 };
 

@@ -26,18 +26,18 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
         break;
 
     case BLOCK_ATTENTION: /* h = h + W_o attention(W_q x, W_k x, W_v x) */
-        TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->rope, error));
+        TRY(decoder_attention_run(pass, member, at, &layer->attention, &w->common.rope, error));
         decoder_add_and_norm(pass, member, at, layer->feed_forward_norm);
         break;
 
     case BLOCK_FEED_FORWARD: /* h = h + feed_forward(x) */
         TRY(decoder_feed_forward(pass, member, at, error));
         decoder_add_and_norm(pass, member, at,
-                             last ? w->output_norm : w->layer[at.layer + 1].attention_norm);
+                             last ? w->common.output_norm : w->layer[at.layer + 1].attention_norm);
         break;
 
     case BLOCK_OUTPUT:
-        TRY(decoder_logits(pass, member, at, &w->logits, error));
+        TRY(decoder_logits(pass, member, at, &w->common.logits, error));
         pass_mark(pass, member, at, STAGE_LOGITS);
         break;
 
@@ -45,10 +45,6 @@ static wisp_status llama_step(struct pass *pass, uint32_t member, struct cursor 
         break;
     }
     return WISP_OK;
-}
-
-static void llama_rope(const struct network *network, struct rope *rope) {
-    *rope = ((const struct llama_weights *)network->weights)->rope;
 }
 
 /* Reads the hyper-parameters that all three have. Layers have gates unless the file has none and
@@ -120,7 +116,7 @@ enum { QWEN3_ONLY = 2 }; /* the first names */
      .load_layer = llama_load_layer,                                                               \
      .release = llama_release,                                                                     \
      .take = decoder_take,                                                                         \
-     .rope = llama_rope,                                                                           \
+     .rope = decoder_rope,                                                                         \
      .step = llama_step}
 
 const struct architecture architecture_llama =

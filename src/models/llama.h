@@ -9,6 +9,7 @@
 #define WISP_MODELS_LLAMA_H
 
 #include "models/decoder_attention.h"
+#include "models/decoder_load.h"
 
 struct llama_layer {
     float *attention_norm, *feed_forward_norm; /* [hidden_size]: weights of the RMS norms */
@@ -18,11 +19,7 @@ struct llama_layer {
 /* The weights that network->weights points to: all but the token embedding and the feed-forward
  * layers, which struct network holds. */
 struct llama_weights {
-    struct rope rope;
-    float *rope_factors;  /* [head_size / 2]; NULL where all are 1 */
-    float *output_norm;   /* [hidden_size] */
-    struct linear logits; /* [vocabulary_size, hidden_size]: the token embedding's where the file
-                             has no other */
+    struct decoder_weights common;
     struct llama_layer *layer; /* [layers] */
 };
 

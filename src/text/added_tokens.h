@@ -5,15 +5,7 @@
 #define WISP_TEXT_ADDED_TOKENS_H
 
 #include "base/status.h"
-
-/* Bits of wisp.tokenizer.added_flags in the metadata. */
-enum added_flag {
-    ADDED_SINGLE_WORD = 1, /* matches only where no word character stands beside it */
-    ADDED_STRIP_LEFT = 2,  /* takes the white space before it as well */
-    ADDED_STRIP_RIGHT = 4, /* takes the white space after it as well */
-    ADDED_NORMALIZED = 8,  /* is matched in normalised text, others in raw text */
-    ADDED_ALL_FLAGS = 15
-};
+#include "formats/tokens.h"
 
 /* The longest text of an added token, in code points. It bounds how far a match looks ahead. */
 enum { ADDED_MAX_LENGTH = 256 };
@@ -22,7 +14,7 @@ struct added_token {
     const char *text; /* UTF-8 */
     size_t length;
     int32_t id;
-    unsigned flags;
+    unsigned flags; /* enum added_flag */
 };
 
 struct added_tokens {

@@ -67,15 +67,15 @@ static wisp_status decode_tokens(struct codec *codec, const struct directory *di
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
     for (size_t i = 0; i < codec->count; i++) {
         size_t length = SIZE_MAX;
-        if (codec->types[i] == CODEC_BYTE)
+        if (codec->types[i] == TOKEN_BYTE)
             return fail(error, WISP_ERROR_FORMAT, dir->file, CODEC_TOKENS,
                         "token %zu is a byte token, which byte-level BPE does not have", i);
-        if (codec->types[i] == CODEC_NORMAL) {
+        if (codec->types[i] == TOKEN_NORMAL) {
             length = decode_spelling(spellings[i], bytes);
             /* Hugging Face decodes a token outside the alphabet to its spelling. No text is encoded
              * to it, as texts are made of bytes that all are in the alphabet. */
             if (length == SIZE_MAX)
-                codec->types[i] = CODEC_UNUSED;
+                codec->types[i] = TOKEN_UNUSED;
         }
         if (length == SIZE_MAX) {
             length = spellings[i].length;
@@ -105,7 +105,7 @@ static wisp_status read_texts(struct codec *codec, const struct directory *dir, 
     /* The pieces have a copy of the bytes. */
     for (size_t i = 0; i < codec->count; i++) {
         texts[i].bytes = codec->pieces.bytes + codec->pieces.starts[i];
-        if (codec->types[i] == CODEC_CONTROL || codec->types[i] == CODEC_UNKNOWN)
+        if (codec->types[i] == TOKEN_CONTROL || codec->types[i] == TOKEN_UNKNOWN)
             texts[i].length = 0;
     }
     codec->texts = texts;

@@ -36,7 +36,7 @@ static wisp_status find_kind(struct codec *codec, const struct directory *dir, w
 static wisp_status read_types(struct codec *codec, const struct directory *dir, wisp_error *error) {
     const struct metadata *types = directory_find_metadata(dir, TYPES);
     ARENA_TAKE(&codec->arena, codec->types, codec->count, error);
-    memset(codec->types, CODEC_NORMAL, codec->count);
+    memset(codec->types, TOKEN_NORMAL, codec->count);
     if (!types)
         return WISP_OK;
     if (types->type != VALUE_ARRAY || types->count != codec->count)
@@ -44,7 +44,7 @@ static wisp_status read_types(struct codec *codec, const struct directory *dir, 
                     "not an array of %zu integers, one for each token", codec->count);
     for (size_t i = 0; i < codec->count; i++) {
         int64_t type;
-        if (!metadata_array_i64(types, i, &type) || type < CODEC_NORMAL || type > CODEC_BYTE)
+        if (!metadata_array_i64(types, i, &type) || type < TOKEN_NORMAL || type > TOKEN_BYTE)
             return fail(error, WISP_ERROR_FORMAT, dir->file, TYPES,
                         "not a token type from 1 to 6 (entry %zu)", i);
         codec->types[i] = (uint8_t)type;
@@ -73,7 +73,7 @@ wisp_status codec_build_pieces(struct codec *codec, const struct directory *dir,
         return fail_memory(error, codec->count * sizeof *pieces);
     for (size_t i = 0; i < codec->count; i++) {
         const bool found =
-            codec->types[i] == CODEC_NORMAL || (user_defined && codec_is_piece(codec, i));
+            codec->types[i] == TOKEN_NORMAL || (user_defined && codec_is_piece(codec, i));
         pieces[i] = (struct piece){spellings[i].bytes, spellings[i].length,
                                    found ? PIECE_INITIAL : PIECE_UNUSED};
     }
@@ -115,7 +115,7 @@ static wisp_status find_ends(struct codec *codec, const struct directory *dir, w
     const struct metadata *listed = directory_find_metadata(dir, KEY_TOKENIZER_END_TOKENS);
     ARENA_TAKE(&codec->arena, codec->ends, codec->count, error);
     for (size_t i = 0; i < codec->count; i++)
-        codec->ends[i] = codec->types[i] == CODEC_CONTROL && is_end_name(spellings[i]);
+        codec->ends[i] = codec->types[i] == TOKEN_CONTROL && is_end_name(spellings[i]);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         int32_t id;
         TRY(read_id(codec, dir, keys[i], &id, error));

@@ -70,7 +70,7 @@ wisp_status codec_index_added(struct codec *codec, const struct directory *dir,
     for (size_t i = 0; i < codec->count; i++) {
         const wisp_text text = codec->texts[i];
         struct added_token token = {text.bytes, text.length, (int32_t)i, flags[i]};
-        if (codec->types[i] != CODEC_USER_DEFINED || text.length == 0)
+        if (codec->types[i] != TOKEN_USER_DEFINED || text.length == 0)
             continue;
         if (text.length > ADDED_MAX_LENGTH)
             return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, CODEC_TOKENS,

@@ -6,22 +6,13 @@
 #include <stdatomic.h>
 
 #include "formats/directory.h"
+#include "formats/tokens.h"
 #include "text/added_tokens.h"
 #include "text/charsmap.h"
 #include "text/merge_table.h"
 #include "text/piece_trie.h"
 #include "text/token_list.h"
 #include "text/wordpiece.h"
-
-/* The types of tokens, with GGUF's numbers. */
-enum codec_token_type {
-    CODEC_NORMAL = 1,
-    CODEC_UNKNOWN = 2,
-    CODEC_CONTROL = 3,
-    CODEC_USER_DEFINED = 4,
-    CODEC_UNUSED = 5,
-    CODEC_BYTE = 6
-};
 
 /* Where SentencePiece's space before a text stands. */
 enum codec_prefix {
@@ -50,7 +41,7 @@ struct codec {
     struct arena arena;      /* owns the memory of the parts below */
     struct wordpiece pieces; /* finds tokens that texts are made of */
     size_t count;
-    uint8_t *types;         /* [count]: enum codec_token_type */
+    uint8_t *types;         /* [count]: enum token_type */
     uint32_t model_tokens;  /* tokens from this id on were added to the model's own */
     const wisp_text *texts; /* [count]: what codec_decode returns */
     int32_t bos, unknown;   /* -1 where there is none */
@@ -89,8 +80,8 @@ extern const struct codec_kind codec_unigram;
 
 /* Returns whether texts may be made of a token, also where it is a user-defined one. */
 static inline bool codec_is_piece(const struct codec *codec, size_t id) {
-    return codec->types[id] == CODEC_NORMAL ||
-           (id < codec->model_tokens && codec->types[id] == CODEC_USER_DEFINED);
+    return codec->types[id] == TOKEN_NORMAL ||
+           (id < codec->model_tokens && codec->types[id] == TOKEN_USER_DEFINED);
 }
 
 /* Builds codec->pieces of `count` spellings: those of normal tokens, and of user-defined ones of

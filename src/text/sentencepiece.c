@@ -73,18 +73,18 @@ static wisp_status decode_tokens(struct codec *codec, const struct directory *di
     memset(codec->byte_ids, -1, sizeof codec->byte_ids);
     for (size_t i = 0; i < codec->count; i++) {
         const wisp_text spelling = spellings[i];
-        const int byte = codec->types[i] == CODEC_BYTE ? byte_of(spelling) : -1;
+        const int byte = codec->types[i] == TOKEN_BYTE ? byte_of(spelling) : -1;
         char *bytes = arena_allocate(&codec->arena, spelling.length + 1);
         size_t length = 0;
         if (!bytes)
             return fail_memory(error, spelling.length + 1);
-        if (codec->types[i] == CODEC_BYTE && byte < 0)
+        if (codec->types[i] == TOKEN_BYTE && byte < 0)
             return fail(error, WISP_ERROR_FORMAT, dir->file, key,
                         "byte token %zu is not spelled <0x00> to <0xFF>", i);
         if (byte >= 0) {
             codec->byte_ids[byte] = (int32_t)i;
             bytes[length++] = (char)byte;
-        } else if (codec->types[i] == CODEC_NORMAL || codec->types[i] == CODEC_USER_DEFINED) {
+        } else if (codec->types[i] == TOKEN_NORMAL || codec->types[i] == TOKEN_USER_DEFINED) {
             length = decode(spelling, bytes);
         }
         texts[i] = (wisp_text){bytes, length};

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "formats/schema.h"
+#include "formats/tokens.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
@@ -16,15 +17,6 @@ static const char TOKEN_TYPE[] = "tokenizer.ggml.token_type";
  * one with U+2581. */
 static const char WORD_START[] = "\xE2\x96\x81", CONTINUATION[] = "##";
 enum { WORD_START_LENGTH = 3, CONTINUATION_LENGTH = 2 };
-
-enum token_type {
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_USER_DEFINED = 4,
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6
-};
 
 /* A token as vocab.txt would spell it. */
 struct token {

@@ -285,6 +285,10 @@ static size_t set_index(const struct kernels *set) {
     return i < MAX_SETS ? i : MAX_SETS - 1;
 }
 
+double exponent_error(double x) {
+    return 4 * ROUNDING * fabs(x);
+}
+
 void expect_near(const struct where *where, size_t i, size_t j, float got, double want,
                  double tolerance) {
     const double error = fabs((double)got - want);

@@ -186,6 +186,10 @@ void free_quantised(struct quantised_rows rows);
  * Checks that an element's bits do not depend on its place. The caller frees the result. */
 float *run_elementwise(const struct where *where, const float *x, const float *other);
 
+/* Calls `check` with every `step`-th float from low to high, and as many below zero. */
+void sweep_elementwise(void (*check)(const float *x, size_t n, enum fill kind), float low,
+                       float high, uint32_t step);
+
 #define SOFT_CAP_SCALE 0.125f
 
 /* kernels.h does not say how exact e^x is. This is the error that exp2_of in rows_template.h states
@@ -233,18 +237,24 @@ void test_gemm_blocks_never_saturate(void **state);
 /* kernel_gemm_f16.c */
 void test_gemm_f16(void **state);
 
-/* kernel_rows.c */
+/* kernel_elementwise.c */
 void test_add_and_relu(void **state);
 void test_gelu(void **state);
 void test_silu_mul(void **state);
 void test_expand(void **state);
+void test_elementwise_special_values(void **state);
+
+/* kernel_rows.c */
 void test_dot(void **state);
 void test_layer_norm(void **state);
 void test_rms_norm(void **state);
 void test_softmax(void **state);
 void test_softmax_exponential(void **state);
-void test_quantise(void **state);
 void test_rows_special_values(void **state);
+
+/* kernel_quantise.c */
+void test_quantise(void **state);
+void test_quantise_special_values(void **state);
 
 /* kernel_decoder.c */
 void test_gelu_tanh(void **state);
@@ -258,10 +268,12 @@ void test_i16_softmax(void **state);
 void test_i16_special_values(void **state);
 
 /* kernel_sparse.c */
-void test_pack_neurons(void **state);
 void test_sparse_random_layers(void **state);
 void test_sparse_extremes(void **state);
 void test_sparse_special_values(void **state);
+
+/* kernel_sparse_known.c */
+void test_pack_neurons(void **state);
 void test_sparse_never_saturates(void **state);
 
 /* Prints the times of every set and kernel as a table. */

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "base/half.h"
 #include "kernel_case.h"
 
 #ifdef DECODER_KERNELS
@@ -36,24 +35,6 @@ static void check_gelu_tanh(const float *x, size_t n, enum fill kind) {
     }
 }
 
-/* Visits every `step`-th float from low to high, and as many below zero. */
-static void sweep_gelu_tanh(float low, float high, uint32_t step) {
-    enum { BATCH = 4096 };
-    static float x[BATCH];
-    size_t n = 0;
-    uint32_t bits = bits_of_float(low) + (uint32_t)rng_below(&kernel_rng, step);
-    for (; bits <= bits_of_float(high); bits += step) {
-        x[n++] = float_of_bits(bits);
-        x[n++] = -float_of_bits(bits);
-        if (n == BATCH) {
-            check_gelu_tanh(x, n, FILL_FINITE);
-            n = 0;
-        }
-    }
-    if (n > 0)
-        check_gelu_tanh(x, n, FILL_FINITE);
-}
-
 void test_gelu_tanh(void **state) {
     (void)state;
     for (int kind = 0; kind < FILL_FINITE; kind++)
@@ -62,9 +43,9 @@ void test_gelu_tanh(void **state) {
             check_gelu_tanh(x, n, (enum fill)kind);
             free(x);
         }
-    sweep_gelu_tanh(0, 0x1p-6f, 65521);
-    sweep_gelu_tanh(0x1p-6f, 20, 509);
-    sweep_gelu_tanh(20, FLT_MAX, 65521);
+    sweep_elementwise(check_gelu_tanh, 0, 0x1p-6f, 65521);
+    sweep_elementwise(check_gelu_tanh, 0x1p-6f, 20, 509);
+    sweep_elementwise(check_gelu_tanh, 20, FLT_MAX, 65521);
     static const float edges[] = {0, -0.0f, 16, -16, -15.999999f, -16.000002f, -FLT_MAX, FLT_MAX};
     check_gelu_tanh(edges, sizeof edges / sizeof *edges, FILL_FINITE);
 }

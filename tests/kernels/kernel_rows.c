@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of the kernels that work along rows. */
+ * Checks of the kernels that add up rows: dot, norms and softmax. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -8,166 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/half.h"
 #include "kernel_case.h"
-
-/* ---- element by element --------------------------------------------------------------------- */
-
-static void call_elementwise(const struct where *where, float *x, const float *other) {
-    if (where->kernel == GELU)
-        where->set->gelu(x, where->n);
-    else if (where->kernel == RELU)
-        where->set->relu(x, where->n);
-    else if (where->kernel == SILU_MUL)
-        where->set->silu_mul(x, other, where->n);
-#ifdef DECODER_KERNELS
-    else if (where->kernel == GELU_TANH)
-        where->set->gelu_tanh(x, where->n);
-    else if (where->kernel == MULTIPLY)
-        where->set->multiply(x, other, where->n);
-    else if (where->kernel == SOFT_CAP)
-        where->set->soft_cap(x, where->n, SOFT_CAP_SCALE, (float)where->k);
-#endif
-    else
-        where->set->add(x, other, where->n);
-}
-
-/* The bits of an element must not depend on its address: computes y again without its first `skip`
- * elements. */
-static void check_elsewhere(const struct where *where, const float *x, const float *other,
-                            const float *y, size_t skip) {
-    struct where shorter = *where;
-    shorter.n -= skip;
-    float *again = place_rows(SLOT_X, x + skip, 1, shorter.n, shorter.n);
-    const float *added = place_rows(SLOT_W, other + skip, 1, shorter.n, shorter.n);
-    call_elementwise(&shorter, again, added);
-    expect_intact(&shorter);
-    expect_same_bits(&shorter, "an element has other bits elsewhere", again, y + skip,
-                     shorter.n * sizeof *y);
-}
-
-float *run_elementwise(const struct where *where, const float *x, const float *other) {
-    const size_t n = where->n;
-    float *here = place_rows(SLOT_X, x, 1, n, n);
-    const float *added = place_rows(SLOT_W, other, 1, n, n);
-    call_elementwise(where, here, added);
-    expect_intact(where);
-    float *y = allocate(n * sizeof *y);
-    memcpy(y, here, n * sizeof *y);
-    check_elsewhere(where, x, other, y, rng_below(&kernel_rng, n));
-    return y;
-}
-
-/* Results with one rounding or none: every set gives the bits of the scalar set. */
-static void check_add_or_relu(enum kernel kernel, size_t n, enum fill kind) {
-    float *x = new_floats(n, kind), *other = new_floats(n, kind);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {kernel, kernels_at(s), 1, n, 0, kind};
-        float *y = run_elementwise(&where, x, other);
-        for (size_t i = 0; i < n; i++) {
-            const float sum = x[i] + other[i], positive = x[i] > 0 ? x[i] : 0;
-            expect_near(&where, 0, i, y[i], (double)(kernel == ADD ? sum : positive), 0);
-        }
-        free(y);
-    }
-    free(x);
-    free(other);
-}
-
-void test_add_and_relu(void **state) {
-    (void)state;
-    for (int kind = 0; kind < FILL_FINITE; kind++)
-        for (size_t n = 1; n <= 70; n++) {
-            check_add_or_relu(ADD, n, (enum fill)kind);
-            check_add_or_relu(RELU, n, (enum fill)kind);
-        }
-}
-
-/* ---- gelu ----------------------------------------------------------------------------------- */
-
-static double exact_gelu(float x) {
-    return 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
-}
-
-/* Returns the error that kernels.h allows, plus the rounding of the result, which grows with x. */
-static double gelu_tolerance(float x) {
-    return 1e-6 + ROUNDING * fabs((double)x);
-}
-
-static void check_gelu(const float *x, size_t n, enum fill kind) {
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {GELU, kernels_at(s), 1, n, 0, kind};
-        float *y = run_elementwise(&where, x, x);
-        for (size_t i = 0; i < n; i++)
-            expect_near(&where, 0, i, y[i], exact_gelu(x[i]), gelu_tolerance(x[i]));
-        free(y);
-    }
-}
-
-/* Visits every `step`-th float from low to high, and as many below zero. */
-static void sweep_gelu(float low, float high, uint32_t step) {
-    enum { BATCH = 4096 };
-    static float x[BATCH];
-    size_t n = 0;
-    uint32_t bits = bits_of_float(low) + (uint32_t)rng_below(&kernel_rng, step);
-    for (; bits <= bits_of_float(high); bits += step) {
-        x[n++] = float_of_bits(bits);
-        x[n++] = -float_of_bits(bits);
-        if (n == BATCH) {
-            check_gelu(x, n, FILL_FINITE);
-            n = 0;
-        }
-    }
-    if (n > 0)
-        check_gelu(x, n, FILL_FINITE);
-}
-
-void test_gelu(void **state) {
-    (void)state;
-    for (int kind = 0; kind < FILL_FINITE; kind++)
-        for (size_t n = 1; n <= 40; n++) {
-            float *x = new_floats(n, (enum fill)kind);
-            check_gelu(x, n, (enum fill)kind);
-            free(x);
-        }
-    sweep_gelu(0, 0x1p-6f, 65521);
-    sweep_gelu(0x1p-6f, 7, 509);
-    sweep_gelu(7, FLT_MAX, 65521);
-    static const float edges[] = {0,           -0.0f, 5.5f,   5.4999995f, 5.5000005f, -5.5f,
-                                  -5.4999995f, 2.75f, -2.75f, 0.75f,      -0.75f,     -5.5000005f};
-    check_gelu(edges, sizeof edges / sizeof *edges, FILL_FINITE);
-}
-
-/* ---- expanding bytes ------------------------------------------------------------------------- */
-
-/* A product of two floats has one rounding: every set gives the bits of the plain product. */
-static void check_expand(const struct kernels *set, size_t rows, enum fill kind, bool by_row) {
-    const struct where where = {EXPAND, set, rows, set->f32_panel, 0, kind};
-    const size_t n = set->f32_panel, scales = by_row ? rows : n;
-    float *scale = new_floats(scales, kind), *want = allocate(rows * n * sizeof *want);
-    int8_t *q = place_anywhere(SLOT_Q, rows * n);
-    for (size_t i = 0; i < rows * n; i++) {
-        q[i] = (int8_t)((int)rng_below(&kernel_rng, 256) - 128);
-        want[i] = (float)q[i] * scale[by_row ? i / n : i % n];
-    }
-    const float *placed = place_rows(SLOT_SCALE, scale, 1, scales, scales);
-    float *y = place(SLOT_Y, rows * n * sizeof *y);
-    (by_row ? set->expand_by_row : set->expand_by_column)(q, placed, rows, y);
-    expect_intact(&where);
-    expect_same_bits(&where, by_row ? "by row" : "by column", y, want, rows * n * sizeof *y);
-    free(scale);
-    free(want);
-}
-
-void test_expand(void **state) {
-    (void)state;
-    for (size_t s = 0; kernels_at(s) && kernels_at(s)->expand_by_row; s++)
-        for (int kind = 0; kind < FILL_FINITE; kind++)
-            for (size_t rows = 1; rows <= 40; rows++) {
-                check_expand(kernels_at(s), rows, (enum fill)kind, false);
-                check_expand(kernels_at(s), rows, (enum fill)kind, true);
-            }
-}
 
 /* ---- dot ------------------------------------------------------------------------------------ */
 
@@ -403,10 +244,6 @@ void test_rms_norm(void **state) {
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-double exponent_error(double x) {
-    return 4 * ROUNDING * fabs(x);
-}
-
 /* Errors of a term: of its exponent, which is rounded twice, of e^x, of the sum, and two more. */
 static void check_softmax_row(const struct rows_case *c, size_t i, const float *y) {
     const size_t n = c->where.n;
@@ -483,152 +320,6 @@ void test_softmax_exponential(void **state) {
     }
 }
 
-/* ---- silu_mul ------------------------------------------------------------------------------- */
-
-/* Four roundings, and the error of e^-|gate| as far as it counts. Where e^-|gate| is replaced by
- * 2^-126, the result is as good as 0. */
-static void check_silu_mul(const float *gate, const float *up, size_t n, enum fill kind) {
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {SILU_MUL, kernels_at(s), 1, n, 0, kind};
-        float *y = run_elementwise(&where, gate, up);
-        for (size_t i = 0; i < n; i++) {
-            const double g = (double)gate[i], u = (double)up[i];
-            const double want = g / (1 + exp(-g)) * u, rest = 1 / (1 + exp(g));
-            const double relative = 4 * ROUNDING + (EXP_ERROR + exponent_error(g)) * rest;
-            if (g >= -87)
-                expect_near(&where, 0, i, y[i], want,
-                            fabs(want) * relative + 2 * (double)FLT_TRUE_MIN);
-            else
-                assert_true(fabs((double)y[i]) <= fabs(g * u) * 0x1p-125);
-        }
-        free(y);
-    }
-}
-
-void test_silu_mul(void **state) {
-    (void)state;
-    for (int kind = 0; kind < FILL_FINITE; kind++)
-        for (size_t n = 1; n <= 70; n++) {
-            float *gate = new_floats(n, (enum fill)kind), *up = new_floats(n, FILL_UNIFORM);
-            check_silu_mul(gate, up, n, (enum fill)kind);
-            free(gate);
-            free(up);
-        }
-    enum { SWEEP = 4000 };
-    float *gate = new_floats(SWEEP, FILL_UNIFORM), *up = new_floats(SWEEP, FILL_WIDE);
-    for (size_t i = 0; i < SWEEP; i++)
-        gate[i] *= i % 2 ? 100 : 10;
-    check_silu_mul(gate, up, SWEEP, FILL_UNIFORM);
-    free(gate);
-    free(up);
-}
-
-/* ---- quantise ------------------------------------------------------------------------------- */
-
-/* The rule of kernels.h for one block: `length` values, their q, and the bytes after them. */
-static void check_quantised_block(const struct where *where, size_t i, const float *x,
-                                  size_t length, const uint8_t *q, float scale, float zero) {
-    double low = 0, high = 0;
-    for (size_t c = 0; c < length; c++) {
-        low = fmin(low, (double)x[c]);
-        high = fmax(high, (double)x[c]);
-    }
-    const float span = (float)high - (float)low; /* rounded as in kernels.h */
-    const double range = span < 0x1p-120f ? 0 : (double)span;
-    const int steps = where->kernel == QUANTISE_NARROW ? NARROW_STEPS : 255;
-    const double step = range / steps;
-    expect_near(where, i, 0, scale, step, 2 * ROUNDING * step + (double)FLT_TRUE_MIN);
-    assert_true(zero >= 0 && zero <= (float)steps && rintf(zero) == zero);
-    for (size_t c = length; c < int8_row_bytes(length); c++)
-        assert_true(q[c] == (uint8_t)zero);
-    for (size_t c = 0; range == 0 && c < length; c++)
-        assert_true(q[c] == 0);
-    if (range == 0)
-        return;
-    /* Half a step for each of the two rounded numbers, and four roundings of up to `steps`. */
-    const double slack = steps * 4 * ROUNDING;
-    assert_true(fabs(-low / step - (double)zero) <= 0.5 + slack);
-    for (size_t c = 0; c < length; c++) {
-        const double want = (double)x[c] / step + (double)zero;
-        const double allowed = q[c] == 255 ? 1 + slack : 0.5 + slack;
-        expect_near(where, i, c, q[c], want, allowed);
-        assert_true(q[c] <= steps + 1);
-    }
-}
-
-static void check_quantised(const struct where *where, const float *x, struct quantised_rows rows) {
-    const bool narrow = where->kernel == QUANTISE_NARROW;
-    const size_t k = where->k, blocks = blocks_of(k, narrow), most = block_values(narrow);
-    for (size_t i = 0; i < where->m; i++)
-        for (size_t b = 0; b < blocks; b++) {
-            const size_t start = b * most, left = k - start;
-            check_quantised_block(where, i, x + i * k + start, left < most ? left : most,
-                                  rows.q + i * int8_row_bytes(k) + start,
-                                  rows.scale[i * blocks + b], rows.zero[i * blocks + b]);
-        }
-}
-
-/* Returns the rows from `first` on, in any buffers, without the offset of signed values. */
-static struct quantised_rows run_quantise(const struct where *where, const float *x, size_t first) {
-    const bool narrow = where->kernel == QUANTISE_NARROW;
-    const size_t m = where->m - first, k = where->k;
-    const float *here = place_rows(SLOT_X, x + first * k, m, k, k);
-    const struct quantised_rows rows = place_quantised(m, k, narrow);
-    const int offset = !narrow && where->set->signed_activations;
-    (narrow ? where->set->quantise_narrow : where->set->quantise)(here, m, k, rows);
-    expect_intact(where);
-    for (size_t i = 0; offset && i < m * int8_row_bytes(k); i++)
-        rows.q[i] ^= 0x80;
-    for (size_t i = 0; offset && i < m * int8_blocks(k); i++)
-        rows.zero[i] += 128;
-    return rows;
-}
-
-/* Results equal the scalar set's, in any batch. A zero of -0 counts as 0. */
-static void expect_same_rows(const struct where *where, struct quantised_rows got,
-                             struct quantised_rows want, size_t first) {
-    const size_t m = where->m - first, bytes = int8_row_bytes(where->k);
-    const size_t blocks = blocks_of(where->k, where->kernel == QUANTISE_NARROW);
-    expect_same_bits(where, "other q than scalar", got.q, want.q + first * bytes, m * bytes);
-    expect_same_bits(where, "other scales than scalar", got.scale, want.scale + first * blocks,
-                     m * blocks * sizeof(float));
-    for (size_t i = 0; i < m * blocks; i++)
-        expect_near(where, i, 0, got.zero[i], (double)want.zero[first * blocks + i], 0);
-}
-
-static void check_quantise(size_t m, size_t k, enum fill kind, float factor) {
-    float *x = new_floats(m * k, kind);
-    for (size_t i = 0; i < m * k; i++)
-        x[i] *= factor;
-    for (int narrow = 0; narrow < 2; narrow++) {
-        const struct quantised_rows want = new_quantised(m, k, narrow);
-        struct where where = {narrow ? QUANTISE_NARROW : QUANTISE, &kernels_scalar, m, 0, k, kind};
-        (narrow ? kernels_scalar.quantise_narrow : kernels_scalar.quantise)(x, m, k, want);
-        check_quantised(&where, x, want);
-        for (size_t s = 0; kernels_at(s); s++) {
-            where.set = kernels_at(s);
-            if (narrow && !where.set->quantise_narrow)
-                continue;
-            expect_same_rows(&where, run_quantise(&where, x, 0), want, 0);
-            const size_t first = rng_below(&kernel_rng, m);
-            expect_same_rows(&where, run_quantise(&where, x, first), want, first);
-        }
-        free_quantised(want);
-    }
-    free(x);
-}
-
-void test_quantise(void **state) {
-    (void)state;
-    for (int kind = 0; kind < FILL_FINITE; kind++)
-        for (size_t k = 1; k <= 270; k++)
-            check_quantise(rng_range(&kernel_rng, 1, 3), k, (enum fill)kind, 1);
-    /* Values of one sign, and spans near the least that has an inverse. */
-    for (int i = 0; i < 200; i++)
-        check_quantise(rng_range(&kernel_rng, 1, 9), rng_range(&kernel_rng, 1, 500), FILL_EQUAL,
-                       i % 2 ? 1 : exp2f(rng_between(&kernel_rng, -126, -110)));
-}
-
 /* ---- NaN and infinities --------------------------------------------------------------------- */
 
 static void special_rows(const struct kernels *set, size_t m, size_t n) {
@@ -643,25 +334,8 @@ static void special_rows(const struct kernels *set, size_t m, size_t n) {
     run_rows(&c, from, m, y);
     c.where.kernel = SOFTMAX;
     run_rows(&c, from, m, y);
-    c.where.kernel = QUANTISE;
-    run_quantise(&c.where, x, 0);
-    c.where.kernel = QUANTISE_NARROW;
-    if (set->quantise_narrow)
-        run_quantise(&c.where, x, 0);
     c.where.kernel = DOT;
     set->dot(place_rows(SLOT_X, x, 1, n, n), place_rows(SLOT_W, other, 1, n, n), n);
-    static const enum kernel kernels[] = {
-        GELU,      RELU,     SILU_MUL, ADD,
-#ifdef DECODER_KERNELS
-        GELU_TANH, MULTIPLY, SOFT_CAP,
-#endif
-    };
-    for (size_t kernel = 0; kernel < sizeof kernels / sizeof *kernels; kernel++) {
-        c.where.kernel = kernels[kernel];
-        float *here = place_rows(SLOT_X, x, 1, n, n);
-        call_elementwise(&c.where, here, place_rows(SLOT_W, other, 1, n, n));
-        expect_intact(&c.where);
-    }
     free(x);
     free(other);
     free(y);
