@@ -1,22 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as a browser imports it.
-import { generationFiles } from './generation.js';
 import { BaseGenerator } from './generator.js';
+import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform } from './platform-browser.js';
+import { serveText } from './text-worker.js';
+import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
 
-// Bundlers recognise exactly this expression.
-const own = generationFiles(
-  'generate-worker-browser',
-  () =>
+/** @type {import('./load.js').Own} */
+const own = {
+  module(build, threads) {
+    if (build === 'relaxed') {
+      return threads
+        ? new URL('./wisp-threads-relaxed.wasm', import.meta.url)
+        : new URL('./wisp-generate-relaxed.wasm', import.meta.url);
+    }
+    return threads
+      ? new URL('./wisp-threads-simd128.wasm', import.meta.url)
+      : new URL('./wisp-generate-simd128.wasm', import.meta.url);
+  },
+  model: () => new URL('../models/wisp-stories.gguf', import.meta.url),
+  // Bundlers recognise exactly this expression.
+  worker: () =>
     new Worker(new URL('./generate-worker-browser.js', import.meta.url), {
       type: 'module',
       name: 'wisp',
     }),
-);
+  names: {
+    module: 'wisp-generate',
+    threads: 'wisp-threads',
+    model: 'wisp-stories',
+    worker: 'generate-worker-browser',
+  },
+  local: localLink((post) => serveText(post)),
+  mostWorkers: 1,
+  threads: countThreads,
+};
 
 /** A model that continues texts. */
 export class Generator extends BaseGenerator {

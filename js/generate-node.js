@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
-import { generationFiles } from './generation.js';
 import { BaseGenerator } from './generator.js';
+import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
+import { serveText } from './text-worker.js';
+import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
 
-// Bundlers recognise exactly this expression.
-const own = generationFiles(
-  'generate-worker-node',
-  () => new Worker(new URL('./generate-worker-node.js', import.meta.url), WORKER_OPTIONS),
-);
+/** @type {import('./load.js').Own} */
+const own = {
+  module(build, threads) {
+    if (build === 'relaxed') {
+      return threads
+        ? new URL('./wisp-threads-relaxed.wasm', import.meta.url)
+        : new URL('./wisp-generate-relaxed.wasm', import.meta.url);
+    }
+    return threads
+      ? new URL('./wisp-threads-simd128.wasm', import.meta.url)
+      : new URL('./wisp-generate-simd128.wasm', import.meta.url);
+  },
+  model: () => new URL('../models/wisp-stories.gguf', import.meta.url),
+  // Bundlers recognise exactly this expression.
+  worker: () => new Worker(new URL('./generate-worker-node.js', import.meta.url), WORKER_OPTIONS),
+  names: {
+    module: 'wisp-generate',
+    threads: 'wisp-threads',
+    model: 'wisp-stories',
+    worker: 'generate-worker-node',
+  },
+  local: localLink((post) => serveText(post)),
+  mostWorkers: 1,
+  threads: countThreads,
+};
 
 /** A model that continues texts. */
 export class Generator extends BaseGenerator {
