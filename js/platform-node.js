@@ -109,6 +109,14 @@ async function readModel(own, source, reading) {
   }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);
+  if (url?.protocol === 'hf:') {
+    const { fromHub } = await import('./hub-node.js');
+    const path = await fromHub(url.href, {
+      signal: reading.signal,
+      onProgress: ({ loaded, total }) => reading.progress(loaded, total),
+    });
+    return readFileShared(path, reading);
+  }
   if (!url) return readFileShared(/** @type {string} */ (source), reading);
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
   return holdUrl(url, reading, (response) => {
@@ -123,7 +131,7 @@ async function readModel(own, source, reading) {
  */
 function asUrl(source) {
   if (source instanceof URL) return source;
-  return /^(https?|file|data|blob):/i.test(source) ? new URL(source) : undefined;
+  return /^(https?|file|data|blob|hf):/i.test(source) ? new URL(source) : undefined;
 }
 
 /**
