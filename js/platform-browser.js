@@ -78,6 +78,10 @@ async function readModel(own, source, reading) {
   if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
   if (source === undefined) return orRemedy(readUrl(ownFile(own), shared, reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
+  if (/^hf:/.test(`${source}`)) {
+    const { named } = await import('./hub-browser.js');
+    return readModel(own, ...(await named(`${source}`, reading)));
+  }
   return readUrl(source, shared, reading);
 }
 

@@ -115,7 +115,10 @@ async function readModel(own, source, reading) {
       signal: reading.signal,
       onProgress: ({ loaded, total }) => reading.progress(loaded, total),
     });
-    return readFileShared(path, reading);
+    // The file is read to its end before a second pass over its bytes would be worth a report.
+    const progress = (/** @type {number} */ loaded, /** @type {number | undefined} */ total) =>
+      loaded === total && reading.progress(loaded, total);
+    return readFileShared(path, { ...reading, progress });
   }
   if (!url) return readFileShared(/** @type {string} */ (source), reading);
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);

@@ -27,8 +27,8 @@ export interface HubOptions {
 export interface CachedModel {
   /** `hf:owner/name@commit/file`, or a URL. */
   name: string;
-  /** For Embedder.load: the path in Node, a Blob in browsers. */
-  source: ModelSource;
+  /** For Embedder.load: the path in Node, a Blob in browsers; undefined where it is not complete. */
+  source: ModelSource | undefined;
   bytes: number;
   /** false: a download that was not finished. */
   complete: boolean;
