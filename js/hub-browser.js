@@ -105,7 +105,7 @@ function nameOf({ url, state }) {
 /**
  * Fetches a model from any URL, and keeps it. The next time the server is only asked whether it is still the same;
  * where it does not say, or cannot be reached, the kept one is taken.
- * @param {string | URL} url
+ * @param {string | { readonly href: string }} url
  * @param {UrlOptions} [options]
  * @returns {Promise<Blob>}
  */
@@ -113,7 +113,7 @@ export async function fromUrl(url, options = {}) {
   checkOptions(options, ['offline', 'signal', 'onProgress']);
   const { signal, onProgress, offline } = options;
   throwIfAborted(signal);
-  const { href, protocol } = resolve(url, 'url');
+  const { href, protocol } = resolve(typeof url === 'string' ? url : url.href, 'url');
   if (!/^https?:$/.test(protocol)) {
     throw new WispError('argument', `${href} is not fetched from a server: load it as it is`, {
       field: 'url',
