@@ -17,6 +17,7 @@ import {
 import { download, stateOf } from './hub-download.js';
 import { PART_BYTES, deleteKeys, getKept, listKept, openStore, putAbout } from './hub-store.js';
 import { checkOptions } from './options.js';
+import { platform } from './platform-browser.js';
 
 export { WispError } from './errors.js';
 
@@ -195,18 +196,19 @@ function told(blob, onProgress) {
   return blob;
 }
 
-/**
- * For load('hf:...'): the model, and what is left to report of its reading.
- * @param {string} name
- * @param {import('./source.js').Reading} reading
- * @returns {Promise<[Blob, import('./source.js').Reading]>}
- */
-export async function named(name, reading) {
+const { readModel } = platform;
+
+// load('hf:...') works in pages that import this module. An import() in platform-browser.js would divide bundles, which
+// Rollup refuses to do for a single file.
+platform.readModel = async (own, source, reading) => {
+  if (!/^hf:/.test(String(source))) return readModel(own, source, reading);
   const { signal, progress } = reading;
-  const onProgress = (/** @type {{ loaded: number, total: number | undefined }} */ p) =>
-    progress(p.loaded, p.total);
-  return [await fromHub(name, { signal, onProgress }), { ...reading, progress() {} }];
-}
+  const blob = await fromHub(String(source), {
+    signal,
+    onProgress: ({ loaded, total }) => progress(loaded, total),
+  });
+  return readModel(own, blob, { ...reading, progress() {} }); // a second pass over the bytes is no progress
+};
 
 /**
  * Lists the models that the browser keeps.

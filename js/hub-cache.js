@@ -8,7 +8,6 @@
 // A blob comes into being by renaming a complete file, so that no reader sees a part of one. Downloads write to
 // ETAG.wisp-PID-N.incomplete, which the next one for the same blob takes over. Two processes may even write one such
 // file at once: both write the same bytes to the same places, and the hash is checked at the end.
-import { randomBytes } from 'node:crypto';
 import {
   copyFile,
   mkdir,
@@ -30,7 +29,10 @@ import { isCommit } from './hub.js';
 /** A partial file that was not written to for so long has no writer. */
 const IDLE_MS = 10_000;
 
-let downloads = 0;
+let made = 0;
+
+/** Tells the files apart that are being written, those of other processes too. */
+const mark = () => `wisp-${pid}-${++made}`;
 
 /** The folder of one repository. */
 export class RepoCache {
@@ -90,7 +92,7 @@ export class RepoCache {
     if (revision === commit || (await this.commitOf(revision)) === commit) return;
     const path = join(this.#folder, 'refs', revision);
     await mkdir(dirname(path), { recursive: true });
-    const written = `${path}.${randomBytes(4).toString('hex')}.tmp`;
+    const written = `${path}.${mark()}.tmp`;
     await writeFile(written, commit);
     await rename(written, path);
   }
@@ -116,7 +118,7 @@ export class RepoCache {
         if (!/^(EPERM|EACCES|ENOSYS|ENOTSUP|EINVAL|UNKNOWN)$/.test(code ?? '')) throw error;
       }
     }
-    const copy = `${path}.${randomBytes(4).toString('hex')}.incomplete`;
+    const copy = `${path}.${mark()}.incomplete`;
     await copyFile(blob, copy);
     await rename(copy, path);
     return path;
@@ -129,7 +131,7 @@ export class RepoCache {
    */
   async #replace(path, blob) {
     if (await exists(path)) return path;
-    const made = `${path}.${randomBytes(4).toString('hex')}.incomplete`;
+    const made = `${path}.${mark()}.incomplete`;
     await symlink(relative(dirname(path), blob), made);
     await rename(made, path);
     return path;
@@ -144,7 +146,7 @@ export class RepoCache {
   async claim(etag) {
     const folder = dirname(this.blob(etag));
     await mkdir(folder, { recursive: true });
-    const mine = join(folder, `${etag}.wisp-${pid}-${++downloads}.incomplete`);
+    const mine = join(folder, `${etag}.${mark()}.incomplete`);
     for (const name of await readdir(folder)) {
       const writer = name.startsWith(`${etag}.wisp-`) && /-(\d+)-\d+\.incomplete$/.exec(name);
       if (!writer) continue;

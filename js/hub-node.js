@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/hub as Node imports it: models by name, in the cache of huggingface_hub.
-import { createHash } from 'node:crypto';
 import { open, readFile, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -244,6 +243,7 @@ async function download(hub, cache, model, about, onProgress) {
 async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
   // The commit's own file: a branch may move while it is read.
   const url = fileUrl(hub.endpoint, { ...model, revision: commit });
+  const { createHash } = await import('node:crypto'); // programs with a file of their own need none
   let hash = createHash('sha256');
   let at = 0;
   /** @param {Uint8Array} part */

@@ -6,6 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, throwIfAborted } from './errors.js';
 import { REMEDY, orRemedy, ownFile } from './files.js';
+import { fromHub } from './hub-node.js';
 import { holdModel, holdUrl } from './models.js';
 import {
   bodySize,
@@ -110,7 +111,6 @@ async function readModel(own, source, reading) {
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);
   if (url?.protocol === 'hf:') {
-    const { fromHub } = await import('./hub-node.js');
     const path = await fromHub(url.href, {
       signal: reading.signal,
       onProgress: ({ loaded, total }) => reading.progress(loaded, total),

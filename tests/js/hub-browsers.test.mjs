@@ -57,6 +57,9 @@ for (const browser of ['chromium', 'firefox']) {
       assert.equal(found.modelBytes, small.length);
       assert.equal(found.last, small.length);
       assert.ok(found.isRising);
+      const without = await tab.call('loadWithoutHub');
+      assert.equal(without.code, 'argument');
+      assert.match(without.message, /^source: import 'wisp-engine\/hub'$/);
       hub.forget();
       await reload();
       assert.deepEqual(await tab.call('embedNamed', 'hf:o/m', hub.origin), found);

@@ -65,6 +65,18 @@ export async function embedNamed(name, origin) {
   }
 }
 
+/** Returns the error of a page that has not imported wisp-engine/hub: a frame, whose modules are its own. */
+export async function loadWithoutHub() {
+  const frame = document.createElement('iframe');
+  frame.srcdoc = `<script type="module">
+    import { Embedder } from '/js/browser.js';
+    Embedder.load('hf:o/m').catch(({ code, message }) => parent.postMessage({ code, message }, '*'));
+  </script>`;
+  const answer = new Promise((resolve) => addEventListener('message', resolve, { once: true }));
+  document.body.append(frame);
+  return (await answer).data;
+}
+
 export const listNamed = async () =>
   (await listCached()).map(({ name, bytes, complete }) => ({ name, bytes, complete }));
 
