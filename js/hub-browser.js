@@ -15,7 +15,15 @@ import {
   parseName,
 } from './hub.js';
 import { download, stateOf } from './hub-download.js';
-import { PART_BYTES, deleteKeys, getKept, listKept, openStore, putAbout } from './hub-store.js';
+import {
+  NOWHERE,
+  PART_BYTES,
+  deleteKeys,
+  getKept,
+  listKept,
+  openStore,
+  putAbout,
+} from './hub-store.js';
 import { checkOptions } from './options.js';
 import { platform } from './platform-browser.js';
 
@@ -46,7 +54,7 @@ export async function fromHub(name, options = {}) {
   }
   let listing;
   try {
-    if (offline) throw new HubError('not_found', notKept(name), 0);
+    if (offline) throw new HubError('not_found', notKept(name), 0); // as where no server answers
     listing = await list(endpoint, model, { signal, token });
   } catch (error) {
     const kept = isOutage(error) && (await findKept(store, endpoint, model));
@@ -122,23 +130,22 @@ export async function fromUrl(url, options = {}) {
   }
   const store = await openStore();
   const kept = (await listKept(store)).find((entry) => entry.url === href && entry.about);
+  const blob = kept && (await getKept(store, kept));
+  if (offline) {
+    if (blob) return told(blob, onProgress);
+    throw new WispError('not_found', notKept(href));
+  }
   /** @type {string | undefined} */
   let state;
   try {
-    if (offline) throw new HubError('not_found', notKept(href), 0);
     const { headers } = await ask(href, { method: 'HEAD', cache: 'no-cache' }, { signal });
     state = stateOf(headers);
   } catch (error) {
-    if (!(error instanceof HubError) || error.code === 'not_found') {
-      if (!kept || !offline) throw error;
-    } else if (!kept && isOutage(error)) {
-      throw error;
-    }
+    // A server may refuse to say anything of a file that it sends.
+    const refuses = error instanceof HubError && error.code !== 'not_found' && !isOutage(error);
+    if (!refuses && !(blob && isOutage(error))) throw error;
   }
-  if (kept && (state === undefined || state === kept.state)) {
-    const blob = await getKept(store, kept);
-    if (blob) return told(blob, onProgress);
-  }
+  if (blob && (state === undefined || state === kept?.state)) return told(blob, onProgress);
   return keep(store, { url: href, state: state ?? '', revision: '' }, options);
 }
 
@@ -169,7 +176,14 @@ async function keep(store, wanted, options) {
   };
   const { signal } = options;
   const locks = globalThis.navigator?.locks;
-  return locks ? locks.request(`wisp-engine ${wanted.url}`, { signal }, run) : run();
+  // Pages that can store nothing may not hold locks either.
+  if (!locks || store === NOWHERE) return run();
+  try {
+    return await locks.request(`wisp-engine ${wanted.url}`, { signal }, run);
+  } catch (error) {
+    throwIfAborted(signal); // while it waited
+    throw error;
+  }
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   mkdir,
   readFile,
   readdir,
-  realpath,
+  readlink,
   rename,
   rm,
   stat,
@@ -22,7 +22,7 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { pid } from 'node:process';
 import { isCommit } from './hub.js';
 
@@ -98,15 +98,17 @@ export class RepoCache {
   }
 
   /**
-   * Makes a file of a commit of a blob: a link, or where links cannot be made the file itself.
+   * Makes a file of a commit of a blob: a link; where links cannot be made, the blob itself, or a copy where other
+   * commits may link to it.
    * @param {string} etag
    * @param {string} commit
    * @param {string} file
-   * @param {boolean} links
+   * @param {{ links: boolean, isNew: boolean }} how
    */
-  async point(etag, commit, file, links) {
+  async point(etag, commit, file, { links, isNew }) {
     const path = this.snapshot(commit, file);
     const blob = this.blob(etag);
+    if (await exists(path)) return path; // by another process
     await mkdir(dirname(path), { recursive: true });
     if (links) {
       try {
@@ -117,6 +119,10 @@ export class RepoCache {
         if (code === 'EEXIST') return this.#replace(path, blob);
         if (!/^(EPERM|EACCES|ENOSYS|ENOTSUP|EINVAL|UNKNOWN)$/.test(code ?? '')) throw error;
       }
+    }
+    if (isNew) {
+      await rename(blob, path);
+      return path;
     }
     const copy = `${path}.${mark()}.incomplete`;
     await copyFile(blob, copy);
@@ -238,9 +244,11 @@ export async function listModels(cache) {
       for (const file of await files.files(commit)) {
         if (!/\.gguf$/i.test(file)) continue;
         const path = files.snapshot(commit, file);
-        const blob = await realpath(path).catch(ignoreMissing);
-        if (!blob) continue;
-        found.push({ repo, file, commit, path, blob, bytes: (await stat(blob)).size });
+        const about = await stat(path).catch(ignoreMissing);
+        if (!about?.isFile()) continue;
+        const link = await readlink(path).catch(() => ''); // EINVAL: it is the file itself
+        const blob = link ? resolve(dirname(path), link) : path;
+        found.push({ repo, file, commit, path, blob, bytes: about.size });
       }
     }
   }

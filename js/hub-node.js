@@ -147,9 +147,9 @@ async function fetchModel(hub, cache, model, links, onProgress) {
     await cache.setCommit(revision, about.commit).catch(() => {}); // the cache may be read-only
     return path;
   }
-  await download(hub, cache, { ...model, file }, about, onProgress);
+  const isNew = await download(hub, cache, { ...model, file }, about, onProgress);
   await cache.setCommit(revision, about.commit);
-  return cache.point(about.etag, about.commit, file, links);
+  return cache.point(about.etag, about.commit, file, { links, isNew });
 }
 
 /** Redirects that are followed on the way to what is known of a file. */
@@ -200,7 +200,7 @@ async function look(hub, model) {
 /** @typedef {{ etag: string, commit: string, size: number | undefined }} About */
 
 /**
- * Downloads a blob, unless it is there or another process downloads it.
+ * Downloads a blob, unless it is there or another process downloads it. Returns whether this one has made it.
  * @param {Hub} hub
  * @param {RepoCache} cache
  * @param {ModelFile} model
@@ -209,7 +209,9 @@ async function look(hub, model) {
  */
 async function download(hub, cache, model, about, onProgress) {
   const blob = cache.blob(about.etag);
-  while (!(await exists(blob))) {
+  const path = cache.snapshot(about.commit, model.file);
+  // Where there are no links, another process makes the file of the blob.
+  while (!(await exists(blob)) && !(await exists(path))) {
     const partial = await cache.claim(about.etag);
     if (!partial) {
       await sleep(POLL_SECONDS, hub.signal);
@@ -228,8 +230,9 @@ async function download(hub, cache, model, about, onProgress) {
       await (isWrong ? rm(partial, { force: true }) : leave(partial));
       throw error;
     }
-    await finish(partial, blob);
+    if (await finish(partial, blob)) return true;
   }
+  return false;
 }
 
 /**

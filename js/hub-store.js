@@ -17,7 +17,7 @@ export const PART_BYTES = 8 * 1024 * 1024;
 const NAME = 'wisp-models';
 
 /** For environments that keep nothing, such as sandboxed frames: it forgets what is put into it. */
-const NOWHERE = /** @type {Store} */ ({
+export const NOWHERE = /** @type {Store} */ ({
   get: async () => undefined,
   put: () => Promise.reject(new WispError('io', 'nothing can be stored here')),
   delete: async () => {},

@@ -28,7 +28,11 @@ for (const browser of ['chromium', 'firefox']) {
     /** @type {import('./hub-server.mjs').Hub} */
     let hub;
     before(async () => {
-      [server, hub, tab] = await Promise.all([serve({ page }), serveHub(), launch[browser]()]);
+      [server, hub, tab] = await Promise.all([
+        serve({ page, more: { 'Access-Control-Allow-Origin': '*' } }),
+        serveHub(),
+        launch[browser](),
+      ]);
     });
     after(async () => {
       await tab.close();
@@ -179,6 +183,12 @@ for (const browser of ['chromium', 'firefox']) {
       assert.equal((await tab.call('listNamed')).length, 1);
       assert.ok((await tab.call('deleteNamed')) > large.length);
       assert.deepEqual(await tab.call('listNamed'), []);
+    });
+
+    test('a sandboxed frame, which can store nothing, loads all the same', async () => {
+      hub.commit('o/m', { 'm.gguf': small });
+      const found = await tab.call('loadSandboxed', 'o/m', hub.origin);
+      assert.deepEqual(found, { size: small.length, kept: 0 });
     });
 
     test('a token is sent to the Hub alone', async () => {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models by name in Node, from a server with the Hub's paths, in the cache that huggingface_hub uses too.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   existsSync,
   lstatSync,
@@ -275,6 +276,32 @@ describe('models by name', () => {
     assert.ok(hub.asked.includes(`GET /blobs/${HASH} bytes=10-`));
   });
 
+  test('a killed process harms nothing, and what it had is not fetched again', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    hub.fault = (request, response, next) => {
+      if (!request.url?.startsWith('/blobs/')) return next();
+      response.writeHead(200, { 'Content-Length': model.length }).write(model.subarray(0, 65_536));
+    };
+    const script = "import { fromHub } from './js/hub-node.js'; await fromHub('o/m')";
+    const env = { ...process.env, HF_ENDPOINT: hub.origin, HF_HOME: home, HF_TOKEN: '' };
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: ROOT,
+      env,
+    });
+    const size = () => {
+      const folder = join(cacheDir, FOLDER, 'blobs');
+      return existsSync(folder) && blobs()[0] ? statSync(join(folder, blobs()[0])).size : 0;
+    };
+    while (size() < 65_536) await new Promise((resolve) => setTimeout(resolve, 20));
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    hub.fault = undefined;
+    hub.forget();
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+    assert.ok(hub.asked.includes(`GET /blobs/${HASH} bytes=65536-`), hub.asked.join('\n'));
+    assert.deepEqual(blobs(), [HASH]);
+  });
+
   test('a server without ranges sends all again', async () => {
     hub.commit('o/m', { 'm.gguf': model });
     mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });
@@ -456,7 +483,15 @@ describe('models by name', () => {
     const path = (await node(env, script)).trim();
     assert.ok(lstatSync(path).isFile());
     assert.ok(readFileSync(path).equals(model));
+    assert.deepEqual(blobs(), []); // no second copy
     assert.equal(await get('o/m'), path);
+    // A blob that another commit links to stays where it is.
+    rmSync(cacheDir, { recursive: true });
+    const linked = await get('o/m');
+    hub.commit('o/m', { 'm.gguf': model, 'README.md': 'x' });
+    const copied = (await node(env, script)).trim();
+    assert.ok(lstatSync(copied).isFile() && lstatSync(linked).isSymbolicLink());
+    assert.ok(readFileSync(copied).equals(readFileSync(linked)));
   });
 
   test('the cache is listed, and models are deleted with the blobs that nothing else has', async () => {

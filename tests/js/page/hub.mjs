@@ -65,17 +65,39 @@ export async function embedNamed(name, origin) {
   }
 }
 
-/** Returns the error of a page that has not imported wisp-engine/hub: a frame, whose modules are its own. */
-export async function loadWithoutHub() {
+/**
+ * Runs a module in a frame, whose modules are its own, and returns what it posts.
+ * @param {string} script
+ * @param {string} [sandbox]
+ */
+async function inFrame(script, sandbox) {
   const frame = document.createElement('iframe');
-  frame.srcdoc = `<script type="module">
-    import { Embedder } from '/js/browser.js';
-    Embedder.load('hf:o/m').catch(({ code, message }) => parent.postMessage({ code, message }, '*'));
-  </script>`;
+  if (sandbox) frame.setAttribute('sandbox', sandbox);
+  frame.srcdoc = `<script type="module">${script}</script>`;
   const answer = new Promise((resolve) => addEventListener('message', resolve, { once: true }));
   document.body.append(frame);
   return (await answer).data;
 }
+
+/** Returns the error of a page that has not imported wisp-engine/hub. */
+export const loadWithoutHub = () =>
+  inFrame(`import { Embedder } from '/js/browser.js';
+    Embedder.load('hf:o/m').catch(({ code, message }) => parent.postMessage({ code, message }, '*'));`);
+
+/**
+ * Loads a model in a frame that can store nothing.
+ * @param {string} name
+ * @param {string} endpoint
+ */
+export const loadSandboxed = (name, endpoint) =>
+  inFrame(
+    `import { fromHub, listCached } from '${location.origin}/js/hub-browser.js';
+    const post = (what) => parent.postMessage(what, '*');
+    fromHub('${name}', { endpoint: '${endpoint}' })
+      .then(async ({ size }) => post({ size, kept: (await listCached()).length }))
+      .catch(({ message }) => post(message));`,
+    'allow-scripts',
+  );
 
 export const listNamed = async () =>
   (await listCached()).map(({ name, bytes, complete }) => ({ name, bytes, complete }));
