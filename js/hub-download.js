@@ -61,6 +61,7 @@ export async function download(store, wanted, options) {
  * @param {HubOptions} options
  */
 async function transfer(parts, { url, size, state }, { signal, token, onProgress }) {
+  let thrown = false; // by onProgress
   for (let tries = 0; parts.at === 0 || parts.at !== size; tries++) {
     if (tries > 0) await sleep(FIRST_WAIT * 2 ** tries, signal);
     const before = parts.at;
@@ -79,11 +80,14 @@ async function transfer(parts, { url, size, state }, { signal, token, onProgress
       if (!goesOn) parts.restart(); // the server sends all
       await parts.read(response, (loaded) => {
         throwIfAborted(signal);
+        thrown = true;
         onProgress?.({ loaded, total: size ?? whole });
+        thrown = false;
       });
       if (size === undefined) return;
     } catch (error) {
       throwIfAborted(signal);
+      if (thrown) throw error;
       const isBroken = error instanceof HubError ? error.status === 0 : error instanceof TypeError;
       if (!isBroken || tries === TRIES) throw error;
     }

@@ -92,8 +92,8 @@ export async function fromHub(name, options = {}) {
     return await fetchModel(hub, cache, model, !isOn(HF_HUB_DISABLE_SYMLINKS), onProgress);
   } catch (error) {
     if (isOutage(error)) return findKept(cache, model, folder).catch(() => Promise.reject(error));
-    if (error instanceof WispError) throw error;
-    const { message } = /** @type {Error} */ (error);
+    const { message, syscall } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (error instanceof WispError || !syscall) throw error; // also what onProgress threw
     throw new WispError('io', `the cache ${folder}: ${message}`, { cause: error });
   }
 }
@@ -256,6 +256,12 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
     at += part.length;
     if (size !== undefined && at > size) throw wrongLength(url, at, size);
   };
+  let thrown = false; // by onProgress
+  const report = (/** @type {{ loaded: number, total: number | undefined }} */ progress) => {
+    thrown = true;
+    onProgress?.(progress);
+    thrown = false;
+  };
   const restart = () => {
     hash = createHash('sha256');
     return file.truncate((at = 0));
@@ -273,17 +279,22 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
       if (size !== undefined && whole !== undefined && whole !== size) {
         throw wrongLength(url, whole, size);
       }
-      if (from !== at) await restart(); // the server knows no ranges
+      if (from !== at) {
+        if (from > 0)
+          throw new WispError('io', `${url}: bytes came from ${from} on, and not ${at}`);
+        await restart(); // the server knows no ranges
+      }
       for await (const part of /** @type {any} */ (response.body)) {
         const place = at;
         take(part);
         await file.write(part, 0, part.length, place);
         throwIfAborted(hub.signal);
-        onProgress?.({ loaded: at, total: size ?? whole });
+        report({ loaded: at, total: size ?? whole });
       }
       if (size === undefined) break;
     } catch (error) {
       throwIfAborted(hub.signal);
+      if (thrown) throw error;
       const isBroken = error instanceof WispError ? isUnreachable(error) : !isOfFile(error);
       if (!isBroken || tries === TRIES) throw error;
     }

@@ -140,6 +140,9 @@ for (const browser of ['chromium', 'firefox']) {
       hub.commit('o/m', { 'm.gguf': large });
       const aborted = await get('o/m', { abortAt: 1 });
       assert.deepEqual([aborted.name, aborted.code], ['AbortError', 'cancelled']);
+      hub.forget();
+      assert.equal((await get('o/m', { throws: true })).message, 'mine');
+      assert.equal(hub.asked.filter((line) => line.startsWith('GET /blobs/')).length, 1);
       /** @param {Buffer | string} body */
       const send = (body) => {
         hub.fault = (request, response, next) =>

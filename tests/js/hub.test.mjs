@@ -258,6 +258,17 @@ describe('models by name', () => {
     assert.deepEqual(blobs(), [HASH]);
   });
 
+  test('what onProgress throws ends the load, unchanged', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const mine = new TypeError('mine');
+    const onProgress = () => {
+      throw mine;
+    };
+    assert.equal(await fail('o/m', { onProgress }), mine);
+    assert.equal(hub.asked.filter((line) => line.startsWith('GET /blobs/')).length, 1);
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+  });
+
   test('what a killed process left is taken over; what is wrong in it is found by its hash', async () => {
     hub.commit('o/m', { 'm.gguf': model });
     mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });

@@ -3,7 +3,7 @@
 import { Embedder } from '../../../js/browser.js';
 import { deleteCached, fromHub, fromUrl, listCached } from '../../../js/hub-browser.js';
 
-/** @typedef {import('../../../types/hub.js').HubOptions & { abortAt?: number }} Options */
+/** @typedef {import('../../../types/hub.js').HubOptions & { abortAt?: number, throws?: boolean }} Options */
 
 /**
  * Runs a function of the module, and describes what came of it.
@@ -11,7 +11,7 @@ import { deleteCached, fromHub, fromUrl, listCached } from '../../../js/hub-brow
  * @param {string} name
  * @param {Options} [options]
  */
-export async function loadNamed(what, name, { abortAt, ...options } = {}) {
+export async function loadNamed(what, name, { abortAt, throws, ...options } = {}) {
   const stop = new AbortController();
   /** @type {number[]} */
   const seen = [];
@@ -23,6 +23,7 @@ export async function loadNamed(what, name, { abortAt, ...options } = {}) {
         signal: stop.signal,
         onProgress({ loaded }) {
           seen.push(loaded);
+          if (throws) throw new TypeError('mine');
           if (abortAt !== undefined && loaded >= abortAt) stop.abort();
         },
       })
