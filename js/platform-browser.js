@@ -2,6 +2,7 @@
 // The platform of a browser: fetch, and shared memory where the page is isolated.
 import { orRemedy, ownFile, resolve } from './files.js';
 import { holdModel, holdUrl } from './models.js';
+import { wrong } from './options.js';
 import {
   bodySize,
   checkBytes,
@@ -78,6 +79,7 @@ async function readModel(own, source, reading) {
   if (source instanceof Blob) return holdModel(undefined, () => readGiven(source, shared, reading));
   if (source === undefined) return orRemedy(readUrl(ownFile(own), shared, reading), true);
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
+  if (/^hf:/.test(String(source))) throw wrong('source', "import 'wisp-engine/hub'");
   return readUrl(source, shared, reading);
 }
 

@@ -6,6 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { WispError, throwIfAborted } from './errors.js';
 import { REMEDY, orRemedy, ownFile } from './files.js';
+import { fromHub } from './hub-node.js';
 import { holdModel, holdUrl } from './models.js';
 import {
   bodySize,
@@ -109,6 +110,16 @@ async function readModel(own, source, reading) {
   }
   if (typeof source !== 'string' && !(source instanceof URL)) throw wrongSource(source);
   const url = asUrl(source);
+  if (url?.protocol === 'hf:') {
+    const path = await fromHub(url.href, {
+      signal: reading.signal,
+      onProgress: ({ loaded, total }) => reading.progress(loaded, total),
+    });
+    // The file is read to its end before a second pass over its bytes would be worth a report.
+    const progress = (/** @type {number} */ loaded, /** @type {number | undefined} */ total) =>
+      loaded === total && reading.progress(loaded, total);
+    return readFileShared(path, { ...reading, progress });
+  }
   if (!url) return readFileShared(/** @type {string} */ (source), reading);
   if (url.protocol === 'file:') return readFileShared(fileURLToPath(url), reading);
   return holdUrl(url, reading, (response) => {
@@ -123,7 +134,7 @@ async function readModel(own, source, reading) {
  */
 function asUrl(source) {
   if (source instanceof URL) return source;
-  return /^(https?|file|data|blob):/i.test(source) ? new URL(source) : undefined;
+  return /^(https?|file|data|blob|hf):/i.test(source) ? new URL(source) : undefined;
 }
 
 /**

@@ -9,6 +9,12 @@ const SHOWN = 10;
 /** The page embeds the lines when they have not changed for this long. */
 const REST_MS = 250;
 
+/** So many lines are embedded at once. What has been read stays, and later changes of the text go first. */
+const BATCH = 128;
+
+/** Where the browser keeps the lines. */
+const KEPT = 'wisp-lines';
+
 /**
  * @template {HTMLElement} T
  * @param {string} id
@@ -24,7 +30,13 @@ const lines = new Lines();
 /** @type {Embedder | undefined} */
 let embedder;
 let searching = new AbortController();
-let reading = new AbortController();
+let isReading = false;
+/** The sample, for which nothing needs to be kept. */
+let sample = '';
+/** The text before Sample, Clear, Open or Undo. @type {string | undefined} */
+let before;
+/** The query that results are shown for. @type {{ text: string, row: Float32Array } | undefined} */
+let asked;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let resting;
 let shown = SHOWN;
@@ -50,7 +62,7 @@ async function load() {
   document.documentElement.dataset.ready = '';
   showFacts();
   showHow();
-  await readLines();
+  await Promise.all([search(), readLines()]);
 }
 
 /** @param {import('../types/index.js').LoadProgress} progress */
@@ -72,30 +84,58 @@ function showFailure(what, error) {
 
 // ---- lines ----------------------------------------------------------------------------------------
 
-/** Embeds the lines that are new, then searches again. */
+/** Embeds the lines that have no embedding, a batch at a time, and shows the nearest of those that have one. */
 async function readLines() {
-  reading.abort();
-  reading = new AbortController();
-  const { signal } = reading;
   lines.replace(area.value);
-  const { missing } = lines;
-  if (!embedder) return;
-  if (missing.length > 0) {
-    const start = performance.now();
-    const onProgress = (/** @type {{ done: number }} */ { done }) =>
-      (at('lines-status').textContent = `Reading ${done} of ${count(missing.length, 'new line')}`);
-    try {
-      lines.add(missing, await embedder.embed(missing, { signal, onProgress }));
-    } catch (error) {
-      if (!signal.aborted) showFailure('The lines could not be read', error);
-      return;
+  keepText();
+  showResults();
+  if (!embedder || isReading) return; // the loop below sees the change after its batch
+  isReading = true;
+  const start = performance.now();
+  let read = 0;
+  try {
+    for (let { missing } = lines; missing.length > 0; { missing } = lines) {
+      const batch = missing.slice(0, BATCH);
+      lines.add(batch, await embedder.embed(batch));
+      read += batch.length;
+      showResults();
     }
-    const each = (performance.now() - start) / missing.length;
-    at('fact-time').textContent = `${milliseconds(each)} (${count(missing.length, 'line')})`;
+  } catch (error) {
+    showFailure('The lines could not be read', error);
+  } finally {
+    isReading = false;
   }
-  at('lines-status').textContent = count(lines.texts.length, 'different line');
+  if (read > 0) {
+    const each = (performance.now() - start) / read;
+    at('fact-time').textContent = `${milliseconds(each)} (${count(read, 'line')})`;
+  }
+  showResults();
   showFacts();
-  await search();
+}
+
+/** Keeps the lines for the next visit. */
+function keepText() {
+  const isSample = area.value === sample;
+  at('searched-text').textContent = isSample
+    ? 'These lines are a sample.'
+    : 'These lines are yours.';
+  at('own').textContent = isSample ? 'Search your own text' : 'Change them';
+  try {
+    if (isSample) localStorage.removeItem(KEPT);
+    else localStorage.setItem(KEPT, area.value);
+    at('kept').hidden = true;
+  } catch {
+    at('kept').hidden = isSample; // no room, or no permission
+  }
+}
+
+/** Returns the lines of the last visit. */
+function keptText() {
+  try {
+    return localStorage.getItem(KEPT);
+  } catch {
+    return null; // without permission
+  }
 }
 
 function readLinesSoon() {
@@ -105,38 +145,78 @@ function readLinesSoon() {
 
 // ---- searching ------------------------------------------------------------------------------------
 
-/** Shows the lines nearest to the query; a newer search ends an older one. */
+/** Finds the lines nearest to the query; a newer search ends an older one. */
 async function search() {
   searching.abort();
   searching = new AbortController();
   const { signal } = searching;
   const text = query.value.trim();
-  if (!embedder) return;
-  if (text === '') {
-    showResults(lines.texts.slice(0, shown).map((line) => ({ text: line })));
-    at('status').textContent = count(lines.texts.length, 'line');
-    return;
+  showQueryInAddress(text);
+  if (embedder && text !== '' && asked?.text !== text) {
+    try {
+      const start = performance.now();
+      const rows = await embedder.embed(text, { signal });
+      at('fact-query').textContent = milliseconds(performance.now() - start);
+      asked = { text, row: rows.row(0) };
+      at('failure').hidden = true;
+      showFacts();
+    } catch (error) {
+      if (!signal.aborted) showFailure('The search failed', error);
+      return;
+    }
   }
+  showResults();
+}
+
+/** Makes the page's address one that asks the same. */
+function showQueryInAddress(/** @type {string} */ text) {
+  const url = new URL(location.href);
+  if (text === '') url.searchParams.delete('q');
+  else url.searchParams.set('q', text);
   try {
-    const start = performance.now();
-    const rows = await embedder.embed(text, { signal });
-    at('fact-query').textContent = milliseconds(performance.now() - start);
-    const found = lines.nearest(rows.row(0), shown);
-    showResults(found);
-    at('status').textContent =
-      found.length === 0
-        ? 'No lines to search'
-        : `The nearest of ${count(lines.texts.length, 'line')}`;
-    at('failure').hidden = true;
-    showFacts();
-  } catch (error) {
-    if (!signal.aborted) showFailure('The search failed', error);
+    if (url.href !== location.href) history.replaceState(null, '', url);
+  } catch {
+    // some browsers allow so many changes in a time; a later one has the whole text
   }
 }
 
+/** Shows what is known now: lines as they stand, or those that have been read, the nearest first. */
+function showResults() {
+  const text = query.value.trim();
+  const all = lines.texts.length;
+  const read = all - lines.missing.length;
+  const counted =
+    all === lines.count
+      ? count(all, 'different line')
+      : `${count(all, 'passage')} of ${count(lines.count, 'different line')}`;
+  if (!embedder) at('lines-status').textContent = count(all, 'line');
+  else if (read === all) at('lines-status').textContent = counted;
+  else
+    at('lines-status').textContent =
+      `Reading ${read.toLocaleString('en')} of ${count(all, 'line')}`;
+  if (text === '') {
+    document.documentElement.dataset.searched = '';
+    showFound(lines.texts.slice(0, shown).map((line) => ({ text: line })));
+    at('status').textContent = all === 0 ? 'No lines to search' : count(all, 'line');
+    return;
+  }
+  if (asked?.text !== text) {
+    if (!embedder) at('status').textContent = 'The search begins when the model is loaded';
+    return; // the results of the last query stay until those of this one are there
+  }
+  showFound(lines.nearest(asked.row, shown));
+  document.documentElement.dataset.searched = text;
+  if (all === 0) at('status').textContent = 'No lines to search';
+  else if (read === all) at('status').textContent = `The nearest of ${count(all, 'line')}`;
+  else if (read === 0) at('status').textContent = 'The lines are being read';
+  else at('status').textContent = `The nearest of the ${count(read, 'line')} read so far`;
+}
+
 /** @param {{ text: string, score?: number }[]} found */
-function showResults(found) {
-  document.documentElement.dataset.searched = query.value.trim();
+function showFound(found) {
+  const focused = [...at('results').children].findIndex((item) =>
+    item.contains(document.activeElement),
+  );
   at('more').hidden = found.length >= lines.texts.length;
   at('results').replaceChildren(
     ...found.map(({ text, score }) => {
@@ -154,7 +234,15 @@ function showResults(found) {
       return item;
     }),
   );
+  // Else users of a keyboard lose their place whenever more lines have been read.
+  if (focused >= 0) resultButton(focused)?.focus();
 }
+
+/**
+ * @param {number} i
+ * @returns {HTMLElement | null}
+ */
+const resultButton = (i) => document.querySelector(`#results li:nth-child(${i + 1}) button`);
 
 /** @param {string} name @param {string} text */
 function span(name, text) {
@@ -181,9 +269,7 @@ async function showMore() {
   const first = shown;
   shown *= 2;
   await search();
-  /** @type {HTMLElement | null} */ (
-    document.querySelector(`#results li:nth-child(${first + 1}) button`)
-  )?.focus();
+  resultButton(first)?.focus();
 }
 
 // ---- facts ----------------------------------------------------------------------------------------
@@ -191,7 +277,14 @@ async function showMore() {
 function showFacts() {
   if (!embedder) return;
   const info = embedder.info();
-  const { memoryBytes, workers } = embedder.stats();
+  const { memoryBytes, workers, layers } = embedder.stats();
+  const sum = (/** @type {'neurons' | 'contributing'} */ name) =>
+    layers.reduce((total, layer) => total + layer[name], 0);
+  const resting = Math.round(100 * (1 - sum('contributing') / sum('neurons')));
+  if (resting > 0) {
+    at('neurons').textContent =
+      `For the texts that this page has read, ${resting} % of the neurons would have added nothing.`;
+  }
   at('fact-workers').textContent = `${workers}`;
   at('fact-memory').textContent = `${megabytes(memoryBytes)} in workers`;
   at('fact-model').textContent =
@@ -220,15 +313,31 @@ function showHow() {
 
 // ---- the page's controls --------------------------------------------------------------------------
 
-async function useSample() {
+async function readSample() {
   const response = await fetch(new URL('./sample.txt', import.meta.url));
-  useText((await response.text()).trimEnd());
+  sample = (await response.text()).trimEnd();
 }
 
-/** @param {string} text */
+/**
+ * Replaces the lines; Undo brings back those before.
+ * @param {string} text
+ */
 function useText(text) {
+  if (text === area.value) return;
+  before = area.value;
+  at('undo').hidden = false;
   area.value = text;
   void readLines();
+}
+
+/** Begins with the lines of the last visit and the query of the address. */
+async function begin() {
+  query.value = new URL(location.href).searchParams.get('q') ?? '';
+  const kept = keptText();
+  if (kept !== null) area.value = kept;
+  await readSample();
+  if (kept === null && area.value === '') area.value = sample;
+  await readLines();
 }
 
 area.addEventListener('input', readLinesSoon);
@@ -242,8 +351,14 @@ at('search').addEventListener('click', ({ target }) => {
   const text = target instanceof HTMLElement && target.dataset.query;
   if (text) ask(text);
 });
-at('sample').addEventListener('click', useSample);
+at('sample').addEventListener('click', () => useText(sample));
 at('clear').addEventListener('click', () => useText(''));
+at('undo').addEventListener('click', () => useText(before ?? ''));
+at('own').addEventListener('click', () => {
+  area.focus();
+  if (area.value === sample) area.select(); // so that what is pasted takes its place
+  area.scrollIntoView({ block: 'center' });
+});
 at('open').addEventListener('click', () => file.click());
 file.addEventListener('change', async () => {
   const chosen = file.files?.[0];
@@ -258,4 +373,4 @@ document.addEventListener('keydown', (event) => {
   query.focus();
 });
 
-await Promise.all([useSample(), load()]);
+await Promise.all([begin(), load()]);

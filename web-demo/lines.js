@@ -3,10 +3,39 @@
 /** The page keeps up to this many embeddings of lines that were removed, which may come back. */
 const SPARE_ROWS = 20_000;
 
+/**
+ * A longer line is searched in passages: the model reads so many characters of a text, and a vector says less about
+ * each part of a text the longer that is.
+ */
+const MOST_CHARACTERS = 600;
+
+/**
+ * Divides a line that is too long into passages, where sentences end, else words.
+ * @param {string} line
+ */
+export function passagesOf(line) {
+  const passages = [];
+  let rest = line;
+  while (rest.length > MOST_CHARACTERS) {
+    const head = rest.slice(0, MOST_CHARACTERS);
+    const sentences = /^[^]*[.!?…。！？]["')\]]*(?=\s|$)/.exec(head)?.[0].length ?? 0;
+    const words = head.lastIndexOf(' ');
+    let end = MOST_CHARACTERS;
+    if (sentences > MOST_CHARACTERS / 3) end = sentences;
+    else if (words > 0) end = words;
+    else if (/[\ud800-\udbff]$/.test(head)) end--; // not between the halves of a character
+    passages.push(rest.slice(0, end).trimEnd());
+    rest = rest.slice(end).trimStart();
+  }
+  return [...passages, rest].filter((passage) => passage !== '');
+}
+
 /** Keeps lines and their embeddings. A line needs one embedding, however often the text changes. */
 export class Lines {
-  /** @type {string[]} */
+  /** What can be found: lines, and passages of long ones. @type {string[]} */
   texts = [];
+  /** How many different lines there are. */
+  count = 0;
   /** @type {Map<string, Float32Array>} */
   #rows = new Map();
 
@@ -15,13 +44,15 @@ export class Lines {
    */
   replace(text) {
     const lines = text.split(/\r?\n/).map((line) => line.trim());
-    this.texts = [...new Set(lines.filter((line) => line !== ''))];
+    const different = new Set(lines.filter((line) => line !== ''));
+    this.count = different.size;
+    this.texts = [...new Set([...different].flatMap(passagesOf))];
     if (this.#rows.size <= SPARE_ROWS + this.texts.length) return;
     const wanted = new Set(this.texts);
     for (const line of this.#rows.keys()) if (!wanted.has(line)) this.#rows.delete(line);
   }
 
-  /** Returns the lines that have no embedding yet. */
+  /** Returns the texts that have no embedding yet. */
   get missing() {
     return this.texts.filter((text) => !this.#rows.has(text));
   }

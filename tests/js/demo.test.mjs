@@ -4,11 +4,37 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { serve } from '../../tools/serve.mjs';
+import { passagesOf } from '../../web-demo/lines.js';
 import { CHROMIUM } from './browsers.mjs';
 import { noTool, onlyInAll } from './support.mjs';
 
 /** The contrast that WCAG 2 demands of text that is not large. */
 const LEAST_CONTRAST = 4.5;
+
+/** And of the borders of what one can use. */
+const LEAST_BORDER_CONTRAST = 3;
+const CONTRASTS = { text: LEAST_CONTRAST, border: LEAST_BORDER_CONTRAST };
+
+test('long lines are divided where sentences or words end, and nothing of them is lost', () => {
+  const sentence = 'A sentence of some words, which ends here. ';
+  for (const line of [
+    sentence.repeat(60),
+    'words without an end '.repeat(100),
+    'unbroken'.repeat(300),
+    '\u{1f600}'.repeat(700),
+    `${'x'.repeat(599)}\u{1f600}`,
+    'short',
+  ]) {
+    const passages = passagesOf(line.trim());
+    assert.equal(passages.join('').replaceAll(' ', ''), line.replaceAll(' ', ''));
+    for (const passage of passages) {
+      assert.ok(passage.length <= 600, passage);
+      assert.doesNotMatch(passage, /^[\udc00-\udfff]|[\ud800-\udbff]$/);
+    }
+  }
+  for (const passage of passagesOf(sentence.repeat(60).trim()))
+    assert.match(passage, /^A .*here\.$/);
+});
 
 describe('the page', { skip: noTool('chromium') }, () => {
   /** @type {import('playwright-core').Browser} */
@@ -103,6 +129,113 @@ describe('the page', { skip: noTool('chromium') }, () => {
     }),
   );
 
+  test('while lines are read, those that have been read are found; no line is read twice', () =>
+    withPage({}, async (page) => {
+      await ready(page);
+      await nearest(page, 'number forty-two');
+      await page.evaluate(() => {
+        const status = /** @type {HTMLElement} */ (document.getElementById('status'));
+        const seen = /** @type {string[]} */ ([]);
+        Object.assign(globalThis, { seen });
+        new MutationObserver(() => seen.push(status.innerText)).observe(status, {
+          childList: true,
+        });
+      });
+      const area = page.getByLabel('Lines to search');
+      const lines = Array.from({ length: 300 }, (_, i) => `This is line number ${i}.`);
+      await area.fill(lines.join('\n'));
+      await page.waitForFunction(() =>
+        /read so far/.test(/** @type {any} */ (globalThis).seen.join()),
+      );
+      await area.fill([...lines, 'One more.'].join('\n'));
+      await page.getByText('301 different lines').waitFor({ timeout: 60_000 });
+      // One loop has read all of them, or a second one the line that was added.
+      assert.match(await page.locator('#fact-time').innerText(), /\((301 lines|1 line)\)$/);
+      await area.fill([...lines, 'Another one.'].join('\n'));
+      await page.waitForFunction(() => /\(1 line\)/.test(document.getElementById('fact-time')?.innerText ?? '')); // prettier-ignore
+      const seen = await page.evaluate(() => /** @type {string[]} */ (/** @type {any} */ (globalThis).seen)); // prettier-ignore
+      assert.ok(!seen.some((text) => /No lines/.test(text)), seen.join('\n'));
+      assert.match(await page.locator('#status').innerText(), /^The nearest of 301 lines$/);
+    }));
+
+  test('what Sample and Clear replace can be brought back, and outlives a reload', () =>
+    withPage({}, async (page) => {
+      await ready(page);
+      const area = page.getByLabel('Lines to search');
+      const undo = page.getByRole('button', { name: 'Undo' });
+      assert.equal(await undo.isVisible(), false);
+      await area.fill('A dragon guards the gold.\nTax forms are due in May.');
+      await page.getByText('2 different lines').waitFor();
+      await page.getByText('These lines are yours.').waitFor();
+      await page.getByRole('button', { name: 'Clear' }).click();
+      await undo.click();
+      assert.match(await area.inputValue(), /^A dragon/);
+      await page.getByRole('button', { name: 'Sample' }).click();
+      assert.match(await area.inputValue(), /^Plants/);
+      await undo.click();
+      assert.match(await area.inputValue(), /^A dragon/);
+      await nearest(page, 'paying the state');
+      await page.waitForURL('**/web-demo/?q=paying+the+state');
+      await page.reload();
+      await page.getByText('The nearest of 2 lines').waitFor({ timeout: 60_000 });
+      assert.match(await area.inputValue(), /^A dragon/);
+      assert.match(await page.locator('#results .text').first().innerText(), /^Tax forms/);
+      await nearest(page, '');
+      await page.waitForURL('**/web-demo/');
+    }));
+
+  test('a link has the question; each idea finds what has none of its words', () =>
+    withPage(
+      {},
+      async (page) => {
+        await page.getByText('The nearest of 60 lines').waitFor({ timeout: 60_000 });
+        const first = () => page.locator('#results .text').first().innerText();
+        assert.match(await first(), /^Vaccines/);
+        for (const [idea, found] of [
+          ['what do plants live on?', /^Plants make sugar/],
+          ['in debt', /^She still owes the bank/],
+          ['animals resting', /^A cat and a dog are asleep/],
+        ]) {
+          await page.getByRole('button', { name: /** @type {string} */ (idea) }).click();
+          await page.waitForFunction(
+            (wanted) => document.documentElement.dataset.searched === wanted,
+            idea,
+          );
+          assert.match(await first(), /** @type {RegExp} */ (found));
+        }
+        for (const link of await page.locator('#about a').all()) {
+          const url = new URL(String(await link.getAttribute('href')), page.url());
+          assert.equal((await fetch(url)).status, 200, url.href);
+        }
+        assert.match(await page.locator('#neurons').innerText(), /\b[5-9]\d % of the neurons/);
+      },
+      undefined,
+      '?q=an injection against illness',
+    ));
+
+  test('passages of a long line are found', { skip: onlyInAll }, () =>
+    withPage({}, async (page) => {
+      await ready(page);
+      const filler = 'The committee met on Tuesday and agreed on the minutes. '.repeat(30);
+      await page
+        .getByLabel('Lines to search')
+        .fill(`${filler}Suddenly a bear came into the tent. ${filler}\nA short line.`);
+      await page.getByText(/passages of 2 different lines/).waitFor({ timeout: 60_000 });
+      const [found] = await nearest(page, 'a wild animal at the camp');
+      assert.match(found, /a bear came/);
+      assert.ok(found.length <= 600);
+    }),
+  );
+
+  test('without JavaScript the page says what it needs', { skip: onlyInAll }, async () => {
+    const page = await browser.newPage({ javaScriptEnabled: false });
+    await page.goto(`${server.origin}/web-demo/`);
+    const { height } = (await page.locator('noscript p').boundingBox()) ?? { height: 0 };
+    assert.ok(height > 0, 'it says nothing');
+    assert.equal(await page.getByText('Loading').isVisible(), false);
+    await page.close();
+  });
+
   test('works by keyboard alone', { skip: onlyInAll }, () =>
     withPage({}, async (page) => {
       await ready(page);
@@ -112,6 +245,8 @@ describe('the page', { skip: noTool('chromium') }, () => {
       const focused = () => page.evaluate(() => document.activeElement?.textContent ?? '');
       for (let i = 0; i < 3; i++) await page.keyboard.press('Tab'); // the three ideas
       assert.equal(await focused(), 'animals resting');
+      await page.keyboard.press('Tab');
+      assert.equal(await focused(), 'Search your own text');
       await page.keyboard.press('Tab');
       const line = await page.locator('#results .text').first().innerText();
       assert.ok((await focused()).startsWith(line));
@@ -192,29 +327,37 @@ describe('the page', { skip: noTool('chromium') }, () => {
           () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
         );
         assert.equal(wide, 0);
-        assert.deepEqual(await page.evaluate(findFaint, LEAST_CONTRAST), []);
+        assert.deepEqual(await page.evaluate(findFaint, CONTRASTS), []);
         assert.deepEqual(await page.evaluate(findSmallTargets), []);
       }));
 
     test(`${colorScheme}, at phone width: nothing overflows, everything can be read`, () =>
       withPage({ colorScheme, viewport: { width: 360, height: 740 } }, async (page) => {
         await ready(page);
-        await page.getByLabel('Lines to search').fill(`${'unbroken'.repeat(40)}\na line`);
+        const area = page.getByLabel('Lines to search');
+        const isSeen = () => area.evaluate((element) => element.getBoundingClientRect().top < innerHeight); // prettier-ignore
+        assert.equal(await isSeen(), false);
+        await page.getByRole('button', { name: 'Search your own text' }).click();
+        assert.equal(await isSeen(), true);
+        await page.keyboard.type('mine'); // takes the place of the sample
+        assert.equal(await area.inputValue(), 'mine');
+        await area.fill(`${'unbroken'.repeat(40)}\na line`);
         await page.getByText('2 different lines').waitFor();
         await nearest(page, 'a line');
         const wide = await page.evaluate(
           () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
         );
         assert.equal(wide, 0);
-        assert.deepEqual(await page.evaluate(findFaint, LEAST_CONTRAST), []);
+        assert.deepEqual(await page.evaluate(findFaint, CONTRASTS), []);
         assert.deepEqual(await page.evaluate(findSmallTargets), []);
       }));
   }
 });
 
 /**
- * Runs in the page. Returns texts whose contrast with their background is too low.
- * @param {number} least
+ * Runs in the page. Returns texts, and borders of what one can use, whose contrast with what is behind them is
+ * too low.
+ * @param {{ text: number, border: number }} least
  */
 function findFaint(least) {
   /** @param {string} color */
@@ -233,12 +376,23 @@ function findFaint(least) {
     const [r, g, b, a = 1] = channels(getComputedStyle(element).backgroundColor);
     return a > 0 ? [r, g, b] : behind(element.parentElement);
   };
+  /** @param {string} color @param {Element | null} ground */
+  const contrast = (color, ground) => {
+    const pair = [channels(color).slice(0, 3), behind(ground)].map(luminance);
+    return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+  };
   return [...document.querySelectorAll('body *')].flatMap((element) => {
+    if (!element.checkVisibility()) return [];
+    const faint = [];
+    const style = getComputedStyle(element);
     const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.nodeValue?.trim()); // prettier-ignore
-    if (!hasText || !element.checkVisibility()) return [];
-    const pair = [channels(getComputedStyle(element).color).slice(0, 3), behind(element)].map(luminance); // prettier-ignore
-    const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
-    return contrast < least ? [`${element.textContent}: ${contrast.toFixed(2)}`] : [];
+    const text = hasText ? contrast(style.color, element) : Infinity;
+    if (text < least.text) faint.push(`${element.textContent}: ${text.toFixed(2)}`);
+    if (element.matches('button, input, textarea') && parseFloat(style.borderTopWidth) > 0) {
+      const border = contrast(style.borderTopColor, element.parentElement);
+      if (border < least.border) faint.push(`the border of ${element.id}: ${border.toFixed(2)}`);
+    }
+    return faint;
   });
 }
 

@@ -47,6 +47,18 @@ test('a page that embeds loads nothing of the generator, whose page has 40 KB', 
   assert.ok(bytes <= 40 * 1024, `${bytes} bytes`);
 });
 
+test('a page loads what finds models by name only when it does so: 12 KB at most', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const hub = scriptsOf('hub-browser.js').reached;
+  const more = [...hub].filter((name) => !embedding.has(name));
+  assert.deepEqual(more.sort(), ['hub-browser.js', 'hub-download.js', 'hub-store.js', 'hub.js']);
+  const bytes = more.reduce(
+    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
+    0,
+  );
+  assert.ok(bytes <= 12 * 1024, `${bytes} bytes`);
+});
+
 test('modules that only embed have no decoders: at most 81 KB after brotli, the others 136', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) =>
@@ -72,10 +84,11 @@ test('every Worker is made of an address in the expression, as bundlers expect i
   }
 });
 
-test('nothing evaluates text, makes workers of blobs for its own origin or names another host', () => {
+test('nothing evaluates text, makes workers of blobs for its own origin, or names a host but the Hub', () => {
   for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
-    assert.doesNotMatch(source, /\beval\(|new Function|https?:\/\//, name);
+    const others = name === 'hub.js' ? source.replace("'https://huggingface.co'", '') : source;
+    assert.doesNotMatch(others, /\beval\(|new Function|https?:\/\//, name);
     if (name !== 'web-worker.js') assert.doesNotMatch(source, /createObjectURL/, name);
   }
 });
@@ -103,6 +116,9 @@ if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
 for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-default.gguf', 'worker'])
   import.meta.resolve('${NAME}/' + name);
 await embedder.close();
+const { fromHub } = await import('${NAME}/hub');
+const unnamed = await fromHub('x').catch((reason) => reason);
+if (!(unnamed instanceof WispError) || unnamed.code !== 'argument') throw unnamed;
 const { Generator } = await import('${NAME}/generate');
 const generator = await Generator.load();
 const text = await generator.generate('Once upon a time', { maxTokens: 8 }).text();
@@ -122,6 +138,8 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   await embedder.close();
   const error = await Embedder.load('/nowhere').catch((reason) => reason);
   if (!(error instanceof WispError) || new Error('x') instanceof WispError) throw error;
+  const unnamed = await require('${NAME}/hub').fromHub('x').catch((reason) => reason);
+  if (!(unnamed instanceof WispError) || unnamed.code !== 'argument') throw unnamed;
   const generate = require('${NAME}/generate');
   const generator = await generate.Generator.load();
   if (!(generator instanceof generate.Generator) || embedder instanceof generate.Generator) throw 1;
@@ -135,6 +153,7 @@ const { Embedder, Rows, WispError } = require('${NAME}');
 const typed = (more = '') => `
 import { Embedder, Rows, WispError } from '${NAME}';
 import { Generator, WispError as AlsoWispError } from '${NAME}/generate';
+import { deleteCached, fromHub, listCached, type HubOptions } from '${NAME}/hub';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
@@ -159,6 +178,12 @@ export async function write(options: GenerateOptions = {}): Promise<GenerationRe
 }
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
 export const same = (error: AlsoWispError): WispError => error;
+export async function named(options: HubOptions): Promise<number> {
+  const source: ModelSource = await fromHub('o/m', { ...options, offline: true });
+  await Embedder.load(source);
+  const [{ name }] = await listCached();
+  return deleteCached(name);
+}
 // @ts-expect-error there is no such option
 export const wrongText = (generator: Generator) => generator.generate('x', { length: 2 });
 // @ts-expect-error texts are strings
@@ -214,6 +239,7 @@ describe('installed from npm pack into an empty project', () => {
       'types/engine.d.ts',
       'types/generate.d.ts',
       'types/generate.d.cts',
+      'types/hub.d.cts',
     ])
       assert.ok(files.includes(name), name);
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));

@@ -20,3 +20,12 @@ export const errorClass = (real) => real;
 /** @type {(real: typeof import('../../js/engine.js').Engine) =>
  *   Pick<typeof import('../../types/engine.js').Engine, 'open'>} */
 export const engine = (real) => real;
+/** @type {(real: typeof import('../../js/hub-node.js')) =>
+ *   Pick<typeof import('../../types/hub.js'), 'fromHub' | 'listCached' | 'deleteCached'>} */
+export const hubNode = (real) => real;
+/** @type {(real: typeof import('../../js/hub-browser.js')) =>
+ *   Pick<typeof import('../../types/hub-browser.js'), 'fromHub' | 'fromUrl' | 'listCached' | 'deleteCached'>} */
+export const hubBrowser = (real) => real;
+/** @type {(real: typeof import('../../js/hub-node.cjs')) =>
+ *   Pick<typeof import('../../types/hub.js'), 'fromHub' | 'listCached' | 'deleteCached'>} */
+export const hubCommonJs = (real) => real;

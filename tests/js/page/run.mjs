@@ -10,6 +10,7 @@ import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
 
 export { killWorkers, loadMutants } from '../campaign/page.mjs';
+export * from './hub.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/hub as a browser imports it: models by name or URL, which the browser keeps.
+import { WispError, throwIfAborted } from './errors.js';
+import { resolve } from './files.js';
+import {
+  HUB,
+  HubError,
+  ask,
+  checkPath,
+  chooseFile,
+  fileUrl,
+  isCommit,
+  isOutage,
+  list,
+  parseName,
+} from './hub.js';
+import { download, stateOf } from './hub-download.js';
+import {
+  NOWHERE,
+  PART_BYTES,
+  deleteKeys,
+  getKept,
+  listKept,
+  openStore,
+  putAbout,
+} from './hub-store.js';
+import { checkOptions } from './options.js';
+import { platform } from './platform-browser.js';
+
+export { WispError } from './errors.js';
+
+/** @typedef {import('../types/hub.js').HubOptions} HubOptions */
+/** @typedef {import('../types/hub-browser.js').UrlOptions} UrlOptions */
+/** @typedef {import('./hub-store.js').Store} Store */
+/** @typedef {import('./hub-download.js').Wanted} Wanted */
+
+/**
+ * Finds a model by its name, `[hf:]owner/name[@revision][/file.gguf]`: in the browser's store, else on the Hub.
+ * @param {string} name
+ * @param {HubOptions} [options]
+ * @returns {Promise<Blob>}
+ */
+export async function fromHub(name, options = {}) {
+  const model = parseName(name, options);
+  const { signal, token, onProgress, offline } = options;
+  throwIfAborted(signal);
+  const endpoint = (options.endpoint ?? HUB).replace(/\/+$/, '');
+  const store = await openStore();
+  const { repo, revision } = model;
+  if (isCommit(revision) && model.file) {
+    const wanted = { url: fileUrl(endpoint, { ...model, file: model.file }), state: 'hub' };
+    const kept = await getKept(store, wanted);
+    if (kept) return told(kept, onProgress);
+  }
+  let listing;
+  try {
+    if (offline) throw new HubError('not_found', notKept(name), 0); // as where no server answers
+    listing = await list(endpoint, model, { signal, token });
+  } catch (error) {
+    const kept = isOutage(error) && (await findKept(store, endpoint, model));
+    if (!kept) throw error;
+    return told(kept, onProgress);
+  }
+  const { commit, files } = listing;
+  const file = model.file ?? chooseFile([...files.keys()], model);
+  checkPath(file, 'file');
+  const about = files.get(file);
+  if (!about) {
+    const others = [...files.keys()].filter((other) => other.endsWith('.gguf'));
+    throw new WispError(
+      'not_found',
+      `${repo}@${revision} has no file ${file}; its models: ${others.join(', ') || 'none'}`,
+      { field: 'file' },
+    );
+  }
+  const url = fileUrl(endpoint, { repo, revision: commit, file });
+  return keep(store, { ...about, url, state: 'hub', revision }, options);
+}
+
+/** @param {string} name */
+const notKept = (name) =>
+  `${name} is not in this browser's store, and offline nothing is fetched: load it once with a connection`;
+
+/**
+ * Finds what was last loaded under a name.
+ * @param {Store} store
+ * @param {string} endpoint
+ * @param {import('./hub.js').ModelName} model
+ */
+async function findKept(store, endpoint, { repo, revision, file }) {
+  const start = fileUrl(endpoint, { repo, revision: '', file: '' }).replace(/\/+$/, '/');
+  const kept = (await listKept(store)).filter(
+    ({ url, state, about }) =>
+      state === 'hub' &&
+      url.startsWith(start) &&
+      (about?.revisions.includes(revision) || url.startsWith(`${start}${revision}/`)),
+  );
+  const files = new Map(kept.map((entry) => [nameOf(entry).file, entry]));
+  const found = files.get(file ?? (files.size > 0 ? chooseFile([...files.keys()], { repo }) : ''));
+  return found && getKept(store, found);
+}
+
+/**
+ * Returns what a kept model is called.
+ * @param {{ url: string, state: string }} kept
+ */
+function nameOf({ url, state }) {
+  const [, repo, commit, path] = /([^/]+\/[^/]+)\/resolve\/([^/]+)\/([^?]+)/.exec(url) ?? [];
+  if (state !== 'hub' || !repo) return { name: url, repo: url, commit: '', file: '' };
+  const file = decodeURIComponent(path);
+  return { name: `hf:${repo}@${commit}/${file}`, repo, commit, file };
+}
+
+/**
+ * Fetches a model from any URL, and keeps it. The next time the server is only asked whether it is still the same;
+ * where it does not say, or cannot be reached, the kept one is taken.
+ * @param {string | { readonly href: string }} url
+ * @param {UrlOptions} [options]
+ * @returns {Promise<Blob>}
+ */
+export async function fromUrl(url, options = {}) {
+  checkOptions(options, ['offline', 'signal', 'onProgress']);
+  const { signal, onProgress, offline } = options;
+  throwIfAborted(signal);
+  const { href, protocol } = resolve(typeof url === 'string' ? url : url.href, 'url');
+  if (!/^https?:$/.test(protocol)) {
+    throw new WispError('argument', `${href} is not fetched from a server: load it as it is`, {
+      field: 'url',
+    });
+  }
+  const store = await openStore();
+  const kept = (await listKept(store)).find((entry) => entry.url === href && entry.about);
+  const blob = kept && (await getKept(store, kept));
+  if (offline) {
+    if (blob) return told(blob, onProgress);
+    throw new WispError('not_found', notKept(href));
+  }
+  /** @type {string | undefined} */
+  let state;
+  try {
+    const { headers } = await ask(href, { method: 'HEAD', cache: 'no-cache' }, { signal });
+    state = stateOf(headers);
+  } catch (error) {
+    // A server may refuse to say anything of a file that it sends.
+    const refuses = error instanceof HubError && error.code !== 'not_found' && !isOutage(error);
+    if (!refuses && !(blob && isOutage(error))) throw error;
+  }
+  if (blob && (state === undefined || state === kept?.state)) return told(blob, onProgress);
+  return keep(store, { url: href, state: state ?? '', revision: '' }, options);
+}
+
+/**
+ * Takes a model from the store, else fetches and stores it. Other pages wait meanwhile.
+ * @param {Store} store
+ * @param {Wanted} wanted
+ * @param {HubOptions} options
+ * @returns {Promise<Blob>}
+ */
+async function keep(store, wanted, options) {
+  const run = async () => {
+    const { url, state, revision } = wanted;
+    let blob = await getKept(store, wanted);
+    const isNew = !blob;
+    blob ??= await download(store, wanted, options);
+    const all = await listKept(store);
+    const own = all.find((entry) => entry.url === url && entry.state === state);
+    const revisions = new Set(own?.about?.revisions).add(revision);
+    if (isNew || revisions.size > (own?.about?.revisions.length ?? 0)) {
+      const about = { url, state, size: blob.size, revisions: [...revisions] };
+      // A page without room for all parts has the model, and fetches the rest again the next time.
+      const isWhole = (own?.keys.length ?? 0) >= Math.ceil(blob.size / PART_BYTES);
+      if (isWhole) await putAbout(store, about).catch(() => {});
+    }
+    for (const entry of all) if (entry !== own) await moveOn(store, entry, wanted);
+    return told(blob, options.onProgress);
+  };
+  const { signal } = options;
+  const locks = globalThis.navigator?.locks;
+  // Pages that can store nothing may not hold locks either.
+  if (!locks || store === NOWHERE) return run();
+  try {
+    return await locks.request(`wisp-engine ${wanted.url}`, { signal }, run);
+  } catch (error) {
+    throwIfAborted(signal); // while it waited
+    throw error;
+  }
+}
+
+/**
+ * Takes a revision's name from a model that had it before, and deletes that where it has no other.
+ * @param {Store} store
+ * @param {Awaited<ReturnType<typeof listKept>>[number]} entry
+ * @param {Wanted} wanted
+ */
+async function moveOn(store, entry, wanted) {
+  const [old, now] = [nameOf(entry), nameOf(wanted)];
+  if (old.repo !== now.repo || old.file !== now.file) return;
+  const others = entry.about?.revisions.filter((name) => name !== wanted.revision) ?? [];
+  if (others.length === 0) await deleteKeys(store, entry.keys);
+  else if (entry.about) await putAbout(store, { ...entry.about, revisions: others });
+}
+
+/**
+ * Says that all bytes are here.
+ * @param {Blob} blob
+ * @param {HubOptions['onProgress']} onProgress
+ */
+function told(blob, onProgress) {
+  onProgress?.({ loaded: blob.size, total: blob.size });
+  return blob;
+}
+
+const { readModel } = platform;
+
+// load('hf:...') works in pages that import this module. An import() in platform-browser.js would divide bundles, which
+// Rollup refuses to do for a single file.
+platform.readModel = async (own, source, reading) => {
+  if (!/^hf:/.test(String(source))) return readModel(own, source, reading);
+  const { signal, progress } = reading;
+  const blob = await fromHub(String(source), {
+    signal,
+    onProgress: ({ loaded, total }) => progress(loaded, total),
+  });
+  return readModel(own, blob, { ...reading, progress() {} }); // a second pass over the bytes is no progress
+};
+
+/**
+ * Lists the models that the browser keeps.
+ * @returns {Promise<import('../types/hub.js').CachedModel[]>}
+ */
+export async function listCached() {
+  const store = await openStore();
+  const models = [];
+  for (const entry of await listKept(store)) {
+    const source = await getKept(store, entry);
+    const parts = entry.keys.length - (entry.about ? 1 : 0);
+    models.push({
+      name: nameOf(entry).name,
+      source,
+      bytes: source?.size ?? parts * PART_BYTES,
+      complete: source !== undefined,
+    });
+  }
+  return models;
+}
+
+/**
+ * Deletes models that the browser keeps: all, those of a repository or URL, or one by the name that listCached
+ * gives.
+ * @param {string | URL} [name]
+ * @returns {Promise<number>} bytes that are free now
+ */
+export async function deleteCached(name) {
+  const store = await openStore();
+  const wanted = name === undefined ? '' : String(name).replace(/^hf:/, '');
+  let freed = 0;
+  for (const entry of await listKept(store)) {
+    const own = nameOf(entry);
+    if (wanted && ![own.name.replace(/^hf:/, ''), own.repo, entry.url].includes(wanted)) continue;
+    for (const key of entry.keys) freed += (await store.get(key))?.size ?? 0;
+    await deleteKeys(store, entry.keys);
+  }
+  return freed;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/hub as Node imports it: models by name, in the cache of huggingface_hub.
+import { open, readFile, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { WispError, throwIfAborted } from './errors.js';
+import {
+  HUB,
+  HubError,
+  ask,
+  checkMagic,
+  checkPath,
+  chooseFile,
+  fileUrl,
+  isCommit,
+  isOutage,
+  list,
+  parseName,
+  sleep,
+  wrongHash,
+  wrongLength,
+} from './hub.js';
+import { RepoCache, deleteModels, exists, finish, leave, listModels } from './hub-cache.js';
+import { checkOptions } from './options.js';
+
+export { WispError } from './errors.js';
+
+/** @typedef {import('../types/hub.js').HubOptions} HubOptions */
+
+/** @typedef {import('./hub.js').ModelName & { file: string }} ModelFile */
+
+/** How often a transfer is continued without a byte of progress, and the seconds before the first time. */
+const TRIES = 4;
+const FIRST_WAIT = 0.1;
+
+/** Between looks at what another process downloads. */
+const POLL_SECONDS = 0.1;
+
+const env = () => process.env;
+
+/** @param {string | undefined} value */
+const isOn = (value) => /^(1|on|yes|true)$/i.test(value ?? '');
+
+/** @param {string} path */
+const expanded = (path) =>
+  path
+    .replace(/\$(?:(\w+)|\{([^}]*)\})/g, (whole, a, b) => env()[a ?? b] ?? whole)
+    .replace(/^~(?=$|[/\\])/, homedir());
+
+/** The variables of the environment, as huggingface_hub reads them. */
+function home() {
+  const { HF_HOME, XDG_CACHE_HOME = join(homedir(), '.cache') } = env();
+  return expanded(HF_HOME ?? join(XDG_CACHE_HOME, 'huggingface'));
+}
+
+/** @param {HubOptions} options */
+function cacheFolder({ cacheDir }) {
+  if (cacheDir !== undefined) return cacheDir;
+  const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE } = env();
+  return expanded(HF_HUB_CACHE ?? HUGGINGFACE_HUB_CACHE ?? join(home(), 'hub'));
+}
+
+/** @param {HubOptions} options */
+async function findToken({ token }) {
+  if (token !== undefined) return token || undefined;
+  const { HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN } = env();
+  if (isOn(HF_HUB_DISABLE_IMPLICIT_TOKEN)) return undefined;
+  const given = HF_TOKEN || HUGGING_FACE_HUB_TOKEN;
+  const path = expanded(HF_TOKEN_PATH ?? join(home(), 'token'));
+  const found = given || (await readFile(path, 'utf8').catch(() => ''));
+  return found.replaceAll(/[\r\n]/g, '').trim() || undefined;
+}
+
+/**
+ * Finds a model by its name, `[hf:]owner/name[@revision][/file.gguf]`: in the cache, else on the Hub.
+ * @param {string} name
+ * @param {HubOptions} [options]
+ * @returns {Promise<string>} its path
+ */
+export async function fromHub(name, options = {}) {
+  const model = parseName(name, options);
+  const { signal, onProgress } = options;
+  throwIfAborted(signal);
+  const { HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE, HF_HUB_DISABLE_SYMLINKS } = env();
+  const endpoint = (options.endpoint ?? HF_ENDPOINT ?? HUB).replace(/\/+$/, '');
+  const offline = options.offline ?? isOn(HF_HUB_OFFLINE || TRANSFORMERS_OFFLINE);
+  const folder = cacheFolder(options);
+  const cache = new RepoCache(folder, model.repo);
+  try {
+    if (offline) return await findKept(cache, model, folder);
+    const hub = { endpoint, signal, token: await findToken(options) };
+    return await fetchModel(hub, cache, model, !isOn(HF_HUB_DISABLE_SYMLINKS), onProgress);
+  } catch (error) {
+    if (isOutage(error)) return findKept(cache, model, folder).catch(() => Promise.reject(error));
+    const { message, syscall } = /** @type {NodeJS.ErrnoException} */ (error);
+    if (error instanceof WispError || !syscall) throw error; // also what onProgress threw
+    throw new WispError('io', `the cache ${folder}: ${message}`, { cause: error });
+  }
+}
+
+/**
+ * @param {RepoCache} cache
+ * @param {import('./hub.js').ModelName} model
+ * @param {string} folder
+ */
+async function findKept(cache, model, folder) {
+  const commit = await cache.commitOf(model.revision);
+  const files = commit ? await cache.files(commit) : [];
+  const file = model.file ?? (files.length > 0 ? chooseFile(files, model) : '');
+  if (commit && files.includes(file)) return cache.snapshot(commit, file);
+  const { repo, revision } = model;
+  throw new WispError(
+    'not_found',
+    `${repo}@${revision}${file && `/${file}`} is not in the cache ${folder}, and offline (HF_HUB_OFFLINE) ` +
+      'nothing is fetched: load it once with a connection, or name another cache (HF_HOME)',
+  );
+}
+
+/**
+ * @typedef {object} Hub
+ * @property {string} endpoint
+ * @property {AbortSignal} [signal]
+ * @property {string} [token]
+ */
+
+/**
+ * @param {Hub} hub
+ * @param {RepoCache} cache
+ * @param {import('./hub.js').ModelName} model
+ * @param {boolean} links
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function fetchModel(hub, cache, model, links, onProgress) {
+  const { revision } = model;
+  if (isCommit(revision) && model.file) {
+    const path = cache.snapshot(revision, model.file);
+    if (await exists(path)) return path; // a commit does not change
+  }
+  let { file } = model;
+  if (!file) {
+    const { files } = await list(hub.endpoint, model, hub);
+    checkPath((file = chooseFile([...files.keys()], model)), 'file');
+  }
+  const about = await look(hub, { ...model, file });
+  const path = cache.snapshot(about.commit, file);
+  if (await exists(path)) {
+    await cache.setCommit(revision, about.commit).catch(() => {}); // the cache may be read-only
+    return path;
+  }
+  const isNew = await download(hub, cache, { ...model, file }, about, onProgress);
+  await cache.setCommit(revision, about.commit);
+  return cache.point(about.etag, about.commit, file, { links, isNew });
+}
+
+/** Redirects that are followed on the way to what is known of a file. */
+const REDIRECTS = 10;
+
+/**
+ * Asks for the state of a file. A server may redirect to the place of its bytes; what it says of them stands in
+ * its own answer.
+ * @param {Hub} hub
+ * @param {ModelFile} model
+ */
+async function look(hub, model) {
+  const first = fileUrl(hub.endpoint, model);
+  let url = first;
+  let { token } = hub;
+  for (let hops = 0; hops < REDIRECTS; hops++) {
+    const { status, headers } = await ask(
+      url,
+      { method: 'HEAD', redirect: 'manual', headers: { 'Accept-Encoding': 'identity' } },
+      { signal: hub.signal, token },
+    );
+    const to = status >= 300 && headers.get('location');
+    const linked = headers.get('x-linked-etag');
+    const commit = headers.get('x-repo-commit');
+    const next = to && new URL(to, url);
+    if (next && !(linked && commit)) {
+      if (next.host !== new URL(url).host) token = undefined;
+      url = next.href;
+      continue;
+    }
+    const etag = (linked ?? headers.get('etag'))?.replace(/^W\//, '').replaceAll('"', '');
+    if (!commit || !etag) {
+      throw new HubError(
+        'format',
+        `${first}: the answer has no ${commit ? 'ETag' : 'X-Repo-Commit'}: it comes from no Hub; check ` +
+          'HF_ENDPOINT, and whether a proxy or a login page stands before it',
+        status,
+      );
+    }
+    checkPath(commit, 'X-Repo-Commit');
+    checkPath(etag, 'ETag');
+    const size = Number(headers.get('x-linked-size') ?? (to ? NaN : headers.get('content-length')));
+    return { etag, commit, size: size || undefined };
+  }
+  throw new HubError('io', `${first}: more than ${REDIRECTS} redirects`, 310);
+}
+
+/** @typedef {{ etag: string, commit: string, size: number | undefined }} About */
+
+/**
+ * Downloads a blob, unless it is there or another process downloads it. Returns whether this one has made it.
+ * @param {Hub} hub
+ * @param {RepoCache} cache
+ * @param {ModelFile} model
+ * @param {About} about
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function download(hub, cache, model, about, onProgress) {
+  const blob = cache.blob(about.etag);
+  const path = cache.snapshot(about.commit, model.file);
+  // Where there are no links, another process makes the file of the blob.
+  while (!(await exists(blob)) && !(await exists(path))) {
+    const partial = await cache.claim(about.etag);
+    if (!partial) {
+      await sleep(POLL_SECONDS, hub.signal);
+      continue;
+    }
+    try {
+      const file = await open(partial, 'r+');
+      try {
+        await transfer(hub, file, model, about, onProgress);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      const isWrong = error instanceof WispError && error.code === 'format';
+      await (isWrong ? rm(partial, { force: true }) : leave(partial));
+      throw error;
+    }
+    if (await finish(partial, blob)) return true;
+  }
+  return false;
+}
+
+/**
+ * Writes the rest of a file, and checks the whole.
+ * @param {Hub} hub
+ * @param {import('node:fs/promises').FileHandle} file
+ * @param {ModelFile} model
+ * @param {About} about
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
+  // The commit's own file: a branch may move while it is read.
+  const url = fileUrl(hub.endpoint, { ...model, revision: commit });
+  const { createHash } = await import('node:crypto'); // programs with a file of their own need none
+  let hash = createHash('sha256');
+  let at = 0;
+  /** @param {Uint8Array} part */
+  const take = (part) => {
+    if (at === 0) checkMagic(part, url);
+    hash.update(part);
+    at += part.length;
+    if (size !== undefined && at > size) throw wrongLength(url, at, size);
+  };
+  let thrown = false; // by onProgress
+  const report = (/** @type {{ loaded: number, total: number | undefined }} */ progress) => {
+    thrown = true;
+    onProgress?.(progress);
+    thrown = false;
+  };
+  const restart = () => {
+    hash = createHash('sha256');
+    return file.truncate((at = 0));
+  };
+  if (size === undefined) await restart();
+  for await (const part of file.createReadStream({ autoClose: false, start: 0 })) take(part);
+
+  for (let tries = 0; at === 0 || at !== size; tries++) {
+    if (tries > 0) await sleep(FIRST_WAIT * 2 ** tries, hub.signal);
+    const before = at;
+    try {
+      const headers = { 'Accept-Encoding': 'identity', ...(at > 0 && { Range: `bytes=${at}-` }) };
+      const response = await ask(url, { headers }, hub);
+      const { from, whole } = extent(response);
+      if (size !== undefined && whole !== undefined && whole !== size) {
+        throw wrongLength(url, whole, size);
+      }
+      if (from !== at) {
+        if (from > 0)
+          throw new WispError('io', `${url}: bytes came from ${from} on, and not ${at}`);
+        await restart(); // the server knows no ranges
+      }
+      for await (const part of /** @type {any} */ (response.body)) {
+        const place = at;
+        take(part);
+        await file.write(part, 0, part.length, place);
+        throwIfAborted(hub.signal);
+        report({ loaded: at, total: size ?? whole });
+      }
+      if (size === undefined) break;
+    } catch (error) {
+      throwIfAborted(hub.signal);
+      if (thrown) throw error;
+      const isBroken = error instanceof WispError ? isUnreachable(error) : !isOfFile(error);
+      if (!isBroken || tries === TRIES) throw error;
+    }
+    if (at > before) tries = 0;
+    else if (tries === TRIES) {
+      throw new HubError('io', `${url}: the transfer ends after ${at} of ${size} bytes`, 0);
+    }
+  }
+  const found = hash.digest('hex');
+  if (/^[0-9a-f]{64}$/.test(etag) && found !== etag) throw wrongHash(url, found, etag);
+}
+
+/** @param {WispError} error */
+const isUnreachable = (error) => error instanceof HubError && error.status === 0;
+
+/** @param {any} error of the system, and not of a connection */
+const isOfFile = (error) =>
+  /^(write|ftruncate|read)$/.test(error.syscall) && error.code !== 'ECONNRESET';
+
+/**
+ * Returns where a response's bytes stand in the file, and the length of the file.
+ * @param {Response} response
+ */
+function extent({ status, headers }) {
+  const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
+  if (status === 206 && range) return { from: Number(range[1]), whole: Number(range[2]) };
+  return { from: 0, whole: Number(headers.get('content-length')) || undefined };
+}
+
+/**
+ * Lists the models of the cache: all GGUF files of repositories, whichever program has loaded them.
+ * @param {{ cacheDir?: string }} [options]
+ * @returns {Promise<import('../types/hub.js').CachedModel[]>}
+ */
+export async function listCached(options = {}) {
+  checkOptions(options, ['cacheDir']);
+  const models = await listModels(cacheFolder(options));
+  return models.map(({ repo, file, commit, path, bytes }) => ({
+    name: `hf:${repo}@${commit}/${file}`,
+    source: path,
+    bytes,
+    complete: true,
+  }));
+}
+
+/**
+ * Deletes models of the cache: those of a repository or one that listCached names, or all.
+ * @param {string} [name]
+ * @param {{ cacheDir?: string }} [options]
+ * @returns {Promise<number>} bytes that are free now
+ */
+export async function deleteCached(name, options = {}) {
+  checkOptions(options, ['cacheDir']);
+  const wanted = name === undefined ? undefined : parseName(name, {});
+  return deleteModels(
+    cacheFolder(options),
+    ({ repo, commit, file }) =>
+      !wanted ||
+      (wanted.repo === repo &&
+        (wanted.file ?? file) === file &&
+        (!isCommit(wanted.revision) || wanted.revision === commit)),
+  );
+}

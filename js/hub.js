@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models by name on the Hugging Face Hub, or a server with the same paths: what Node and browsers share.
+import { WispError, cancelled } from './errors.js';
+import { checkOptions, checkString, wrong } from './options.js';
+
+export const HUB = 'https://huggingface.co';
+
+/** @typedef {import('../types/hub.js').HubOptions} HubOptions */
+
+/** @typedef {{ repo: string, revision: string, file: string | undefined }} ModelName */
+
+/** A request failed. `status` is 0 where no answer came. */
+export class HubError extends WispError {
+  /**
+   * @param {import('./errors.js').WispErrorCode} code
+   * @param {string} message
+   * @param {number} status
+   * @param {unknown} [cause]
+   */
+  constructor(code, message, status, cause) {
+    super(code, message, { cause });
+    this.status = status;
+  }
+}
+
+/**
+ * Whether the server cannot be reached or is out of order, so that a stored model may take the place
+ * of its answer.
+ * @param {unknown} error
+ */
+export const isOutage = (error) =>
+  error instanceof HubError && (error.status === 0 || error.status === 429 || error.status >= 500);
+
+const OPTIONS = [
+  ...['revision', 'file', 'endpoint', 'token', 'cacheDir', 'offline', 'signal', 'onProgress'],
+];
+
+/** A revision with a slash that the Hub itself makes, for pull requests and conversions. */
+const NAME = /^(?:hf:)?([^/@]+\/[^/@]+)(?:@(refs\/(?:pr|convert)\/[^/]+|[^/]+))?(?:\/(.+))?$/;
+
+/**
+ * Reads `[hf:]owner/name[@revision][/file]`, and checks the options.
+ * @param {string} name
+ * @param {HubOptions} options
+ * @returns {ModelName}
+ */
+export function parseName(name, options) {
+  checkOptions(options, OPTIONS);
+  checkString(name, 'name');
+  const found = NAME.exec(name);
+  if (!found) {
+    throw wrong('name', `'${name}' is not [hf:]owner/name[@revision][/file.gguf]`);
+  }
+  const [, repo, revision, file] = found;
+  const twice = (/** @type {string} */ field) =>
+    wrong(field, `'${name}' names one too; give it once`);
+  if (revision !== undefined && options.revision !== undefined) throw twice('revision');
+  if (file !== undefined && options.file !== undefined) throw twice('file');
+  const wanted = {
+    repo,
+    revision: options.revision ?? decoded(revision, name) ?? 'main',
+    file: options.file ?? file,
+  };
+  for (const [field, value] of Object.entries(wanted)) {
+    if (value === undefined) continue;
+    checkString(value, field);
+    checkPath(value, field);
+  }
+  return wanted;
+}
+
+/**
+ * A revision with slashes has %2F in an address.
+ * @param {string | undefined} revision
+ * @param {string} name
+ */
+function decoded(revision, name) {
+  try {
+    return revision && decodeURIComponent(revision);
+  } catch {
+    throw wrong('name', `'${name}': the revision is not encoded as in an address`);
+  }
+}
+
+/**
+ * Checks a name that becomes a path: it must not lead out of its folder.
+ * @param {string} path
+ * @param {string} field
+ */
+export function checkPath(path, field) {
+  // eslint-disable-next-line no-control-regex
+  const odd = /[\\:*?"<>|\0-\x1f]/.test(path) || path.split('/').some((part) => /^\.*$/.test(part));
+  if (odd) throw wrong(field, `'${path}' is no name of a file or revision`);
+}
+
+/** A revision that is the hash of a commit, whose files never change. */
+export const isCommit = (/** @type {string} */ revision) => /^[0-9a-f]{40}$/.test(revision);
+
+/** @param {string} path */
+const encoded = (path) => path.split('/').map(encodeURIComponent).join('/');
+
+/**
+ * @param {string} endpoint
+ * @param {{ repo: string, revision: string }} model
+ */
+export const listUrl = (endpoint, { repo, revision }) =>
+  `${endpoint}/api/models/${encoded(repo)}/revision/${encodeURIComponent(revision)}?blobs=true`;
+
+/**
+ * @param {string} endpoint
+ * @param {{ repo: string, revision: string, file: string }} model
+ */
+export const fileUrl = (endpoint, { repo, revision, file }) =>
+  `${endpoint}/${encoded(repo)}/resolve/${encodeURIComponent(revision)}/${encoded(file)}`;
+
+/**
+ * The types of a model's weights, in the order in which one is chosen: Q8_0 first, because int8 computes
+ * with it as it is. The generation of texts may want a smaller one, by its name.
+ */
+const TYPES = [
+  ...['Q8_0', 'Q6_K', 'Q5_K_M', 'Q5_K_S', 'Q5_1', 'Q5_0', 'Q4_K_M', 'Q4_K_S', 'Q4_1', 'Q4_0'],
+  ...['F16', 'BF16', 'F32'],
+];
+
+/**
+ * Chooses the model among a repository's files: its GGUF file, or of several the one whose type of
+ * weights comes first.
+ * @param {readonly string[]} files
+ * @param {{ repo: string }} model
+ * @returns {string}
+ */
+export function chooseFile(files, { repo }) {
+  const models = files.filter((file) => /\.gguf$/i.test(file) && !/mmproj|imatrix/i.test(file));
+  const whole = models.filter((file) => !/-\d{5}-of-\d{5}\.gguf$/i.test(file)).sort();
+  if (whole.length === 1) return whole[0];
+  for (const type of TYPES) {
+    const ofType = whole.filter((file) => new RegExp(`(^|[-_./])${type}\\.gguf$`, 'i').test(file));
+    if (ofType.length === 1) return ofType[0];
+    if (ofType.length > 1) break;
+  }
+  if (whole.length > 1) {
+    throw wrong('file', `${repo} has several models; name one of ${whole.join(', ')}`);
+  }
+  const isFolder = files.some((file) => /\.(safetensors|bin)$/.test(file));
+  throw new WispError(
+    'unsupported',
+    models.length > 0
+      ? `${repo}: its model is in parts, which wisp does not read; join them with ` +
+          'llama-gguf-split --merge'
+      : `${repo} has no GGUF file` +
+          (isFolder
+            ? '. wisp makes one of its files on a machine that has Python and wisp: ' +
+              `hf download ${repo} --local-dir folder, then wisp convert folder model.gguf`
+            : ''),
+    { field: 'file' },
+  );
+}
+
+/**
+ * What the API says about a repository's revision.
+ * @typedef {object} Listing
+ * @property {string} commit
+ * @property {Map<string, { size?: number, sha256?: string }>} files
+ */
+
+/**
+ * Lists a revision's files.
+ * @param {string} endpoint
+ * @param {ModelName} model
+ * @param {Asking} asking
+ * @returns {Promise<Listing>}
+ */
+export async function list(endpoint, model, asking) {
+  const url = listUrl(endpoint, model);
+  const response = await ask(url, {}, asking);
+  let answer;
+  try {
+    answer = await response.json();
+  } catch (cause) {
+    throw new HubError(
+      'format',
+      `${url}: no JSON: it is no Hub, or a login page stands before it`,
+      200,
+      cause,
+    );
+  }
+  if (typeof answer?.sha !== 'string' || !Array.isArray(answer.siblings)) {
+    throw new HubError('format', `${url}: no list of a model's files`, 200);
+  }
+  checkPath(answer.sha, 'sha');
+  const files = new Map();
+  for (const { rfilename, size, lfs } of answer.siblings) {
+    if (typeof rfilename !== 'string') continue;
+    files.set(rfilename, { size: lfs?.size ?? size, sha256: lfs?.sha256 ?? lfs?.oid });
+  }
+  return { commit: answer.sha, files };
+}
+
+/**
+ * @typedef {object} Asking
+ * @property {AbortSignal} [signal]
+ * @property {string} [token]
+ */
+
+/** Requests that are made again, and the seconds before the first repetition. */
+const TRIES = 4;
+const FIRST_WAIT = 0.5;
+
+/** A server that wants more seconds than this between requests is not waited for. */
+const LONGEST_WAIT = 30;
+
+/**
+ * Requests; again where the server is out of order for a moment.
+ * @param {string} url
+ * @param {RequestInit} init
+ * @param {Asking} asking
+ * @returns {Promise<Response>} of a status below 400
+ */
+export async function ask(url, init, { signal, token }) {
+  const headers = new Headers(init.headers);
+  if (token) headers.set('Authorization', `Bearer ${token}`);
+  for (let tries = 1; ; tries++) {
+    const error = await tryToAsk(url, { ...init, headers, signal }, token);
+    if (!(error instanceof HubError)) return error;
+    const { status, seconds = FIRST_WAIT * 2 ** tries } = /** @type {any} */ (error);
+    const passes = status === 429 || (status >= 500 && status !== 501);
+    if (!passes || tries === TRIES || seconds > LONGEST_WAIT) throw error;
+    await sleep(seconds, signal);
+  }
+}
+
+/**
+ * @param {string} url
+ * @param {RequestInit & { signal?: AbortSignal }} init
+ * @param {string} [token]
+ */
+async function tryToAsk(url, init, token) {
+  let response;
+  try {
+    response = await fetch(url, init);
+  } catch (cause) {
+    if (init.signal?.aborted) throw cancelled(init.signal);
+    const { message, cause: reason } = /** @type {any} */ (cause);
+    const why = reason?.message ?? message;
+    return new HubError('io', `cannot reach ${url}: ${why}. ${OFFLINE}`, 0, cause);
+  }
+  if (response.status < 400) return response;
+  response.body?.cancel().catch(() => {});
+  return Object.assign(refusal(url, response, token), { seconds: retryAfter(response) });
+}
+
+const OFFLINE = 'A model that was loaded before is found without it by the option offline';
+
+/** @param {Response} response */
+function retryAfter({ headers }) {
+  const value = headers.get('retry-after');
+  if (!value) return undefined;
+  const seconds = Number(value);
+  return Number.isNaN(seconds) ? (Date.parse(value) - Date.now()) / 1000 : seconds;
+}
+
+/**
+ * @param {number} seconds
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export function sleep(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(cancelled(/** @type {AbortSignal} */ (signal)));
+    };
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      },
+      Math.max(seconds, 0) * 1000,
+    );
+    if (signal?.aborted) stop();
+    else signal?.addEventListener('abort', stop, { once: true });
+  });
+}
+
+const GIVE_TOKEN = 'give a token with access (HF_TOKEN in Node, the option token)';
+
+/**
+ * @param {number} status
+ * @param {string | null} kind the Hub's own code
+ * @param {string | null} later
+ * @param {string} [token]
+ */
+function remedyOf(status, kind, later, token) {
+  if (kind === 'GatedRepo')
+    return `the model is gated: ask for access on its page, and ${GIVE_TOKEN}`;
+  if (kind === 'RevisionNotFound') return 'the repository has no such revision';
+  if (kind === 'EntryNotFound') return 'the revision has no such file';
+  if (status === 401 || status === 403 || kind === 'RepoNotFound') {
+    return token
+      ? 'it does not exist, or the token has no access: ask for access on its page, or give another token'
+      : `it does not exist, or is private or gated: ${GIVE_TOKEN}`;
+  }
+  if (status === 404) return 'check the name, the revision and the file';
+  if (status === 429) {
+    return `too many requests; try again ${later ? `in ${later} s` : 'later'}, or give a token`;
+  }
+  return status >= 500
+    ? `the server is out of order; try again later. ${OFFLINE}`
+    : 'check the name';
+}
+
+/**
+ * @param {string} url
+ * @param {Response} response
+ * @param {string} [token]
+ */
+function refusal(url, response, token) {
+  const { status, headers } = response;
+  const reason = headers.get('x-error-message') ?? response.statusText;
+  const kind = headers.get('x-error-code');
+  const said = `cannot fetch ${url}: HTTP ${status} ${reason}`.trimEnd();
+  const remedy = remedyOf(status, kind, headers.get('retry-after'), token);
+  const missing = status === 404 || kind === 'RepoNotFound';
+  return new HubError(missing ? 'not_found' : 'io', `${said}: ${remedy}`, status);
+}
+
+/**
+ * Checks the first bytes of a model.
+ * @param {Uint8Array} bytes
+ * @param {string} url
+ */
+export function checkMagic(bytes, url) {
+  const text = String.fromCharCode(...bytes.subarray(0, 4));
+  if (text === 'GGUF') return;
+  const found =
+    text[0] === '<'
+      ? 'an HTML page and not the file: a login page or a proxy may stand before the server'
+      : text === 'vers'
+        ? 'a pointer of Git LFS and not the file'
+        : 'no GGUF file';
+  throw new WispError('format', `${url} is ${found}`);
+}
+
+/**
+ * @param {string} url
+ * @param {number} size
+ * @param {number | undefined} expected
+ */
+export const wrongLength = (url, size, expected) =>
+  new WispError('format', `${url}: ${size} bytes came, and not ${expected}`);
+
+/**
+ * @param {string} url
+ * @param {string} found
+ * @param {string} expected
+ */
+export const wrongHash = (url, found, expected) =>
+  new WispError(
+    'format',
+    `${url}: the SHA-256 of what came is ${found}, and not ${expected} as the server names it. ` +
+      'Nothing was kept; load it again',
+    { field: 'sha256' },
+  );

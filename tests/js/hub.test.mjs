@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models by name in Node, from a server with the Hub's paths, in the cache that huggingface_hub uses too.
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { deleteCached, fromHub, listCached } from '../../js/hub-node.js';
+import { Embedder } from '../../js/node.js';
+import { serveHub, sha256 } from './hub-server.mjs';
+import { ROOT, noTool, smallModel } from './support.mjs';
+
+const run = promisify(execFile);
+const model = readFileSync(smallModel());
+const HASH = sha256(model);
+const FOLDER = 'models--o--m';
+
+describe('models by name', () => {
+  /** @type {import('./hub-server.mjs').Hub} */
+  let hub;
+  /** @type {string} */
+  let home;
+  /** @type {string} */
+  let cacheDir;
+  before(async () => {
+    hub = await serveHub();
+  });
+  beforeEach(() => {
+    home = mkdtempSync(join(tmpdir(), 'wisp-hub-'));
+    cacheDir = join(home, 'hub');
+    hub.forget();
+    hub.fault = hub.token = undefined;
+    hub.headers = {};
+  });
+  after(() => hub.close());
+
+  /** @param {string} name @param {import('../../types/hub.js').HubOptions} [options] */
+  const get = (name, options) =>
+    fromHub(name, { endpoint: hub.origin, cacheDir, token: '', ...options });
+
+  /** @param {string} name @param {import('../../types/hub.js').HubOptions} [options] */
+  const fail = (name, options) => get(name, options).then(assert.fail, (error) => error);
+
+  /** The blobs that are there, and partial ones. */
+  const blobs = () => readdirSync(join(cacheDir, FOLDER, 'blobs'));
+
+  /** @param {Record<string, string>} env @param {string} script */
+  async function node(env, script) {
+    const args = ['--input-type=module', '-e', script];
+    const clean = Object.fromEntries(
+      Object.entries(process.env).filter(
+        ([name]) => !/^(HF_|HUGGING|TRANSFORMERS|XDG_)/.test(name),
+      ),
+    );
+    return (await run(process.execPath, args, { cwd: ROOT, env: { ...clean, ...env } })).stdout;
+  }
+
+  test('a name becomes a file of the cache, with its layout; the second time only its state is asked', async () => {
+    const commit = hub.commit('o/m', { 'README.md': 'x', 'sub/m-q8_0.gguf': model });
+    /** @type {number[]} */
+    const seen = [];
+    const path = await get('hf:o/m', {
+      onProgress: ({ loaded, total }) => {
+        assert.equal(total, model.length);
+        seen.push(loaded);
+      },
+    });
+    assert.equal(path, join(cacheDir, FOLDER, 'snapshots', commit, 'sub/m-q8_0.gguf'));
+    assert.equal(readlinkSync(path), `../../../blobs/${HASH}`);
+    assert.equal(readFileSync(join(cacheDir, FOLDER, 'refs/main'), 'utf8'), commit);
+    assert.deepEqual(blobs(), [HASH]);
+    assert.ok(readFileSync(path).equals(model));
+    assert.equal(seen.at(-1), model.length);
+    assert.deepEqual(hub.asked, [
+      'GET /api/models/o/m/revision/main',
+      'HEAD /o/m/resolve/main/sub/m-q8_0.gguf',
+      `GET /o/m/resolve/${commit}/sub/m-q8_0.gguf`,
+      `GET /blobs/${HASH}`,
+    ]);
+    hub.forget();
+    assert.equal(await get('o/m/sub/m-q8_0.gguf'), path);
+    assert.deepEqual(hub.asked, ['HEAD /o/m/resolve/main/sub/m-q8_0.gguf']);
+    hub.forget();
+    assert.equal(await get(`o/m@${commit}/sub/m-q8_0.gguf`), path);
+    assert.deepEqual(hub.asked, []);
+  });
+
+  test('Embedder.load takes a name; the environment says where from and where to', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const script = `
+      import { Embedder } from './js/node.js';
+      const seen = [];
+      const embedder = await Embedder.load('hf:o/m', { workers: 0, onProgress: (p) => seen.push(p) });
+      const rows = await embedder.embed('one');
+      await embedder.close();
+      const models = seen.filter(({ phase }) => phase === 'model');
+      if (models.at(-1).loaded !== ${model.length}) throw seen;
+      if (models.some(({ loaded }, i) => i > 0 && loaded < models[i - 1].loaded)) throw seen;
+      console.log(Array.from(rows).join());`;
+    const own = await Embedder.load(smallModel(), { workers: 0 });
+    const expected = `${Array.from(await own.embed('one')).join()}\n`;
+    await own.close();
+    hub.token = 'hf_secret';
+    const env = { HF_ENDPOINT: `${hub.origin}/`, HF_HOME: home, HF_TOKEN: 'hf_secret\n' };
+    assert.equal(await node(env, script), expected);
+    assert.ok(existsSync(join(home, 'hub', FOLDER, 'blobs', HASH)));
+    const cdn = hub.requests.filter(({ url }) => url.startsWith('/blobs/'));
+    assert.equal(cdn.length, 1);
+    assert.equal(cdn[0].headers.authorization, undefined, 'another host got the token');
+
+    writeFileSync(join(home, 'token'), 'hf_secret\n');
+    const elsewhere = { HF_ENDPOINT: hub.origin, HF_HOME: home, HF_HUB_CACHE: `${home}/else` };
+    assert.equal(await node(elsewhere, script), expected);
+    assert.ok(existsSync(join(home, 'else', FOLDER, 'blobs', HASH)));
+
+    hub.forget();
+    const offline = { HF_ENDPOINT: hub.origin, XDG_CACHE_HOME: home, HF_HUB_OFFLINE: 'yes' };
+    mkdirSync(join(home, 'huggingface'));
+    symlinkSync('../else', join(home, 'huggingface/hub'));
+    assert.equal(await node(offline, script), expected);
+    assert.deepEqual(hub.asked, []);
+  });
+
+  describe('huggingface_hub', { skip: noTool('python') }, () => {
+    /** @param {string} script */
+    const python = async (script) => {
+      const env = {
+        PATH: process.env.PATH,
+        HF_ENDPOINT: hub.origin,
+        HF_HOME: home,
+        HF_HUB_DISABLE_XET: '1',
+        HF_HUB_DISABLE_TELEMETRY: '1',
+      };
+      const { stdout } = await run(`${ROOT}.tools/bin/python`, ['-c', script], { env });
+      return stdout.trim();
+    };
+    const CALL =
+      "from huggingface_hub import hf_hub_download, scan_cache_dir\nprint(hf_hub_download('o/m', 'a/m.gguf'";
+
+    test('finds what wisp wrote, without a request for its bytes, and offline', async () => {
+      hub.commit('o/m', { 'a/m.gguf': model });
+      const path = await get('o/m');
+      hub.forget();
+      assert.equal(await python(`${CALL}))`), path);
+      assert.deepEqual(hub.asked, ['HEAD /o/m/resolve/main/a/m.gguf']);
+      assert.equal(await python(`${CALL}, local_files_only=True))`), path);
+      const scan = await python(
+        'from huggingface_hub import scan_cache_dir\nc = scan_cache_dir()\n' +
+          'print(c.warnings, c.size_on_disk, [r.repo_id for r in c.repos])',
+      );
+      assert.equal(scan, `[] ${model.length} ['o/m']`);
+    });
+
+    test('writes what wisp finds, and both at once do no harm', async () => {
+      const commit = hub.commit('o/m', { 'a/m.gguf': model });
+      const path = await python(`${CALL}))`);
+      hub.forget();
+      assert.equal(await get('o/m'), path);
+      assert.ok(hub.asked.every((line) => !line.includes('/blobs/')));
+      assert.equal(await get('o/m', { offline: true }), path);
+      rmSync(cacheDir, { recursive: true });
+      const [theirs, ...ours] = await Promise.all([python(`${CALL}))`), get('o/m'), get('o/m')]);
+      assert.deepEqual([theirs, ...ours], [path, path, path]);
+      assert.deepEqual(blobs(), [HASH]);
+      assert.equal(readlinkSync(path), `../../../blobs/${HASH}`);
+      assert.deepEqual(readdirSync(join(cacheDir, FOLDER, 'snapshots', commit)), ['a']);
+    });
+  });
+
+  test('several processes at once load a model once each at most, and leave nothing behind', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const env = { HF_ENDPOINT: hub.origin, HF_HOME: home };
+    const script =
+      "import { fromHub } from './js/hub-node.js';\n" +
+      "console.log((await Promise.all([1, 2, 3].map(() => fromHub('o/m')))).join('\\n'))";
+    const outputs = await Promise.all([1, 2, 3].map(() => node(env, script)));
+    const paths = new Set(outputs.flatMap((text) => text.trim().split('\n')));
+    assert.equal(paths.size, 1);
+    assert.deepEqual(blobs(), [HASH]);
+    assert.ok(readFileSync([...paths][0]).equals(model));
+  });
+
+  /**
+   * Lets the answer of a model's bytes end after some of them.
+   * @param {number} bytes
+   */
+  const breakOff = (bytes) => {
+    hub.fault = (request, response, next) => {
+      if (!request.url?.startsWith('/blobs/')) return next();
+      const range = request.headers.range;
+      const from = Number(/\d+/.exec(range ?? '')?.[0] ?? 0);
+      response.writeHead(range ? 206 : 200, {
+        'Content-Length': model.length - from,
+        ...(range && { 'Content-Range': `bytes ${from}-${model.length - 1}/${model.length}` }),
+      });
+      response.write(model.subarray(from, from + bytes), () => response.destroy());
+    };
+  };
+
+  /**
+   * Lets the answer of a model's bytes stop after some of them, and stay open.
+   * @param {number} bytes
+   */
+  const stall = (bytes) => {
+    hub.fault = (request, response, next) => {
+      if (!request.url?.startsWith('/blobs/')) return next();
+      response.writeHead(200, { 'Content-Length': model.length }).write(model.subarray(0, bytes));
+    };
+  };
+
+  test('a transfer that breaks off goes on where it was', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    breakOff(50_000);
+    const path = await get('o/m');
+    assert.ok(readFileSync(path).equals(model));
+    const ranges = hub.asked.filter((line) => line.startsWith('GET /blobs/'));
+    assert.ok(ranges.length >= 3, ranges.join('\n'));
+    assert.match(ranges[1], / bytes=\d+-$/);
+  });
+
+  test('an aborted one is continued by the next call, even by that of another process', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    stall(70_000);
+    const stop = new AbortController();
+    const error = await fail('o/m', {
+      signal: stop.signal,
+      onProgress: ({ loaded }) => loaded === 70_000 && stop.abort(),
+    });
+    hub.fault = undefined;
+    assert.equal(error.code, 'cancelled');
+    assert.equal(error.name, 'AbortError');
+    const [partial] = blobs();
+    assert.match(partial, new RegExp(`^${HASH}\\.wisp-\\d+-\\d+\\.incomplete$`));
+    const { size } = statSync(join(cacheDir, FOLDER, 'blobs', partial));
+    hub.forget();
+    const out = await node(
+      { HF_ENDPOINT: hub.origin, HF_HOME: home },
+      "import { fromHub } from './js/hub-node.js'; console.log(await fromHub('o/m'))",
+    );
+    assert.ok(readFileSync(out.trim()).equals(model));
+    assert.ok(hub.asked.includes(`GET /blobs/${HASH} bytes=${size}-`), hub.asked.join('\n'));
+    assert.deepEqual(blobs(), [HASH]);
+  });
+
+  test('what onProgress throws ends the load, unchanged', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const mine = new TypeError('mine');
+    const onProgress = () => {
+      throw mine;
+    };
+    assert.equal(await fail('o/m', { onProgress }), mine);
+    assert.equal(hub.asked.filter((line) => line.startsWith('GET /blobs/')).length, 1);
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+  });
+
+  test('what a killed process left is taken over; what is wrong in it is found by its hash', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });
+    const left = join(cacheDir, FOLDER, 'blobs', `${HASH}.wisp-4194999-1.incomplete`); // above every pid
+    const bad = Buffer.from(model.subarray(0, 70_000));
+    bad[60_000] ^= 1;
+    writeFileSync(left, bad);
+    const error = await fail('o/m');
+    assert.equal(error.code, 'format');
+    assert.match(error.message, /SHA-256.*load it again/);
+    assert.deepEqual(blobs(), []);
+    writeFileSync(left, model.subarray(0, 70_000));
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+    // A writer that is alive is waited for until it writes no more.
+    rmSync(join(cacheDir, FOLDER), { recursive: true });
+    mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });
+    const theirs = join(cacheDir, FOLDER, 'blobs', `${HASH}.wisp-${process.ppid}-1.incomplete`);
+    writeFileSync(theirs, model.subarray(0, 10));
+    utimesSync(theirs, Date.now() / 1000 + 3600, Date.now() / 1000 + 3600);
+    hub.forget();
+    let isDone = false;
+    const waiting = get('o/m').finally(() => (isDone = true));
+    while (!hub.asked.some((line) => line.startsWith('HEAD'))) await new Promise(setImmediate);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.equal(isDone, false);
+    utimesSync(theirs, 0, 0);
+    assert.ok(readFileSync(await waiting).equals(model));
+    assert.ok(hub.asked.includes(`GET /blobs/${HASH} bytes=10-`));
+  });
+
+  test('a killed process harms nothing, and what it had is not fetched again', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    stall(65_536);
+    const script = "import { fromHub } from './js/hub-node.js'; await fromHub('o/m')";
+    const env = { ...process.env, HF_ENDPOINT: hub.origin, HF_HOME: home, HF_TOKEN: '' };
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: ROOT,
+      env,
+    });
+    const size = () => {
+      const folder = join(cacheDir, FOLDER, 'blobs');
+      return existsSync(folder) && blobs()[0] ? statSync(join(folder, blobs()[0])).size : 0;
+    };
+    while (size() < 65_536) {
+      assert.equal(child.exitCode, null);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    hub.fault = undefined;
+    hub.forget();
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+    assert.ok(hub.asked.includes(`GET /blobs/${HASH} bytes=65536-`), hub.asked.join('\n'));
+    assert.deepEqual(blobs(), [HASH]);
+  });
+
+  test('a server without ranges sends all again', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    mkdirSync(join(cacheDir, FOLDER, 'blobs'), { recursive: true });
+    const left = join(cacheDir, FOLDER, 'blobs', `${HASH}.wisp-4194999-1.incomplete`);
+    writeFileSync(left, model.subarray(0, 5000));
+    hub.fault = (request, response, next) => {
+      if (!request.url?.startsWith('/blobs/')) return next();
+      response.writeHead(200, { 'Content-Length': model.length }).end(model);
+    };
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+  });
+
+  test('a branch that moves gets a new snapshot beside the old one', async () => {
+    const first = hub.commit('o/m', { 'm.gguf': model });
+    const old = await get('o/m');
+    const other = Buffer.concat([model, Buffer.alloc(32)]);
+    const second = hub.commit('o/m', { 'm.gguf': other });
+    const path = await get('o/m');
+    assert.notEqual(path, old);
+    assert.ok(readFileSync(path).equals(other) && readFileSync(old).equals(model));
+    assert.equal(readFileSync(join(cacheDir, FOLDER, 'refs/main'), 'utf8'), second);
+    assert.equal(await get(`o/m@${first}`, { offline: true }), old);
+    // A commit with the same bytes needs no transfer.
+    hub.commit('o/m', { 'm.gguf': other, 'README.md': 'new' });
+    hub.forget();
+    assert.ok(readFileSync(await get('o/m')).equals(other));
+    assert.ok(hub.asked.every((line) => !line.includes('/blobs/')));
+    assert.deepEqual(blobs().sort(), [HASH, sha256(other)].sort());
+  });
+
+  test('revisions: tags, pull requests, in the name or as an option', async () => {
+    const commit = hub.commit('o/m', { 'm.gguf': model }, 'refs/pr/7');
+    const path = await get('o/m@refs/pr/7');
+    assert.ok(path.includes(commit));
+    assert.equal(readFileSync(join(cacheDir, FOLDER, 'refs/refs/pr/7'), 'utf8'), commit);
+    assert.equal(await get('o/m@refs%2Fpr%2F7/m.gguf'), path);
+    assert.equal(await get('o/m', { revision: 'refs/pr/7', file: 'm.gguf' }), path);
+    assert.equal(await get('o/m@refs/pr/7', { offline: true }), path);
+    for (const [name, options] of /** @type {const} */ ([
+      ['m', {}],
+      ['hf:o', {}],
+      ['o/m/../../x.gguf', {}],
+      ['o/..', {}],
+      ['o/m@..', {}],
+      ['o/m/a\\b.gguf', {}],
+      ['o/m/x.gguf', { file: 'y.gguf' }],
+      ['o/m@a', { revision: 'b' }],
+      ['o/m', { revision: '../../x' }],
+      ['o/m', { size: 3 }],
+    ])) {
+      assert.equal((await fail(name, /** @type {any} */ (options))).code, 'argument', name);
+    }
+  });
+
+  test('of several files the first type in the list is chosen, else they are named', async () => {
+    /** @param {string[]} names */
+    const choose = async (...names) => {
+      hub.commit('o/m', Object.fromEntries(names.map((name) => [name, model])));
+      const result = await get('o/m').catch((error) => error);
+      return typeof result === 'string' ? result.split('/').at(-1) : result;
+    };
+    assert.equal(await choose('m-f16.gguf', 'm-q4_k_m.gguf', 'm-Q8_0.gguf'), 'm-Q8_0.gguf');
+    assert.equal(await choose('m.F32.gguf', 'm.BF16.gguf', 'mmproj-F16.gguf'), 'm.BF16.gguf');
+    assert.equal(await choose('imatrix.gguf', 'odd.gguf'), 'odd.gguf');
+    const several = await choose('a.gguf', 'b.gguf');
+    assert.equal(several.code, 'argument');
+    assert.equal(several.field, 'file');
+    assert.match(several.message, /o\/m has several models; name one of a\.gguf, b\.gguf/);
+    assert.match((await choose('a-Q8_0.gguf', 'b-Q8_0.gguf')).message, /several models/);
+    const parts = await choose('m-00001-of-00002.gguf', 'm-00002-of-00002.gguf');
+    assert.equal(parts.code, 'unsupported');
+    assert.match(parts.message, /in parts/);
+    const folder = await choose('config.json', 'model.safetensors', 'tokenizer.json');
+    assert.equal(folder.code, 'unsupported');
+    assert.match(folder.message, /no GGUF file.*hf download o\/m.*wisp convert/);
+  });
+
+  test('refusals name the address, the status and the remedy', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const nobody = await fail('nobody/m');
+    assert.equal(nobody.code, 'not_found');
+    assert.match(nobody.message, /api\/models\/nobody\/m\/revision\/main.*HTTP 401 no: RepoNotFound: it does not exist, or is private or gated: give a token/); // prettier-ignore
+    assert.match((await fail('o/m@v9')).message, /HTTP 404.*no such revision/);
+    assert.equal((await fail('o/m/none.gguf')).code, 'not_found');
+    assert.match((await fail('o/m/none.gguf')).message, /HTTP 404.*no such file/);
+    hub.token = 'good';
+    assert.match((await fail('o/m')).message, /HTTP 401.*gated: ask for access on its page/);
+    hub.fault = (_, response) => void response.writeHead(403).end();
+    assert.match((await fail('o/m', { token: 'bad' })).message, /HTTP 403 Forbidden.*token has no access/); // prettier-ignore
+    hub.fault = (_, response) => void response.writeHead(429, { 'Retry-After': '3600' }).end();
+    const busy = await fail('o/m');
+    assert.equal(busy.code, 'io');
+    assert.match(busy.message, /HTTP 429.*try again in 3600 s/);
+    hub.fault = (_, response) => void response.writeHead(503, { 'Retry-After': '0' }).end();
+    hub.forget();
+    assert.match((await fail('o/m')).message, /HTTP 503.*out of order; try again later/);
+    assert.equal(hub.asked.length, 4);
+    assert.match((await fail('o/m', { endpoint: 'http://127.0.0.1:9' })).message, /cannot reach http:\/\/127\.0\.0\.1:9\/api/); // prettier-ignore
+  });
+
+  test('a server that is out of order for a moment is asked again', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    let left = 3;
+    hub.fault = (_, response, next) =>
+      left-- > 0
+        ? void response.writeHead(left % 2 ? 429 : 502, { 'Retry-After': '0' }).end()
+        : next();
+    assert.ok(readFileSync(await get('o/m')).equals(model));
+  });
+
+  test('what is stored serves while the server is out of order, and does not where it refuses', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const path = await get('o/m');
+    hub.fault = (_, response) => void response.writeHead(500, { 'Retry-After': '0' }).end();
+    assert.equal(await get('o/m'), path);
+    assert.equal(await get('o/m', { endpoint: 'http://127.0.0.1:9' }), path);
+    hub.fault = (_, response) => void response.writeHead(401).end();
+    assert.equal((await fail('o/m')).code, 'io');
+    const offline = await fail('o/other', { offline: true });
+    assert.equal(offline.code, 'not_found');
+    assert.match(offline.message, /is not in the cache .*load it once with a connection/);
+  });
+
+  test('answers that are no model: HTML, a pointer, other lengths, other bytes, no Hub', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    /** @param {number} status @param {string | Buffer} body @param {Record<string, any>} [headers] */
+    const answerBytes = (status, body, headers) => {
+      hub.fault = (request, response, next) =>
+        request.url?.startsWith('/blobs/')
+          ? void response.writeHead(status, headers).end(body)
+          : next();
+    };
+    /** @param {RegExp} pattern */
+    const wrong = async (pattern) => {
+      const error = await fail('o/m');
+      assert.equal(error.code, 'format', error.message);
+      assert.match(error.message, pattern);
+      assert.deepEqual(blobs(), []);
+    };
+    answerBytes(200, '<!doctype html>', { 'Content-Type': 'text/html' });
+    await wrong(/is an HTML page/);
+    answerBytes(200, 'version https://git-lfs', {});
+    await wrong(/pointer of Git LFS/);
+    answerBytes(200, model.subarray(0, 100), { 'Content-Length': 100 });
+    await wrong(/100 bytes came, and not/);
+    answerBytes(200, Buffer.concat([model, model]));
+    await wrong(/bytes came, and not/);
+    const flipped = Buffer.from(model);
+    flipped[5000] ^= 1;
+    answerBytes(200, flipped);
+    await wrong(/SHA-256 of what came is [0-9a-f]{64}, and not/);
+    hub.fault = (_, response) => void response.writeHead(200).end('<html>log in</html>');
+    assert.match((await fail('o/m')).message, /no JSON: it is no Hub/);
+    assert.match((await fail('o/m/m.gguf')).message, /no X-Repo-Commit: it comes from no Hub; check HF_ENDPOINT/); // prettier-ignore
+    hub.fault = (_, response) =>
+      void response.writeHead(200, { 'X-Repo-Commit': '../../x', ETag: '"a"' }).end();
+    assert.equal((await fail('o/m/m.gguf')).code, 'argument');
+  });
+
+  test('redirects are followed: to another name on the server, and by a mirror without headers', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    hub.token = 'secret';
+    hub.fault = (request, response, next) =>
+      request.url?.includes('old/name')
+        ? void response.writeHead(307, { Location: request.url.replace('old/name', 'o/m') }).end()
+        : next();
+    const path = await get('old/name', { token: 'secret' });
+    assert.ok(readFileSync(path).equals(model));
+    assert.ok(path.includes('models--old--name'));
+    hub.fault = (request, response) =>
+      void response.writeHead(302, { Location: String(request.url) }).end();
+    assert.match((await fail('o/m/m.gguf')).message, /redirects/);
+  });
+
+  test('without links the snapshot has the file itself', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    const script = "import { fromHub } from './js/hub-node.js'; console.log(await fromHub('o/m'))";
+    const env = { HF_ENDPOINT: hub.origin, HF_HOME: home, HF_HUB_DISABLE_SYMLINKS: '1' };
+    const path = (await node(env, script)).trim();
+    assert.ok(lstatSync(path).isFile());
+    assert.ok(readFileSync(path).equals(model));
+    assert.deepEqual(blobs(), []); // no second copy
+    assert.equal(await get('o/m'), path);
+    // A blob that another commit links to stays where it is.
+    rmSync(cacheDir, { recursive: true });
+    const linked = await get('o/m');
+    hub.commit('o/m', { 'm.gguf': model, 'README.md': 'x' });
+    const copied = (await node(env, script)).trim();
+    assert.ok(lstatSync(copied).isFile() && lstatSync(linked).isSymbolicLink());
+    assert.ok(readFileSync(copied).equals(readFileSync(linked)));
+  });
+
+  test('the cache is listed, and models are deleted with the blobs that nothing else has', async () => {
+    const first = hub.commit('o/m', { 'm.gguf': model });
+    await get('o/m');
+    const second = hub.commit('o/m', { 'm.gguf': model, 'n.gguf': Buffer.concat([model, model]) });
+    await get('o/m/m.gguf');
+    await get('o/m/n.gguf');
+    const names = (await listCached({ cacheDir })).map(({ name }) => name).sort();
+    assert.deepEqual(
+      names,
+      [`hf:o/m@${first}/m.gguf`, `hf:o/m@${second}/m.gguf`, `hf:o/m@${second}/n.gguf`].sort(),
+    );
+    assert.equal(await deleteCached(`hf:o/m@${first}/m.gguf`, { cacheDir }), 0);
+    assert.equal(await deleteCached('o/m/n.gguf', { cacheDir }), 2 * model.length);
+    assert.equal((await listCached({ cacheDir })).length, 1);
+    assert.equal(await deleteCached(undefined, { cacheDir }), model.length);
+    assert.deepEqual(await listCached({ cacheDir }), []);
+    assert.deepEqual(blobs(), []);
+  });
+});
