@@ -30,7 +30,7 @@ after(() => rmSync(folder, { recursive: true }));
 const builds = pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd128'];
 
 for (const name of builds) {
-  const build = /** @type {import('../../js/load.js').Build} */ (name);
+  const build = /** @type {import('../../types/internal.js').Build} */ (name);
   describe(`build ${build}`, () => {
     /** @type {WebAssembly.Module} */
     let module;
