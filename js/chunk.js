@@ -25,8 +25,9 @@ import { graphemes, sentences, words } from './segments.js';
 export async function chunk(embedder, text, options = {}) {
   checkOptions(options, ['tokens', 'overlap', 'locale', 'signal']);
   if (typeof embedder?.countTokens !== 'function') throw wrong('embedder', 'no Embedder');
-  checkString(text, 'text');
   const { overlap = 0, locale, signal } = options;
+  checkString(text, 'text');
+  checkString(locale ?? '', 'locale');
   throwIfAborted(signal);
   /** @param {string[]} texts */
   const count = (texts) => embedder.countTokens(texts, { signal, priority: 'low' });
