@@ -20,3 +20,7 @@ export const errorClass = (real) => real;
 /** @type {(real: typeof import('../../js/engine.js').Engine) =>
  *   Pick<typeof import('../../types/engine.js').Engine, 'open'>} */
 export const engine = (real) => real;
+/** @type {(real: typeof import('../../js/text.js')) => Omit<typeof import('../../types/text.js'), 'WispError'>} */
+export const text = (real) => real;
+/** @type {(real: typeof import('../../js/search.js')) => Omit<typeof import('../../types/search.js'), 'WispError'>} */
+export const search = (real) => real;

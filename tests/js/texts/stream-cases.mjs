@@ -6,6 +6,7 @@ import { check, inTime, pause, rejects } from '../pool/checks.mjs';
 /**
  * Something like an embedder, whose rows are the lengths of the texts. It counts the texts under way.
  * @param {number} [ms] that a call takes
+ * @returns {any}
  */
 export function fakeEmbedder(ms = 0) {
   const fake = {
@@ -212,7 +213,12 @@ export const streamCases = {
 
   'an error comes after the rows before it, unchanged, and the source is closed': async () => {
     const broken = sourceOf(100, { failAt: 70 });
-    for (const [source, message, before, closed] of /** @type {[any, RegExp, number, number]} */ ([
+    for (const [
+      source,
+      message,
+      before,
+      closed,
+    ] of /** @type {[any, RegExp, number, number][]} */ ([
       [broken, /^of the source$/, 70, 0],
       [['a', 'b', 7, 'c'], /item 2: of type number/, 2, 0],
       [['a', undefined], /item 1: of type undefined/, 1, 0],
