@@ -118,7 +118,8 @@ static void test_truncation(void **state) {
         assert_int_equal(truncated, max < COUNT);
         free(ids);
     }
-    assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), SIZE_MAX, NULL, NULL), COUNT);
+    assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), SIZE_MAX, NULL, NULL),
+                     COUNT);
     teardown(&f);
 }
 
