@@ -26,6 +26,8 @@ const MOST_LOSSES = 3;
  * missing. A worker that never becomes ready is not replaced. When no worker is left, the waiting jobs
  * fail with the cause.
  *
+ * A worker that has had no task for idleTimeout ends, and rests until there is work for it.
+ *
  * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
  * succeeds, every other worker makes the change before its next task; else nothing has changed.
  */
