@@ -10,7 +10,7 @@ import { serve } from './worker.js';
 export { WispError } from './errors.js';
 export { Rows } from './rows.js';
 
-/** @type {import('./load.js').Own} */
+/** @type {import('../types/internal.js').Own} */
 const own = {
   module: (build) =>
     build === 'relaxed'

@@ -4,7 +4,10 @@ import { EmbedJob } from './job.js';
 import { LoadedModel } from './load.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
-/** A model that embeds texts, by workers that share the load. Made by Embedder.load. */
+/** Options of each call with texts. */
+const COMMON = ['signal', 'onProgress', 'priority'];
+
+/** The methods of types/index.d.ts. Made by Embedder.load. */
 export class BaseEmbedder extends LoadedModel {
   #pool;
 
@@ -13,7 +16,7 @@ export class BaseEmbedder extends LoadedModel {
     return 'Embedder';
   }
 
-  /** @param {import('./load.js').Loaded} loaded */
+  /** @param {import('../types/internal.js').Loaded} loaded */
   constructor(loaded) {
     super(loaded);
     this.#pool = loaded.pool;
@@ -29,28 +32,46 @@ export class BaseEmbedder extends LoadedModel {
   }
 
   /**
-   * Resolves to a row for each text, in their order. The bits of a row depend on its text, the model
-   * and the options, and not on other texts or the workers. Single texts go before bulk work.
-   * @param {string | readonly string[]} texts
-   * @param {import('../types/index.js').EmbedCallOptions} [options]
-   * @returns {Promise<import('./rows.js').Rows>}
+   * @type {(...given: Parameters<import('../types/index.js').Embedder['embed']>) =>
+   *   Promise<import('./rows.js').Rows>}
    */
   async embed(texts, options = {}) {
-    checkOptions(options, ['signal', 'onProgress', 'prompt', 'dimensions']);
-    const { signal, onProgress, prompt, dimensions } = options;
-    throwIfAborted(signal);
-    const list = typeof texts === 'string' ? [texts] : texts;
-    checkTexts(list);
+    checkOptions(options, ['prompt', 'dimensions', ...COMMON]);
+    const { prompt, dimensions, ...how } = options;
     checkDimensions(dimensions, this.dimensions);
     checkString(prompt ?? '', 'prompt');
+    return this.#submit(texts, {
+      options: { prompt, dimensions },
+      dimensions: dimensions ?? this.dimensions,
+      ...how,
+    });
+  }
+
+  /** @type {(texts: any, options?: import('../types/index.js').BulkOptions) => Promise<any>} */
+  async countTokens(texts, options = {}) {
+    checkOptions(options, COMMON);
+    const counts = await this.#submit(texts, {
+      type: 'count',
+      options: {},
+      dimensions: 1,
+      ...options,
+    });
+    return typeof texts === 'string' ? counts[0] : [...counts.values()];
+  }
+
+  /**
+   * @param {string | readonly string[]} texts
+   * @param {Omit<ConstructorParameters<typeof EmbedJob>[1], 'maxTokens'>} how
+   */
+  async #submit(texts, how) {
+    throwIfAborted(how.signal);
+    const list = typeof texts === 'string' ? [texts] : texts;
+    checkTexts(list);
+    if (![undefined, 'auto', 'high', 'low'].includes(how.priority)) {
+      throw wrong('priority', "not 'high', 'low' or 'auto'");
+    }
     return this.#pool.submit(
-      new EmbedJob([...list], {
-        options: { prompt, dimensions },
-        dimensions: dimensions ?? this.dimensions,
-        maxTokens: this.#engine.maxTokens,
-        signal,
-        onProgress,
-      }),
+      new EmbedJob([...list], { ...how, maxTokens: this.#engine.maxTokens }),
     );
   }
 }

@@ -5,7 +5,7 @@ import { localLink } from './link-local.js';
 import { compileRead, WORKER_OPTIONS } from './platform-node.js';
 import { serve } from './worker.js';
 
-/** @type {import('./load.js').Own} */
+/** @type {import('../types/internal.js').Own} */
 export const own = {
   module: (build) =>
     build === 'relaxed'
@@ -23,5 +23,5 @@ export const own = {
   mostWorkers: 4,
 };
 
-/** @param {import('./load.js').Build} build */
+/** @param {import('../types/internal.js').Build} build */
 export const compileBuild = (build) => compileRead(() => own.module(build));

@@ -160,19 +160,37 @@ export class Engine {
    * @returns {Int32Array}
    */
   tokenize(text) {
-    const bytes = encode(text);
     const capacity = this.info().maxTokens;
-    return this.withBlock(bytes.length, (input) =>
+    return this.withText(text, (input, length) =>
       this.withBlock(4 + 4 * capacity, (output) => {
-        this.bytes(input, bytes.length).set(bytes);
         this.check((wasm) =>
-          wasm.engine_tokenize(this.engine, input, bytes.length, output + 4, capacity, output),
+          wasm.engine_tokenize(this.engine, input, length, output + 4, capacity, output),
         );
-        const buffer = this.alive().memory.buffer;
-        const count = new Uint32Array(buffer, output, 1)[0];
-        return new Int32Array(buffer, output + 4, count).slice();
+        const [count] = this.#numbers(output, 1);
+        return this.#numbers(output + 4, count).slice();
       }),
     );
+  }
+
+  /**
+   * Returns the number of token ids that a text has before it is truncated.
+   * @param {string} text
+   */
+  countTokens(text) {
+    return this.withText(text, (input, length) =>
+      this.withBlock(4, (output) => {
+        this.check((wasm) => wasm.engine_count(this.engine, input, length, output));
+        return this.#numbers(output, 1)[0];
+      }),
+    );
+  }
+
+  /**
+   * @param {number} at
+   * @param {number} count
+   */
+  #numbers(at, count) {
+    return new Int32Array(this.alive().memory.buffer, at, count);
   }
 
   /**
@@ -323,20 +341,20 @@ export class Engine {
   }
 
   /**
-   * Runs `body` with the address of the terminated text, or with 0 for undefined.
+   * Runs `body` with the address of the terminated text and its bytes, or with 0 for undefined.
    * @template T
    * @param {string | undefined} text
-   * @param {(pointer: number) => T} body
+   * @param {(pointer: number, length: number) => T} body
    * @returns {T}
    */
   withText(text, body) {
-    if (text === undefined) return body(0);
+    if (text === undefined) return body(0, 0);
     const bytes = encode(text);
     return this.withBlock(bytes.length + 1, (block) => {
       const view = this.bytes(block, bytes.length + 1);
       view.set(bytes);
       view[bytes.length] = 0;
-      return body(block);
+      return body(block, bytes.length);
     });
   }
 

@@ -10,7 +10,7 @@ import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
 
-/** @type {import('./load.js').Own} */
+/** @type {import('../types/internal.js').Own} */
 const own = {
   module(build, threads) {
     if (build === 'relaxed') {

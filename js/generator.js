@@ -55,7 +55,7 @@ export class BaseGenerator extends LoadedModel {
     return 'Generator';
   }
 
-  /** @param {import('./load.js').Loaded} loaded */
+  /** @param {import('../types/internal.js').Loaded} loaded */
   constructor(loaded) {
     super(loaded);
     this.#pool = loaded.pool;

@@ -3,17 +3,7 @@
 import { WispError, cancelled, onAbort, takeMemory } from './errors.js';
 import { Rows } from './rows.js';
 
-/**
- * One request to a worker. It gets its id when it is sent.
- * @typedef {object} Task
- * @property {{ readonly settled: boolean, fail: (error: unknown) => void }} job
- * @property {Record<string, unknown>} request
- * @property {import('./options.js').SparseOptions} [sparse] the worker's options when the task is done
- * @property {(value: any) => void} done
- * @property {(value: any) => void} [part] gets results before it is done; such a task can be stopped
- * @property {Task[]} [parts] the tasks of several jobs that this one gathers
- * @property {number} [losses] workers that ended while they worked on it
- */
+/** @typedef {import('../types/internal.js').Task} Task */
 
 /** @abstract */
 export class Job {
@@ -47,9 +37,7 @@ export class Job {
   }
 
   /** Whether it goes before bulk work. */
-  get urgent() {
-    return true;
-  }
+  urgent = true;
 
   /**
    * Returns the next task, of at most about `tokens` tokens.
@@ -164,6 +152,7 @@ const WINDOW_LETTERS = 1 << 15;
 
 /** Rows of some texts. */
 export class EmbedJob extends Job {
+  #request;
   #texts;
   #maxTokens;
   #rows;
@@ -179,22 +168,31 @@ export class EmbedJob extends Job {
   /** Estimated tokens of the window, and of all texts before `next`. */
   #windowTokens = 0;
   #estimated = 0;
-  #done = 0;
+  /** @type {number[]} places of the rows that are done */
+  #finished = [];
 
   /**
    * @param {readonly string[]} texts
    * @param {object} how
+   * @param {'embed' | 'count'} [how.type] of the request; of count, a row is the number of tokens
    * @param {import('./engine.js').EmbedOptions} how.options
    * @param {number} how.dimensions of a row
    * @param {number} how.maxTokens of a text
+   * @param {'high' | 'low' | 'auto'} [how.priority]
    * @param {AbortSignal} [how.signal]
    * @param {(progress: { done: number, total: number }) => void} [how.onProgress]
    */
-  constructor(texts, { options, dimensions, maxTokens, signal, onProgress }) {
+  constructor(
+    texts,
+    { type = 'embed', options, dimensions, maxTokens, priority = 'auto', signal, onProgress },
+  ) {
     super(signal);
+    this.urgent = priority === 'auto' ? texts.length === 1 : priority === 'high';
     this.#texts = texts;
     this.#maxTokens = maxTokens;
-    this.options = options;
+    this.#request = { type, options };
+    /** Of jobs whose texts may be in one task. */
+    this.kind = JSON.stringify(this.#request);
     this.#onProgress = onProgress;
     this.#rows = takeMemory(
       `${texts.length} rows of ${dimensions} values`,
@@ -211,10 +209,6 @@ export class EmbedJob extends Job {
   get tokensLeft() {
     const mean = this.#estimated / Math.max(this.#next, 1);
     return this.#windowTokens + Math.ceil(mean * (this.#texts.length - this.#next));
-  }
-
-  get urgent() {
-    return this.#texts.length === 1;
   }
 
   finishEmpty() {
@@ -262,7 +256,7 @@ export class EmbedJob extends Job {
     const texts = places.map((place) => this.#texts[place]);
     return {
       job: this,
-      request: { type: 'embed', texts, options: this.options },
+      request: { ...this.#request, texts },
       done: (values) => this.#place(places, values),
     };
   }
@@ -279,9 +273,27 @@ export class EmbedJob extends Job {
       throw new WispError('worker', 'a worker sent a reply that is no rows of its texts');
     }
     places.forEach((place, i) => rows.set(values.subarray(i * size, (i + 1) * size), place * size));
-    this.#done += places.length;
-    this.#onProgress?.({ done: this.#done, total: rows.count });
-    if (this.#done === rows.count) this.finish(rows);
+    this.#finished.push(...places);
+    const done = this.#finished.length;
+    this.#onProgress?.({ done, total: rows.count });
+    if (done === rows.count) this.finish(rows);
+  }
+
+  /**
+   * The error has the rows that are done. Another job may fail with the same one.
+   * @param {unknown} error
+   */
+  fail(error) {
+    if (error instanceof WispError && !this.settled && this.#finished.length > 0) {
+      const { code, message, name } = error;
+      const finished = this.#finished.sort((a, b) => a - b);
+      error = Object.assign(new WispError(code, message, error), {
+        name,
+        rows: this.#rows,
+        finished,
+      });
+    }
+    super.fail(error);
   }
 }
 

@@ -19,7 +19,7 @@ export function nextTask(body) {
 
 /**
  * @param {import('./worker.js').Serve} serve
- * @returns {import('./member.js').StartLink}
+ * @returns {import('../types/internal.js').StartLink}
  */
 export const localLink =
   (serve) =>

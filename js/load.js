@@ -4,54 +4,19 @@ import { OneTaskJob } from './job.js';
 import { checkOptions, checkSparse, checkString, wrong } from './options.js';
 import { Pool } from './pool.js';
 
-/**
- * The functions of the environment, browser or Node, that a pool needs.
- * @typedef {object} Platform
- * @property {() => number} cores
- * @property {() => string | undefined} noWorkers why this script cannot start workers, if so
- * @property {(files: string | URL) => URL} folder the address of a folder given as an option
- * @property {() => { shared: boolean, reason: string }} sharing whether workers share model bytes
- * @property {(own: () => URL, url: string | URL | undefined, signal: AbortSignal,
- *   integrity?: string) => Promise<WebAssembly.Module>} compile
- * @property {(own: () => URL, source: import('./source.js').ModelSource | undefined,
- *   reading: import('./source.js').Reading) => Promise<import('./models.js').HeldModel>} readModel
- * @property {(own: () => any, given: string | URL | (() => any) | undefined,
- *   startTimeout: number) => import('./member.js').StartLink} startWorker
- */
-
-/**
- * The package's files for one class: at literal addresses that bundlers follow, and by name in a folder
- * with copies of them.
- * @typedef {object} Own
- * @property {(build: Build, threads?: number) => URL} module
- * @property {() => URL} model
- * @property {() => any} worker starts one
- * @property {{ module: string, threads?: string, model: string, worker: string }} names
- * @property {(platform: Platform, options: any) => number | undefined} [threads] of a worker; 0 or none: its
- *   module has no shared memory
- * @property {import('./member.js').StartLink} local runs a worker's code on the calling thread
- * @property {number} mostWorkers unless asked for more: each holds the model's packed weights
- */
-
 /** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
+/** @typedef {import('../types/index.js').Embedder} Embedder */
+/** @typedef {import('../types/internal.js').Build} Build */
+/** @typedef {import('../types/internal.js').Own} Own */
+/** @typedef {import('../types/internal.js').Platform} Platform */
 
 /** A page may load its scripts over a slow line. */
 const START_MS = 60_000;
 
-/**
- * @typedef {object} Loaded
- * @property {Pool} pool
- * @property {() => void} release lets go of the model's bytes
- * @property {number} modelBytes
- * @property {number} workers
- * @property {boolean} sharedMemory
- * @property {{ build: string, workers: string, memory: string }} reasons
- */
-
 /** The names of the options of load. */
 const LOAD_OPTIONS = [
   ...['workers', 'signal', 'onProgress', 'compute', 'kernels', 'predictor', 'sparsity', 'recall'],
-  ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout'],
+  ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout', 'idleTimeout'],
 ];
 
 /**
@@ -60,14 +25,16 @@ const LOAD_OPTIONS = [
  * @param {Own} own
  * @param {import('./source.js').ModelSource | undefined} source
  * @param {LoadOptions} options
- * @returns {Promise<Loaded>}
+ * @returns {Promise<import('../types/internal.js').Loaded>}
  */
 export async function load(platform, own, source, options = {}) {
   checkOptions(options, own.threads ? [...LOAD_OPTIONS, 'threads'] : LOAD_OPTIONS);
   const threads = own.threads?.(platform, options);
   const { signal, compute, kernels, predictor, sparsity, recall } = options;
-  const { startTimeout = START_MS, queueLimit = Infinity } = options;
+  const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;
   throwIfAborted(signal);
+  if (typeof idleTimeout !== 'number' || !(idleTimeout >= 0))
+    throw wrong('idleTimeout', 'not a number of milliseconds');
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
   const chosen = chooseModule(options.wasm);
@@ -122,6 +89,7 @@ export async function load(platform, own, source, options = {}) {
         files,
         options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
         queueLimit,
+        idleTimeout,
       }),
       stop.signal,
       (loaded) => report({ phase: 'workers', loaded, total: counted.size }),
@@ -264,23 +232,18 @@ function countWorkers(platform, { mostWorkers }, asked) {
  */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** A loaded model. */
+/** A loaded model, with the methods of types/index.d.ts that embedders and generators have. */
 export class LoadedModel {
   #loaded;
   #pool;
 
-  /** @param {Loaded} loaded */
+  /** @param {import('../types/internal.js').Loaded} loaded */
   constructor(loaded) {
     this.#loaded = loaded;
     this.#pool = loaded.pool;
   }
 
-  /**
-   * Resolves to the token ids that the model computes with, special tokens included.
-   * @param {string} text
-   * @param {import('../types/index.js').CallOptions} [options]
-   * @returns {Promise<Int32Array>}
-   */
+  /** @type {Embedder['tokenize']} */
   async tokenize(text, options = {}) {
     checkOptions(options, ['signal']);
     const { signal } = options;
@@ -289,13 +252,7 @@ export class LoadedModel {
     return this.#pool.submit(new OneTaskJob({ type: 'tokenize', text }, signal));
   }
 
-  /**
-   * Changes which neurons are computed; the options are those of loading. Earlier calls run with the
-   * old options, later calls with the new ones, after all earlier calls. Resolves when the change is in
-   * force. Where it rejects, nothing has changed.
-   * @param {import('./options.js').SparseOptions} [options]
-   * @returns {Promise<void>}
-   */
+  /** @type {Embedder['setSparse']} */
   async setSparse(options = {}) {
     checkOptions(options, ['predictor', 'sparsity']);
     const { predictor, sparsity } = options;
@@ -303,7 +260,6 @@ export class LoadedModel {
     return this.#pool.setSparse({ predictor, sparsity });
   }
 
-  /** Returns what was loaded, how it runs, and the reasons. */
   info() {
     const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
     return {
@@ -315,11 +271,6 @@ export class LoadedModel {
     };
   }
 
-  /**
-   * Returns totals since loading, and the present state. With the option `recall`, layers also count
-   * how many of the needed neurons are computed. Without ReLU, these are the largest fifth among the
-   * texts of each worker.
-   */
   stats() {
     return this.#pool.stats();
   }
@@ -345,11 +296,6 @@ export class LoadedModel {
     this.#loaded.release();
   }
 }
-
-/**
- * A WebAssembly build of the engine.
- * @typedef {'simd128' | 'relaxed'} Build
- */
 
 /**
  * A module with one function that uses i32x4.relaxed_dot_i8x16_i7x16_add_s. An environment without

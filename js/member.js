@@ -2,31 +2,22 @@
 import { WispError, unpackError } from './errors.js';
 import { complete } from './job.js';
 
-/**
- * A worker of the platform. `end` is called at most once, when the worker has ended by itself.
- * @typedef {object} Link
- * @property {(message: unknown) => void} post throws what structured clone throws
- * @property {() => Promise<void>} stop ends the worker; resolves when it is gone
- * @property {(busy: boolean) => void} hold whether the worker keeps the process running
- */
-
-/**
- * @typedef {(on: { reply: (reply: import('../types/protocol.js').Reply) => void,
- *   end: (error: WispError) => void }) => Link} StartLink
- */
+/** @typedef {import('../types/internal.js').Link} Link */
 
 /** Ids are unique among all workers, so that no late reply is ever taken for another. */
 let lastId = 0;
 
 /** One worker of a pool: what it does now, and how it ends. */
 export class Member {
-  /** @type {import('./job.js').Task | undefined} */
+  /** @type {import('../types/internal.js').Task | undefined} */
   task;
   ready = false;
   /** @type {WispError | undefined} why it ended */
   ended;
   /** @type {import('../types/protocol.js').Usage | undefined} */
   usage;
+  /** @type {any} the timer that ends it when it has had no task for some time */
+  rest;
   /** The info of its engine, once ready. */
   info;
   /** @type {import('./options.js').SparseOptions} what its layers run by */
@@ -38,7 +29,7 @@ export class Member {
   #onEnd;
 
   /**
-   * @param {StartLink} start
+   * @param {import('../types/internal.js').StartLink} start
    * @param {() => Promise<object>} open gives the request that makes it ready
    * @param {import('./options.js').SparseOptions} sparse that is in the request
    * @param {{ idle: (member: Member) => void,
@@ -54,7 +45,7 @@ export class Member {
   }
 
   /**
-   * @param {StartLink} start
+   * @param {import('../types/internal.js').StartLink} start
    * @param {() => Promise<object>} open
    */
   async #open(start, open) {
@@ -73,7 +64,7 @@ export class Member {
 
   /**
    * Gives the worker a task. A request that cannot be sent fails its job; the worker stays idle.
-   * @param {import('./job.js').Task} task
+   * @param {import('../types/internal.js').Task} task
    */
   run(task) {
     this.task = task;

@@ -6,13 +6,6 @@ import { request, stateOf } from './source.js';
 
 /** @typedef {import('../types/protocol.js').SharedModel} SharedModel */
 
-/**
- * The bytes of a model, for a pool and its workers.
- * @typedef {object} HeldModel
- * @property {SharedModel} model
- * @property {() => void} release says that the embedder needs them no more; further calls do nothing
- */
-
 /** A larger model does not stay when nothing uses it. */
 const STAYS_BYTES = 128e6;
 
@@ -24,7 +17,7 @@ const models = new Map();
  * @param {string | undefined} key names the place and the state of what is there; undefined where the
  *   state cannot be told: such a model is not shared
  * @param {() => Promise<SharedModel>} read
- * @returns {Promise<HeldModel>}
+ * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 export async function holdModel(key, read) {
   if (key === undefined) return { model: await read(), release() {} };
@@ -54,7 +47,7 @@ export async function holdModel(key, read) {
 /**
  * Requests a model; reads it unless an embedder has it in the state that the server names.
  * @param {URL} url
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  * @param {(response: Response) => Promise<SharedModel>} read
  */
 export async function holdUrl(url, reading, read) {

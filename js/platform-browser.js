@@ -16,7 +16,7 @@ import {
 } from './source.js';
 import { startWorker } from './web-worker.js';
 
-/** @type {import('./load.js').Platform} */
+/** @type {import('../types/internal.js').Platform} */
 export const platform = {
   cores: () => navigator.hardwareConcurrency || 1,
   noWorkers: () =>
@@ -69,8 +69,8 @@ async function compileFrom(url, signal, integrity) {
 /**
  * @param {() => URL} own
  * @param {import('./source.js').ModelSource | undefined} source
- * @param {import('./source.js').Reading} reading
- * @returns {Promise<import('./models.js').HeldModel>}
+ * @param {import('../types/internal.js').Reading} reading
+ * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 async function readModel(own, source, reading) {
   const shared = globalThis.crossOriginIsolated;
@@ -86,7 +86,7 @@ async function readModel(own, source, reading) {
 /**
  * @param {string | URL} url
  * @param {boolean} shared
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 function readUrl(url, shared, reading) {
   const place = resolve(url, 'source');
@@ -99,7 +99,7 @@ function readUrl(url, shared, reading) {
 /**
  * @param {Blob} blob
  * @param {boolean} shared
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 async function readGiven(blob, shared, reading) {
   if (shared) return readStream(blob.stream(), blob.size, 'the file', reading);
@@ -114,7 +114,7 @@ async function readGiven(blob, shared, reading) {
 /**
  * @param {Uint8Array} view
  * @param {boolean} shared
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 function handOver(view, shared, reading) {
   checkBytes(view, 'the model', reading);
@@ -128,7 +128,7 @@ function handOver(view, shared, reading) {
  * @param {ReadableStream<Uint8Array>} body
  * @param {number | undefined} total
  * @param {string} name
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 async function readBlob(body, total, name, reading) {
   /** @type {Blob[]} */

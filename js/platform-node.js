@@ -24,7 +24,7 @@ import {
 /** Bytes read from a file at once. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** @type {import('./load.js').Platform} */
+/** @type {import('../types/internal.js').Platform} */
 export const platform = {
   cores: availableParallelism,
   noWorkers: () => undefined,
@@ -90,8 +90,8 @@ export async function readBytes(path) {
 /**
  * @param {() => URL} own
  * @param {import('./source.js').ModelSource | undefined} source
- * @param {import('./source.js').Reading} reading
- * @returns {Promise<import('./models.js').HeldModel>}
+ * @param {import('../types/internal.js').Reading} reading
+ * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 async function readModel(own, source, reading) {
   const view = viewOf(source);
@@ -139,7 +139,7 @@ function asUrl(source) {
 
 /**
  * @param {string} path
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 async function readFileShared(path, reading) {
   try {
@@ -162,7 +162,7 @@ async function readFileShared(path, reading) {
  * @param {import('node:fs/promises').FileHandle} file
  * @param {number} size
  * @param {string} path
- * @param {import('./source.js').Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  */
 async function readOpened(file, size, path, reading) {
   const bytes = sharedBytes(size);
@@ -197,7 +197,7 @@ function fileError(error, path) {
  * Starting needs no time limit, because Node reports every end of a worker.
  * @param {() => Worker} own
  * @param {string | URL | (() => Worker)} [given]
- * @returns {import('./member.js').StartLink}
+ * @returns {import('../types/internal.js').StartLink}
  */
 function startWorker(own, given) {
   const make = typeof given === 'function' ? given : given ? () => makeWorker(given) : own;

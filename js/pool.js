@@ -11,6 +11,9 @@ import { addTotals, noTotals } from './usage.js';
  */
 const STUCK_MS = 10_000;
 
+/** The longest time of setTimeout, 24 days. */
+const MOST_TIMEOUT = 2 ** 31 - 1;
+
 /** A text may be what ends workers, so a task is given to another worker twice at most. */
 const MOST_LOSSES = 3;
 
@@ -22,6 +25,8 @@ const MOST_LOSSES = 3;
  * only for a task that was lost with its worker, or for a job that was submitted while workers were
  * missing. A worker that never becomes ready is not replaced. When no worker is left, the waiting jobs
  * fail with the cause.
+ *
+ * A worker that has had no task for idleTimeout ends, and rests until there is work for it.
  *
  * A change of the sparse options is tried by one worker when all earlier jobs are taken. Where it
  * succeeds, every other worker makes the change before its next task; else nothing has changed.
@@ -37,7 +42,7 @@ export class Pool {
   #backlog = new Backlog();
   /**
    * Tasks whose worker ended, with the sparse options that they are to be computed by.
-   * @type {{ task: import('./job.js').Task, sparse: import('./options.js').SparseOptions }[]}
+   * @type {{ task: import('../types/internal.js').Task, sparse: import('./options.js').SparseOptions }[]}
    */
   #again = [];
   /** @type {Set<Member>} */
@@ -51,22 +56,26 @@ export class Pool {
   #drained = () => {};
   /** @type {((error?: WispError) => void) | undefined} settles open() */
   #opened;
-  /** @type {WeakSet<import('./job.js').Task>} tasks that may keep their worker only for STUCK_MS */
+  /** @type {WeakSet<import('../types/internal.js').Task>} tasks that may keep their worker only for STUCK_MS */
   #watched = new WeakSet();
   #totals = noTotals();
   #lost = 0;
+  #idleTimeout;
+  /** Workers that were ended because they had nothing to do, and not started again. */
+  #resting = 0;
   /** The info of the engines. */
   info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
 
   /**
    * @param {object} how
    * @param {number} how.size workers
-   * @param {import('./member.js').StartLink} how.start
+   * @param {import('../types/internal.js').StartLink} how.start
    * @param {Promise<[WebAssembly.Module, import('../types/protocol.js').SharedModel]>} how.files
    * @param {import('./engine.js').EngineOptions} how.options
    * @param {number} how.queueLimit texts that may wait at once
+   * @param {number} how.idleTimeout milliseconds after which a worker without a task ends
    */
-  constructor({ size, start, files, options, queueLimit }) {
+  constructor({ size, start, files, options, queueLimit, idleTimeout }) {
     this.#size = size;
     this.#start = start;
     this.#files = files;
@@ -74,6 +83,7 @@ export class Pool {
     const { predictor, sparsity } = options;
     this.#sparse = /** @type {import('./options.js').SparseOptions} */ ({ predictor, sparsity });
     this.#queueLimit = queueLimit;
+    this.#idleTimeout = idleTimeout;
   }
 
   /**
@@ -100,6 +110,7 @@ export class Pool {
       throw error;
     } finally {
       this.#opened = undefined;
+      this.#pump();
     }
   }
 
@@ -222,9 +233,29 @@ export class Pool {
     }
   }
 
-  /** Starts the workers that are missing. */
+  /** Starts the workers that are missing, and of those that rest as many as have something to do. */
   #fill() {
-    while (this.#members.size < this.#size) this.#startMember();
+    if (this.#resting > 0) {
+      const free = [...this.#members].filter((member) => !member.task).length;
+      const wanted = Math.max(this.#backlog.texts - free, free ? 0 : 1);
+      this.#resting -= Math.min(this.#resting, wanted);
+    }
+    while (this.#members.size + this.#resting < this.#size) this.#startMember();
+  }
+
+  /**
+   * Ends a worker when it has had no task for some time.
+   * @param {Member} member
+   */
+  #restLater(member) {
+    if (this.#opened || this.#idleTimeout > MOST_TIMEOUT) return;
+    member.rest ??= setTimeout(() => {
+      if (!this.#members.delete(member)) return;
+      this.#resting++;
+      this.#retire(member);
+      void member.stop(new WispError('worker', 'the worker rests'));
+    }, this.#idleTimeout);
+    /** @type {any} */ (member.rest).unref?.();
   }
 
   #startMember() {
@@ -251,7 +282,12 @@ export class Pool {
     for (const member of this.#members) {
       while (member.ready && !member.task && !member.ended) {
         const task = this.#nextTask(member);
-        if (!task) break;
+        if (!task) {
+          this.#restLater(member);
+          break;
+        }
+        clearTimeout(member.rest);
+        member.rest = undefined;
         member.run(task);
       }
     }
@@ -291,7 +327,7 @@ export class Pool {
   }
 
   /**
-   * @param {import('./job.js').Task} task whose worker has ended
+   * @param {import('../types/internal.js').Task} task whose worker has ended
    * @param {import('./options.js').SparseOptions} sparse
    * @param {WispError} error
    */

@@ -52,17 +52,16 @@ export class Queue {
 
   /**
    * @param {number} workers among whom bulk work is shared
-   * @returns {import('./job.js').Task | undefined}
+   * @returns {import('../types/internal.js').Task | undefined}
    */
   next(workers) {
     const bulkIsDue = this.#bulk.length > 0 && this.#inARow >= URGENT_IN_A_ROW;
     const urgent = bulkIsDue ? undefined : this.#urgent.shift();
     this.#inARow = urgent ? this.#inARow + 1 : 0;
-    if (urgent) return this.#gather(urgent, workers);
-    const job = this.#bulk.shift();
-    if (!job) return undefined;
-    const task = job.take(chunkTokens(job, workers));
-    if (job.waiting > 0) this.#bulk.push(job);
+    const job = urgent ?? this.#bulk.shift();
+    if (urgent?.waiting === 1) return this.#gather(urgent, workers);
+    const task = job?.take(chunkTokens(job, workers));
+    if (job && job.waiting > 0) this.add(job);
     return task;
   }
 
@@ -76,13 +75,11 @@ export class Queue {
     const lane = this.#urgent;
     const most = Math.ceil((lane.length + 1) / (2 * workers));
     if (!(first instanceof EmbedJob) || most === 1) return first.take(CHUNK_MOST);
-    const { prompt, dimensions } = first.options;
     const jobs = [first];
     let tokens = first.tokensLeft;
     while (jobs.length < most) {
       const next = lane[0];
-      if (!(next instanceof EmbedJob)) break;
-      if (next.options.prompt !== prompt || next.options.dimensions !== dimensions) break;
+      if (!(next instanceof EmbedJob) || next.waiting !== 1 || next.kind !== first.kind) break;
       tokens += next.tokensLeft;
       if (tokens > CHUNK_MOST) break;
       jobs.push(next);
@@ -141,7 +138,7 @@ export class Backlog {
 
   /**
    * @param {number} workers among whom bulk work is shared
-   * @returns {import('./job.js').Task | undefined}
+   * @returns {import('../types/internal.js').Task | undefined}
    */
   next(workers) {
     if (!this.#queue.empty) return this.#queue.next(workers);

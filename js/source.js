@@ -6,13 +6,6 @@ import { hasher } from './sha256.js';
 /** @typedef {import('../types/index.js').ModelSource} ModelSource */
 
 /**
- * @typedef {object} Reading
- * @property {AbortSignal} signal
- * @property {(loaded: number, total: number | undefined) => void} progress in bytes
- * @property {string} [integrity] that the bytes must have: 'sha256-' and the hash in base64
- */
-
-/**
  * @param {URL | string} url
  * @param {AbortSignal} signal
  * @returns {Promise<Response>} with a body
@@ -67,7 +60,7 @@ export function bodySize(response) {
  * @param {ReadableStream<Uint8Array>} stream
  * @param {number | undefined} total
  * @param {string} name
- * @param {Reading} reading
+ * @param {import('../types/internal.js').Reading} reading
  * @returns {Promise<import('../types/protocol.js').SharedBytes>}
  */
 export async function readStream(stream, total, name, reading) {

@@ -16,7 +16,7 @@ const PAGES = { initial: 64, maximum: 65536 };
 
 /**
  * Returns how many threads each worker has; 0 where there is no shared memory for them.
- * @param {import('./load.js').Platform} platform
+ * @param {import('../types/internal.js').Platform} platform
  * @param {{ threads?: number, workers?: number, wasm?: unknown }} options
  */
 export function countThreads(platform, { threads, workers, wasm }) {

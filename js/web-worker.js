@@ -13,7 +13,7 @@ import { htmlError, request } from './source.js';
  * @param {() => Worker} own
  * @param {string | URL | (() => Worker) | undefined} given
  * @param {number} startTimeout
- * @returns {import('./member.js').StartLink}
+ * @returns {import('../types/internal.js').StartLink}
  */
 export function startWorker(own, given, startTimeout) {
   return ({ reply, end }) => {

@@ -15,7 +15,11 @@ import { addTotals, noTotals } from './usage.js';
 
 /** @type {Serve} */
 export const serve = (post) =>
-  serveBy(post, Engine, (engine, { texts, options }) => engine.embed(texts, options));
+  serveBy(post, Engine, (engine, { type, texts, options }) =>
+    type === 'embed'
+      ? engine.embed(texts, options)
+      : Float32Array.from(texts, (text) => engine.countTokens(text)),
+  );
 
 /**
  * @param {Parameters<Serve>[0]} post
@@ -67,7 +71,8 @@ export function serveBy(post, Engine, work) {
     if (!engine) throw new WispError('closed', 'the worker has no model');
     if (request.type === 'sparse') await change(engine, request.options);
     if (request.type === 'open' || request.type === 'sparse') return engine.info();
-    return request.type === 'tokenize' ? engine.tokenize(request.text) : work(engine, request);
+    if (request.type === 'tokenize') return engine.tokenize(request.text);
+    return work(engine, request);
   }
 
   return async (request) => {

@@ -42,7 +42,7 @@ export class WriteJob extends Job {
     return this.#taken ? 0 : 1;
   }
 
-  /** @returns {import('./job.js').Task} */
+  /** @returns {import('../types/internal.js').Task} */
   take() {
     this.#taken = true;
     return {

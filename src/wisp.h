@@ -364,6 +364,11 @@ static inline wisp_text wisp_text_of(const char *string) {
 WISP_API wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
                                    size_t capacity, size_t *count, wisp_error *error);
 
+/* Sets *count to the number of ids that a text has before it is truncated, special tokens included.
+ * Takes memory in proportion to the text only where the model generates. */
+WISP_API wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *count,
+                                       wisp_error *error);
+
 /* Sets *text to the bytes that token `id` of a model that generates stands for, which may be a part
  * of a character. Control tokens stand for none. The bytes live as long as the model. Returns false
  * where the model generates no text or `id` is no token. */

@@ -49,6 +49,8 @@ export class Engine {
   prompt(name?: string): string | undefined;
   /** Returns the token ids that the model computes with. Lone surrogates are read as U+FFFD. */
   tokenize(text: string): Int32Array;
+  /** Returns the number of token ids that a text has before it is truncated. */
+  countTokens(text: string): number;
   /** Returns a row of `dimensions` values for each text, one after the other. */
   embed(texts: readonly string[], options?: EmbedOptions): Float32Array;
   /** Frees the model and the instance. May be called more than once. */

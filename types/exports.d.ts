@@ -26,6 +26,7 @@ export interface Exports {
     capacity: number,
     count: number,
   ): number;
+  engine_count(engine: number, bytes: number, length: number, count: number): number;
   engine_error_message(engine: number): number;
   engine_error_field(engine: number): number;
   engine_info(engine: number): number;

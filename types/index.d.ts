@@ -92,6 +92,11 @@ export interface LoadOptions extends SparseOptions {
    * Default: 60,000.
    */
   startTimeout?: number | undefined;
+  /**
+   * Milliseconds after which a worker that has nothing to do ends and gives back its memory. It comes back
+   * when there is work again, from the model's bytes, which stay. Default: never.
+   */
+  idleTimeout?: number | undefined;
 }
 
 export interface CallOptions {
@@ -109,9 +114,13 @@ export interface EmbedOptions {
   dimensions?: number | undefined;
 }
 
-export interface EmbedCallOptions extends EmbedOptions, CallOptions {
+export interface BulkOptions extends CallOptions {
   onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  /** Calls of high priority go before those of low priority. auto: high for a single text, else low. */
+  priority?: 'auto' | 'high' | 'low' | undefined;
 }
+
+export interface EmbedCallOptions extends EmbedOptions, BulkOptions {}
 
 /**
  * The first seven are those of the C library. trap: the WebAssembly instance failed and was dropped.
@@ -145,6 +154,10 @@ export class WispError extends Error {
   /** The part of the model file, or the option, that is at fault. */
   field: string;
   cause?: unknown;
+  /** Where embed() failed after rows were done: all rows. Those that are not done hold zeros. */
+  rows?: Rows | undefined;
+  /** The indices of the rows that are done, in ascending order. */
+  finished?: number[] | undefined;
 }
 
 /** The members that a Rows inherits. */
@@ -254,10 +267,17 @@ export class Embedder {
   /**
    * Resolves to a row for each text, in their order. The bits of a row depend on its text, the model
    * and the options, and not on other texts or the workers. Single texts go before bulk work.
+   * Where it is aborted or fails, the error has the rows that are done.
    */
   embed(texts: string | readonly string[], options?: EmbedCallOptions): Promise<Rows>;
   /** Resolves to the token ids that the model computes with, truncated to its limit. */
   tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
+  /**
+   * Resolves to the number of tokens of a text before it is truncated, special tokens included, or to an
+   * array with that of each text. A text is truncated where it has more than info().maxTokens.
+   */
+  countTokens(text: string, options?: BulkOptions): Promise<number>;
+  countTokens(texts: readonly string[], options?: BulkOptions): Promise<number[]>;
   /**
    * Changes which neurons later calls compute. Resolves when the change is in force; where it rejects,
    * nothing has changed.

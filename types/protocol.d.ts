@@ -39,6 +39,13 @@ export interface EmbedRequest {
   options: EmbedOptions;
 }
 
+/** Answered by a Float32Array with the number of tokens of each text. */
+export interface CountRequest {
+  id: number;
+  type: 'count';
+  texts: string[];
+}
+
 export interface TokenizeRequest {
   id: number;
   type: 'tokenize';
@@ -80,6 +87,7 @@ export type Request =
   | OpenRequest
   | SparseRequest
   | EmbedRequest
+  | CountRequest
   | TokenizeRequest
   | WriteRequest
   | LogitsRequest
@@ -95,7 +103,7 @@ export interface Done {
   id: number;
   type: 'done';
   /**
-   * EngineInfo for open and sparse, Float32Array for embed, logits and score, Int32Array for tokenize, a string
+   * EngineInfo for open and sparse, Float32Array for embed, count, logits and score, Int32Array for tokenize, a string
    * for detokenize, Written for write.
    */
   value: any;

@@ -173,6 +173,13 @@ wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t len
     return wisp_tokenize(engine->model, text, ids, capacity, count, &engine->error);
 }
 
+/* Writes the number of ids that the text has before it is truncated. */
+EXPORT("engine_count")
+wisp_status engine_count(struct engine *engine, const char *bytes, size_t length, size_t *count) {
+    const wisp_text text = {bytes, length};
+    return wisp_count_tokens(engine->model, text, count, &engine->error);
+}
+
 /* Returns the text of the prompt `name`, or NULL where the model has no such prompt. With NULL as
  * the name it returns the default prompt. */
 EXPORT("engine_prompt") const char *engine_prompt(const struct engine *engine, const char *name) {

@@ -319,3 +319,14 @@ wisp_status wisp_tokenize(const wisp_model *model, wisp_text text, int32_t *ids,
     free(all);
     return WISP_OK;
 }
+
+wisp_status wisp_count_tokens(const wisp_model *model, wisp_text text, size_t *count,
+                              wisp_error *error) {
+    TRY(require(model, "model", error));
+    if (model->codec)
+        return wisp_tokenize(model, text, NULL, 0, count, error);
+    TRY(require(count, "count", error));
+    TRY(require_texts(&text, 1, error));
+    *count = tokenizer_encode(model->tokenizer, text, SIZE_MAX, NULL, NULL);
+    return WISP_OK;
+}

@@ -27,7 +27,7 @@ struct window {
 
 struct encoder {
     const struct tokenizer *tokenizer;
-    int32_t *ids;
+    int32_t *ids; /* NULL: they are only counted */
     size_t count, limit;
     bool truncated;
     size_t word_characters; /* of the word, counted further when `word` is full */
@@ -37,10 +37,13 @@ struct encoder {
 };
 
 static void put_id(struct encoder *e, int32_t id) {
-    if (e->count == e->limit)
+    if (e->count == e->limit) {
         e->truncated = true;
-    else
-        e->ids[e->count++] = id;
+        return;
+    }
+    if (e->ids)
+        e->ids[e->count] = id;
+    e->count++;
 }
 
 /* Writes the ids of the word that was collected, if any. */
@@ -51,7 +54,8 @@ static void end_word(struct encoder *e) {
     const size_t room = e->limit - e->count;
     size_t pieces = 0;
     if (e->word_characters <= t->max_word_characters)
-        pieces = wordpiece_split(&t->vocabulary, e->word, e->word_length, e->ids + e->count, room);
+        pieces = wordpiece_split(&t->vocabulary, e->word, e->word_length,
+                                 e->ids ? e->ids + e->count : NULL, e->ids ? room : 0);
     e->word_characters = e->word_length = 0;
     if (pieces == 0) {
         put_id(e, t->unknown);
@@ -207,7 +211,9 @@ size_t tokenizer_encode(const struct tokenizer *tokenizer, wisp_text text, size_
     e.word_characters = e.word_length = 0;
     put_id(&e, tokenizer->cls);
     put_text(&e, text);
-    ids[e.count++] = tokenizer->separator;
+    if (ids)
+        ids[e.count] = tokenizer->separator;
+    e.count++;
     if (truncated)
         *truncated = e.truncated;
     return e.count;

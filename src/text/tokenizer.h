@@ -26,6 +26,7 @@ wisp_text tokenizer_piece(const struct tokenizer *tokenizer, int32_t id, bool *c
 /* Writes the ids of `text`, [CLS] and [SEP] included, to ids [max_tokens] and returns their number.
  * A longer text is truncated as Hugging Face does it: [CLS], the first max_tokens - 2 pieces,
  * [SEP]. max_tokens is at least 2. *truncated (may be NULL) says whether pieces were left out.
+ * Where `ids` is NULL, the ids are only counted.
  *
  * Takes time linear in the text, allocates nothing and cannot fail: any bytes are a text. Any
  * number of threads may call it with the same tokenizer. */

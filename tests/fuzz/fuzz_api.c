@@ -192,6 +192,11 @@ static void tokenize(const struct world *world, struct script *script) {
     expect(status, &error, memory_too(world, 0));
     if (status == WISP_OK && count < 2 && !m->generates)
         abort();
+    size_t all = 0;
+    const wisp_status counted = wisp_count_tokens(m->model, text, &all, &error);
+    expect(counted, &error, memory_too(world, 0));
+    if (status == WISP_OK && counted == WISP_OK && (all < count || (m->generates && all > count)))
+        abort();
     if (status == WISP_OK) { /* in two parts, and at once */
         char parts[2][1024], whole[2048];
         size_t lengths[2], length;

@@ -114,6 +114,12 @@ for (const name of ['chromium', 'firefox']) {
       for (const fault of Object.keys(cases)) test(fault, () => tab.call('runCase', fault));
     });
 
+    test('streams, chunks and searches', async () => {
+      await tab.open(servers.plain.origin + PAGE);
+      const names = await tab.call('runTextsCases');
+      assert.ok(names.length >= 15, String(names));
+    });
+
     // Before embedders shared a model's bytes, every load from the 27th on failed in a plain page.
     for (const kind of /** @type {const} */ (['plain', 'isolated'])) {
       const all = name === 'chromium' ? 1000 : 100; // Firefox takes four times as long

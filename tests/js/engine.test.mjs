@@ -30,7 +30,7 @@ after(() => rmSync(folder, { recursive: true }));
 const builds = pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd128'];
 
 for (const name of builds) {
-  const build = /** @type {import('../../js/load.js').Build} */ (name);
+  const build = /** @type {import('../../types/internal.js').Build} */ (name);
   describe(`build ${build}`, () => {
     /** @type {WebAssembly.Module} */
     let module;
@@ -145,6 +145,8 @@ for (const name of builds) {
     test('strings that are not well-formed, and NUL', () => {
       assert.deepEqual(engine.tokenize('a\ud800b'), engine.tokenize('a\ufffdb'));
       assert.deepEqual([...engine.tokenize('a\0b')], [...engine.tokenize('ab')]);
+      assert.equal(engine.countTokens('a\0b'), engine.tokenize('a\0b').length);
+      assert.equal(engine.countTokens('a '.repeat(1000)), 1002);
     });
 
     test('statistics count', async () => {

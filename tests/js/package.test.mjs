@@ -44,6 +44,10 @@ test('a page that embeds loads nothing of the generator, whose page has 40 KB', 
   for (const name of ['generator.js', 'text-engine.js', 'text-worker.js', 'write-job.js']) {
     assert.ok(reached.has(name) && !embedding.has(name), name);
   }
+  const more = scriptsOf('text.js', 'search.js');
+  for (const name of ['stream.js', 'chunk.js', 'search.js', 'dot-kernel.js']) {
+    assert.ok(more.reached.has(name) && !embedding.has(name), name);
+  }
   assert.ok(bytes <= 40 * 1024, `${bytes} bytes`);
 });
 
@@ -115,6 +119,14 @@ const error = await Embedder.load('/nowhere').catch((reason) => reason);
 if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
 for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-default.gguf', 'worker'])
   import.meta.resolve('${NAME}/' + name);
+const { chunk, embedStream } = await import('${NAME}/text');
+const { search, similarity } = await import('${NAME}/search');
+const [{ text: first }] = await chunk(embedder, 'a cat');
+for await (const { item, row } of embedStream(embedder, [first, 'stocks'])) {
+  const [{ index }] = await search(embedder, row, { rows, k: 1 });
+  if (index !== (item === first ? 0 : 2)) throw new Error(item);
+}
+if ((await similarity(embedder, 'a cat', rows.row(0))) < 0.999) throw new Error('similarity');
 await embedder.close();
 const { fromHub } = await import('${NAME}/hub');
 const unnamed = await fromHub('x').catch((reason) => reason);
@@ -135,6 +147,15 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   const embedder = await Embedder.load(undefined, { workers: 1 });
   const rows = await embedder.embed(['a cat', 'a kitten', 'the stock market']);
   if (!(embedder instanceof Embedder) || !(rows instanceof Rows) || {} instanceof Rows) throw rows;
+  const texts = require('${NAME}/text');
+  const { search, similarity } = require('${NAME}/search');
+  if ((await texts.chunk(embedder, 'a cat'))[0].end !== 5) throw new Error('chunk');
+  for await (const { index, row } of texts.embedStream(embedder, ['a cat', 'a kitten'])) {
+    if ((await search(embedder, row, { rows, k: 1 }))[0].index !== index) throw new Error('search');
+  }
+  const wrong = await texts.embedStream(embedder, 7).next().catch((reason) => reason);
+  if (!(wrong instanceof texts.WispError) || wrong.field !== 'source') throw wrong;
+  if ((await similarity(embedder, 'a cat', 'a cat')) < 0.999) throw new Error('similarity');
   await embedder.close();
   const error = await Embedder.load('/nowhere').catch((reason) => reason);
   if (!(error instanceof WispError) || new Error('x') instanceof WispError) throw error;
@@ -154,6 +175,8 @@ const typed = (more = '') => `
 import { Embedder, Rows, WispError } from '${NAME}';
 import { Generator, WispError as AlsoWispError } from '${NAME}/generate';
 import { deleteCached, fromHub, listCached, type HubOptions } from '${NAME}/hub';
+import { search, similarity, type Match } from '${NAME}/search';
+import { chunk, embedStream, type Chunk } from '${NAME}/text';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
@@ -176,6 +199,18 @@ export async function write(options: GenerateOptions = {}): Promise<GenerationRe
   (await generator.detokenize(ids)).length + (await generator.logits([1, 2])).length;
   return writing.result();
 }
+export async function onTexts(embedder: Embedder, lines: AsyncIterable<string>): Promise<Match[]> {
+  const { length } = await embedder.countTokens(['a'], { priority: 'high' });
+  const chunks: Chunk[] = await chunk(embedder, 'a', { tokens: length, overlap: 1, locale: 'de' });
+  for await (const { item, row } of embedStream(embedder, lines, { ahead: 9 })) [item.length, row.length];
+  for await (const { item } of embedStream(embedder, chunks, { field: 'text' })) item.start.toFixed();
+  const count: number = await embedder.countTokens('a');
+  const score: number = await similarity(null, [1], new Float32Array(count));
+  return search(embedder, 'a', { rows: await embedder.embed(['a']), k: score });
+}
+export const kept = ({ rows, finished }: WispError) => finished?.map((i) => rows?.row(i));
+// @ts-expect-error objects need the option field
+export const wrongStream = (embedder: Embedder) => embedStream(embedder, [{ text: 'a' }]);
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
 export const same = (error: AlsoWispError): WispError => error;
 export async function named(options: HubOptions): Promise<number> {
@@ -240,6 +275,8 @@ describe('installed from npm pack into an empty project', () => {
       'types/generate.d.ts',
       'types/generate.d.cts',
       'types/hub.d.cts',
+      'types/text.d.cts',
+      'types/search.d.cts',
     ])
       assert.ok(files.includes(name), name);
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));

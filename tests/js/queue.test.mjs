@@ -13,7 +13,7 @@ const jobOf = (texts) => new EmbedJob(texts, { options: {}, dimensions: 1, maxTo
 const texts = (count, words) =>
   Array.from({ length: count }, (_, i) => `${i}${' word'.repeat(words)}`);
 
-/** @param {import('../../js/job.js').Task | undefined} task @returns {string[]} */
+/** @param {import('../../types/internal.js').Task | undefined} task @returns {string[]} */
 const textsOf = (task) => /** @type {any} */ (task?.request.texts);
 
 /** @param {string[]} chunk */

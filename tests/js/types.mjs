@@ -29,3 +29,7 @@ export const hubBrowser = (real) => real;
 /** @type {(real: typeof import('../../js/hub-node.cjs')) =>
  *   Pick<typeof import('../../types/hub.js'), 'fromHub' | 'listCached' | 'deleteCached'>} */
 export const hubCommonJs = (real) => real;
+/** @type {(real: typeof import('../../js/text.js')) => Omit<typeof import('../../types/text.js'), 'WispError'>} */
+export const text = (real) => real;
+/** @type {(real: typeof import('../../js/search.js')) => Omit<typeof import('../../types/search.js'), 'WispError'>} */
+export const search = (real) => real;

@@ -101,6 +101,10 @@ static void sessions_of_null(void **state) {
     expect_refused(wisp_tokenize(model, texts[0], ids, 8, NULL, &error), "count");
     expect_refused(wisp_tokenize(model, none, ids, 8, &count, &error), "texts");
     assert_int_equal(wisp_tokenize(model, empty, NULL, 0, &count, &error), WISP_OK);
+    expect_refused(wisp_count_tokens(NULL, texts[0], &count, &error), "model");
+    expect_refused(wisp_count_tokens(model, texts[0], NULL, &error), "count");
+    expect_refused(wisp_count_tokens(model, none, &count, &error), "texts");
+    assert_int_equal(wisp_count_tokens(model, empty, &count, &error), WISP_OK);
     expect_refused(wisp_session_set_sparsity(NULL, 0.5f, &error), "session");
     expect_refused(wisp_session_write_trace(NULL, "x", &error), "session");
     expect_refused(wisp_session_write_trace(session, NULL, &error), "path");

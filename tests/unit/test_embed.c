@@ -192,18 +192,22 @@ static void statistics_count(void **state) {
     wisp_stats stats;
     wisp_model_info info;
     wisp_error error;
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, truncated = 0;
+    wisp_model_get_info(model, &info);
     for (size_t i = 0; i < TEXTS; i++) {
-        size_t count;
+        size_t count, whole;
         assert_int_equal(wisp_tokenize(model, f->texts[i], NULL, 0, &count, &error), WISP_OK);
         tokens += count;
+        assert_int_equal(wisp_count_tokens(model, f->texts[i], &whole, &error), WISP_OK);
+        assert_true(whole == count || (whole > count && count == info.max_tokens));
+        truncated += whole > count;
     }
     embed_or_fail(session, f->texts, TEXTS, NULL, rows);
     wisp_session_get_stats(session, &stats);
     assert_int_equal(stats.texts, TEXTS);
     assert_int_equal(stats.tokens, tokens);
     assert_true(stats.truncated_texts > 0 && stats.truncated_texts < TEXTS);
-    wisp_model_get_info(model, &info);
+    assert_int_equal(stats.truncated_texts, truncated);
     for (size_t i = 0; i < WISP_STAGES; i++) /* there are batches for all threads: none waits */
         assert_true((stats.stage_seconds[i] > 0) ==
                     (strcmp(wisp_stage_name(i), "wait") != 0 &&

@@ -113,8 +113,13 @@ static void test_truncation(void **state) {
             assert_int_equal(ids[i], all[i]);
         assert_int_equal(ids[count - 1], SEP);
         assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), max, ids, NULL), count);
+        assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), max, NULL, &truncated),
+                         count);
+        assert_int_equal(truncated, max < COUNT);
         free(ids);
     }
+    assert_int_equal(tokenizer_encode(f.tokenizer, wisp_text_of(text), SIZE_MAX, NULL, NULL),
+                     COUNT);
     teardown(&f);
 }
 

@@ -341,4 +341,16 @@ export const cases = {
     check(made.length === 2 && generator.stats().lostWorkers === 1, `${made.length} workers`);
     await inTime(generator.destroy());
   },
+
+  'an idle worker ends, and comes back with the same text': async (env) => {
+    const { workers } = env;
+    const generator = await inTime(env.Generator.load(undefined, { workers, idleTimeout: 20 }));
+    for (let i = 0; i < 2; i++) {
+      await works(env, generator);
+      for (let n = 0; n < 1000 && generator.stats().workers > 0; n++) await pause(10);
+      check(generator.stats().workers === 0, 'the worker stays');
+    }
+    check(generator.stats().lostWorkers === 0, 'it counts as lost');
+    await inTime(generator.close());
+  },
 };

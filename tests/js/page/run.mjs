@@ -8,6 +8,9 @@ import { settled } from '../campaign/settled.mjs';
 import { cases as textCases } from '../generator/cases.mjs';
 import { cases } from '../pool/cases.mjs';
 import { shortTexts } from '../pool/texts.mjs';
+import { chunkCases } from '../texts/chunk-cases.mjs';
+import { searchCases } from '../texts/search-cases.mjs';
+import { streamCases } from '../texts/stream-cases.mjs';
 
 export { killWorkers, loadMutants } from '../campaign/page.mjs';
 export * from './hub.mjs';
@@ -124,6 +127,18 @@ export async function runCase(name) {
     failMessage: (worker) => worker.dispatchEvent(new MessageEvent('messageerror')),
     missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
   });
+}
+
+/** Runs the cases of wisp-engine/text and wisp-engine/search; returns their names. */
+export async function runTextsCases() {
+  const all = { ...streamCases, ...chunkCases, ...searchCases };
+  const model = await (await fetch(SMALL)).blob();
+  for (const [name, run] of Object.entries(all)) {
+    await run({ Embedder: /** @type {any} */ (Embedder), model }).catch((error) => {
+      throw new Error(`${name}: ${error.message}`, { cause: error });
+    });
+  }
+  return Object.keys(all);
 }
 
 /**

@@ -3,6 +3,7 @@
 // in an Env and throws where a promise is broken.
 
 import { check, factory, inTime, pause, rejects, withEmbedder, works } from './checks.mjs';
+import { callCases } from './call-cases.mjs';
 import { sparseCases } from './sparse-cases.mjs';
 
 /** @typedef {import('./checks.mjs').Env} Env */
@@ -45,6 +46,7 @@ function bootFails(query, options) {
 /** @type {Record<string, (env: Env) => Promise<void>>} */
 export const cases = {
   ...sparseCases,
+  ...callCases,
 
   'a worker throws at work': lost('FAULT throw', 'worker', /thrown at work/),
   'a worker throws in a later task': lost('FAULT later', 'worker', /thrown later/),

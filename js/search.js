@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/search: similarity of two texts or vectors, and the rows most similar to one. An embedder is
+// given to each function, so that pages which only embed load nothing of this.
+import { Best } from './best.js';
+import { dotProducts } from './dot-kernel.js';
+import { throwIfAborted } from './errors.js';
+import { nextTask } from './link-local.js';
+import { checkOptions, wrong } from './options.js';
+
+export { WispError } from './errors.js';
+
+/** @typedef {import('../types/search.js').Vector} Vector */
+
+/** Values that are compared in one task: a page stays responsive, and can abort. */
+const SLICE = 1 << 21;
+
+/** @type {typeof import('../types/search.js').similarity} */
+export async function similarity(embedder, a, b, options = {}) {
+  checkOptions(options, ['prompt', 'signal']);
+  throwIfAborted(options.signal);
+  const given = [vectorOf(a, 'a'), vectorOf(b, 'b')];
+  const dimensions = given[0]?.length ?? given[1]?.length;
+  const texts = [a, b].filter((each) => typeof each === 'string');
+  const rows = texts.length > 0 ? await embed(embedder, texts, { ...options, dimensions }) : [];
+  const made = [...rows];
+  const [x, y] = given.map((vector) => vector ?? /** @type {Vector} */ (made.shift()));
+  if (x.length !== y.length) throw wrong('b', `of ${y.length} values, and a of ${x.length}`);
+  return cosine(x, y);
+}
+
+/** @type {typeof import('../types/search.js').search} */
+export async function search(embedder, query, options) {
+  checkOptions(options, ['rows', 'k', 'dimensions', 'prompt', 'signal']);
+  const { rows, k = 10, prompt, signal } = options;
+  throwIfAborted(signal);
+  if (!Number.isInteger(k) || k < 0) throw wrong('k', 'not a whole number from 0');
+  const given = vectorOf(query, 'query');
+  const size = sizeOf(rows, options.dimensions, given?.length ?? embedder?.dimensions);
+  const how = { prompt, signal, dimensions: size };
+  const vector = given ?? (await embed(embedder, [/** @type {string} */ (query)], how));
+  if (vector.length !== size) throw wrong('query', `of ${vector.length} values; rows have ${size}`);
+  const unit = unitOf(vector);
+  const best = new Best(k);
+  for (const { first, values } of slicesOf(rows, size)) {
+    dotProducts(values, unit, (i, dot, squares) => {
+      // Floats do not hold the squares of all floats.
+      const fits = squares > 1e-30 && squares < 1e30;
+      const score = fits
+        ? dot / Math.sqrt(squares)
+        : cosine(values.subarray(i * size, (i + 1) * size), unit);
+      best.offer(first + i, score);
+    });
+    await new Promise((resolve) => nextTask(() => resolve(undefined)));
+    throwIfAborted(signal);
+  }
+  return best.sorted();
+}
+
+/**
+ * Embeds texts that somebody waits for.
+ * @param {any} embedder
+ * @param {string[]} texts
+ * @param {import('../types/index.js').EmbedCallOptions} options
+ * @returns {Promise<import('./rows.js').Rows>}
+ */
+function embed(embedder, texts, options) {
+  if (typeof embedder?.embed !== 'function') {
+    throw wrong('embedder', 'no Embedder, which a text needs');
+  }
+  return embedder.embed(texts, { ...options, priority: 'high' });
+}
+
+/**
+ * Returns a vector, or undefined for a text.
+ * @param {unknown} given
+ * @param {string} field
+ * @returns {Vector | undefined}
+ */
+function vectorOf(given, field) {
+  if (typeof given === 'string') return undefined;
+  if (given instanceof Float32Array || given instanceof Float64Array) return given;
+  if (!Array.isArray(given)) throw wrong(field, `of type ${typeof given}, no text and no vector`);
+  const at = given.findIndex((value) => typeof value !== 'number');
+  if (at >= 0) throw wrong(`${field}[${at}]`, `of type ${typeof given[at]}, not a number`);
+  return given;
+}
+
+/**
+ * Returns the values of a row.
+ * @param {import('../types/search.js').SearchOptions['rows']} rows
+ * @param {number | undefined} asked
+ * @param {number | undefined} otherwise where neither rows nor options tell
+ */
+function sizeOf(rows, asked, otherwise) {
+  const isOne = rows instanceof Float32Array;
+  if (!isOne && !Array.isArray(rows)) {
+    throw wrong('rows', 'no Rows, no Float32Array and no array of vectors');
+  }
+  const own = isOne ? /** @type {any} */ (rows).dimensions : rows[0]?.length;
+  const size = asked ?? own ?? otherwise;
+  if (!Number.isInteger(size) || size < 1 || (own !== undefined && size !== own)) {
+    throw wrong('dimensions', `${String(size)} is not the number of values of a row`);
+  }
+  if (isOne && rows.length % size !== 0) {
+    throw wrong('rows', `${rows.length} values are not rows of ${size}`);
+  }
+  return size;
+}
+
+/**
+ * @param {import('../types/search.js').SearchOptions['rows']} rows
+ * @param {number} size
+ */
+function* slicesOf(rows, size) {
+  const most = Math.ceil(SLICE / size);
+  if (!Array.isArray(rows)) {
+    const all = /** @type {Float32Array} */ (rows);
+    for (let first = 0; first * size < all.length; first += most) {
+      yield { first, values: all.subarray(first * size, (first + most) * size) };
+    }
+    return;
+  }
+  for (let first = 0; first < rows.length; first += most) {
+    const end = Math.min(first + most, rows.length);
+    const values = new Float32Array((end - first) * size);
+    for (let i = first; i < end; i++) {
+      const row = vectorOf(rows[i], `rows[${i}]`);
+      if (row?.length !== size) throw wrong(`rows[${i}]`, `not a vector of ${size} values`);
+      values.set(row, (i - first) * size);
+    }
+    yield { first, values };
+  }
+}
+
+/**
+ * Returns a vector of length 1, or of zeros.
+ * @param {Vector} vector
+ */
+function unitOf(vector) {
+  let squares = 0;
+  for (let i = 0; i < vector.length; i++) squares += vector[i] * vector[i];
+  if (!Number.isFinite(squares)) throw wrong('query', 'has a value that is no number or too large');
+  const unit = new Float32Array(vector.length);
+  for (let i = 0; i < unit.length; i++) unit[i] = vector[i] / (Math.sqrt(squares) || 1);
+  return unit;
+}
+
+/**
+ * Returns the cosine of two vectors; 0 where one of them is of zeros.
+ * @param {Vector} a
+ * @param {Vector} b
+ */
+function cosine(a, b) {
+  let ab = 0;
+  let aa = 0;
+  let bb = 0;
+  for (let i = 0; i < a.length; i++) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return aa === 0 || bb === 0 ? 0 : ab / (Math.sqrt(aa) * Math.sqrt(bb));
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the modules of the package hand to each other. Here, because a page loads the comments of js/.
+import type { WispError } from '../js/errors.js';
+import type { Pool } from '../js/pool.js';
+import type { ModelSource } from './index.js';
+import type { SparseOptions } from './index.js';
+import type { Reply, SharedModel } from './protocol.js';
+
+/** A WebAssembly build of the engine. */
+export type Build = 'simd128' | 'relaxed';
+
+/** How a model is read. */
+export interface Reading {
+  signal: AbortSignal;
+  /** In bytes. */
+  progress(loaded: number, total: number | undefined): void;
+  /** That the bytes must have: 'sha256-' and the hash in base64. */
+  integrity?: string | undefined;
+}
+
+/** The bytes of a model, for a pool and its workers. */
+export interface HeldModel {
+  model: SharedModel;
+  /** Says that the embedder needs them no more; further calls do nothing. */
+  release(): void;
+}
+
+/** The functions of the environment, browser or Node, that a pool needs. */
+export interface Platform {
+  cores(): number;
+  /** Why this script cannot start workers, if so. */
+  noWorkers(): string | undefined;
+  /** The address of a folder given as an option. */
+  folder(files: string | URL): URL;
+  /** Whether workers share model bytes. */
+  sharing(): { shared: boolean; reason: string };
+  compile(
+    own: () => URL,
+    url: string | URL | undefined,
+    signal: AbortSignal,
+    integrity?: string,
+  ): Promise<WebAssembly.Module>;
+  readModel(own: () => URL, source: ModelSource | undefined, reading: Reading): Promise<HeldModel>;
+  startWorker(
+    own: () => any,
+    given: string | URL | (() => any) | undefined,
+    startTimeout: number,
+  ): StartLink;
+}
+
+/**
+ * The package's files for one class: at literal addresses that bundlers follow, and by name in a folder
+ * with copies of them.
+ */
+export interface Own {
+  module(build: Build, threads?: number): URL;
+  model(): URL;
+  /** Starts one. */
+  worker(): any;
+  names: { module: string; threads?: string; model: string; worker: string };
+  /** Of a worker; 0 or none: its module has no shared memory. */
+  threads?(platform: Platform, options: any): number | undefined;
+  /** Runs a worker's code on the calling thread. */
+  local: StartLink;
+  /** Unless asked for more: each holds the model's packed weights. */
+  mostWorkers: number;
+}
+
+/** What a LoadedModel is made of. */
+export interface Loaded {
+  pool: Pool;
+  /** Lets go of the model's bytes. */
+  release(): void;
+  modelBytes: number;
+  workers: number;
+  sharedMemory: boolean;
+  reasons: { build: string; workers: string; memory: string };
+}
+
+/** A worker of the platform. */
+export interface Link {
+  /** Throws what structured clone throws. */
+  post(message: unknown): void;
+  /** Ends the worker; resolves when it is gone. */
+  stop(): Promise<void>;
+  /** Whether the worker keeps the process running. */
+  hold(busy: boolean): void;
+}
+
+/** Starts a worker. `end` is called at most once, when the worker has ended by itself. */
+export type StartLink = (on: {
+  reply: (reply: Reply) => void;
+  end: (error: WispError) => void;
+}) => Link;
+
+/** One request to a worker. It gets its id when it is sent. */
+export interface Task {
+  job: { readonly settled: boolean; fail(error: unknown): void };
+  request: Record<string, unknown>;
+  /** The worker's options when the task is done. */
+  sparse?: SparseOptions;
+  done(value: any): void;
+  /** Gets results before it is done; such a task can be stopped. */
+  part?(value: any): void;
+  /** The tasks of several jobs that this one gathers. */
+  parts?: Task[];
+  /** Workers that ended while they worked on it. */
+  losses?: number;
+}
