@@ -10,8 +10,8 @@
 wisp_status decoder_load_logits(struct network *network, struct linear *logits, wisp_error *error);
 
 /* Sets the rotations of the model. *factors [head_size / 2], which the caller releases with
- * memory_free, are those of the tensor rope_freqs.weight times config.rope_divisor; NULL where
- * there is neither. */
+ * memory_free, are those of the tensor rope_freqs.weight times config.rope_divisor, or
+ * that share of it which YaRN gives a pair; NULL where there is neither. */
 wisp_status decoder_load_rope(struct network *network, struct rope *rope, float **factors,
                               wisp_error *error);
 
