@@ -4,6 +4,7 @@
  * purpose: they are the caller's, and a batch is never padded here. */
 #include <string.h>
 
+#include "formats/schema.h"
 #include "huggingface/codec_reading.h"
 #include "huggingface/json_file.h"
 
@@ -169,9 +170,7 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
                     "%s is not supported with the pattern of %s", p->composes ? "NFC" : "(none)",
                     pretokenizers[i].name);
     if (ignores_merges != pretokenizers[i].ignores_merges)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "ignore_merges",
-                    "%s is not supported with the pattern of %s", ignores_merges ? "true" : "false",
-                    pretokenizers[i].name);
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_IGNORE_MERGES, ignores_merges, r->error));
     r->model = "gpt2";
     r->pre = pretokenizers[i].name;
     return WISP_OK;

@@ -218,8 +218,7 @@ static void parts_of_tokenizer_json(void **state) {
                                         u = TOKENIZER_UNIGRAM;
     static const struct edit edits[] = {
         {b, TOKENIZER, "{1,3}", "{1,2}", UNSUPPORTED, "pre_tokenizer", "texts cut by the pattern"},
-        {b, TOKENIZER, "\"ignore_merges\":true", "\"ignore_merges\":false", UNSUPPORTED,
-         "ignore_merges", "llama-bpe"},
+        {b, TOKENIZER, "\"ignore_merges\":true", "\"ignore_merges\":false", WISP_OK, NULL, NULL},
         {b, TOKENIZER, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", UNSUPPORTED,
          "normalizer", "NFC is not supported with the pattern of llama-bpe"},
         {b, TOKENIZER, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}", UNSUPPORTED,
