@@ -372,7 +372,8 @@ static wisp_status read_added_tokens(struct codec_reading *r, const struct json 
         TRY(codec_add_token(r, entry, id));
         /* Where spaces are spelled U+2581, a token that has that is found as other pieces are: runs
          * of spaces in Gemma's vocabulary. */
-        if (r->pre || r->types[id] != TOKEN_USER_DEFINED || !has_space(r->tokens[id]))
+        if (r->pre || codec_is_beyond(r, entry, id) || r->types[id] != TOKEN_USER_DEFINED ||
+            !has_space(r->tokens[id]))
             continue;
         if (!is_piece)
             return codec_fail_unsupported(r, field, json_get(entry, "content"),
