@@ -247,6 +247,9 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
         fprintf(stderr, " (%zu tokens were known)", r->reused_tokens);
     fprintf(stderr, "\ntext:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
             (double)r->tokens / r->seconds);
+    if (r->dropped_tokens > 0)
+        fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
+                r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
     if (r->tokens > 1) { /* the first token follows from the prompt's pass */
         const double read = (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds;
