@@ -8,10 +8,10 @@
 #include "huggingface/rope_config.h"
 #include "huggingface/tensor_names.h"
 
-enum {
-    HF_DERIVED = UINT32_MAX, /* a size that follows from others where config.json lacks it */
-    HF_PREFIXES = 4
-};
+/* A size that follows from others where config.json lacks it. */
+#define HF_DERIVED UINT32_MAX
+
+enum { HF_PREFIXES = 4 };
 
 /* Sizes of the class of transformers where config.json lacks them. 0: it must have them. */
 struct hf_usual_sizes {

@@ -9,13 +9,17 @@
 #include "huggingface/decoders.h"
 #include "huggingface/window_config.h"
 
-/* Adds the number that bounds scores or logits; 0 where null says that they are not bounded. */
+/* Adds the number that bounds scores or logits, which null says are not bounded. A `usual` number
+ * of 0 is that of models that have none, whose files have no key for it. */
 static wisp_status put_cap(struct directory *dir, const struct hf_decoder *decoder,
                            const struct hf_config *config, const char *name, double usual,
                            wisp_error *error) {
     char key[HF_KEY_BYTES];
     const struct hf_field field = {name, NULL, hf_key(decoder, name, key)};
-    if (json_is(json_get(config->root, name), JSON_NULL))
+    const struct json *given = json_get(config->root, name);
+    if (usual == 0 && json_is_absent(given))
+        return WISP_OK;
+    if (json_is(given, JSON_NULL))
         return directory_put_f32(dir, key, 0, error);
     return hf_put_number(dir, config, &field, &usual, error);
 }
