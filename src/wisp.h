@@ -501,15 +501,17 @@ typedef struct wisp_piece {
 
 typedef struct wisp_generation {
     wisp_end end;
-    size_t prompt_tokens;
+    size_t prompt_tokens;  /* without those that were dropped before the first token */
     size_t reused_tokens;  /* tokens of the prompt that the session had computed before */
     size_t tokens;         /* generated, without the one that ended the text */
     double prompt_seconds; /* until the prompt's last logits: nearly the time to the first token */
     double seconds;        /* from then on */
+    size_t dropped_tokens; /* of prompt and text, that left the context (context_shift) */
 } wisp_generation;
 
 typedef struct wisp_generate_options {
-    uint32_t max_tokens; /* 0: as many as the context has room for */
+    uint32_t max_tokens; /* 0: as many as the context has room for, which context_shift makes
+                            endless */
     wisp_sampling sampling;
     const char *const *stop; /* [stops]: texts that end the text, and are not part of it */
     size_t stops;
@@ -526,12 +528,21 @@ typedef struct wisp_generate_options {
     /* Receives the result when the text has ended without a failure. May be NULL. */
     void (*ended)(void *context, const wisp_generation *result);
     void *context; /* passed to `piece` and `ended` */
+    /* Makes room where the context is full: the first keep_tokens tokens stay, and the oldest half
+     * of the others is dropped. The text goes on as after a prompt of the tokens that are left,
+     * which are computed anew; penalties and grammar still know the others. A prompt that is longer
+     * than the context is shortened as if it had grown token by token. Without it such a prompt is
+     * an error, and a text that fills the context ends (WISP_END_CONTEXT). */
+    bool context_shift;
+    uint32_t keep_tokens; /* with context_shift: besides a token that begins every text of the
+                             model, which always stays; at most the whole prompt */
 } wisp_generate_options;
 
 /* Continues a prompt. A session remembers its last text: a prompt that begins with the same tokens
  * is computed from where the two differ. `options` and `result` may be NULL. Fails with
  * WISP_ERROR_UNSUPPORTED where the model generates no text, and with WISP_ERROR_ARGUMENT where the
- * prompt has more tokens than the model's context, or bias and grammar leave no token. Of a call
+ * prompt has more tokens than the model's context and may not slide, where keep_tokens leave less
+ * than two tokens of the context to others, or where bias and grammar leave no token. Of a call
  * that fails after text was handed out, that text is good. */
 WISP_API wisp_status wisp_generate(wisp_session *session, wisp_text prompt,
                                    const wisp_generate_options *options, wisp_generation *result,

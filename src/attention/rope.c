@@ -32,6 +32,7 @@ static struct point add_angles(struct point a, struct point b) {
 
 void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table) {
     const size_t pairs = head_size / 2;
+    const float length = rope->attention_factor != 0 ? rope->attention_factor : 1;
     for (size_t i = 0; i < pairs; i++) {
         /* In floats, because models are trained with angles that were rounded to floats. */
         const float factor = rope->factors ? rope->factors[i] : 1;
@@ -39,8 +40,8 @@ void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions
         const struct point step = point_at((double)angle);
         struct point at = {1, 0};
         for (size_t p = 0; p < positions; p++) {
-            table[p * head_size + i] = (float)at.x;
-            table[p * head_size + pairs + i] = (float)at.y;
+            table[p * head_size + i] = (float)at.x * length;
+            table[p * head_size + pairs + i] = (float)at.y * length;
             at = add_angles(at, step);
         }
     }

@@ -18,8 +18,11 @@ struct rope {
     float theta;          /* at least 1; 0 where heads are not rotated */
     const float *factors; /* [head_size / 2]; NULL: all are 1 */
     enum rope_pairs pairs;
-    /* Layers that see only near tokens have a theta of their own and no factors; 0 where there are
-     * no such layers. */
+    /* Cosines and sines are multiplied by it, which multiplies scores by its square; 0: they are
+     * not. */
+    float attention_factor;
+    /* Layers that see only near tokens have a theta of their own, and none of the factors; 0 where
+     * there are no such layers. */
     float local_theta;
 };
 

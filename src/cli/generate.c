@@ -181,8 +181,14 @@ static int check_usage(const struct command *c) {
         return EXIT_USAGE;
     }
     const wisp_generate_options *o = &c->generate.options;
-    if (c->beams && (c->data || c->echo || o->stops || o->sampling.temperature != 0)) {
-        complain("--beams: neither --data, --echo, --stop nor --temperature goes with it");
+    if (o->keep_tokens > 0 && !o->context_shift) {
+        complain("--keep belongs to --context-shift");
+        return EXIT_USAGE;
+    }
+    if (c->beams &&
+        (c->data || c->echo || o->stops || o->sampling.temperature != 0 || o->context_shift)) {
+        complain("--beams: neither --data, --echo, --stop, --temperature nor --context-shift goes "
+                 "with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
@@ -240,6 +246,9 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
         fprintf(stderr, " (%zu tokens were known)", r->reused_tokens);
     fprintf(stderr, "\ntext:   %zu tokens in %.3f s, %.1f tokens/s\n", r->tokens, r->seconds,
             (double)r->tokens / r->seconds);
+    if (r->dropped_tokens > 0)
+        fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
+                r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
     if (r->tokens > 1) { /* the first token follows from the prompt's pass */
         const double read = (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds;

@@ -129,6 +129,13 @@ bool take_generate_option(struct generate_arguments *a, int option, const char *
         *code = take_number("stop-id", value, INT32_MAX, &number);
         a->stop_id[o->stop_ids++] = (int32_t)number;
         return true;
+    case OPTION_CONTEXT_SHIFT:
+        o->context_shift = true;
+        *code = EXIT_GOOD;
+        return true;
+    case OPTION_KEEP:
+        *code = take_u32("keep", value, &o->keep_tokens);
+        return true;
     default:
         return false;
     }

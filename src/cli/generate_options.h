@@ -28,7 +28,9 @@ enum {
     OPTION_BIAS,
     OPTION_SEED,
     OPTION_STOP,
-    OPTION_STOP_ID
+    OPTION_STOP_ID,
+    OPTION_CONTEXT_SHIFT,
+    OPTION_KEEP
 };
 
 #define GENERATE_OPTIONS                                                                           \
@@ -45,8 +47,10 @@ enum {
         {"penalty-window", required_argument, NULL, OPTION_PENALTY_WINDOW},                        \
         {"bias", required_argument, NULL, OPTION_BIAS},                                            \
         {"seed", required_argument, NULL, OPTION_SEED},                                            \
-        {"stop", required_argument, NULL, OPTION_STOP}, {                                          \
-        "stop-id", required_argument, NULL, OPTION_STOP_ID                                         \
+        {"stop", required_argument, NULL, OPTION_STOP},                                            \
+        {"stop-id", required_argument, NULL, OPTION_STOP_ID},                                      \
+        {"context-shift", no_argument, NULL, OPTION_CONTEXT_SHIFT}, {                              \
+        "keep", required_argument, NULL, OPTION_KEEP                                               \
     }
 
 #define GENERATE_HELP                                                                              \
@@ -69,7 +73,12 @@ enum {
     "      --seed N           of the random numbers: the same seed gives the same text\n"          \
     "                         (default: 0)\n"                                                      \
     "      --stop TEXT        end before this text (may be given more than once)\n"                \
-    "      --stop-id ID       end before this token (may be given more than once)\n"
+    "      --stop-id ID       end before this token (may be given more than once)\n"               \
+    "      --context-shift    where the model's context is full, drop the older half of what\n"    \
+    "                         it reads and go on, with no end but that of --max-tokens or of\n"    \
+    "                         the model; without this the text ends, and longer prompts are\n"     \
+    "                         errors\n"                                                            \
+    "      --keep N           with --context-shift: never drop the first N tokens of the prompt\n"
 
 /* Makes room for the options of a command line of argc arguments. Returns false, after complaining,
  * where there is no memory. */

@@ -25,15 +25,15 @@ static wisp_status find_format(const char *name, const struct block_format **for
 }
 
 /* Chooses the format in which a tensor is written. Where `wanted` is NULL or the tensor's own, it
- * keeps its format, but vectors of 16-bit floats become floats, since llama.cpp computes with no
- * others. Otherwise matrices of weights take `wanted`, or F16 where their rows are no multiple of
- * its block, and others become floats. */
+ * keeps its format, but vectors and convolutions of 16-bit floats become floats, since llama.cpp
+ * computes with no others. Otherwise matrices of weights take `wanted`, or F16 where their rows are
+ * no multiple of its block, and others become floats. */
 static wisp_status plan_tensor(const struct tensor *tensor, const struct block_format *wanted,
                                const struct block_format **planned, wisp_error *error) {
     const bool is_quantisable = is_weight_matrix(tensor);
     const bool is_half = tensor->format->id == BLOCK_F16 || tensor->format->id == BLOCK_BF16;
     *planned = tensor->format;
-    if (tensor->rows == 1 && is_half)
+    if ((tensor->rows == 1 || is_convolution(tensor)) && is_half)
         *planned = block_format_by_id(BLOCK_F32);
     if (!wanted || wanted == tensor->format || is_calibration_tensor(tensor->name))
         return WISP_OK;

@@ -71,8 +71,9 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
                              wisp_error *error) {
     const struct neuron_shape *s = &layer->shape;
     struct row_converter converter;
-    wisp_status status =
-        row_converter_open(&converter, dir, &layer->matrix[part], s->format, false, 1, NULL, error);
+    struct tensor_cache cache = {0}; /* of a matrix that is made of another one */
+    wisp_status status = row_converter_open(&converter, dir, &layer->matrix[part], s->format, false,
+                                            1, &cache, error);
     for (uint64_t i = first; i < first + rows && status == WISP_OK; i++, out += s->row_bytes) {
         const void *bytes;
         status = row_converter_read(&converter, layer->order ? (uint64_t)layer->order[i] : i, 1,
@@ -81,6 +82,7 @@ static wisp_status put_parts(const struct directory *dir, const struct row_layer
             memcpy(out, bytes, (size_t)s->part_bytes);
     }
     row_converter_close(&converter);
+    tensor_cache_release(&cache);
     return status;
 }
 
@@ -412,7 +414,7 @@ static wisp_status arrange(struct arranger *a, enum neuron_layout layout) {
         return WISP_OK;
     ARENA_TAKE(&arrangement->arena, arrangement->layers, arrangement->n_layers, a->error);
     for (size_t l = 0; l < arrangement->n_layers; l++) {
-        const bool are_rows = find_matrix(a, l, 0, name)->make != NULL;
+        const bool are_rows = neurons_find_rows(a->dir, l) != NULL;
         if (layout == NEURONS_ALL)
             TRY(take_layer(a, l, a->error));
         else if (layout == NEURONS_WHERE_POSSIBLE || are_rows)

@@ -3,9 +3,13 @@
 
 #include <string.h>
 
+bool is_convolution(const struct tensor *tensor) {
+    return strstr(tensor->name, ".shortconv.conv.") != NULL;
+}
+
 bool is_weight_matrix(const struct tensor *tensor) {
     return tensor->rows > 1 && strcmp(tensor->name, "position_embd.weight") != 0 &&
-           strcmp(tensor->name, "token_types.weight") != 0;
+           strcmp(tensor->name, "token_types.weight") != 0 && !is_convolution(tensor);
 }
 
 wisp_status require_expandable(const struct tensor *tensor, wisp_error *error) {

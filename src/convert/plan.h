@@ -6,8 +6,11 @@
 
 #include "formats/directory.h"
 
+/* Tells whether a tensor has the taps of short convolutions. */
+bool is_convolution(const struct tensor *tensor);
+
 /* Tells whether a tensor is a matrix of weights or the token embedding, which may be quantised.
- * Norms, biases, positions and token types, which are small, stay floats. */
+ * Norms, biases, positions, token types and convolutions, which are small, stay floats. */
 bool is_weight_matrix(const struct tensor *tensor);
 
 /* Fails where wisp cannot expand the elements of a tensor to floats. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -47,6 +48,58 @@ static struct sequence *find_free(const struct requests *r, const struct token_l
     }
     return best;
 }
+
+/* ---- sliding -------------------------------------------------------------------------------- */
+
+/* Returns how many first tokens of a prompt of n stay when the context slides. */
+static size_t kept_tokens(const struct requests *r, size_t request, size_t n) {
+    const int32_t first = codec_first_token(r->session->model->codec);
+    const bool begins = first >= 0 && r->prompts[request].ids[0] == first;
+    return smaller((size_t)r->options[request]->keep_tokens + begins, n);
+}
+
+/* Drops the oldest tokens of a list after the first `kept`, in blocks of half of what the context
+ * has besides these, until the list fits. Returns how many. */
+static size_t slide(struct token_list *list, size_t kept, size_t context) {
+    const size_t block = (context - kept) / 2, over = list->count - smaller(list->count, context);
+    const size_t dropped = (over + block - 1) / block * block;
+    memmove(list->ids + kept, list->ids + kept + dropped,
+            (list->count - kept - dropped) * sizeof *list->ids);
+    list->count -= dropped;
+    return dropped;
+}
+
+/* Shortens a prompt that is longer than the context. */
+static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *error) {
+    const size_t context = r->session->model->max_tokens;
+    struct token_list *prompt = &r->prompts[request];
+    const size_t kept = prompt->count > 0 ? kept_tokens(r, request, prompt->count) : 0;
+    if (kept + 2 > context)
+        return fail(error, WISP_ERROR_ARGUMENT, r->session->model->dir.file, "keep_tokens",
+                    "%zu tokens stay, which leaves less than two of the model's context of %zu",
+                    kept, context);
+    r->results[request].dropped_tokens = slide(prompt, kept, context);
+    return WISP_OK;
+}
+
+/* Makes the text so far, which fills the context, and the token chosen last a prompt that is read
+ * anew without its oldest part. */
+static wisp_status slide_text(const struct requests *r, struct slot *slot, wisp_error *error) {
+    struct token_list *prompt = &r->prompts[slot->request];
+    const struct token_list *past = &slot->sequence->past;
+    wisp_generation *result = &r->results[slot->request];
+    const size_t kept = kept_tokens(r, slot->request, result->prompt_tokens);
+    for (size_t i = prompt->count; i < past->count; i++)
+        TRY(token_list_add(prompt, past->ids[i], error));
+    TRY(token_list_add(prompt, slot->id, error));
+    result->dropped_tokens += slide(prompt, kept, past->count);
+    sequence_rewind(slot->sequence,
+                    sequence_shared(slot->sequence, prompt->ids, prompt->count - 1));
+    slot->reading = true;
+    return WISP_OK;
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
 
 /* Lets the next request join. Sets *waits, and does nothing, where a prompt that is being read has
  * tokens that it can copy soon. */
@@ -122,19 +175,22 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     struct slot *slot = &r->slots[i];
     wisp_generation *result = &r->results[slot->request];
     bool more;
+    const wisp_generate_options *options = r->options[slot->request];
     *left = false;
-    if (slot->sequence->past.count < result->prompt_tokens)
+    if (slot->reading && slot->sequence->past.count < r->prompts[slot->request].count)
         return WISP_OK;
     const double now = clock_seconds();
-    if (slot->reading) {
+    if (slot->reading && result->tokens == 0) {
         result->prompt_seconds = now - slot->since;
         slot->since = now;
-        slot->reading = false;
     }
+    slot->reading = false;
     TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));
     result->seconds = clock_seconds() - slot->since;
     *left = !more;
-    const wisp_generate_options *options = r->options[slot->request];
+    if (more && options->context_shift &&
+        slot->sequence->past.count == r->session->model->max_tokens)
+        TRY(slide_text(r, slot, error));
     if (!more && options->ended)
         options->ended(options->context, result);
     return WISP_OK;
@@ -201,6 +257,8 @@ static wisp_status read_requests(struct requests *r, const wisp_request *request
             if (status == WISP_OK)
                 status = codec_encode(model->codec, request->prompt, true, &r->prompts[i], error);
         }
+        if (status == WISP_OK && r->options[i]->context_shift)
+            status = slide_prompt(r, i, error);
         if (status == WISP_OK)
             status = check_prompt_length(r->session, r->prompts[i].count, error);
         if (status == WISP_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/reply.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -40,7 +41,7 @@ wisp_status reply_open(struct reply *reply, const wisp_model *model,
                             .result = result,
                             .held = {.stop = options->stop, .stops = options->stops},
                             .likely_count = smaller(options->logprobs, vocabulary),
-                            .most = model->max_tokens - n + 1};
+                            .most = options->context_shift ? SIZE_MAX : model->max_tokens - n + 1};
     if (options->max_tokens > 0)
         reply->most = smaller(reply->most, options->max_tokens);
     if (reply->likely_count > 0) {

@@ -62,6 +62,10 @@ int32_t codec_find_token(const struct codec_reading *r, wisp_text text) {
     return hf_find_text(r->sorted, r->n_sorted, r->tokens, text);
 }
 
+bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id) {
+    return id >= r->capacity && json_is(json_get(entry, "special"), JSON_TRUE);
+}
+
 wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, uint64_t id) {
     static const char field[] = "added_tokens";
     static const struct {
@@ -73,6 +77,8 @@ wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, u
     uint8_t flags = 0;
     if (!json_is(content, JSON_STRING) || content->text_length == 0)
         return codec_fail_format(r, field, "every added token needs a text as its content");
+    if (codec_is_beyond(r, entry, id))
+        return WISP_OK;
     const wisp_text text = {content->text, content->text_length};
     const int32_t own = codec_find_token(r, text);
     if (own < 0 && id == r->next_id) {
@@ -124,6 +130,8 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
             TRY(codec_add_token(r, entry, id));
             if (before == TOKEN_UNKNOWN || before == TOKEN_BYTE)
                 r->types[id] = before;
+        } else if (codec_is_beyond(r, entry, id)) {
+            continue;
         } else if (id >= r->capacity || !r->tokens[id].bytes ||
                    !json_equals(content, r->tokens[id].bytes)) {
             return codec_fail_unsupported(r, field, content, "tokens that tokenizer.json has too");

@@ -4,6 +4,7 @@
  * purpose: they are the caller's, and a batch is never padded here. */
 #include <string.h>
 
+#include "formats/schema.h"
 #include "huggingface/codec_reading.h"
 #include "huggingface/json_file.h"
 
@@ -169,9 +170,7 @@ static wisp_status find_pretokenizer(struct codec_reading *r, const struct pipel
                     "%s is not supported with the pattern of %s", p->composes ? "NFC" : "(none)",
                     pretokenizers[i].name);
     if (ignores_merges != pretokenizers[i].ignores_merges)
-        return fail(r->error, WISP_ERROR_UNSUPPORTED, r->file, "ignore_merges",
-                    "%s is not supported with the pattern of %s", ignores_merges ? "true" : "false",
-                    pretokenizers[i].name);
+        TRY(directory_put_bool(r->dir, KEY_TOKENIZER_IGNORE_MERGES, ignores_merges, r->error));
     r->model = "gpt2";
     r->pre = pretokenizers[i].name;
     return WISP_OK;
@@ -373,7 +372,8 @@ static wisp_status read_added_tokens(struct codec_reading *r, const struct json 
         TRY(codec_add_token(r, entry, id));
         /* Where spaces are spelled U+2581, a token that has that is found as other pieces are: runs
          * of spaces in Gemma's vocabulary. */
-        if (r->pre || r->types[id] != TOKEN_USER_DEFINED || !has_space(r->tokens[id]))
+        if (r->pre || codec_is_beyond(r, entry, id) || r->types[id] != TOKEN_USER_DEFINED ||
+            !has_space(r->tokens[id]))
             continue;
         if (!is_piece)
             return codec_fail_unsupported(r, field, json_get(entry, "content"),

@@ -5,75 +5,125 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "formats/schema.h"
-#include "huggingface/rope_config.h"
-
-enum { KEY_BYTES = 96 };
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-static const char *key_of(const struct hf_decoder *decoder, const char *name, char key[KEY_BYTES]) {
-    snprintf(key, KEY_BYTES, "%s.%s", decoder->architecture, name);
+const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[HF_KEY_BYTES]) {
+    snprintf(key, HF_KEY_BYTES, "%s.%s", decoder->architecture, name);
     return key;
 }
 
-/* Reads a size that the class of transformers derives from others where it is null, and perhaps
- * where it is absent. */
+/* Reads a size that follows from others where it is null, and where it is absent and `usual` says
+ * so. */
 static wisp_status read_derived(const struct hf_config *config, const char *name, uint32_t derived,
-                                bool absent_too, uint32_t *size, wisp_error *error) {
+                                uint32_t usual, uint32_t *size, wisp_error *error) {
     const struct hf_field field = {name, NULL, NULL};
     const struct json *given = json_get(config->root, name);
     *size = derived;
-    if (json_is(given, JSON_NULL) || (!given && absent_too))
+    if (json_is(given, JSON_NULL) || (!given && usual == HF_DERIVED))
         return WISP_OK;
-    return hf_read_size_or(config, &field, 0, size, error);
+    return hf_read_size_or(config, &field, usual == HF_DERIVED ? 0 : usual, size, error);
 }
 
-wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
-                           const struct hf_config *config, bool needs_kv_heads, bool needs_head_dim,
-                           wisp_error *error) {
+wisp_status hf_put_sizes(struct directory *dir, const struct hf_decoder *decoder,
+                         const struct hf_config *config, const struct hf_size *sizes, size_t n,
+                         wisp_error *error) {
+    char key[HF_KEY_BYTES];
+    for (size_t i = 0; i < n; i++) {
+        const struct hf_field field = {sizes[i].field, sizes[i].other,
+                                       hf_key(decoder, sizes[i].key, key)};
+        TRY(hf_put_size_or(dir, config, &field, sizes[i].usual, error));
+    }
+    return WISP_OK;
+}
+
+wisp_status hf_put_heads(struct directory *dir, const struct hf_decoder *decoder,
+                         const struct hf_config *config, const bool *attends, uint32_t layers,
+                         wisp_error *error) {
     static const struct hf_field hidden = {"hidden_size", NULL, NULL};
     static const struct hf_field attention = {"num_attention_heads", NULL, NULL};
-    static const double usual_epsilon = 1e-6; /* of all classes */
-    char key[KEY_BYTES];
+    static const char kv[] = "attention.head_count_kv";
+    char key[HF_KEY_BYTES];
     uint32_t hidden_size, heads, kv_heads, head_size;
+    int32_t *of_layers;
     TRY(hf_read_size_or(config, &hidden, 0, &hidden_size, error));
-    TRY(hf_read_size_or(config, &attention, 0, &heads, error));
-    TRY(read_derived(config, "num_key_value_heads", heads, !needs_kv_heads, &kv_heads, error));
-    TRY(read_derived(config, "head_dim", hidden_size / heads, !needs_head_dim, &head_size, error));
+    TRY(hf_read_size_or(config, &attention, decoder->usual.heads, &heads, error));
+    TRY(read_derived(config, "num_key_value_heads", heads, decoder->usual.kv_heads, &kv_heads,
+                     error));
+    TRY(read_derived(config, "head_dim", hidden_size / heads, decoder->usual.head_size, &head_size,
+                     error));
     const struct {
         const char *name;
         uint32_t size;
-    } sizes[] = {{"embedding_length", hidden_size},     {"attention.head_count", heads},
-                 {"attention.head_count_kv", kv_heads}, {"attention.key_length", head_size},
-                 {"attention.value_length", head_size}, {"rope.dimension_count", head_size}};
+    } sizes[] = {{"attention.head_count", heads},
+                 {"attention.key_length", head_size},
+                 {"attention.value_length", head_size},
+                 {"rope.dimension_count", head_size}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(directory_put_u32(dir, key_of(decoder, sizes[i].name, key), sizes[i].size, error));
-    static const char *const others[][2] = {{"intermediate_size", "feed_forward_length"},
-                                            {"num_hidden_layers", "block_count"},
-                                            {"max_position_embeddings", "context_length"},
-                                            {"vocab_size", "vocab_size"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const struct hf_field field = {others[i][0], NULL, key_of(decoder, others[i][1], key)};
-        TRY(hf_put_size(dir, config, &field, error));
-    }
+        TRY(directory_put_u32(dir, hf_key(decoder, sizes[i].name, key), sizes[i].size, error));
+    TRY(hf_put_rope(dir, config, decoder->architecture, &decoder->rope, error));
+    if (!attends)
+        return directory_put_u32(dir, hf_key(decoder, kv, key), kv_heads, error);
+    ARENA_TAKE(&dir->arena, of_layers, layers, error);
+    for (uint32_t l = 0; l < layers; l++)
+        of_layers[l] = attends[l] ? (int32_t)smaller(kv_heads, INT32_MAX) : 0;
+    return directory_put_numbers(dir, hf_key(decoder, kv, key), VALUE_I32, of_layers, layers,
+                                 error);
+}
+
+wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
+                           const struct hf_config *config, wisp_error *error) {
+    static const double usual_epsilon = 1e-6; /* of all classes */
+    const struct hf_size sizes[] = {
+        {"hidden_size", NULL, "embedding_length", 0},
+        {"intermediate_size", NULL, "feed_forward_length", 0},
+        {"num_hidden_layers", NULL, "block_count", 0},
+        {"max_position_embeddings", NULL, "context_length", decoder->usual.positions},
+        {"vocab_size", NULL, "vocab_size", decoder->usual.vocabulary_size}};
+    char key[HF_KEY_BYTES];
+    TRY(hf_put_heads(dir, decoder, config, NULL, 0, error));
+    TRY(hf_put_sizes(dir, decoder, config, sizes, sizeof sizes / sizeof *sizes, error));
     const struct hf_field epsilon = {"rms_norm_eps", NULL,
-                                     key_of(decoder, "attention.layer_norm_rms_epsilon", key)};
-    TRY(hf_put_number(dir, config, &epsilon, &usual_epsilon, error));
-    return hf_put_rope(dir, config, decoder->architecture, error);
+                                     hf_key(decoder, "attention.layer_norm_rms_epsilon", key)};
+    return hf_put_number(dir, config, &epsilon, &usual_epsilon, error);
+}
+
+wisp_status hf_read_layer_types(const struct hf_config *config, const char *name, const char *other,
+                                uint32_t layers, bool *listed, wisp_error *error) {
+    static const char field[] = "layer_types";
+    const struct json *list = json_get(config->root, field);
+    char names[64];
+    snprintf(names, sizeof names, "%s, %s", other, name);
+    if (!json_is(list, JSON_ARRAY) || list->count != layers)
+        return fail(error, WISP_ERROR_FORMAT, config->file, field,
+                    "not a list of num_hidden_layers = %u types", layers);
+    for (const struct json *type = list->first; type; type = type->next, listed++) {
+        *listed = json_equals(type, name);
+        if (!*listed && !json_equals(type, other))
+            return hf_unsupported_setting(config, field, type, names, error);
+    }
+    return WISP_OK;
 }
 
 wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
+                              const char *field, const char *const *known, size_t n,
                               wisp_error *error) {
-    static const char field[] = "hidden_act";
-    static const char *const known[] = {"relu", "relu2"};
     const struct json *given = json_get(config->root, field);
-    if (!given || json_equals(given, "silu"))
+    char all[128] = "";
+    if (!given || json_equals(given, known[0]))
         return WISP_OK;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0, used = 0; i < n; i++) {
         if (json_equals(given, known[i]))
             return directory_put_text(dir, KEY_HIDDEN_ACT, wisp_text_of(known[i]), error);
-    return hf_unsupported_setting(config, field, given, "silu, relu and relu2", error);
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i + 1 < n ? ", "
+                                             : " and ",
+                                 known[i]);
+    }
+    return hf_unsupported_setting(config, field, given, all, error);
 }
 
 /* A class for another task has other last layers, whatever its model_type is. */
@@ -87,24 +137,65 @@ static wisp_status check_class(const struct hf_decoder *decoder, const struct hf
     return hf_unsupported_setting(config, field, class, decoder->class, error);
 }
 
+/* Finds the settings of the decoder among those of config.json. */
+static wisp_status find_part(const struct hf_decoder *decoder, const struct hf_config *config,
+                             struct hf_config *part, wisp_error *error) {
+    *part = *config;
+    if (!decoder->part)
+        return WISP_OK;
+    part->root = json_get(config->root, decoder->part);
+    return json_is(part->root, JSON_OBJECT) ? WISP_OK
+                                            : fail(error, WISP_ERROR_FORMAT, config->file,
+                                                   decoder->part, "an object belongs here");
+}
+
 wisp_status hf_decoder_read_config(struct directory *dir, const struct hf_decoder *decoder,
                                    const struct hf_config *config, uint32_t *vocabulary_size,
                                    wisp_error *error) {
     static const struct hf_field words = {"vocab_size", NULL, NULL};
+    struct hf_config part;
     TRY(check_class(decoder, config, error));
+    TRY(find_part(decoder, config, &part, error));
     TRY(directory_put_text(dir, "general.architecture", wisp_text_of(decoder->architecture),
                            error));
-    TRY(decoder->read_config(dir, decoder, config, error));
-    return hf_read_size_or(config, &words, 0, vocabulary_size, error);
+    TRY(decoder->read_config(dir, decoder, &part, error));
+    return hf_read_size_or(&part, &words, decoder->usual.vocabulary_size, vocabulary_size, error);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* Older checkpoints hold what is computed from config.json. */
-static bool is_droppable(const char *name) {
-    static const char ending[] = "rotary_emb.inv_freq";
-    const size_t length = strlen(name), end = sizeof ending - 1;
-    return length >= end && strcmp(name + length - end, ending) == 0;
+bool hf_is_part(const struct tensor *tensor, const char *const *parts) {
+    const char *part = hf_after(tensor->name, TENSOR_LAYER_PREFIX);
+    part = part ? strchr(part, '.') : NULL;
+    for (; part && *parts; parts++)
+        if (strcmp(part + 1, *parts) == 0)
+            return true;
+    return false;
+}
+
+/* Older checkpoints hold what is computed from config.json: angles, and masks of attention. */
+static bool is_droppable(const struct hf_decoder *decoder, const char *name) {
+    static const char *const endings[] = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t end = strlen(endings[i]);
+        if (length >= end && strcmp(name + length - end, endings[i]) == 0)
+            return true;
+    }
+    for (const char *const *other = decoder->others; other && *other; other++)
+        if (hf_after(name, *other))
+            return true;
+    return false;
+}
+
+/* Returns the name of a tensor after the first of the decoder's prefixes that it begins with. */
+static const char *name_within(const struct hf_decoder *decoder, const char *name) {
+    for (size_t i = 0; i < HF_PREFIXES && decoder->prefixes[i]; i++) {
+        const char *rest = hf_after(name, decoder->prefixes[i]);
+        if (rest)
+            return rest;
+    }
+    return name;
 }
 
 static struct tensor *find_tensor(const struct directory *dir, const char *name) {
@@ -135,12 +226,14 @@ static wisp_status compare_tensors(const struct directory *dir, const struct ten
 
 /* Drops the last layer where the token embedding is used in its place. transformers 5 uses both
  * where they differ, and transformers 4 the embedding alone. */
-static wisp_status tie(struct directory *dir, const struct hf_config *config, wisp_error *error) {
-    static const char field[] = "tie_word_embeddings";
+static wisp_status tie(struct directory *dir, const struct hf_decoder *decoder,
+                       const struct hf_config *config, wisp_error *error) {
+    const char *before = decoder->tie_before;
+    const char *field = before && json_get(config->root, before) ? before : "tie_word_embeddings";
     const struct json *given = json_get(config->root, field);
     const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
     struct tensor *output = find_tensor(dir, "output.weight");
-    bool tied = false, equal;
+    bool tied = decoder->tied, equal;
     if (given && !json_to_bool(given, &tied))
         return fail(error, WISP_ERROR_FORMAT, config->file, field, "true or false belongs here");
     if (!tied && !output)
@@ -160,13 +253,15 @@ static wisp_status tie(struct directory *dir, const struct hf_config *config, wi
 wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decoder *decoder,
                                     const struct hf_config *config, uint32_t vocabulary_size,
                                     wisp_error *error) {
+    struct hf_config part;
     size_t kept = 0;
+    TRY(find_part(decoder, config, &part, error));
     TRY(directory_finish(dir, error)); /* `adapt` looks for metadata */
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
-        const char *rest = hf_after(tensor->name, "model."), *name = rest ? rest : tensor->name;
+        const char *name = name_within(decoder, tensor->name);
         char renamed[HF_NAME_BYTES];
-        if (is_droppable(name) ||
+        if (is_droppable(decoder, name) ||
             hf_is_beyond_layers(dir, &decoder->tensors, decoder->architecture, name))
             continue;
         if (!hf_gguf_name(&decoder->tensors, name, renamed))
@@ -181,14 +276,14 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
         dir->tensors[kept++] = *tensor;
     }
     dir->n_tensors = kept;
-    TRY(tie(dir, config, error));
+    TRY(tie(dir, decoder, config, error));
     const struct tensor *embedding = find_tensor(dir, "token_embd.weight");
     if (!embedding)
-        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, "model.embed_tokens.weight",
-                    "the tensor is missing");
+        return fail(error, WISP_ERROR_NOT_FOUND, dir->file, "token_embd.weight",
+                    "the tensor, %sweight in a folder, is missing", decoder->tensors.names[0].hf);
     if (embedding->rows != vocabulary_size)
         return fail(error, WISP_ERROR_FORMAT, config->file, "vocab_size",
                     "%u, where the token embedding has %llu rows", vocabulary_size,
                     (unsigned long long)embedding->rows);
-    return hf_put_rope_factors(dir, config, decoder->architecture, error);
+    return hf_put_rope_factors(dir, &part, decoder->architecture, error);
 }

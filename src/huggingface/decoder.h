@@ -5,15 +5,35 @@
 #define WISP_HUGGINGFACE_DECODER_H
 
 #include "huggingface/config.h"
+#include "huggingface/rope_config.h"
 #include "huggingface/tensor_names.h"
+
+/* A size that follows from others where config.json lacks it. */
+#define HF_DERIVED UINT32_MAX
+
+enum { HF_PREFIXES = 4 };
+
+/* Sizes of the class of transformers where config.json lacks them. 0: it must have them. */
+struct hf_usual_sizes {
+    uint32_t heads, positions, vocabulary_size;
+    uint32_t kv_heads;  /* HF_DERIVED: as many as heads */
+    uint32_t head_size; /* HF_DERIVED: hidden_size / heads */
+};
 
 struct hf_decoder {
     const char *type;         /* config.json's model_type */
     const char *class;        /* in config.json's architectures, where it has any */
     const char *architecture; /* general.architecture, and the prefix of its keys */
-    struct hf_names tensors;  /* without "model.", which may stand before them */
+    const char *part;         /* config.json's object of the decoder's settings; NULL: all of it */
+    const char *prefixes[HF_PREFIXES]; /* of which one may stand before the names of tensors */
+    const char *const *others; /* names of other parts' tensors begin so; ends with NULL, or NULL */
+    struct hf_names tensors;
+    bool tied;              /* where config.json lacks tie_word_embeddings */
+    const char *tie_before; /* a setting that counts before tie_word_embeddings; NULL: none */
+    struct hf_usual_sizes usual;
+    struct hf_rope rope;
     /* Adds the metadata that depends on config.json, and refuses every setting that would need what
-     * wisp does not compute. */
+     * wisp does not compute. The config is that of `part`. */
     wisp_status (*read_config)(struct directory *dir, const struct hf_decoder *decoder,
                                const struct hf_config *config, wisp_error *error);
     /* Changes a tensor, which has its GGUF name, where GGUF has other values. NULL: no tensor. */
@@ -30,18 +50,49 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
                                     const struct hf_config *config, uint32_t vocabulary_size,
                                     wisp_error *error);
 
-/* ---- for read_config ------------------------------------------------------------------------ */
+/* ---- for read_config and adapt -------------------------------------------------------------- */
 
-/* Adds the sizes of a decoder with grouped-query attention, the epsilon of its RMS norms and its
- * rotary positions. `needs_kv_heads`, `needs_head_dim`: the class of transformers has a number of
- * its own where config.json lacks the setting, so it must be given. Else every head has keys and
- * values of its own, and the heads share hidden_size. */
+enum { HF_KEY_BYTES = 96 };
+
+/* Writes "architecture.name" to `key` and returns it. */
+const char *hf_key(const struct hf_decoder *decoder, const char *name, char key[HF_KEY_BYTES]);
+
+/* A size in config.json, under its only or one of two names, and its key without the architecture.
+ */
+struct hf_size {
+    const char *field, *other, *key;
+    uint32_t usual; /* where config.json has none; 0: it must have one */
+};
+
+/* Adds n sizes. */
+wisp_status hf_put_sizes(struct directory *dir, const struct hf_decoder *decoder,
+                         const struct hf_config *config, const struct hf_size *sizes, size_t n,
+                         wisp_error *error);
+
+/* Adds the numbers of heads, their size, and the rotary positions. `layers` and `attends` [layers]
+ * say which layers have attention; NULL: all. */
+wisp_status hf_put_heads(struct directory *dir, const struct hf_decoder *decoder,
+                         const struct hf_config *config, const bool *attends, uint32_t layers,
+                         wisp_error *error);
+
+/* Does the same, and adds the other sizes of a decoder as Llama's class names them, and the epsilon
+ * of its RMS norms. */
 wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
-                           const struct hf_config *config, bool needs_kv_heads, bool needs_head_dim,
-                           wisp_error *error);
+                           const struct hf_config *config, wisp_error *error);
 
-/* Adds the activation of the gates, unless it is silu. Refuses those that wisp does not compute. */
+/* Reads layer_types, which has as many entries as there are layers: layer i is among `listed` where
+ * its entry is `name`. The only other name that an entry may have is `other`. */
+wisp_status hf_read_layer_types(const struct hf_config *config, const char *name, const char *other,
+                                uint32_t layers, bool *listed, wisp_error *error);
+
+/* Adds the activation that the setting `field` names, unless that is absent or known[0], which is
+ * what files have that do not say it. Refuses others than the n known ones. */
 wisp_status hf_put_activation(struct directory *dir, const struct hf_config *config,
+                              const char *field, const char *const *known, size_t n,
                               wisp_error *error);
+
+/* Returns whether a tensor, which has its GGUF name, is one of a list of layers' parts, as
+ * "attn_q.weight". The list ends with NULL. */
+bool hf_is_part(const struct tensor *tensor, const char *const *parts);
 
 #endif

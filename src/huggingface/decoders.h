@@ -6,7 +6,8 @@
 
 #include "huggingface/decoder.h"
 
-extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3;
+extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3, hf_gpt2, hf_gemma2,
+    hf_gemma3_text, hf_gemma3, hf_lfm2;
 
 extern const struct hf_decoder *const hf_decoders[]; /* ends with NULL */
 

@@ -7,43 +7,48 @@
 #include "huggingface/decoders.h"
 #include "huggingface/window_config.h"
 
+static wisp_status put_gates(struct directory *dir, const struct hf_config *config,
+                             wisp_error *error) {
+    static const char *const known[] = {"silu", "relu", "relu2"};
+    return hf_put_activation(dir, config, "hidden_act", known, sizeof known / sizeof *known, error);
+}
+
 static wisp_status read_llama(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
     static const struct hf_setting settings[] = {
         {"attention_bias", JSON_FALSE}, {"mlp_bias", JSON_FALSE}, {0}};
     TRY(hf_check_settings(config, settings, error));
-    TRY(hf_put_activation(dir, config, error));
-    return hf_put_decoder(dir, decoder, config, false, false, error);
+    TRY(put_gates(dir, config, error));
+    return hf_put_decoder(dir, decoder, config, error);
 }
 
 static wisp_status read_mistral(struct directory *dir, const struct hf_decoder *decoder,
                                 const struct hf_config *config, wisp_error *error) {
-    TRY(hf_put_activation(dir, config, error));
+    TRY(put_gates(dir, config, error));
     TRY(hf_put_window(dir, config, decoder->architecture, error));
-    return hf_put_decoder(dir, decoder, config, true, false, error);
+    return hf_put_decoder(dir, decoder, config, error);
 }
 
 static wisp_status read_qwen(struct directory *dir, const struct hf_decoder *decoder,
-                             const struct hf_config *config, bool needs_head_dim,
+                             const struct hf_config *config, const struct hf_setting *settings,
                              wisp_error *error) {
-    TRY(hf_put_activation(dir, config, error));
+    TRY(hf_check_settings(config, settings, error));
+    TRY(put_gates(dir, config, error));
     TRY(hf_put_layer_windows(dir, config, decoder->architecture, error));
-    return hf_put_decoder(dir, decoder, config, true, needs_head_dim, error);
+    return hf_put_decoder(dir, decoder, config, error);
 }
 
 static wisp_status read_qwen2(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
     /* The class adds biases to queries, keys and values, whatever attention_bias says. */
     static const struct hf_setting settings[] = {{"use_mrope", JSON_FALSE}, {0}};
-    TRY(hf_check_settings(config, settings, error));
-    return read_qwen(dir, decoder, config, false, error);
+    return read_qwen(dir, decoder, config, settings, error);
 }
 
 static wisp_status read_qwen3(struct directory *dir, const struct hf_decoder *decoder,
                               const struct hf_config *config, wisp_error *error) {
     static const struct hf_setting settings[] = {{"attention_bias", JSON_FALSE}, {0}};
-    TRY(hf_check_settings(config, settings, error));
-    return read_qwen(dir, decoder, config, true, error);
+    return read_qwen(dir, decoder, config, settings, error);
 }
 
 /* ---- rotary pairs --------------------------------------------------------------------------- */
@@ -75,12 +80,10 @@ static wisp_status make_paired(const struct directory *dir, const struct tensor 
 }
 
 static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_error *error) {
-    const char *part = strrchr(tensor->name, '.');
+    static const char *const parts[] = {"attn_q.weight", "attn_k.weight", NULL};
     struct paired *p;
     uint32_t head_size;
-    while (part && part > tensor->name && part[-1] != '.') /* to the part before ".weight" */
-        part--;
-    if (!part || (strcmp(part, "attn_q.weight") != 0 && strcmp(part, "attn_k.weight") != 0))
+    if (!hf_is_part(tensor, parts))
         return WISP_OK;
     TRY(metadata_u32(dir, "llama.attention.key_length", &head_size, error));
     if (head_size == 0 || tensor->rows % head_size != 0) /* a shape that the loader refuses */
@@ -112,28 +115,22 @@ static const struct hf_name layer_names[] = {
     {"mlp.down_proj.", TENSOR_FFN_DOWN ".", true}, {0},
 };
 
-const struct hf_decoder hf_llama = {.type = "llama",
-                                    .class = "LlamaForCausalLM",
-                                    .architecture = "llama",
-                                    .tensors = {"layers.", names, layer_names},
-                                    .read_config = read_llama,
-                                    .adapt = adapt};
+#define LLAMA(its_type, its_class, its_architecture, its_kv_heads, its_head_size)                  \
+    .type = (its_type), .class = (its_class), .architecture = (its_architecture),                  \
+    .prefixes = {"model."}, .tensors = {"layers.", names, layer_names},                            \
+    .usual = {.kv_heads = (its_kv_heads), .head_size = (its_head_size)},                           \
+    .rope = {.usual_theta = 10000, .has_factors = true}
 
-const struct hf_decoder hf_mistral = {.type = "mistral",
-                                      .class = "MistralForCausalLM",
-                                      .architecture = "llama",
-                                      .tensors = {"layers.", names, layer_names},
-                                      .read_config = read_mistral,
-                                      .adapt = adapt};
+const struct hf_decoder hf_llama = {
+    LLAMA("llama", "LlamaForCausalLM", "llama", HF_DERIVED, HF_DERIVED), .read_config = read_llama,
+    .adapt = adapt};
 
-const struct hf_decoder hf_qwen2 = {.type = "qwen2",
-                                    .class = "Qwen2ForCausalLM",
-                                    .architecture = "qwen2",
-                                    .tensors = {"layers.", names, layer_names},
+const struct hf_decoder hf_mistral = {
+    LLAMA("mistral", "MistralForCausalLM", "llama", 0, HF_DERIVED), .read_config = read_mistral,
+    .adapt = adapt};
+
+const struct hf_decoder hf_qwen2 = {LLAMA("qwen2", "Qwen2ForCausalLM", "qwen2", 0, HF_DERIVED),
                                     .read_config = read_qwen2};
 
-const struct hf_decoder hf_qwen3 = {.type = "qwen3",
-                                    .class = "Qwen3ForCausalLM",
-                                    .architecture = "qwen3",
-                                    .tensors = {"layers.", names, layer_names},
+const struct hf_decoder hf_qwen3 = {LLAMA("qwen3", "Qwen3ForCausalLM", "qwen3", 0, 0),
                                     .read_config = read_qwen3};

@@ -5,11 +5,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { KEY_BYTES = 96 };
 
-static const char THETA[] = "rope_theta", FACTOR[] = "factor";
-static const double USUAL_THETA = 10000; /* of all classes of transformers */
+static const char THETA[] = "rope_theta", FACTOR[] = "factor", OLD[] = "rope_scaling",
+                  PARAMETERS[] = "rope_parameters", GLOBAL[] = "full_attention",
+                  LOCAL[] = "sliding_attention", ORIGINAL[] = "original_max_position_embeddings";
 
 /* The object that describes the scaling; `object` is NULL where there is none. */
 struct scaling {
@@ -18,20 +20,26 @@ struct scaling {
     const struct json *type;
 };
 
+/* Takes an object of the key `field`, which may be absent. */
+static wisp_status take_object(const struct hf_config *config, const struct json *object,
+                               const char *field, struct scaling *s, wisp_error *error) {
+    s->field = field;
+    s->own = (struct hf_config){.root = object, .file = config->file};
+    if (!json_is_absent(object) && !json_is(object, JSON_OBJECT))
+        return fail(error, WISP_ERROR_FORMAT, config->file, field, "an object belongs here");
+    s->type = json_get(object, "rope_type");
+    if (json_is_absent(s->type))
+        s->type = json_get(object, "type");
+    return WISP_OK;
+}
+
 /* transformers 5 takes rope_scaling where both are given, and version 4 knows no rope_parameters.
  */
 static wisp_status find_scaling(const struct hf_config *config, struct scaling *s,
                                 wisp_error *error) {
-    static const char old[] = "rope_scaling";
-    const struct json *given = json_get(config->root, old);
-    s->field = !json_is_absent(given) ? old : "rope_parameters";
-    s->own = (struct hf_config){.root = json_get(config->root, s->field), .file = config->file};
-    if (!json_is_absent(s->own.root) && !json_is(s->own.root, JSON_OBJECT))
-        return fail(error, WISP_ERROR_FORMAT, config->file, s->field, "an object belongs here");
-    s->type = json_get(s->own.root, "rope_type");
-    if (json_is_absent(s->type))
-        s->type = json_get(s->own.root, "type");
-    return WISP_OK;
+    const struct json *given = json_get(config->root, OLD);
+    const char *field = !json_is_absent(given) ? OLD : PARAMETERS;
+    return take_object(config, json_get(config->root, field), field, s, error);
 }
 
 /* Reads a number of the object, which must be there and at least `least`. */
@@ -45,13 +53,16 @@ static wisp_status read_number(const struct scaling *s, const char *name, double
     return WISP_OK;
 }
 
+/* Adds a base, which may stand in the object, or outside it under the name `outside`. */
 static wisp_status put_theta(struct directory *dir, const struct hf_config *config,
-                             const struct scaling *s, const char *key, wisp_error *error) {
-    const struct hf_field theta = {THETA, NULL, key};
-    const struct json *outer = json_get(config->root, THETA), *inner = json_get(s->own.root, THETA);
+                             const struct scaling *s, const char *outside, double usual,
+                             const char *key, wisp_error *error) {
+    const struct json *outer = json_get(config->root, outside);
+    const struct json *inner = json_get(s->own.root, THETA);
+    const struct hf_field theta = {inner ? THETA : outside, NULL, key};
     if (outer && inner)
-        TRY(hf_check_spellings(config->file, THETA, outer, s->field, inner, error));
-    return hf_put_number(dir, inner ? &s->own : config, &theta, &USUAL_THETA, error);
+        TRY(hf_check_spellings(config->file, outside, outer, s->field, inner, error));
+    return hf_put_number(dir, inner ? &s->own : config, &theta, &usual, error);
 }
 
 /* A model that rotates a part of each head only. */
@@ -64,27 +75,150 @@ static wisp_status check_fraction(const struct hf_config *config, wisp_error *er
     return hf_unsupported_setting(config, field, given, "1", error);
 }
 
-wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, wisp_error *error) {
+/* ---- YaRN ----------------------------------------------------------------------------------- */
+
+/* Reads a number above 0 that may be absent. transformers takes null and 0 for absent too. */
+static wisp_status read_optional(const struct scaling *s, const char *name, double *value,
+                                 wisp_error *error) {
+    const struct json *given = json_get(s->own.root, name);
+    double number = 0;
+    if (!json_is_absent(given) &&
+        (!json_to_double(given, &number) || !(number >= 0) || !isfinite((float)number)))
+        return fail(error, WISP_ERROR_FORMAT, s->own.file, name, "%.32s is no number above 0",
+                    hf_shown(given));
+    if (number > 0)
+        *value = number;
+    return WISP_OK;
+}
+
+static double usual_attention_factor(double factor, double share) {
+    return factor <= 1 ? 1 : 0.1 * share * log(factor) + 1;
+}
+
+/* Adds the attention factor where it is not the usual one, by which llama.cpp multiplies its own
+ * key. */
+static wisp_status put_attention_factor(struct directory *dir, const struct scaling *s,
+                                        const char *architecture, double factor,
+                                        wisp_error *error) {
+    const double usual = usual_attention_factor(factor, 1);
+    double given = 0, share = 0, share_of_all = 0;
     char key[KEY_BYTES];
-    struct scaling s;
+    TRY(read_optional(s, "attention_factor", &given, error));
+    TRY(read_optional(s, "mscale", &share, error));
+    TRY(read_optional(s, "mscale_all_dim", &share_of_all, error));
+    if (given == 0 && share > 0 && share_of_all > 0)
+        given =
+            usual_attention_factor(factor, share) / usual_attention_factor(factor, share_of_all);
+    if (given == 0)
+        return WISP_OK;
+    snprintf(key, sizeof key, "%s.rope.scaling.yarn_attn_factor", architecture);
+    TRY(directory_put_f32(dir, key, (float)given, error));
+    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", architecture);
+    return directory_put_f32(dir, key, (float)(given / usual), error);
+}
+
+static wisp_status put_yarn(struct directory *dir, const struct hf_config *config,
+                            const struct scaling *s, const char *architecture, double factor,
+                            wisp_error *error) {
+    static const struct hf_setting truncated[] = {{"truncate", JSON_TRUE}, {0}};
+    static const struct {
+        const char *field, *key;
+    } bounds[] = {{"beta_fast", "yarn_beta_fast"}, {"beta_slow", "yarn_beta_slow"}};
+    const struct hf_field positions = {"max_position_embeddings", NULL, NULL};
+    const struct json *outer = json_get(config->root, ORIGINAL);
+    const struct json *inner = json_get(s->own.root, ORIGINAL);
+    uint32_t original;
+    char key[KEY_BYTES];
+    TRY(hf_check_settings(&s->own, truncated, error));
+    /* Versions of transformers take one or the other. */
+    if (outer && (!inner || hf_check_spellings(config->file, ORIGINAL, outer, s->field, inner,
+                                               NULL) != WISP_OK))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, ORIGINAL,
+                    "%.32s outside %s, which has %.32s", hf_shown(outer), s->field,
+                    hf_shown(inner));
+    TRY(hf_read_size_or(config, &positions, 0, &original, error));
+    if (!json_is_absent(inner)) {
+        const struct hf_field field = {ORIGINAL, NULL, NULL};
+        TRY(hf_read_size_or(&s->own, &field, 0, &original, error));
+    }
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture);
+    TRY(directory_put_u32(dir, key, original, error));
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        double turns = 0;
+        TRY(read_optional(s, bounds[i].field, &turns, error));
+        snprintf(key, sizeof key, "%s.rope.scaling.%s", architecture, bounds[i].key);
+        if (turns > 0)
+            TRY(directory_put_f32(dir, key, (float)turns, error));
+    }
+    return put_attention_factor(dir, s, architecture, factor, error);
+}
+
+/* ---- all types ------------------------------------------------------------------------------ */
+
+static wisp_status put_scaling(struct directory *dir, const struct hf_config *config,
+                               const struct scaling *s, const char *architecture, bool has_factors,
+                               wisp_error *error) {
+    const bool is_yarn = json_equals(s->type, "yarn");
+    char key[KEY_BYTES];
     double factor;
-    TRY(find_scaling(config, &s, error));
+    if (json_is_absent(s->type) || json_equals(s->type, "default") ||
+        (has_factors && json_equals(s->type, "llama3")))
+        return WISP_OK;
+    if (!is_yarn && !json_equals(s->type, "linear") && !json_equals(s->type, "dynamic"))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, s->field,
+                    "type %.32s is not supported, only default, linear, %syarn and dynamic",
+                    hf_shown(s->type), has_factors ? "llama3, " : "");
+    TRY(read_number(s, FACTOR, 1, &factor, error));
+    if (json_equals(s->type, "dynamic"))
+        return WISP_OK;
+    snprintf(key, sizeof key, "%s.rope.scaling.type", architecture);
+    TRY(directory_put_text(dir, key, wisp_text_of(is_yarn ? "yarn" : "linear"), error));
+    snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture);
+    TRY(directory_put_f32(dir, key, (float)factor, error));
+    return is_yarn ? put_yarn(dir, config, s, architecture, factor, error) : WISP_OK;
+}
+
+/* Finds the objects of both kinds of layers. */
+static wisp_status find_scalings(const struct hf_config *config, struct scaling *global,
+                                 struct scaling *local, wisp_error *error) {
+    const struct json *old = json_get(config->root, OLD);
+    struct scaling both;
+    TRY(take_object(config, json_get(config->root, PARAMETERS), PARAMETERS, &both, error));
+    for (const struct json *entry = json_is_absent(both.own.root) ? NULL : both.own.root->first;
+         entry; entry = entry->next)
+        if (strcmp(entry->key, GLOBAL) != 0 && strcmp(entry->key, LOCAL) != 0)
+            return fail(error, WISP_ERROR_UNSUPPORTED, config->file, PARAMETERS,
+                        "%.32s is not supported, only %s and %s", entry->key, GLOBAL, LOCAL);
+    TRY(take_object(config, json_get(both.own.root, GLOBAL), GLOBAL, global, error));
+    TRY(take_object(config, json_get(both.own.root, LOCAL), LOCAL, local, error));
+    if (!json_is_absent(local->type) && !json_equals(local->type, "default"))
+        return hf_unsupported_setting(config, LOCAL, local->type, "default", error);
+    if (json_is_absent(old))
+        return WISP_OK;
+    if (!json_is_absent(global->own.root))
+        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, OLD,
+                    "beside %s of %s, which it would change", GLOBAL, PARAMETERS);
+    return take_object(config, old, OLD, global, error);
+}
+
+wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
+                        const char *architecture, const struct hf_rope *rope, wisp_error *error) {
+    char key[KEY_BYTES];
+    struct scaling s, local;
+    if (rope->by_layers) {
+        TRY(find_scalings(config, &s, &local, error));
+        TRY(check_fraction(&local.own, error));
+        snprintf(key, sizeof key, "%s.rope.freq_base_swa", architecture);
+        TRY(put_theta(dir, config, &local, "rope_local_base_freq", rope->usual_local_theta, key,
+                      error));
+    } else {
+        TRY(find_scaling(config, &s, error));
+    }
     TRY(check_fraction(config, error));
     TRY(check_fraction(&s.own, error));
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
-    TRY(put_theta(dir, config, &s, key, error));
-    if (json_is_absent(s.type) || json_equals(s.type, "default") || json_equals(s.type, "llama3"))
-        return WISP_OK;
-    if (!json_equals(s.type, "linear"))
-        return fail(error, WISP_ERROR_UNSUPPORTED, config->file, s.field,
-                    "type %.32s is not supported, only default, linear and llama3",
-                    hf_shown(s.type));
-    TRY(read_number(&s, FACTOR, 1, &factor, error));
-    snprintf(key, sizeof key, "%s.rope.scaling.type", architecture);
-    TRY(directory_put_text(dir, key, wisp_text_of("linear"), error));
-    snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture);
-    return directory_put_f32(dir, key, (float)factor, error);
+    TRY(put_theta(dir, config, &s, THETA, rope->usual_theta, key, error));
+    return put_scaling(dir, config, &s, architecture, rope->has_factors, error);
 }
 
 /* ---- the factors of Llama 3.1 --------------------------------------------------------------- */
@@ -113,7 +247,7 @@ wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *c
     TRY(read_number(&s, FACTOR, 1, &factor, error));
     TRY(read_number(&s, "low_freq_factor", 1e-6, &low, error));
     TRY(read_number(&s, "high_freq_factor", low, &high, error));
-    TRY(read_number(&s, "original_max_position_embeddings", 1, &original, error));
+    TRY(read_number(&s, ORIGINAL, 1, &original, error));
     if (high == low)
         return fail(error, WISP_ERROR_FORMAT, config->file, "high_freq_factor",
                     "is low_freq_factor, which leaves nothing between them");

@@ -6,10 +6,22 @@
 
 #include "huggingface/config.h"
 
-/* Adds the base and, where angles are divided by one number, that number. Refuses types of scaling
- * other than default, linear and llama3. */
+/* The rotary positions of a class of transformers. */
+struct hf_rope {
+    double usual_theta; /* where config.json has none */
+    bool has_factors;   /* models may have rope_freqs.weight, so that llama3 can be computed */
+    /* Local layers have a base of their own, and config.json describes both kinds of layers as
+     * Gemma 3's class does: rope_parameters has an object for each kind, and rope_scaling is of
+     * global layers. */
+    bool by_layers;
+    double usual_local_theta;
+};
+
+/* Adds the base, or both, and the scaling of positions. Refuses types of scaling other than
+ * default, linear, llama3, yarn and dynamic. The last divides no angles within the
+ * max_position_embeddings of a model, beyond which no model runs here. */
 wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
-                        const char *architecture, wisp_error *error);
+                        const char *architecture, const struct hf_rope *rope, wisp_error *error);
 
 /* Adds the tensor rope_freqs.weight, which divides the angles of each pair, where the type is
  * llama3. directory_finish must have been called since hf_put_rope. */

@@ -14,6 +14,7 @@ enum { NAME_BYTES = 128 };
 struct stack {
     const struct linear_source *source;
     const struct tensor *parts[LINEAR_MAX_PARTS];
+    struct tensor_cache *cache;
     size_t rows;
     bool packs_stored;     /* the kind packs stored rows rather than floats */
     unsigned char *stored; /* [rows, bytes of a row]: as the file stores them */
@@ -34,7 +35,7 @@ static wisp_status read_stacked_rows(const struct stack *stack, size_t first, si
         const size_t row = first % source->n, here = smaller(rows, source->n - row);
         const size_t bytes = here * (size_t)part->row_bytes;
         const void *found;
-        TRY(directory_rows(source->dir, part, row, here, source->cache, stored, &found, error));
+        TRY(directory_rows(source->dir, part, row, here, stack->cache, stored, &found, error));
         TRY(directory_expand(source->dir, part, row, here, found, values, error));
         if (stack->packs_stored) {
             if (found != stored)
@@ -118,6 +119,7 @@ static wisp_status load_bias(struct linear *layer, const struct linear_source *s
 wisp_status linear_load(struct linear *layer, const struct linear_source *source,
                         const struct kernels *kernels, bool quantised, wisp_error *error) {
     struct stack stack = {.source = source};
+    struct tensor_cache own = {0}; /* for tensors that are made of others' bytes */
     const struct block_format *types[LINEAR_MAX_PARTS];
     *layer = (struct linear){.kernels = kernels, .n = source->n * source->parts, .k = source->k};
     for (size_t i = 0; i < source->parts; i++) {
@@ -130,8 +132,10 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
     layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
     stack.packs_stored = layer->kind->rows != BLOCK_F32;
     stack.rows = round_up(ROWS_AT_A_TIME, layer->kind->panel(kernels));
-    TRY(load_weights(layer, &stack, error));
-    return load_bias(layer, source, error);
+    stack.cache = source->cache ? source->cache : &own;
+    const wisp_status status = load_weights(layer, &stack, error);
+    tensor_cache_release(&own);
+    return status == WISP_OK ? load_bias(layer, source, error) : status;
 }
 
 void linear_release(struct linear *layer) {

@@ -74,6 +74,44 @@ wisp_status decoder_read_window(const struct config_reader *r, uint32_t pattern)
     return WISP_OK;
 }
 
+/* Reads YaRN's settings. llama.cpp multiplies the usual attention factor by its key attn_factor,
+ * and its converter writes the whole one of a model that has its own as yarn_attn_factor. */
+static wisp_status read_yarn(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    struct rope_yarn *yarn = &c->yarn;
+    char key[CONFIG_KEY_BYTES];
+    float share = 1;
+    *yarn = (struct rope_yarn){.context = c->max_positions, .beta_fast = 32, .beta_slow = 1};
+    TRY(config_refuse_others(r, "rope.scaling.yarn_ext_factor", "1"));
+    TRY(config_refuse_others(r, "rope.scaling.yarn_log_multiplier", "0"));
+    TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key),
+                        &yarn->context, r->error));
+    if (yarn->context == 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is no length");
+    if (!(c->rope_theta > 1))
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, config_key(r, "rope.freq_base", key),
+                    "1, by which YaRN knows no slow pairs");
+    TRY(read_float(r, "rope.scaling.yarn_beta_fast", 0, &yarn->beta_fast));
+    TRY(read_float(r, "rope.scaling.yarn_beta_slow", 0, &yarn->beta_slow));
+    if (yarn->beta_fast == 0 || yarn->beta_slow == 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file,
+                    config_key(r,
+                               yarn->beta_fast == 0 ? "rope.scaling.yarn_beta_fast"
+                                                    : "rope.scaling.yarn_beta_slow",
+                               key),
+                    "0, which is no number of turns");
+    TRY(read_float(r, "rope.scaling.attn_factor", 0, &share));
+    yarn->attention_factor = share * (float)(0.1 * log((double)c->rope_divisor) + 1);
+    TRY(read_float(r, "rope.scaling.yarn_attn_factor", 0, &yarn->attention_factor));
+    if (yarn->attention_factor == 0)
+        return fail(
+            r->error, WISP_ERROR_FORMAT, r->dir->file,
+            config_key(r, share == 0 ? "rope.scaling.attn_factor" : "rope.scaling.yarn_attn_factor",
+                       key),
+            "0, by which all scores would be 0");
+    return WISP_OK;
+}
+
 /* As in llama.cpp, a file without a type scales linearly, and the newer key counts. */
 wisp_status decoder_read_rope(const struct config_reader *r) {
     static const char *const factors[] = {"rope.scale_linear", "rope.scaling.factor"};
@@ -86,9 +124,11 @@ wisp_status decoder_read_rope(const struct config_reader *r) {
     TRY(metadata_text_or(r->dir, config_key(r, "rope.scaling.type", key), &scaling, r->error));
     if (strcmp(scaling, "none") == 0)
         c->rope_divisor = 1;
+    else if (strcmp(scaling, "yarn") == 0)
+        return read_yarn(r);
     else if (strcmp(scaling, "linear") != 0)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "%.32s is not supported, only none and linear", scaling);
+                    "%.32s is not supported, only none, linear and yarn", scaling);
     return WISP_OK;
 }
 

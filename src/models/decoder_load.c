@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/decoder_load.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "base/number_text.h"
 #include "models/layer_load.h"
@@ -33,14 +35,41 @@ static wisp_status read_factors(const struct network *network, const char *name,
     return WISP_OK;
 }
 
+/* Returns the number of the pair, counted from 0 and in fractions, that turns so many times in the
+ * context. */
+static double pair_of_turns(const struct model_config *c, double turns) {
+    static const double pi = 3.14159265358979323846;
+    return (double)c->head_size * log((double)c->yarn.context / (turns * 2 * pi)) /
+           (2 * log((double)c->rope_theta));
+}
+
+/* Divides the angles of each pair by c->rope_divisor, or by the share of it that YaRN gives the
+ * pair. */
+static void scale_pairs(const struct model_config *c, float *factors) {
+    const double divisor = (double)c->rope_divisor;
+    double first = -2, last = -1; /* pairs up to the first are left, those from the last divided */
+    if (c->yarn.context > 0) {
+        first = fmax(floor(pair_of_turns(c, (double)c->yarn.beta_fast)), 0);
+        last = fmin(ceil(pair_of_turns(c, (double)c->yarn.beta_slow)), (double)c->head_size - 1);
+        if (first == last)
+            last += 0.001;
+    }
+    for (size_t i = 0; i < c->head_size / 2; i++) {
+        const double share = fmin(fmax(((double)i - first) / (last - first), 0), 1);
+        factors[i] *= share == 1 ? c->rope_divisor : (float)(1 / (share / divisor + 1 - share));
+    }
+}
+
 /* Sets the rotations of the model, and *factors as struct decoder_weights says. */
 static wisp_status load_rope(const struct network *network, struct rope *rope, float **factors,
                              wisp_error *error) {
     static const char name[] = "rope_freqs.weight";
     const struct model_config *c = &network->config;
     const size_t pairs = c->head_size / 2;
-    *rope = (struct rope){
-        .theta = c->rope_theta, .pairs = c->rope_pairs, .local_theta = c->local_rope_theta};
+    *rope = (struct rope){.theta = c->rope_theta,
+                          .pairs = c->rope_pairs,
+                          .attention_factor = c->yarn.context > 0 ? c->yarn.attention_factor : 1,
+                          .local_theta = c->local_rope_theta};
     if (directory_find_tensor(network->dir, name)) {
         TRY(read_factors(network, name, factors, error));
     } else if (c->rope_divisor != 1) {
@@ -50,8 +79,8 @@ static wisp_status load_rope(const struct network *network, struct rope *rope, f
         for (size_t i = 0; i < pairs; i++)
             (*factors)[i] = 1;
     }
-    for (size_t i = 0; *factors && i < pairs; i++)
-        (*factors)[i] *= c->rope_divisor;
+    if (*factors)
+        scale_pairs(c, *factors);
     rope->factors = *factors;
     return WISP_OK;
 }

@@ -14,7 +14,8 @@ wisp_status decoder_load_logits(struct network *network, struct linear *logits, 
 struct decoder_weights {
     struct rope rope;
     float *rope_factors;  /* [head_size / 2]: of the tensor rope_freqs.weight, times
-                             config.rope_divisor; NULL where there is neither */
+                             config.rope_divisor, or that share of it which YaRN gives a
+                             pair; NULL where there is neither */
     float *output_norm;   /* [hidden_size]: weight of the last norm */
     struct linear logits; /* [vocabulary_size, hidden_size] */
 };

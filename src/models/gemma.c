@@ -111,28 +111,20 @@ static wisp_status gemma3_read_config(const struct directory *dir, struct model_
 }
 
 static const char *const tensors[] = {"token_embd", "output_norm", "output", NULL};
-static const char *const layer_tensors[] = {"attn_norm",
-                                            "attn_q",
-                                            "attn_k",
-                                            "attn_v",
-                                            "attn_output",
-                                            "attn_q_norm",
-                                            "attn_k_norm",
-                                            "ffn_norm",
-                                            "post_attention_norm",
-                                            "post_ffw_norm",
-                                            TENSOR_FFN_GATE,
-                                            TENSOR_FFN_UP,
-                                            TENSOR_FFN_DOWN,
-                                            NULL};
+#define LAYER_TENSORS                                                                              \
+    "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "post_attention_norm",   \
+        "post_ffw_norm", TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN
+static const char *const gemma2_layer_tensors[] = {LAYER_TENSORS, NULL};
+static const char *const gemma3_layer_tensors[] = {LAYER_TENSORS, "attn_q_norm", "attn_k_norm",
+                                                   NULL};
 
-#define GEMMA(its_name, its_read_config)                                                           \
+#define GEMMA(its_name, its_read_config, its_layer_tensors)                                        \
     {.name = (its_name),                                                                           \
      .generates = true,                                                                            \
      .open_codec = codec_open,                                                                     \
      .by_outputs = true,                                                                           \
      .tensors = tensors,                                                                           \
-     .layer_tensors = layer_tensors,                                                               \
+     .layer_tensors = (its_layer_tensors),                                                         \
      .read_config = (its_read_config),                                                             \
      .load = gemma_load,                                                                           \
      .load_layer = gemma_load_layer,                                                               \
@@ -141,5 +133,7 @@ static const char *const layer_tensors[] = {"attn_norm",
      .rope = decoder_rope,                                                                         \
      .step = gemma_step}
 
-const struct architecture architecture_gemma2 = GEMMA("gemma2", gemma2_read_config);
-const struct architecture architecture_gemma3 = GEMMA("gemma3", gemma3_read_config);
+const struct architecture architecture_gemma2 =
+    GEMMA("gemma2", gemma2_read_config, gemma2_layer_tensors);
+const struct architecture architecture_gemma3 =
+    GEMMA("gemma3", gemma3_read_config, gemma3_layer_tensors);

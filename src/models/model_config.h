@@ -14,6 +14,15 @@ enum pooling { POOLING_MEAN = 1, POOLING_CLS = 2 };
 
 enum { CONFIG_MAX_LAYERS = 1024 };
 
+/* YaRN divides the angles of pairs that turn less than beta_slow times in the context that the
+ * model was trained with first, leaves those that turn more than beta_fast times, and shares out
+ * those between. Source: Peng et al., YaRN (2023), as transformers computes it. */
+struct rope_yarn {
+    uint32_t context; /* 0: no YaRN */
+    float beta_fast, beta_slow;
+    float attention_factor; /* of cosines and sines */
+};
+
 struct model_config {
     uint32_t hidden_size, intermediate_size, layers, heads, vocabulary_size;
     uint32_t kv_heads;  /* fewer than heads: grouped-query attention */
@@ -37,8 +46,9 @@ struct model_config {
     uint32_t window;       /* keys that a token sees in local layers; 0: no layer is local */
     uint64_t local_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where it is local */
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
-    float rope_divisor; /* of the angles of rope_theta: positions are scaled linearly; 1 in most */
-    uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
+    float rope_divisor;     /* of the angles of rope_theta: positions are scaled; 1 in most */
+    struct rope_yarn yarn;  /* which of these angles are divided; all where its context is 0 */
+    uint32_t conv_taps;     /* tokens that a short convolution sees; 0: no layer has one */
     uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
                                                      the place of attention */
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "formats/schema.h"
 #include "text/bpe_merges.h"
 #include "text/nfc.h"
 #include "text/pretokenize.h"
@@ -34,7 +35,8 @@ static wisp_status read_pretokenizer(struct codec *codec, const struct directory
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, prefix_key,
                     "a space before each text is not supported in byte-level BPE");
     codec->add_bos = codec->pretokenizer->adds_bos;
-    return WISP_OK;
+    codec->ignores_merges = codec->pretokenizer->ignores_merges;
+    return metadata_bool_or(dir, KEY_TOKENIZER_IGNORE_MERGES, &codec->ignores_merges, error);
 }
 
 /* Returns the byte that a character of the alphabet stands for, or -1. Bytes that are printable in
@@ -157,7 +159,7 @@ static wisp_status encode_word(struct encoder *e, const char *bytes, size_t leng
     const int32_t id = wordpiece_find(&codec->pieces, bytes, length);
     uint8_t whole = WHOLE_NO;
     if (id >= 0)
-        whole = codec->pretokenizer->ignores_merges
+        whole = codec->ignores_merges
                     ? WHOLE_YES
                     : atomic_load_explicit(&codec->whole[id], memory_order_relaxed);
     if (whole == WHOLE_YES)

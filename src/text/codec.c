@@ -190,6 +190,10 @@ wisp_status codec_encode(const struct codec *codec, wisp_text text, bool begins,
     return status;
 }
 
+int32_t codec_first_token(const struct codec *codec) {
+    return codec->add_bos ? codec->bos : -1;
+}
+
 wisp_text codec_decode(const struct codec *codec, int32_t id) {
     return codec->texts[id];
 }

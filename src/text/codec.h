@@ -25,6 +25,9 @@ size_t codec_resident_bytes(const struct codec *codec);
 wisp_status codec_encode(const struct codec *codec, wisp_text text, bool begins,
                          struct token_list *list, wisp_error *error);
 
+/* Returns the token that codec_encode puts before a text that begins a sequence; -1: none. */
+int32_t codec_first_token(const struct codec *codec);
+
 /* Returns the bytes that token `id`, which is below the vocabulary's size, stands for in a text.
  * They may be a part of a character. Control tokens stand for none. */
 wisp_text codec_decode(const struct codec *codec, int32_t id);

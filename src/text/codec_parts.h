@@ -62,6 +62,7 @@ struct codec {
     double unknown_score; /* of a character that is no token */
     /* Byte-level BPE: */
     const struct pretokenizer *pretokenizer;
+    bool ignores_merges; /* a word that is a token becomes it, whatever the merges say */
     struct merge_table merges;
     /* [count]: enum bpe_whole. All threads that encode fill it in as they meet tokens. */
     _Atomic(uint8_t) *whole;

@@ -16,7 +16,8 @@ struct pretokenizer {
     size_t (*next)(const char *text, const char *end);
 
     /* How the tokenizers of this name differ further: */
-    bool ignores_merges; /* a pre-token that is a token becomes it, whatever the merges say */
+    bool ignores_merges; /* unless the file says otherwise: a pre-token that is a token becomes it,
+                            whatever the merges say */
     bool composes;       /* texts are brought into normalization form C first */
     bool adds_bos;       /* a text has the model's first token before it if the file is silent */
 };

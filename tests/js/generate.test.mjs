@@ -48,6 +48,23 @@ describe('generate', () => {
     );
   });
 
+  test('--context-shift lets prompts and texts be longer than the context', () => {
+    const prompt = 'Tom and Ann went to the park. '.repeat(80);
+    const fails = generate(['--text', prompt, '-n', '5']);
+    assert.equal(fails.code, 2);
+    assert.match(fails.err, /prompt: \d+ tokens, and the model's context has 512/);
+    const slides = ['--context-shift', '--stats', '--bias', '2=-inf', '--bias', '1=-inf'];
+    const { code, out, err } = generate([...slides, '--text', prompt, '-n', '5']);
+    assert.equal(code, 0, err);
+    assert.ok(out.length > 1);
+    assert.match(err, /^dropped: \d+ tokens, for which the context had no room$/m);
+    const long = generate([...slides, '--keep', '4', '--text', 'Once upon a time', '-n', '700']);
+    assert.match(long.err, /^text: {3}700 tokens in /m);
+    assert.match(long.err, /^dropped: 253 tokens/m);
+    assert.match(generate(['--keep', '4', '--text', 'a']).err, /--keep belongs to --context-shift/);
+    assert.equal(generate(['--context-shift', '--beams', '2', '--text', 'a']).code, 2);
+  });
+
   test('a seed gives one text, and another seed another', () => {
     const args = ['--text', 'The dog', '-n', '30', '--temperature', '1', '--top-k', '50', '--seed'];
     assert.equal(generate([...args, '7']).out, generate([...args, '7']).out);

@@ -17,27 +17,40 @@
 #include "support/opening.h"
 #include "support/sampling.h"
 
-/* A file of a folder with this tokenizer. */
+/* A file of a Llama's folder with this tokenizer, or of a folder of another family. */
 struct target {
     enum decoder_tokenizer tokenizer;
     const char *file;
     size_t one_in; /* places that `make test` tries */
+    bool is_family;
+    enum decoder_family family;
 };
 
 static const struct target targets[] = {
-    {TOKENIZER_BYTE_LEVEL, "config.json", 4},
-    {TOKENIZER_BYTE_LEVEL, "tokenizer.json", 64},
-    {TOKENIZER_BYTE_LEVEL, "tokenizer_config.json", 4},
-    {TOKENIZER_BYTE_LEVEL, "generation_config.json", 1},
-    {TOKENIZER_SENTENCEPIECE, "tokenizer.json", 64},
-    {TOKENIZER_UNIGRAM, "tokenizer.json", 64},
-    {TOKENIZER_MODEL_BPE, "tokenizer.model", 64},
-    {TOKENIZER_MODEL_BPE, "added_tokens.json", 1},
-    {TOKENIZER_MODEL_UNIGRAM, "tokenizer.model", 64},
+    {.tokenizer = TOKENIZER_BYTE_LEVEL, .file = "config.json", .one_in = 4},
+    {.tokenizer = TOKENIZER_BYTE_LEVEL, .file = "tokenizer.json", .one_in = 64},
+    {.tokenizer = TOKENIZER_BYTE_LEVEL, .file = "tokenizer_config.json", .one_in = 4},
+    {.tokenizer = TOKENIZER_BYTE_LEVEL, .file = "generation_config.json", .one_in = 1},
+    {.tokenizer = TOKENIZER_SENTENCEPIECE, .file = "tokenizer.json", .one_in = 64},
+    {.tokenizer = TOKENIZER_UNIGRAM, .file = "tokenizer.json", .one_in = 64},
+    {.tokenizer = TOKENIZER_MODEL_BPE, .file = "tokenizer.model", .one_in = 64},
+    {.tokenizer = TOKENIZER_MODEL_BPE, .file = "added_tokens.json", .one_in = 1},
+    {.tokenizer = TOKENIZER_MODEL_UNIGRAM, .file = "tokenizer.model", .one_in = 64},
+    {.is_family = true, .family = FAMILY_GPT2, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_GEMMA2, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_GEMMA3_TEXT, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_GEMMA3, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_LFM2, .file = "config.json", .one_in = 16},
+    {.is_family = true, .family = FAMILY_GPT2, .file = "model.safetensors", .one_in = 256},
+    {.is_family = true, .family = FAMILY_GEMMA2, .file = "model.safetensors", .one_in = 256},
+    {.is_family = true, .family = FAMILY_LFM2, .file = "model.safetensors", .one_in = 256},
 };
 
 static void set_up(const struct target *target, struct folder *folder, char path[512]) {
-    decoder_folder_make(folder, target->tokenizer);
+    if (target->is_family)
+        decoder_folder_make_family(folder, target->family);
+    else
+        decoder_folder_make(folder, target->tokenizer);
     folder_write(folder, temporary_path("model"));
     snprintf(path, 512, "%s/%s", temporary_path("model"), target->file);
     const struct opening opening = open_path(temporary_path("model"), folder_size(folder));

@@ -98,6 +98,10 @@ def byte_level(root, training):
             peer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), processors.TemplateProcessing(
                 single="<|begin|> $A", special_tokens=[("<|begin|>", peer.token_to_id("<|begin|>"))])])
         yield FolderCodec(root, pre, peer)
+        other = json.loads(peer.to_str())
+        other["model"]["ignore_merges"] = not other["model"].get("ignore_merges")
+        yield FolderCodec(root, f"{pre}, merges that count where they usually do not, or the reverse",
+                          Tokenizer.from_str(json.dumps(other)))
         flagged = Tokenizer.from_str(peer.to_str())
         flagged.add_tokens([AddedToken(text, **flags) for text, flags in zip(ADDED, FLAGS)])
         flagged.add_tokens([AddedToken("e\u0301x", normalized=True), AddedToken("\u00e9y", normalized=True)])

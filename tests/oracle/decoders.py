@@ -35,6 +35,7 @@ SIZES = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=112, num_h
              max_position_embeddings=512, bos_token_id=1, eos_token_id=2)
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 128}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 128}
 
 
 def plain_rope(theta):
@@ -55,6 +56,11 @@ MODELS = {
     "llama, positions scaled linearly": ("llama", LlamaForCausalLM, LlamaConfig(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=True,
         rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0})),
+    "llama, YaRN": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=YARN)),
+    "qwen3, YaRN with settings of its own": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
+        **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=YARN | {
+            "rope_theta": 1000000.0, "factor": 2.5, "beta_fast": 16.0, "beta_slow": 2.0, "attention_factor": 1.3})),
     "llama, gates of ReLU": ("llama", LlamaForCausalLM, LlamaConfig(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=False, hidden_act="relu",
         rope_parameters=plain_rope(10000.0))),
@@ -174,6 +180,13 @@ def write_config(writer, architecture, config):
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        for key, setting in (("attn_factor", "attention_factor"), ("beta_fast", "beta_fast"), ("beta_slow", "beta_slow")):
+            if setting in rope:
+                writer.add_float32(f"{architecture}.rope.scaling.yarn_{key}", rope[setting])
     if getattr(config, "hidden_act", "silu") != "silu":
         writer.add_string("wisp.hidden_act", config.hidden_act)
     if getattr(config, "attn_logit_softcapping", None):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds the folder of a tiny Llama in memory, with each kind of tokenizer. */
+ * Builds the folders of tiny decoders in memory: of a Llama with each kind of tokenizer, and of the
+ * other families. */
 #ifndef TESTS_DECODER_FOLDER_H
 #define TESTS_DECODER_FOLDER_H
 
@@ -22,8 +23,22 @@ enum {
     SENTENCEPIECE_SPACE = 259
 };
 
+/* The families of decoders beside Llama's. */
+enum decoder_family {
+    FAMILY_GPT2,
+    FAMILY_GEMMA2,
+    FAMILY_GEMMA3_TEXT,
+    FAMILY_GEMMA3, /* with a tensor of the part that reads images */
+    FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
+    DECODER_FAMILIES
+};
+
 /* config.json, model.safetensors, tokenizer_config.json, generation_config.json, and tokenizer.json
  * or tokenizer.model with added_tokens.json. */
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer);
+
+/* The same of another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4 tokens where
+ * the family has windows. */
+void decoder_folder_make_family(struct folder *folder, enum decoder_family family);
 
 #endif
