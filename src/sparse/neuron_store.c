@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "formats/schema.h"
+#include "sparse/neuron_cold.h"
 
 bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size <= NEURONS_MAX && intermediate_size <= NEURONS_MAX;
@@ -24,7 +25,7 @@ wisp_status neuron_store_open(struct neuron_store *store, const struct directory
     return store->layer ? WISP_OK : fail_memory(error, shape->layers * sizeof *store->layer);
 }
 
-wisp_status neuron_store_put(struct neuron_store *store, size_t layer, size_t place,
+wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error) {
     static const char *const names[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN};
     struct neuron_layer *l = &store->layer[layer];
@@ -64,5 +65,6 @@ void neuron_store_release(struct neuron_store *store) {
         workspace_release(&store->layer[i].memory);
     }
     free(store->layer);
+    neuron_cold_release(store);
     *store = (struct neuron_store){0};
 }
