@@ -182,8 +182,13 @@ typedef struct wisp_model_options {
     wisp_compute compute;
     const char *kernels; /* a name from wisp_kernels_name. NULL: the fastest kernel set */
     wisp_predictor predictor;
-    bool in_memory; /* copy the token embeddings too, so that nothing is read after opening */
-    bool hot_only;  /* open without the cold neurons: see wisp_embed_continue */
+    bool in_memory;  /* copy the token embeddings too, so that nothing is read after opening */
+    bool hot_only;   /* open without the cold neurons: see "models without their cold neurons" */
+    uint64_t memory; /* with `hot_only`, and of wisp_model_open alone: the bytes that the model may
+                        hold (wisp_model_info.resident_bytes). Cold neurons that are used seldom are
+                        then given up, 64 at a time, but never those that a batch is computing or
+                        waits for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts
+                        that are always in memory exceed it. 0: no limit */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -469,10 +474,10 @@ typedef struct wisp_range {
 } wisp_range;
 
 /* Points *ranges to the ranges of the file that the session's waiting call needs, in rising order,
- * and sets *count to their number. Ranges are joined where at most `gap` bytes that are not needed
- * lie between: they are read along. Neurons that were provided meanwhile, also through another
- * session, are not among them, so there may be none left. The ranges live until the next call with
- * the session. There are none where no call waits. */
+ * and sets *count to their number. Ranges are joined, up to 1 MiB, where at most `gap` bytes that
+ * are not needed lie between: they are read along. Neurons that were provided meanwhile, also
+ * through another session, are not among them, so there may be none left. The ranges live until the
+ * next call with the session. There are none where no call waits. */
 WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         const wisp_range **ranges, size_t *count,
                                         wisp_error *error);
@@ -493,6 +498,14 @@ WISP_API wisp_status wisp_embed_continue(wisp_session *session, wisp_error *erro
 /* Gives up the call of wisp_embed that waits, if there is one. Its rows are incomplete. A new call
  * of wisp_embed, a failure and wisp_session_close do so too. */
 WISP_API void wisp_embed_give_up(wisp_session *session);
+
+/* Does what wisp_embed does, and reads the cold neurons that are needed from the file that the
+ * model was opened from (wisp_model_open). Fails with WISP_ERROR_IO, and names the bytes, where the
+ * file has become shorter or has been written to since it was opened. Only in the native library.
+ */
+WISP_API wisp_status wisp_embed_from_file(wisp_session *session, const wisp_text *texts, size_t n,
+                                          const wisp_embed_options *options, float *rows,
+                                          wisp_error *error);
 
 /* Neurons of a model that was opened with `hot_only`, since then. Bytes are those in memory, if not
  * said otherwise. */
@@ -854,7 +867,12 @@ typedef struct wisp_convert_options {
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
-    float sparsity;             /* the default sparsity of a calibrated model. 0: keep */
+    float hot;          /* choose the hot neurons of a calibrated model anew: in each layer the
+                           fewest to which this share of all needed activations belongs. The
+                           neurons of all layers become rows. 0: keep */
+    uint64_t hot_bytes; /* choose those of all layers that are needed most often and whose rows in
+                           the file fill at most so many bytes. 0: keep */
+    float sparsity;     /* the default sparsity of a calibrated model. 0: keep */
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

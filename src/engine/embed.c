@@ -229,7 +229,7 @@ static wisp_status run_job(struct job *job, wisp_error *error) {
     wisp_status status = pool_each(session->team, job->workers, &job->work, error);
     if (atomic_exchange(&session->cancelled, false))
         status = fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    if (status == WISP_NEED_RANGES && !session->job) {
+    if (COLD_NEURONS_MAY_BE_ABSENT && status == WISP_NEED_RANGES && !session->job) {
         session->job = malloc(sizeof *job);
         if (session->job) {
             *session->job = *job;

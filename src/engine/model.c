@@ -147,11 +147,14 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(check_options(options, error));
     /* The architecture comes first: of a file of another one, no other error would make sense. */
     TRY(network_open(&model->network, &model->dir, error));
+    if (options->hot_only && !COLD_NEURONS_MAY_BE_ABSENT)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
+                    "this build opens models with all of their neurons");
     if (options->hot_only && !model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options->kernels, &kernels, error));
-    if (options->hot_only) {
+    if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
         const uint64_t available = model->dir.sources[0].available;
@@ -245,7 +248,7 @@ wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes, wi
 
 bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) {
     *stats = (wisp_cold_stats){0};
-    if (!model->network.neurons.cold)
+    if (!COLD_NEURONS_MAY_BE_ABSENT || !model->network.neurons.cold)
         return false;
     neuron_cold_stats(&model->network.neurons, stats);
     return true;

@@ -4,6 +4,9 @@
 
 #include "engine/session.h"
 
+/* Ranges are not joined beyond this length, so that they can be read into a buffer. */
+static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
+
 static int compare_ranges(const void *a, const void *b) {
     const wisp_range *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
@@ -39,10 +42,12 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
         const wisp_range next = needs->ranges[i];
         wisp_range *last = *count > 0 ? &needs->ranges[*count - 1] : NULL;
         const uint64_t end = last ? last->offset + last->length : 0;
-        if (last && (next.offset <= end || next.offset - end <= gap))
-            last->length = next.offset + next.length > end
-                               ? next.offset + next.length - last->offset
-                               : last->length;
+        /* Several workers may wait for one row. */
+        if (last && next.offset < end)
+            continue;
+        if (last && next.offset - end <= gap &&
+            next.offset + next.length - last->offset <= MOST_RANGE_BYTES)
+            last->length = next.offset + next.length - last->offset;
         else
             needs->ranges[(*count)++] = next;
     }

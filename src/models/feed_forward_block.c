@@ -10,12 +10,16 @@ static size_t mask_words(const struct network *network) {
     return sparse_mask_words(network->config.intermediate_size);
 }
 
+static bool can_lack_neurons(const struct network *network) {
+    return COLD_NEURONS_MAY_BE_ABSENT && network->neurons.cold;
+}
+
 struct feed_forward_work feed_forward_take(const struct network *network,
                                            const struct pass_size *size, struct workspace *space,
                                            struct pass *pass) {
     struct feed_forward_work work = {0};
     const size_t words = mask_words(network);
-    const bool by_text = network->sparse_by_text, may_be_absent = network->neurons.cold != NULL;
+    const bool by_text = network->sparse_by_text, may_be_absent = can_lack_neurons(network);
     const struct batch *batch = pass ? &pass->batch : NULL;
     if (!by_text && !may_be_absent)
         return work;
@@ -206,7 +210,7 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     wisp_status status = WISP_OK;
     if (pass->thresholds)
         choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
-    if (network->neurons.cold)
+    if (can_lack_neurons(network))
         status = hold_neurons(pass, member, at, work, choice.thresholds, space, error);
     else if (network->sparse_by_text)
         choose_by_text(pass, member, at, work, choice.thresholds, space);

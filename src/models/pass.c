@@ -212,6 +212,6 @@ wisp_status pass_run(struct pass *pass, wisp_error *error) {
 }
 
 void pass_give_up(struct pass *pass) {
-    if (pass->hold.held)
+    if (COLD_NEURONS_MAY_BE_ABSENT && pass->hold.held)
         neuron_hold_end(&pass->network->neurons, &pass->hold);
 }

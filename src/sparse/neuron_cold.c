@@ -210,11 +210,8 @@ size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_
     for (size_t place = l->hot; place < l->intermediate_size && hold->n_absent > 0; place++) {
         if (!(hold->absent[place / 64] >> place % 64 & 1))
             continue;
-        const uint64_t at = l->rows->stored[COLD_ROWS].offset + (place - l->hot) * row_bytes;
-        if (n > 0 && ranges[n - 1].offset + ranges[n - 1].length == at)
-            ranges[n - 1].length += row_bytes;
-        else
-            ranges[n++] = (wisp_range){at, row_bytes};
+        ranges[n++] = (wisp_range){l->rows->stored[COLD_ROWS].offset + (place - l->hot) * row_bytes,
+                                   row_bytes};
     }
     return n;
 }

@@ -14,6 +14,14 @@
 
 #include "sparse/neuron_store.h"
 
+/* Says whether this build opens models without their cold neurons. WebAssembly modules do not as
+ * yet: their package brings no rows, and pages that embed would load the code for nothing. */
+#ifdef __wasm__
+enum { COLD_NEURONS_MAY_BE_ABSENT = 0 };
+#else
+enum { COLD_NEURONS_MAY_BE_ABSENT = 1 };
+#endif
+
 /* The neurons of one layer that a pass computes or waits for. Starts as zeros, but for the arrays.
  */
 struct neuron_hold {
@@ -31,7 +39,8 @@ static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t 
 }
 
 /* Makes the layers of an open store load without their cold neurons. Its predictor must choose
- * neurons (by_rows). neuron_store_release releases the state. */
+ * neurons (by_rows). The caller releases the state with
+ * neuron_cold_release, also after an error. */
 wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error);
 
 /* Limits the memory of cold neurons to `budget` bytes, from now on; held neurons may exceed it.
@@ -40,7 +49,7 @@ wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error);
 void neuron_cold_limit(struct neuron_store *store, uint64_t budget,
                        void (*discard)(void *block, size_t bytes));
 
-/* Frees the state, for neuron_store_release. */
+/* Frees the state, before neuron_store_release; does nothing where there is none. */
 void neuron_cold_release(struct neuron_store *store);
 
 /* Holds hold->places of a layer, and counts which are absent. With `skip`, absent neurons are
@@ -55,7 +64,7 @@ void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hol
 void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold);
 
 /* Writes the ranges of the file that hold->absent neurons stand in, in the order of their places
- * and one for each run of neighbours, to ranges [hold->n_absent]. Returns their number. */
+ * and one for each row, to ranges [hold->n_absent]. Returns their number. */
 size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_hold *hold,
                           wisp_range *ranges);
 

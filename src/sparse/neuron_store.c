@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "formats/schema.h"
-#include "sparse/neuron_cold.h"
 
 bool sparse_sizes_fit(size_t hidden_size, size_t intermediate_size) {
     return hidden_size <= NEURONS_MAX && intermediate_size <= NEURONS_MAX;
@@ -65,6 +64,5 @@ void neuron_store_release(struct neuron_store *store) {
         workspace_release(&store->layer[i].memory);
     }
     free(store->layer);
-    neuron_cold_release(store);
     *store = (struct neuron_store){0};
 }

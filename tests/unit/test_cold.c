@@ -21,21 +21,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { WIDE = 320, LAYERS = 2, HOT = 70, SESSIONS = 4 };
-
-static const struct tiny_shape bert_shape = {.hidden = HIDDEN,
-                                             .wide = WIDE,
-                                             .layers = LAYERS,
-                                             .heads = 4,
-                                             .positions = 16,
-                                             .type = BLOCK_Q8_0},
-                               nomic_shape = {.hidden = HIDDEN,
-                                              .wide = WIDE,
-                                              .layers = LAYERS,
-                                              .heads = 4,
-                                              .positions = 16,
-                                              .type = BLOCK_Q8_0,
-                                              .nomic = true};
+enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4 };
 
 /* A file, and a copy of its bytes before the first cold one that ends where they end, so that
  * sanitizers see reads beyond them. */
@@ -64,27 +50,11 @@ static wisp_source source_of(const struct split *split, bool by_read) {
                          .size = split->size, .data = split->hot, .available = split->hot_bytes};
 }
 
-/* Makes a file of neurons as rows, of which each layer has HOT + layer hot ones. */
 static struct split open_split(const char *activation, bool by_text, uint32_t type) {
-    struct tiny_shape shape = strcmp(activation, "silu") == 0 ? nomic_shape : bert_shape;
-    const struct predicting p = {.shape = &shape,
-                                 .activation = activation,
-                                 .rank = 8,
-                                 .type = BLOCK_F32,
-                                 .compensated = strcmp(activation, "gelu") == 0,
-                                 .by_text = by_text};
-    const wisp_convert_options as_rows = {.neurons = true};
-    const int32_t hot[LAYERS] = {HOT, HOT + 1};
     struct split split = {0};
-    struct gguf file;
-    char plain[256];
     wisp_error error;
-    shape.type = type;
-    make_predicting(&file, &p);
-    gguf_set_i32s(&file, "wisp.sparse.hot", hot, LAYERS);
-    snprintf(plain, sizeof plain, "%s", write_made(&file, "plain.gguf"));
-    snprintf(split.path, sizeof split.path, "%s", temporary_path("rows.gguf"));
-    assert_int_equal(wisp_convert(plain, split.path, &as_rows, &error), WISP_OK);
+    snprintf(split.path, sizeof split.path, "%s",
+             cold_model("rows.gguf", activation, by_text, type));
     split.bytes = read_file(split.path, &split.size);
     const wisp_source whole = {.size = split.size, .data = split.bytes};
     assert_int_equal(wisp_source_hot_bytes(&whole, &split.hot_bytes, &error), WISP_OK);

@@ -15,6 +15,7 @@
 #include "calibrate/matrix.h"
 #include "calibrate/neurons.h"
 #include "calibrate/thresholds.h"
+#include "convert/hot.h"
 #include "engine/model.h"
 #include "native/open_path.h"
 #include "support/golden.h"
@@ -181,9 +182,9 @@ static void frequent_neurons_come_first(void **state) {
     assert_int_equal(neurons_order(frequency, magnitude, WIDE, &scratch, order, &error), WISP_OK);
     arena_release(&scratch);
     assert_memory_equal(order, expected, sizeof order);
-    assert_int_equal(neurons_hot(frequency, order, WIDE), 5);
+    assert_int_equal(hot_for_share(frequency, order, WIDE, 0.9), 5);
     frequency[order[3]] = frequency[order[4]] = 0.01f;
-    assert_int_equal(neurons_hot(frequency, order, WIDE), 3);
+    assert_int_equal(hot_for_share(frequency, order, WIDE, 0.9), 3);
 }
 
 /* ---- tiny models ---------------------------------------------------------------------------- */
