@@ -63,16 +63,15 @@ wisp_status choose_hot(struct directory *dir, const struct block_format *const *
                        double share, uint64_t bytes, wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
     const int32_t *order = NULL;
-    const struct tensor *tensor, *first;
-    float *frequency = NULL, *all;
+    float *all;
     int32_t *hot;
     size_t layers = 0;
     if (share != 0 && !(share > 0 && share <= 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "%s is not above 0 and at most 1",
                     number_text(share, 6).text);
-    first = directory_find_tensor(dir, layer_tensor_name(name, 0, TENSOR_FREQUENCY, ""));
-    while ((tensor = directory_find_tensor(
-                dir, layer_tensor_name(name, layers, TENSOR_FREQUENCY, ""))) != NULL)
+    const struct tensor *first =
+        directory_find_tensor(dir, layer_tensor_name(name, 0, TENSOR_FREQUENCY, ""));
+    while (directory_find_tensor(dir, layer_tensor_name(name, layers, TENSOR_FREQUENCY, "")))
         layers++;
     const size_t neurons = first ? (size_t)first->dims[0] : 0;
     if (first)
@@ -83,6 +82,7 @@ wisp_status choose_hot(struct directory *dir, const struct block_format *const *
     ARENA_TAKE(&dir->arena, hot, layers, error);
     ARENA_TAKE(&dir->arena, all, layers * neurons, error);
     for (size_t l = 0; l < layers; l++) {
+        float *frequency = NULL;
         layer_tensor_name(name, l, TENSOR_FREQUENCY, "");
         const wisp_status status = directory_load_floats(dir, name, 1, neurons, &frequency, error);
         for (size_t i = 0; i < neurons && status == WISP_OK; i++)
