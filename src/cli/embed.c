@@ -28,7 +28,7 @@ static const char help[] =
     "      --prompt-text TEXT put TEXT before each text\n"
     "      --dimensions N     keep the first N values of each embedding, normalised "
     "again\n" MODEL_HELP "      --cold MODE        of a calibrated model, cold neurons, those that "
-                         "are needed seldom: all\n"
+    "are needed seldom: all\n"
     "                         (default) are read with the model; with wait each is read from the\n"
     "                         file when a text needs it, and embeddings are the same; with skip\n"
     "                         they are left out, and the number is printed\n"
