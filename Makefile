@@ -455,7 +455,7 @@ asan: $(TESTS_asan) build/asan/wisp $(REPLAYS_asan) build/asan/seeds
 	$(call run_corpus,asan)
 
 # tsan runs the tests in which several threads use the same memory.
-TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed test_generate)
+TSAN_TESTS := $(addprefix build/tsan/tests/unit/,test_models test_embed test_generate test_cold)
 tsan: $(TSAN_TESTS)
 	$(call run_tests,$(TSAN_TESTS))
 

@@ -73,7 +73,8 @@ typedef enum wisp_status {
     WISP_ERROR_NOT_FOUND = 4,   /* a required file, tensor, key or prompt is absent */
     WISP_ERROR_FORMAT = 5,      /* a file is malformed */
     WISP_ERROR_UNSUPPORTED = 6, /* a well-formed file needs something that this build cannot do */
-    WISP_ERROR_CANCELLED = 7    /* wisp_session_cancel was called */
+    WISP_ERROR_CANCELLED = 7,   /* wisp_session_cancel was called */
+    WISP_NEED_RANGES = 8        /* no failure: the call waits for bytes (wisp_session_needs) */
 } wisp_status;
 
 /* Describes a failure. The caller owns it. `message` is complete and names the file and the field.
@@ -85,7 +86,8 @@ typedef struct wisp_error {
     char message[512];
 } wisp_error;
 
-/* Returns "ok", "argument", "memory", "io", "not_found", "format", "unsupported" or "cancelled". */
+/* Returns "ok", "argument", "memory", "io", "not_found", "format", "unsupported", "cancelled" or
+ * "need_ranges". */
 WISP_API const char *wisp_status_name(wisp_status status);
 
 /* ---- sources -------------------------------------------------------------------------------- */
@@ -120,6 +122,9 @@ typedef struct wisp_source {
     const char *name;             /* the name of the source in errors. May be NULL */
     bool lasting;
     bool may_change;
+    uint64_t available; /* the library uses only bytes before this one: the beginning of a file that
+                           is there so far, for wisp_source_hot_bytes and models opened with
+                           `hot_only`. 0: all */
 } wisp_source;
 
 /* ---- models --------------------------------------------------------------------------------- */
@@ -177,7 +182,13 @@ typedef struct wisp_model_options {
     wisp_compute compute;
     const char *kernels; /* a name from wisp_kernels_name. NULL: the fastest kernel set */
     wisp_predictor predictor;
-    bool in_memory; /* copy the token embeddings too, so that nothing is read after opening */
+    bool in_memory;  /* copy the token embeddings too, so that nothing is read after opening */
+    bool hot_only;   /* open without the cold neurons: see "models without their cold neurons" */
+    uint64_t memory; /* with `hot_only`, and of wisp_model_open alone: the bytes that the model may
+                        hold (wisp_model_info.resident_bytes). Cold neurons that are used seldom are
+                        then given up, 64 at a time, but never those that a batch is computing or
+                        waits for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts
+                        that are always in memory exceed it. 0: no limit */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -198,6 +209,15 @@ WISP_API wisp_status wisp_model_open(const char *path, const wisp_model_options 
 WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
                                             const wisp_model_options *options, wisp_model **model,
                                             wisp_error *error);
+
+/* Sets *bytes to the length of the beginning of a GGUF file that a model opened with `hot_only` is
+ * made of: all bytes before the first cold neuron (the first tensor blk.L.ffn_neurons.cold). That
+ * is the whole file where it has no cold neurons. The source's `size` is that of the whole file;
+ * only header, metadata and the list of tensors are used, and `close` is not called. Fails with
+ * WISP_ERROR_IO where these do not fit the bytes that are `available`, and as opening the model
+ * does where they are malformed. */
+WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes,
+                                           wisp_error *error);
 
 /* Closes a model. Its sessions must have been closed before. */
 WISP_API void wisp_model_close(wisp_model *model);
@@ -272,6 +292,8 @@ typedef struct wisp_session_options {
     bool recall;      /* count `compared`, `needed` and `found` of wisp_layer_stats. Sparse layers
                          then compute all activations once more, and the times include that */
     wisp_cache_type cache_type; /* of models that generate */
+    bool skip_absent; /* of models opened with `hot_only`: do not wait for absent neurons, but
+                         compute without them, as if the predictor had not chosen them */
 } wisp_session_options;
 
 /* Opens a session. `options` may be NULL. The model must stay open as long as the session.
@@ -406,6 +428,9 @@ typedef struct wisp_embed_options {
     const char *prompt; /* is put before every text. NULL: the model's default prompt; "": none */
     size_t dimensions;  /* keep this many leading values of each embedding and normalise it again
                            (Matryoshka). 0: keep wisp_model_dimensions of them */
+    uint64_t *skipped;  /* [n]: receives, for each text, how many neurons were left out because they
+                           were absent (the session's option `skip_absent`), summed over its tokens
+                           and the layers. May be NULL */
 } wisp_embed_options;
 
 /* Embeds `n` texts. Writes the embeddings to rows [n, dimensions], normalised where the model asks
@@ -414,6 +439,97 @@ typedef struct wisp_embed_options {
  * threads. `options` may be NULL. */
 WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                                 const wisp_embed_options *options, float *rows, wisp_error *error);
+
+/* ---- models without their cold neurons ------------------------------------------------------ */
+
+/* A model whose file stores neurons as rows (wisp_calibrate) can be opened with the option
+ * `hot_only`, without its cold neurons: those that calibration found to be needed seldom. Of its
+ * source only the bytes before the first of them are used then (wisp_source_hot_bytes), and the
+ * others need not be there: `available` says so, without which `read` is also asked for up to
+ * 65,536 bytes behind the list of tensors. The predictor is lowrank (AUTO becomes LOWRANK) or
+ * sentence. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
+ * generates, and a file of a version of wisp that wrote no row scales.
+ *
+ * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent neurons
+ * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
+ * stopped:
+ *
+ *     status = wisp_embed(session, texts, n, NULL, rows, &error);
+ *     while (status == WISP_NEED_RANGES) {
+ *         status = wisp_session_needs(session, 4096, &ranges, &count, &error);
+ *         for (size_t i = 0; i < count && status == WISP_OK; i++)
+ *             ... read ranges[i] of the file to `bytes` ...
+ *             status = wisp_session_provide(session, ranges[i].offset, bytes, ranges[i].length,
+ *                                           &error);
+ *         if (status == WISP_OK)
+ *             status = wisp_embed_continue(session, &error);
+ *     }
+ *     wisp_embed_give_up(session); // does nothing where the call has ended
+ *
+ * Nothing is computed twice: a batch stops when the predictor of a layer has chosen neurons, and
+ * goes on with these. The embeddings have the bits of the model opened as a whole with the same
+ * predictor, in whatever order ranges come. Texts, rows, prompt and `skipped` must stay as they are
+ * until the call ends. Rows are complete when it returns WISP_OK.
+ *
+ * All sessions of a model share the neurons that any of them was provided with. */
+
+/* Bytes [offset, offset + length) of a file. */
+typedef struct wisp_range {
+    uint64_t offset, length;
+} wisp_range;
+
+/* Points *ranges to the ranges of the file that the session's waiting call needs, in rising order,
+ * and sets *count to their number. Ranges are joined, up to 1 MiB, where at most `gap` bytes that
+ * are not needed lie between: they are read along. Neurons that were provided meanwhile, also
+ * through another session, are not among them, so there may be none left. The ranges live until the
+ * next call with the session. There are none where no call waits. */
+WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
+                                        const wisp_range **ranges, size_t *count,
+                                        wisp_error *error);
+
+/* Hands `length` bytes of the file, from `offset` on, to the model of a session that was opened
+ * with `hot_only`; the bytes are copied. Every cold neuron whose row lies wholly within them
+ * becomes present; other bytes are ignored, also those of a part of a row. May be called at any
+ * time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight is
+ * not finite. */
+WISP_API wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const void *bytes,
+                                          size_t length, wisp_error *error);
+
+/* Continues the call of wisp_embed that waits. Returns WISP_NEED_RANGES again where neurons of this
+ * layer or a later one are absent, and otherwise what wisp_embed returns. WISP_ERROR_ARGUMENT where
+ * no call waits. */
+WISP_API wisp_status wisp_embed_continue(wisp_session *session, wisp_error *error);
+
+/* Gives up the call of wisp_embed that waits, if there is one. Its rows are incomplete. A new call
+ * of wisp_embed, a failure and wisp_session_close do so too. */
+WISP_API void wisp_embed_give_up(wisp_session *session);
+
+/* Does what wisp_embed does, and reads the cold neurons that are needed from the file that the
+ * model was opened from (wisp_model_open). Fails with WISP_ERROR_IO, and names the bytes, where the
+ * file has become shorter or has been written to since it was opened. Only in the native library.
+ */
+WISP_API wisp_status wisp_embed_from_file(wisp_session *session, const wisp_text *texts, size_t n,
+                                          const wisp_embed_options *options, float *rows,
+                                          wisp_error *error);
+
+/* Neurons of a model that was opened with `hot_only`, since then. Bytes are those in memory, if not
+ * said otherwise. */
+typedef struct wisp_cold_stats {
+    uint64_t neurons, hot_neurons; /* of all layers */
+    uint64_t hot_bytes;            /* of hot neurons, which are always in memory */
+    uint64_t cold_bytes;           /* that all cold neurons would take */
+    uint64_t warm_bytes;          /* of groups of 64 cold neurons of which one is present or more */
+    uint64_t most_warm_bytes;     /* the most that these were at a time */
+    uint64_t budget;              /* of warm_bytes; UINT64_MAX: none */
+    uint64_t hits, misses;        /* cold neurons that a batch needed in a layer and that were
+                                     present, or absent; each counts once for a batch */
+    uint64_t evictions;           /* of groups */
+    uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
+    uint64_t rows;                /* neurons that became present */
+} wisp_cold_stats;
+
+/* Returns false, and zeros, where the model was not opened with `hot_only`. */
+WISP_API bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats);
 
 /* Returns the dot product of two rows of n values, which is their cosine similarity where both are
  * normalised. */
@@ -767,7 +883,12 @@ typedef struct wisp_convert_options {
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
-    float sparsity;             /* the default sparsity of a calibrated model. 0: keep */
+    float hot;          /* choose the hot neurons of a calibrated model anew: in each layer the
+                           fewest to which this share of all needed activations belongs. The
+                           neurons of all layers become rows. 0: keep */
+    uint64_t hot_bytes; /* choose those of all layers that are needed most often and whose rows in
+                           the file fill at most so many bytes. 0: keep */
+    float sparsity;     /* the default sparsity of a calibrated model. 0: keep */
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

@@ -48,11 +48,17 @@ struct pool_work {
     /* Processes items [first, end) on the thread of `member`. */
     wisp_status (*run)(void *context, uint32_t member, size_t first, size_t end, wisp_error *error);
     void *context;
+    /* For work that may pause. Where `run` returns WISP_NEED_RANGES, its member takes no further
+     * group, and the others go on. When the work continues, each member first calls `resume`, which
+     * does nothing where that member has not paused, and returns what `run` would. */
+    wisp_status (*resume)(void *context, uint32_t member, wisp_error *error); /* may be NULL */
+    size_t next; /* the first item that no member has taken; 0 at the beginning */
 };
 
 /* Lets `members` members of the team process group after group until none is left or one fails.
- * Returns WISP_OK, or the first failure and its error. */
-wisp_status pool_each(struct pool *team, uint32_t members, const struct pool_work *work,
+ * Returns WISP_OK, or the first failure and its error, or WISP_NEED_RANGES where members paused: a
+ * further call with the same work continues. */
+wisp_status pool_each(struct pool *team, uint32_t members, struct pool_work *work,
                       wisp_error *error);
 
 #endif

@@ -25,6 +25,8 @@ const char *wisp_status_name(wisp_status status) {
         return "unsupported";
     case WISP_ERROR_CANCELLED:
         return "cancelled";
+    case WISP_NEED_RANGES:
+        return "need_ranges";
     }
     return "unknown";
 }

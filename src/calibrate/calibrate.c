@@ -72,7 +72,7 @@ static wisp_status each_layer(struct calibration *c, const char *name,
                                                  struct arena *scratch, wisp_error *error),
                               wisp_error *error) {
     struct layer_stage stage = {.name = name, .run = run, .calibration = c};
-    const struct pool_work work = {.items = c->n_layers, .run = run_stage, .context = &stage};
+    struct pool_work work = {.items = c->n_layers, .run = run_stage, .context = &stage};
     show_progress(c->options, &stage, 0, c->n_layers);
     return pool_each(c->team, pool_size(c->team), &work, error);
 }

@@ -182,7 +182,7 @@ static wisp_status run_batch(void *context, uint32_t member, size_t first, size_
 
 static wisp_status collect(struct collection *c, struct pool *team, const wisp_text *texts,
                            wisp_error *error) {
-    const struct pool_work work = {
+    struct pool_work work = {
         .items = c->texts, .group_end = batch_end, .run = run_batch, .context = c};
     TRY(tokenize_all(c, texts, error));
     TRY(choose_tokens(c, error));

@@ -7,10 +7,11 @@
 
 #include "base/checked.h"
 #include "base/statistics.h"
+#include "convert/hot.h"
 
 enum { SUBSAMPLE = 4096 /* tokens that are looked at */, CENTER_ROUNDS = 4 };
 
-static const double hot_fraction = 0.9; /* of the needed (token, neuron) pairs */
+static const double hot_share = 0.9; /* of the needed (token, neuron) pairs */
 
 /* Factors even out the channels' ranges, half by x and half by the weights: then quantising x and
  * W_up loses least. Source: Xiao et al., SmoothQuant (2023). */
@@ -118,7 +119,7 @@ wisp_status layer_study_neurons(struct layer *l, struct arena *scratch, wisp_err
     }
 
     TRY(neurons_order(l->frequency, l->magnitude, width, scratch, l->order, error));
-    l->hot = neurons_hot(l->frequency, l->order, width);
+    l->hot = hot_for_share(l->frequency, l->order, width, hot_share);
     permute_rows(l->up, width, hidden_size, l->order, copy);
     permute_rows(l->up_bias, width, 1, l->order, copy);
     if (l->gate)
@@ -156,14 +157,4 @@ wisp_status neurons_order(const float *frequency, const float *magnitude, size_t
     for (size_t i = 0; i < n; i++)
         order[i] = usage[i].neuron;
     return WISP_OK;
-}
-
-size_t neurons_hot(const float *frequency, const int32_t *order, size_t n) {
-    double all = 0, sum = 0;
-    size_t hot = 0;
-    for (size_t i = 0; i < n; i++)
-        all += (double)frequency[i];
-    while (hot < n && sum < hot_fraction * all)
-        sum += (double)frequency[order[hot++]];
-    return hot;
 }

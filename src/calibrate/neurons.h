@@ -25,8 +25,4 @@ wisp_status layer_study_neurons(struct layer *layer, struct arena *scratch, wisp
 wisp_status neurons_order(const float *frequency, const float *magnitude, size_t n,
                           struct arena *scratch, int32_t *order, wisp_error *error);
 
-/* How many neurons are hot: the fewest, from the first in the order on, to which nine tenths of all
- * needed (token, neuron) pairs belong. */
-size_t neurons_hot(const float *frequency, const int32_t *order, size_t n);
-
 #endif

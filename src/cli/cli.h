@@ -32,6 +32,10 @@ int complain_of_name(const char *option, const char *value, const char *(*name_o
 /* Parses a whole number from 1 to `most`. Complains and returns false where `text` is none. */
 bool parse_count(const char *option, const char *text, unsigned long most, unsigned long *value);
 
+/* Parses a number of bytes, at least 1: "500000", "300K", "8M", "1.5G", in powers of 1000.
+ * Complains and returns false where `text` is none. */
+bool parse_bytes(const char *option, const char *text, unsigned long long *value);
+
 /* Parses a number that as a float is above 0 and below 1. Complains and returns false where `text`
  * is none. */
 bool parse_share(const char *option, const char *text, double *value);
@@ -58,10 +62,12 @@ struct model_arguments {
     double sparsity;       /* 0: the model's default */
     unsigned long threads; /* 0: one for each core */
     wisp_cache_type cache_type;
-    bool trace;     /* the session keeps the times that --trace writes */
-    bool recall;    /* the session counts what --recall prints */
-    bool generates; /* the default model is the one that generates text */
-    bool verbose;   /* open_model prints what --verbose promises */
+    bool trace;                 /* the session keeps the times that --trace writes */
+    bool recall;                /* the session counts what --recall prints */
+    bool generates;             /* the default model is the one that generates text */
+    bool verbose;               /* open_model prints what --verbose promises */
+    bool hot_only, skip_absent; /* options of the library, of wisp embed */
+    unsigned long long memory;
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */

@@ -54,6 +54,22 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
     return false;
 }
 
+bool parse_bytes(const char *option, const char *text, unsigned long long *value) {
+    static const char units[] = "KMG";
+    char *end;
+    double bytes = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (const char *u = units; unit && u <= unit; u++)
+        bytes *= 1000;
+    if (end != text && end[unit ? 1 : 0] == '\0' && bytes >= 1 && bytes < 0x1p63) {
+        *value = (unsigned long long)bytes;
+        return true;
+    }
+    complain("--%s %s: a number of bytes belongs here, such as 500000, 300K, 8M or 1.5G", option,
+             text);
+    return false;
+}
+
 bool parse_share(const char *option, const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
@@ -179,11 +195,14 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
         return EXIT_MODEL;
     const wisp_model_options options = {.compute = arguments->compute,
                                         .kernels = arguments->kernels,
-                                        .predictor = arguments->predictor};
+                                        .predictor = arguments->predictor,
+                                        .hot_only = arguments->hot_only,
+                                        .memory = arguments->memory};
     const wisp_session_options session_options = {
         .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
         .trace = arguments->trace,
         .recall = arguments->recall,
+        .skip_absent = arguments->skip_absent,
         .cache_type = arguments->cache_type};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);

@@ -15,6 +15,13 @@ static const char help[] =
     "      --sparsity SHARE       the default sparsity of a calibrated model\n"
     "      --neurons              store the weights of each feed-forward neuron side by side, as\n"
     "                             wisp calibrate does\n"
+    "      --hot SHARE            of a calibrated model: which neurons stand at the beginning of "
+    "the\n"
+    "                             file, in each layer the fewest to which SHARE of all needed\n"
+    "                             activations belongs (wisp calibrate: 0.9). Implies --neurons\n"
+    "      --hot-bytes BYTES      those of all layers that are needed most often and fit BYTES, "
+    "such\n"
+    "                             as 3M. Implies --neurons\n"
     "      --plain                remove what wisp calibrate added, and store plain matrices\n"
     "      --name NAME            the model's name in the file (default: keep)\n"
     "  -h, --help                 this text\n"
@@ -27,6 +34,8 @@ enum {
     OPTION_NAME,
     OPTION_PLAIN,
     OPTION_NEURONS,
+    OPTION_HOT,
+    OPTION_HOT_BYTES,
     OPTION_SPARSITY_SHARE
 };
 
@@ -36,6 +45,8 @@ static const struct option options[] = {
     {"name", required_argument, NULL, OPTION_NAME},
     {"sparsity", required_argument, NULL, OPTION_SPARSITY_SHARE},
     {"neurons", no_argument, NULL, OPTION_NEURONS},
+    {"hot", required_argument, NULL, OPTION_HOT},
+    {"hot-bytes", required_argument, NULL, OPTION_HOT_BYTES},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -44,7 +55,8 @@ int command_convert(int argc, char **argv) {
     struct progress progress;
     wisp_convert_options o = {.progress = progress_of_total, .progress_context = &progress};
     wisp_error error;
-    double sparsity;
+    double sparsity, share;
+    unsigned long long bytes;
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_TYPE)
@@ -53,6 +65,10 @@ int command_convert(int argc, char **argv) {
             o.embedding_type = optarg;
         else if (option == OPTION_SPARSITY_SHARE && parse_share("sparsity", optarg, &sparsity))
             o.sparsity = (float)sparsity;
+        else if (option == OPTION_HOT && parse_share("hot", optarg, &share))
+            o.hot = (float)share;
+        else if (option == OPTION_HOT_BYTES && parse_bytes("hot-bytes", optarg, &bytes))
+            o.hot_bytes = bytes;
         else if (option == OPTION_NEURONS)
             o.neurons = true;
         else if (option == OPTION_PLAIN)

@@ -27,7 +27,14 @@ static const char help[] =
     "                         default prompt)\n"
     "      --prompt-text TEXT put TEXT before each text\n"
     "      --dimensions N     keep the first N values of each embedding, normalised "
-    "again\n" MODEL_HELP
+    "again\n" MODEL_HELP "      --cold MODE        of a calibrated model, cold neurons, those that "
+    "are needed seldom: all\n"
+    "                         (default) are read with the model; with wait each is read from the\n"
+    "                         file when a text needs it, and embeddings are the same; with skip\n"
+    "                         they are left out, and the number is printed\n"
+    "      --memory BYTES     with --cold wait: what the model may take, such as 15M; cold "
+    "neurons\n"
+    "                         that are used seldom are given up for others\n"
     "      --stats            at the end, print totals and the time of each stage to stderr\n"
     "      --recall           as --stats, and the recall of sparse layers: the share of the "
     "needed\n"
@@ -48,7 +55,9 @@ enum {
     OPTION_DIMENSIONS,
     OPTION_STATS,
     OPTION_RECALL,
-    OPTION_TRACE
+    OPTION_TRACE,
+    OPTION_COLD,
+    OPTION_MEMORY
 };
 
 struct arguments {
@@ -92,6 +101,14 @@ static int take_option(struct arguments *a, int option, const char *value) {
         a->stats = true;
         a->model.recall = true;
         return EXIT_GOOD;
+    case OPTION_COLD:
+        a->model.hot_only = strcmp(value, "all") != 0;
+        a->model.skip_absent = strcmp(value, "skip") == 0;
+        return !a->model.hot_only || a->model.skip_absent || strcmp(value, "wait") == 0
+                   ? EXIT_GOOD
+                   : complain_of_choice("cold", value, "all, wait, skip");
+    case OPTION_MEMORY:
+        return parse_bytes("memory", value, &a->model.memory) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_TRACE:
         a->trace = value;
         a->model.trace = true;
@@ -114,6 +131,8 @@ static const struct option options[] = {
     {"stats", no_argument, NULL, OPTION_STATS},
     {"recall", no_argument, NULL, OPTION_RECALL},
     {"trace", required_argument, NULL, OPTION_TRACE},
+    {"cold", required_argument, NULL, OPTION_COLD},
+    {"memory", required_argument, NULL, OPTION_MEMORY},
     MODEL_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -135,6 +154,10 @@ static int parse(struct arguments *a, int argc, char **argv) {
         input_add(&a->input, argv[optind], NULL);
     if (a->input.n_items == 0)
         input_add(&a->input, "-", NULL);
+    if (a->model.memory > 0 && (!a->model.hot_only || a->model.skip_absent)) {
+        complain("--memory: only with --cold wait");
+        return EXIT_USAGE;
+    }
     return EXIT_GOOD;
 }
 
@@ -156,6 +179,22 @@ static void print_layers(const wisp_session *session) {
                     percentage(s.found, s.compared));
         fputc('\n', stderr);
     }
+}
+
+static void print_cold(const wisp_model *model) {
+    wisp_cold_stats s;
+    if (!wisp_model_get_cold_stats(model, &s))
+        return;
+    fprintf(stderr,
+            "neurons in memory: hot %llu bytes (%llu of %llu neurons), warm %llu bytes (at most "
+            "%llu), of cold %llu; ",
+            (unsigned long long)s.hot_bytes, (unsigned long long)s.hot_neurons,
+            (unsigned long long)s.neurons, (unsigned long long)s.warm_bytes,
+            (unsigned long long)s.most_warm_bytes, (unsigned long long)s.cold_bytes);
+    fprintf(stderr, "%llu hits, %llu misses, %llu evictions of 64; %llu reads, %llu bytes read\n",
+            (unsigned long long)s.hits, (unsigned long long)s.misses,
+            (unsigned long long)s.evictions, (unsigned long long)s.ranges,
+            (unsigned long long)s.range_bytes);
 }
 
 static void print_stats(const wisp_session *session, double seconds) {
@@ -191,13 +230,16 @@ struct run {
     struct batch *batch;
     float *rows; /* [BATCH_RECORDS, dimensions] */
     struct progress progress;
+    uint64_t skipped[BATCH_RECORDS], all_skipped; /* neurons, with --cold skip */
 };
 
 static int embed_batch(struct run *run) {
     wisp_error error;
-    if (wisp_embed(run->session, run->batch->texts, run->batch->n, &run->options, run->rows,
-                   &error) != WISP_OK)
+    if (wisp_embed_from_file(run->session, run->batch->texts, run->batch->n, &run->options,
+                             run->rows, &error) != WISP_OK)
         return complain_of(&error);
+    for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
+        run->all_skipped += run->skipped[i];
     const int code = output_rows(&run->output, run->batch, run->rows);
     const struct input *input = &run->arguments->input;
     progress_show(&run->progress, run->output.rows,
@@ -226,6 +268,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         code = check_output("--trace", a->trace);
     if (code != EXIT_GOOD)
         return code;
+    if (a->model.skip_absent)
+        run.options.skipped = run.skipped;
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {
@@ -243,6 +287,11 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
         code = code == EXIT_GOOD ? closed : code;
         if (a->stats)
             print_stats(session, clock_seconds() - start);
+        if (a->stats)
+            print_cold(model);
+        if (a->model.skip_absent)
+            fprintf(stderr, "wisp: %llu neurons were skipped, over all tokens and layers\n",
+                    (unsigned long long)run.all_skipped);
         if (a->trace && code == EXIT_GOOD)
             code = write_trace(a, session);
     }

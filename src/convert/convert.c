@@ -5,6 +5,7 @@
 
 #include "base/number_text.h"
 #include "convert/calibration_tensors.h"
+#include "convert/hot.h"
 #include "convert/plan.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
@@ -79,10 +80,13 @@ static wisp_status convert(struct directory *dir, const char *output,
                            const wisp_convert_options *options, struct gguf_plan *plan,
                            wisp_error *error) {
     const struct block_format *type, *embedding_type;
-    const enum neuron_layout layout = options->plain     ? NEURONS_PLAIN
-                                      : options->neurons ? NEURONS_ALL
-                                                         : NEURONS_AS_THEY_ARE;
-    if (options->plain && options->neurons)
+    const bool chooses_hot = options->hot != 0 || options->hot_bytes > 0;
+    const enum neuron_layout layout = options->plain                    ? NEURONS_PLAIN
+                                      : options->neurons || chooses_hot ? NEURONS_ALL
+                                                                        : NEURONS_AS_THEY_ARE;
+    if (options->hot != 0 && options->hot_bytes > 0)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
+    if (options->plain && (options->neurons || chooses_hot))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
                     "a plain model has no neurons as rows");
     if (options->plain)
@@ -95,6 +99,8 @@ static wisp_status convert(struct directory *dir, const char *output,
         TRY(plan_tensor(tensor, embedding && embedding_type ? embedding_type : type,
                         &plan->formats[i], error));
     }
+    if (chooses_hot)
+        TRY(choose_hot(dir, plan->formats, (double)options->hot, options->hot_bytes, error));
     TRY(update_metadata(dir, options, type, error));
     return write_model(dir, plan, layout, output, error);
 }

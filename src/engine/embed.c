@@ -2,6 +2,7 @@
  * Embeds texts. Each worker takes the next few texts, tokenises them into one packed batch, runs a
  * pass over the batch, and writes the embeddings into the caller's rows. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -34,6 +35,8 @@ struct job {
     size_t batch_tokens;  /* a batch ends before its estimated tokens exceed this */
     uint32_t workers;     /* workers that take batches */
     uint32_t members;     /* workers that split one batch; 1 where each takes its own */
+    uint64_t *skipped;    /* [n], or NULL */
+    struct pool_work work;
 };
 
 static size_t estimate_tokens(const struct job *job, const wisp_text *text) {
@@ -112,10 +115,10 @@ static bool write_row(const float *pooled, size_t size, size_t dimensions, bool 
     return isfinite(squares);
 }
 
-/* Runs a pass over the batch. Points *rows to the pooled rows [texts, hidden_size], which lie in
- * the worker's memory until its next batch. */
-static wisp_status run_pass(const struct job *job, struct worker *worker, const struct batch *batch,
-                            const float **rows, wisp_error *error) {
+/* Begins a pass over the batch, which begins with text `first` of the job. Its rows [texts,
+ * hidden_size] lie in the worker's memory until its next batch. */
+static wisp_status begin_pass(const struct job *job, struct worker *worker, size_t first,
+                              const struct batch *batch, wisp_error *error) {
     wisp_session *session = job->session;
     const struct network *network = &session->model->network;
     const size_t size = network->config.hidden_size;
@@ -138,33 +141,34 @@ static wisp_status run_pass(const struct job *job, struct worker *worker, const 
                           .members = job->members,
                           .team = job->members > 1 ? session->team : NULL,
                           .hook = session_stop_if_cancelled,
-                          .hook_context = session};
+                          .hook_context = session,
+                          .skip_absent = session->skip_absent,
+                          .skipped = job->skipped ? job->skipped + first : NULL};
     pass->rows = workspace_take(&worker->forward, BATCH_TEXTS, size, sizeof(float));
     for (uint32_t i = 0; i < job->members; i++)
         pass->member[i] =
             (struct pass_member){&worker[i].trace, worker[i].counts, &worker[i].tokens};
     pass_begin(pass, &worker->forward);
-    *rows = pass->rows;
-    return pass_run(pass, error);
+    return WISP_OK;
 }
 
-/* Embeds texts [first, end) as one batch on the thread of `member`. */
-static wisp_status embed_batch(void *context, uint32_t member, size_t first, size_t end,
-                               wisp_error *error) {
-    const struct job *job = context;
-    struct worker *worker = &job->session->workers[member];
+/* Runs the worker's pass over texts [first, end) to its end, and writes their rows. Where the pass
+ * needs ranges the worker waits. */
+static wisp_status finish_batch(const struct job *job, struct worker *worker, size_t first,
+                                size_t end, wisp_error *error) {
     const wisp_model *model = job->session->model;
     const size_t size = model->network.config.hidden_size;
     /* sentence-transformers normalises the whole row and then cuts it where the model says so. A
      * caller that asks for fewer values gets them normalised again. */
     const bool cut = job->dimensions < model->dimensions;
     const bool normalize = model->network.config.normalize || cut;
-    struct batch batch;
-    const float *pooled;
-    trace_start(&worker->trace);
-    TRY(tokenize_batch(job, worker, first, end, &batch, error));
-    trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
-    TRY(run_pass(job, worker, &batch, &pooled, error));
+    const struct batch *batch = &worker->pass.batch;
+    const float *pooled = worker->pass.rows;
+    const wisp_status status = pass_run(&worker->pass, error);
+    worker->waits = status == WISP_NEED_RANGES;
+    worker->first = first;
+    worker->end = end;
+    TRY(status);
     for (size_t i = first; i < end; i++)
         if (!write_row(pooled + (i - first) * size, cut ? job->dimensions : size, job->dimensions,
                        normalize, job->rows + i * job->dimensions))
@@ -172,9 +176,32 @@ static wisp_status embed_batch(void *context, uint32_t member, size_t first, siz
                         "the embedding of text %zu is not finite: a token's embedding is not, or "
                         "weights are too large",
                         i);
-    worker->stats.texts += batch.texts;
-    worker->stats.tokens += batch.starts[batch.texts];
+    worker->stats.texts += batch->texts;
+    worker->stats.tokens += batch->starts[batch->texts];
     return WISP_OK;
+}
+
+/* Embeds texts [first, end) as one batch on the thread of `member`. */
+static wisp_status embed_batch(void *context, uint32_t member, size_t first, size_t end,
+                               wisp_error *error) {
+    const struct job *job = context;
+    struct worker *worker = &job->session->workers[member];
+    struct batch batch;
+    trace_start(&worker->trace);
+    TRY(tokenize_batch(job, worker, first, end, &batch, error));
+    trace_mark(&worker->trace, STAGE_TOKENIZE, NO_LAYER);
+    TRY(begin_pass(job, worker, first, &batch, error));
+    return finish_batch(job, worker, first, end, error);
+}
+
+/* Goes on with the batch for which the worker of `member` waits, if it does. */
+static wisp_status resume_batch(void *context, uint32_t member, wisp_error *error) {
+    const struct job *job = context;
+    struct worker *worker = &job->session->workers[member];
+    if (!worker->waits)
+        return WISP_OK;
+    trace_start(&worker->trace);
+    return finish_batch(job, worker, worker->first, worker->end, error);
 }
 
 /* Chooses how large batches are and how many workers take them, so that every worker gets several.
@@ -196,6 +223,26 @@ static void plan_batches(struct job *job) {
     }
 }
 
+/* Runs the job, or continues it. Where it needs ranges, the session keeps a copy of it. */
+static wisp_status run_job(struct job *job, wisp_error *error) {
+    wisp_session *session = job->session;
+    wisp_status status = pool_each(session->team, job->workers, &job->work, error);
+    if (atomic_exchange(&session->cancelled, false))
+        status = fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
+    if (COLD_NEURONS_MAY_BE_ABSENT && status == WISP_NEED_RANGES && !session->job) {
+        session->job = malloc(sizeof *job);
+        if (session->job) {
+            *session->job = *job;
+            session->job->work.context = session->job;
+        } else {
+            status = fail_memory(error, sizeof *job);
+        }
+    }
+    if (status != WISP_NEED_RANGES)
+        wisp_embed_give_up(session); /* that is, frees it */
+    return status;
+}
+
 wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
                        const wisp_embed_options *options, float *rows, wisp_error *error) {
     const wisp_embed_options defaults = {0}, *o = options ? options : &defaults;
@@ -203,13 +250,15 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
     TRY(require_texts(texts, n, error));
     if (n > 0)
         TRY(require(rows, "rows", error));
+    wisp_embed_give_up(session);
     pool_renew(session->team);
     const wisp_model *model = session->model;
     if (!model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "general.architecture",
                     "models of architecture %s make no embeddings",
                     model->network.architecture->name);
-    struct job job = {.session = session, .texts = texts, .n = n, .rows = rows};
+    struct job job = {
+        .session = session, .texts = texts, .n = n, .rows = rows, .skipped = o->skipped};
     job.prompt = wisp_text_of(o->prompt ? o->prompt : model->default_prompt);
     job.dimensions = o->dimensions ? o->dimensions : wisp_model_dimensions(model);
     if (job.dimensions > wisp_model_dimensions(model))
@@ -223,13 +272,42 @@ wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, size_t n,
         TRY(wisp_tokenize(model, job.prompt, NULL, 0, &job.prompt_tokens, error));
         job.prompt_tokens--;
     }
+    if (o->skipped)
+        memset(o->skipped, 0, n * sizeof *o->skipped);
     plan_batches(&job);
-    const struct pool_work work = {
-        .items = n, .group_end = batch_end, .run = embed_batch, .context = &job};
-    const wisp_status status = pool_each(session->team, job.workers, &work, error);
-    if (atomic_exchange(&session->cancelled, false))
-        return fail(error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
-    return status;
+    job.work = (struct pool_work){.items = n,
+                                  .group_end = batch_end,
+                                  .run = embed_batch,
+                                  .resume = resume_batch,
+                                  .context = &job};
+    return run_job(&job, error);
+}
+
+wisp_status wisp_embed_continue(wisp_session *session, wisp_error *error) {
+    TRY(require(session, "session", error));
+    struct job *job = session->job;
+    if (!job)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "session", "no call of wisp_embed waits");
+    pool_renew(session->team);
+    if (pool_size(session->team) < larger(job->workers, job->members)) {
+        wisp_embed_give_up(session);
+        return fail(error, WISP_ERROR_MEMORY, NULL, NULL,
+                    "the system grants this process fewer threads than the call began with");
+    }
+    return run_job(job, error);
+}
+
+void wisp_embed_give_up(wisp_session *session) {
+    if (!session)
+        return;
+    for (uint32_t i = 0; i < session->n_workers; i++) {
+        struct worker *worker = &session->workers[i];
+        if (worker->waits)
+            pass_give_up(&worker->pass);
+        worker->waits = false;
+    }
+    free(session->job);
+    session->job = NULL;
 }
 
 float wisp_dot(const float *a, const float *b, size_t n) {

@@ -7,8 +7,10 @@
 
 #include "base/clock.h"
 #include "formats/gguf.h"
+#include "formats/neurons_read.h"
 #include "formats/schema.h"
 #include "models/assumptions.h"
+#include "sparse/neuron_cold.h"
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
 
@@ -29,6 +31,8 @@ static wisp_predictor best_predictor(const wisp_model *model, const struct kerne
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
+    if (model->dir.hot_only)
+        return WISP_PREDICTOR_LOWRANK;
     if (!model->int8 || model->network.architecture->generates ||
         !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
@@ -47,6 +51,10 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
         model->predictor = best_predictor(model, kernels);
+    if (model->dir.hot_only && !model_has_thresholds(model))
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
+                    "%s computes all neurons of a layer, and cold ones are not loaded (hot_only)",
+                    wisp_predictor_name((size_t)model->predictor));
     model->plan.exact = model->predictor == WISP_PREDICTOR_EXACT;
     model->plan.by_text = model->predictor == WISP_PREDICTOR_SENTENCE;
     if (model->predictor == WISP_PREDICTOR_DENSE)
@@ -139,7 +147,23 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(check_options(options, error));
     /* The architecture comes first: of a file of another one, no other error would make sense. */
     TRY(network_open(&model->network, &model->dir, error));
+    if (options->hot_only && !COLD_NEURONS_MAY_BE_ABSENT)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
+                    "this build opens models with all of their neurons");
+    if (options->hot_only && !model->network.architecture->embeds)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
+                    "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options->kernels, &kernels, error));
+    if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
+        uint64_t hot_bytes;
+        TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
+        const uint64_t available = model->dir.sources[0].available;
+        if (available > 0 && available < hot_bytes)
+            return fail(error, WISP_ERROR_IO, model->dir.file, NULL,
+                        "bytes %llu to %llu are missing, before the first cold neuron",
+                        (unsigned long long)available, (unsigned long long)hot_bytes - 1);
+        model->dir.hot_only = true;
+    }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     if (model->network.architecture->generates)
@@ -180,28 +204,54 @@ wisp_status model_load(struct directory *dir, const wisp_model_options *options,
     return status;
 }
 
+/* Opens the directory of a GGUF source. The caller releases it, also after an error. */
+static wisp_status open_directory(struct directory *dir, const wisp_source *source,
+                                  wisp_error *error) {
+    uint32_t index;
+    *dir = (struct directory){.file = source->name ? source->name : "model"};
+    TRY(directory_add_source(dir, source, &index, error));
+    if (!source->data && !source->read)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, NULL, "a source without data or read");
+    const char *name = arena_copy_text(&dir->arena, dir->file, strlen(dir->file));
+    if (!name)
+        return fail_memory(error, strlen(dir->file));
+    dir->file = dir->sources[index].name = name;
+    return gguf_read(dir, index, error);
+}
+
 wisp_status wisp_model_open_source(const wisp_source *source, const wisp_model_options *options,
                                    wisp_model **model, wisp_error *error) {
     const double start = clock_seconds();
     TRY(require(model, "model", error));
     *model = NULL;
     TRY(require(source, "source", error));
-    struct directory dir = {.file = source->name ? source->name : "model"};
-    uint32_t index;
-    wisp_status status = directory_add_source(&dir, source, &index, error);
-    if (status == WISP_OK && !source->data && !source->read)
-        status = fail(error, WISP_ERROR_ARGUMENT, dir.file, NULL, "a source without data or read");
-    if (status == WISP_OK) {
-        const char *name = arena_copy_text(&dir.arena, dir.file, strlen(dir.file));
-        status = name ? WISP_OK : fail_memory(error, strlen(dir.file));
-        dir.file = dir.sources[index].name = name;
-    }
-    if (status == WISP_OK)
-        status = gguf_read(&dir, index, error);
+    struct directory dir;
+    const wisp_status status = open_directory(&dir, source, error);
     if (status == WISP_OK)
         return model_load(&dir, options, start, model, error);
     directory_release(&dir);
     return status;
+}
+
+wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes, wisp_error *error) {
+    struct directory dir;
+    TRY(require(source, "source", error));
+    TRY(require(bytes, "bytes", error));
+    wisp_source borrowed = *source;
+    borrowed.close = NULL;
+    wisp_status status = open_directory(&dir, &borrowed, error);
+    if (status == WISP_OK)
+        status = neurons_hot_bytes(&dir, bytes, error);
+    directory_release(&dir);
+    return status;
+}
+
+bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) {
+    *stats = (wisp_cold_stats){0};
+    if (!COLD_NEURONS_MAY_BE_ABSENT || !model->network.neurons.cold)
+        return false;
+    neuron_cold_stats(&model->network.neurons, stats);
+    return true;
 }
 
 void wisp_model_close(wisp_model *model) {
@@ -233,6 +283,8 @@ float model_default_sparsity(const wisp_model *model) {
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct model_config *config = &model->network.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
+    wisp_cold_stats cold;
+    wisp_model_get_cold_stats(model, &cold);
     *info = (wisp_model_info){
         .name = name && name->type == VALUE_STRING ? name->as.text.bytes : "",
         .architecture = model->network.architecture->name,
@@ -250,7 +302,7 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .vocabulary_size = config->vocabulary_size,
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
-        .resident_bytes = model->network.resident_bytes + model->dir.arena.total +
+        .resident_bytes = model->network.resident_bytes + cold.warm_bytes + model->dir.arena.total +
                           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
                           (model->codec ? codec_resident_bytes(model->codec) : 0),
     };

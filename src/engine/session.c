@@ -66,6 +66,9 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (options && !wisp_cache_type_name(options->cache_type))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "cache_type", "%d is no wisp_cache_type",
                     (int)options->cache_type);
+    if (options && options->recall && model->dir.hot_only)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
+                    "recall takes all neurons, and cold ones are not loaded (hot_only)");
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);
@@ -78,6 +81,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->team = team;
     made->n_workers = threads;
     made->cache_type = options ? (enum kv_type)options->cache_type : KV_F32;
+    made->skip_absent = options && options->skip_absent;
     made->pause.at = INFINITY;
     wisp_status status = WISP_OK;
     for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
@@ -110,6 +114,8 @@ wisp_status session_stop_if_cancelled(void *context, struct cursor at, const flo
 wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wisp_error *error) {
     TRY(require(session, "session", error));
     const wisp_model *model = session->model;
+    if (session->job)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "a call of wisp_embed waits");
     if (!session->thresholds)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
                     "the model runs with neither of the predictors lowrank and sentence");
@@ -154,6 +160,8 @@ bool wisp_session_get_layer_stats(const wisp_session *session, uint32_t layer,
 void wisp_session_close(wisp_session *session) {
     if (!session)
         return;
+    wisp_embed_give_up(session);
+    free(session->needs.ranges);
     pool_close(session->team);
     for (uint32_t i = 0; i < session->n_workers; i++) {
         workspace_release(&session->workers[i].text);

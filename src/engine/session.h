@@ -21,7 +21,12 @@ struct worker {
     struct trace trace;
     struct sparse_counts *counts; /* [layers] */
     struct token_rows tokens;     /* stored token embeddings that were read lately */
+    /* The pass waits for cold neurons: it embeds texts [first, end) of the call that waits. */
+    bool waits;
+    size_t first, end;
 };
+
+struct job; /* embed.c */
 
 struct generation; /* sequence.h */
 
@@ -41,7 +46,13 @@ struct wisp_session {
     enum kv_type cache_type;       /* of its cache */
     float *thresholds;             /* [layers, intermediate_size]; NULL where no predictor runs */
     struct recall *recalls;        /* [layers, n_workers]; NULL where recall is not counted */
-    uint32_t n_workers;            /* members of the team */
+    struct job *job;               /* the call of wisp_embed that waits; NULL: none */
+    struct needs {
+        wisp_range *ranges; /* [capacity]: the result of wisp_session_needs */
+        size_t capacity;
+    } needs;
+    bool skip_absent;   /* compute without absent neurons */
+    uint32_t n_workers; /* members of the team */
     struct worker workers[];
 };
 

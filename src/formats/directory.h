@@ -87,6 +87,9 @@ struct directory {
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
     const struct metadata **metadata_by_key;
+    /* The bytes of cold rows of neurons are not read: whoever has them brings them
+     * (sparse/neuron_cold.h). */
+    bool hot_only;
 };
 
 /* Releases everything and closes the sources. Safe on a zeroed directory. */

@@ -48,9 +48,15 @@ static uint64_t remaining(const struct cursor *c) {
     return c->source->size - c->at;
 }
 
+/* Returns the bytes from the cursor on that may be read. */
+static uint64_t available(const struct cursor *c) {
+    const uint64_t end = c->source->available;
+    return end == 0 || end > c->source->size ? remaining(c) : end > c->at ? end - c->at : 0;
+}
+
 /* Reads the bytes from the cursor on into the window. */
 static wisp_status fill_window(struct cursor *c) {
-    const uint64_t left = remaining(c);
+    const uint64_t left = available(c);
     c->window_start = c->at;
     c->window_length = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
     return source_read(c->source, NULL, c->at, c->window, c->window_length, c->error);
@@ -60,6 +66,10 @@ static wisp_status fill_window(struct cursor *c) {
 static wisp_status take(struct cursor *c, const char *field, void *out, uint64_t length) {
     if (length > remaining(c))
         return malformed(c, field, "the file ends too early");
+    if (length > available(c))
+        return fail(c->error, WISP_ERROR_IO, c->source->name, field,
+                    "the first %llu bytes of the file, which are there, end within the header",
+                    (unsigned long long)c->source->available);
     unsigned char *to = out;
     if (c->source->data) {
         memcpy(to, (const unsigned char *)c->source->data + c->at, (size_t)length);

@@ -62,13 +62,20 @@ float neurons_base(float bias, const float *row, const float *center, size_t n) 
 /* The tensors from which matrices are made: HOT_ROWS, COLD_ROWS and DOWN_SCALES. */
 enum { MATRIX_TENSORS = DOWN_SCALES + 1 };
 
+/* Returns the bytes of a tensor that are read: none of the cold rows where the directory says so.
+ */
+static uint64_t bytes_read(const struct directory *dir, const struct neuron_rows *rows,
+                           int tensor) {
+    return tensor == COLD_ROWS && dir->hot_only ? 0 : rows->stored[tensor].bytes;
+}
+
 /* Reads these tensors into the cache, one behind the other. */
 static wisp_status fill_cache(const struct directory *dir, const struct neuron_rows *rows,
                               struct tensor_cache *cache, wisp_error *error) {
     uint64_t bytes = 0;
     size_t size;
     for (int i = 0; i < MATRIX_TENSORS; i++)
-        bytes += rows->stored[i].bytes;
+        bytes += bytes_read(dir, rows, i);
     tensor_cache_release(cache);
     unsigned char *to = checked_size(bytes, &size) ? malloc(size) : NULL;
     if (!to)
@@ -77,9 +84,9 @@ static wisp_status fill_cache(const struct directory *dir, const struct neuron_r
     for (int i = 0; i < MATRIX_TENSORS; i++) {
         const struct tensor *tensor = &rows->stored[i];
         const void *read;
-        if (tensor->bytes > 0)
+        if (bytes_read(dir, rows, i) > 0)
             TRY(directory_rows(dir, tensor, 0, tensor->rows, NULL, to, &read, error));
-        to += tensor->bytes;
+        to += bytes_read(dir, rows, i);
     }
     cache->owner = rows;
     return WISP_OK;
@@ -100,7 +107,7 @@ wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_
     data = cache->bytes;
     for (int i = 0; i < MATRIX_TENSORS; i++) {
         found->at[i] = data;
-        data += rows->stored[i].bytes;
+        data += bytes_read(dir, rows, i);
     }
     return WISP_OK;
 }

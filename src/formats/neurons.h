@@ -92,7 +92,8 @@ struct neuron_bytes {
 };
 
 /* Finds a layer's rows in a source in memory, or reads them into the cache from other sources.
- * Fails where the source cannot be read. */
+ * Where the directory is hot_only, cold rows are neither read nor found. Fails where the source
+ * cannot be read. */
 wisp_status neurons_find_bytes(const struct directory *dir, const struct neuron_rows *rows,
                                struct tensor_cache *cache, struct neuron_bytes *found,
                                wisp_error *error);

@@ -349,3 +349,21 @@ const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t 
     const struct tensor *down = directory_find_tensor(dir, name);
     return down && down->make == neuron_matrices_down ? down->maker : NULL;
 }
+
+wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error) {
+    const struct tensor *cold = NULL; /* the first */
+    *bytes = dir->sources[0].size;
+    for (size_t i = 0; i < dir->n_stored; i++) {
+        const struct tensor *tensor = &dir->stored[i];
+        const size_t length = strlen(tensor->name), end = strlen(TENSOR_NEURONS_COLD);
+        const bool is_cold =
+            length > end && strcmp(tensor->name + length - end, TENSOR_NEURONS_COLD) == 0;
+        if (!cold && is_cold)
+            *bytes = tensor->offset;
+        if (cold && !is_cold)
+            return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
+                        "it follows %s, and only cold neurons may stand there", cold->name);
+        cold = is_cold && !cold ? tensor : cold;
+    }
+    return WISP_OK;
+}

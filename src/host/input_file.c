@@ -117,9 +117,32 @@ wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *
     return WISP_OK;
 }
 
+bool file_source_is(const wisp_source *source) {
+    return source->close == close_input;
+}
+
 void file_source_loaded(const wisp_source *source) {
-    if (source->close == close_input)
+    if (file_source_is(source))
         ((struct input_file *)source->context)->loaded = true;
+}
+
+wisp_status file_source_check(const wisp_source *source, uint64_t start, uint64_t end,
+                              wisp_error *error) {
+    const struct input_file *file = source->context;
+    struct stat now;
+    if (fstat(file->descriptor, &now) != 0)
+        return fail_errno(error, source->name, "stat");
+    const uint64_t size = (uint64_t)now.st_size;
+    if (size < end)
+        return fail(error, WISP_ERROR_IO, source->name, NULL,
+                    "bytes %llu to %llu are missing: the file has become shorter since it was "
+                    "opened, and ends at byte %llu",
+                    (unsigned long long)(start > size ? start : size), (unsigned long long)end - 1,
+                    (unsigned long long)size);
+    if (now.st_size != file->opened.st_size || !same_time(now.st_mtim, file->opened.st_mtim))
+        return fail(error, WISP_ERROR_IO, source->name, NULL,
+                    "the file changed after it was opened");
+    return WISP_OK;
 }
 
 bool file_source_same(const wisp_source *a, const wisp_source *b) {

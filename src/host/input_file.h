@@ -31,6 +31,16 @@ wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *
  * a source of another kind. */
 void file_source_loaded(const wisp_source *source);
 
+/* Returns whether a source is one of file_source_open. */
+bool file_source_is(const wisp_source *source);
+
+/* Checks that the file behind a source of file_source_open holds its bytes up to `end`, and was not
+ * written to since it was opened: its size and its time of modification are the same. A file that
+ * another one has replaced under its name is the same file to whoever opened it. Fails with
+ * WISP_ERROR_IO, and names missing bytes, which begin at `start` or later. */
+wisp_status file_source_check(const wisp_source *source, uint64_t start, uint64_t end,
+                              wisp_error *error);
+
 /* Returns whether two sources of file_source_open were opened on one file, which was not modified
  * between. */
 bool file_source_same(const wisp_source *a, const wisp_source *b);

@@ -60,7 +60,7 @@ static void bert_take(const struct network *network, const struct pass_size *siz
     s->inner = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
     s->rope = workspace_take(space, c->rope_theta != 0 ? size->longest : 0, shape.head_size,
                              sizeof *s->rope);
-    s->feed_forward = feed_forward_take(network, size, space, pass ? &pass->batch : NULL);
+    s->feed_forward = feed_forward_take(network, size, space, pass);
     for (uint32_t i = 0; i < size->members; i++)
         s->scratch[i] = workspace_part(space, scratch_bytes);
     if (!pass)

@@ -42,7 +42,7 @@ void decoder_take(const struct network *network, const struct pass_size *size,
         s->q = workspace_take(space, tokens, q_size(c), sizeof *s->q);
     s->context = workspace_take(space, tokens, context_size, sizeof *s->context);
     s->inner = s->kv = workspace_take(space, tokens, s->inner_size, sizeof *s->inner);
-    s->feed_forward = feed_forward_take(network, size, space, pass ? &pass->batch : NULL);
+    s->feed_forward = feed_forward_take(network, size, space, pass);
     for (uint32_t i = 0; i < size->members; i++)
         s->scratch[i] = workspace_part(space, scratch_bytes);
     if (!pass)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models/feed_forward_block.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/clock.h"
 
@@ -8,17 +10,32 @@ static size_t mask_words(const struct network *network) {
     return sparse_mask_words(network->config.intermediate_size);
 }
 
+static bool can_lack_neurons(const struct network *network) {
+    return COLD_NEURONS_MAY_BE_ABSENT && network->neurons.cold;
+}
+
 struct feed_forward_work feed_forward_take(const struct network *network,
                                            const struct pass_size *size, struct workspace *space,
-                                           const struct batch *batch) {
+                                           struct pass *pass) {
     struct feed_forward_work work = {0};
-    if (!network->sparse_by_text)
+    const size_t words = mask_words(network);
+    const bool by_text = network->sparse_by_text, may_be_absent = can_lack_neurons(network);
+    const struct batch *batch = pass ? &pass->batch : NULL;
+    if (!by_text && !may_be_absent)
         return work;
-    work.masks = workspace_take(space, size->texts, mask_words(network), sizeof *work.masks);
+    work.masks =
+        workspace_take(space, by_text ? size->texts : size->tokens, words, sizeof *work.masks);
     work.chosen = workspace_take(space, 1, size->tokens, sizeof *work.chosen);
     for (size_t i = 0; batch && i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++)
-            work.chosen[t] = work.masks + i * mask_words(network);
+            work.chosen[t] = work.masks + (by_text ? i : t) * words;
+    if (!may_be_absent)
+        return work;
+    work.inner = workspace_take(space, by_text ? 0 : size->tokens, network->predictor_rank,
+                                sizeof *work.inner);
+    uint64_t *places = workspace_take(space, 2, words, sizeof *places);
+    if (pass)
+        pass->hold = (struct neuron_hold){.places = places, .absent = places + words};
     return work;
 }
 
@@ -118,6 +135,67 @@ static void choose_by_text(struct pass *pass, uint32_t member, struct cursor at,
     pass_barrier(pass, member, at);
 }
 
+/* Removes absent neurons from the masks, and counts them. Text i has tokens starts[i] to starts[i +
+ * 1] - 1, and each of them the mask that `chosen` points to. */
+static void skip_absent(const struct pass *pass, const struct feed_forward_work *work) {
+    const bool by_text = pass->network->sparse_by_text;
+    const size_t words = mask_words(pass->network);
+    const struct batch *batch = &pass->batch;
+    for (size_t i = 0; i < batch->texts && pass->hold.n_absent > 0; i++) {
+        const size_t first = batch->starts[i], tokens = batch->starts[i + 1] - first;
+        for (size_t k = 0; k < (by_text ? 1 : tokens); k++) {
+            uint64_t *mask = work->masks + (by_text ? i : first + k) * words;
+            for (size_t w = 0; w < words; w++) {
+                const int absent = __builtin_popcountll(mask[w] & pass->hold.absent[w]);
+                if (pass->skipped)
+                    pass->skipped[i] += (uint64_t)absent * (by_text ? tokens : 1);
+                mask[w] &= ~pass->hold.absent[w];
+            }
+        }
+    }
+}
+
+/* Chooses the neurons of all tokens, unless that was done before the pass stopped here, and holds
+ * them. Returns the same status to all members: WISP_NEED_RANGES where neurons are absent that are
+ * not to be skipped. */
+static wisp_status hold_neurons(struct pass *pass, uint32_t member, struct cursor at,
+                                const struct feed_forward_work *work, const float *thresholds,
+                                struct workspace space, wisp_error *error) {
+    const struct network *network = pass->network;
+    const struct sparse_ffn *ffn = &network->feed_forward[at.layer].sparse;
+    const struct pass_tokens own = pass_tokens(pass, member);
+    const size_t words = mask_words(network), size = network->config.hidden_size;
+    const bool goes_on = pass->hold.held && pass->hold.layer == at.layer;
+    struct neuron_hold *hold = &pass->hold;
+    if (!goes_on && network->sparse_by_text) {
+        choose_by_text(pass, member, at, work, thresholds, space);
+    } else if (!goes_on) {
+        sparse_ffn_predict(ffn, thresholds, pass->x + own.first * size, own.n,
+                           work->masks + own.first * words, work->inner + own.first * ffn->rank,
+                           space);
+        pass_mark(pass, member, at, STAGE_FFN_SPARSE);
+        pass_barrier(pass, member, at);
+    }
+    if (member == 0 && goes_on) {
+        neuron_hold_count(&network->neurons, hold);
+    } else if (member == 0) {
+        neuron_hold_end(&network->neurons, hold); /* of the layer before, which all have computed */
+        memset(hold->places, 0, words * sizeof *hold->places);
+        const size_t masks = network->sparse_by_text ? pass->batch.texts : pass->tokens;
+        for (size_t i = 0; i < masks * words; i++)
+            hold->places[i % words] |= work->masks[i];
+        neuron_hold_begin(&network->neurons, at.layer, pass->skip_absent, hold);
+        if (pass->skip_absent)
+            skip_absent(pass, work);
+    }
+    pass_barrier(pass, member, at);
+    if (hold->n_absent == 0 || pass->skip_absent)
+        return WISP_OK;
+    return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
+                "%zu neurons of layer %u are absent: wisp_session_needs says which bytes they are",
+                hold->n_absent, at.layer);
+}
+
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error) {
@@ -132,9 +210,11 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
     wisp_status status = WISP_OK;
     if (pass->thresholds)
         choice.thresholds = pass->thresholds + (size_t)at.layer * network->config.intermediate_size;
-    if (network->sparse_by_text)
+    if (can_lack_neurons(network))
+        status = hold_neurons(pass, member, at, work, choice.thresholds, space, error);
+    else if (network->sparse_by_text)
         choose_by_text(pass, member, at, work, choice.thresholds, space);
-    for (size_t done = 0; done < own.n; done += PASS_PART_TOKENS) {
+    for (size_t done = 0; done < own.n && status == WISP_OK; done += PASS_PART_TOKENS) {
         const size_t first = own.first + done, n = smaller(own.n - done, PASS_PART_TOKENS);
         float *part = y + done * hidden_size;
         status = pass_ask_hook(pass, at, done, error);
@@ -144,8 +224,10 @@ wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor a
             run_dense(pass, member, at, first, n, inner, part, space);
             continue;
         }
-        if (network->sparse_by_text)
+        if (work->chosen)
             choice.masks = work->chosen + first;
+        if (work->inner)
+            choice.inner = work->inner + first * sparse->rank;
         sparse_ffn_apply(sparse, choice, pass->x + first * hidden_size, n, part, space, counts);
         pass_mark(pass, member, at, STAGE_FFN_SPARSE);
     }

@@ -6,17 +6,20 @@
 #include "models/pass.h"
 
 /* Working memory that all members of a pass use, where a predictor chooses neurons once for each
- * text; otherwise both are NULL. */
+ * text, or neurons may be absent, so that all choices are made before any neuron is computed;
+ * otherwise NULL. */
 struct feed_forward_work {
-    uint64_t *masks;         /* [texts, sparse_mask_words]: the neurons chosen for each text */
-    const uint64_t **chosen; /* [tokens]: points to the mask of each token's text */
+    uint64_t *masks; /* [texts or tokens, sparse_mask_words]: the neurons chosen for each text, or
+                        for each token */
+    const uint64_t **chosen; /* [tokens]: points to the mask of each token */
+    float *inner;            /* [tokens, rank]: P x + p, where neurons are chosen for tokens */
 };
 
-/* Takes this memory from `space`, or measures it (base/workspace.h). Where `batch` is not NULL, it
- * also points each token to the mask of its text. */
+/* Takes this memory from `space`, or measures it (base/workspace.h). Where `pass` is not NULL, it
+ * also points each token to its mask, and gives the pass the masks of its hold. */
 struct feed_forward_work feed_forward_take(const struct network *network,
                                            const struct pass_size *size, struct workspace *space,
-                                           const struct batch *batch);
+                                           struct pass *pass);
 
 /* Returns the floats that a dense layer keeps for each token between its two halves:
  * intermediate_size, or twice that where the layer is gated. */
@@ -30,7 +33,9 @@ size_t feed_forward_workspace_bytes(const struct network *network, size_t tokens
  * `at.layer`. A norm that stands before the layer has already been applied to pass->x. y and
  * pass->x are different arrays, and the caller adds y to the hidden states. y and inner [n,
  * feed_forward_inner_size], which is overwritten, begin at the member's first token. `space` has
- * feed_forward_workspace_bytes left. Fails only where the hook does, and then y is incomplete. */
+ * feed_forward_workspace_bytes left. Fails where the hook does, and then y is incomplete, and with
+ * WISP_NEED_RANGES, before y changes, where neurons are absent that any member needs: all members
+ * fail then. */
 wisp_status feed_forward_run(struct pass *pass, uint32_t member, struct cursor at,
                              const struct feed_forward_work *work, float *inner, float *y,
                              struct workspace space, wisp_error *error);

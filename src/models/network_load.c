@@ -8,6 +8,7 @@
 #include "models/architectures.h"
 #include "models/layer_load.h"
 #include "models/tensor_names.h"
+#include "sparse/neuron_cold.h"
 
 /* Refuses files that hold no whole model: a part of one, an adapter, a projector of pictures. */
 static wisp_status refuse_fragments(const struct directory *dir, wisp_error *error) {
@@ -51,6 +52,8 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
                                        .unbiased = !c->has_bias};
     if (plan)
         TRY(neuron_store_open(&n->neurons, n->dir, plan, &shape, n->kernels, error));
+    if (COLD_NEURONS_MAY_BE_ABSENT && plan && n->dir->hot_only)
+        TRY(neuron_cold_open(&n->neurons, error));
     for (uint32_t l = 0; l < c->layers; l++) {
         struct feed_forward *f = &n->feed_forward[l];
         TRY(n->architecture->load_layer(n, l, error));
@@ -100,6 +103,8 @@ void network_release(struct network *n) {
     for (uint32_t l = 0; n->feed_forward && l < n->config.layers; l++)
         feed_forward_release(&n->feed_forward[l]);
     free(n->feed_forward);
+    if (COLD_NEURONS_MAY_BE_ABSENT)
+        neuron_cold_release(&n->neurons);
     neuron_store_release(&n->neurons);
     token_embedding_release(&n->tokens);
     *n = (struct network){0};

@@ -115,6 +115,7 @@ void pass_begin(struct pass *pass, struct workspace *space) {
                                                 (batch->caches ? batch->caches[i]->length : 0));
     pass->tokens = size.tokens;
     pass->position = 0;
+    pass->hold = (struct neuron_hold){0};
     pass->network->architecture->take(pass->network, &size, space, pass);
 }
 
@@ -202,9 +203,15 @@ wisp_status pass_run(struct pass *pass, wisp_error *error) {
     const uint32_t failed_at = atomic_load(&pass->failed_at);
     if (failed_at < pass->position)
         pass->position = failed_at;
-    if (!atomic_load(&pass->has_error))
-        return WISP_OK;
-    if (error)
+    const bool stopped = atomic_load(&pass->has_error);
+    if (!stopped || pass->error.status != WISP_NEED_RANGES)
+        pass_give_up(pass);
+    if (stopped && error)
         *error = pass->error;
-    return pass->error.status;
+    return stopped ? pass->error.status : WISP_OK;
+}
+
+void pass_give_up(struct pass *pass) {
+    if (COLD_NEURONS_MAY_BE_ABSENT && pass->hold.held)
+        neuron_hold_end(&pass->network->neurons, &pass->hold);
 }

@@ -20,6 +20,7 @@
 #include "models/network.h"
 #include "models/stages.h"
 #include "sparse/ffn.h"
+#include "sparse/neuron_cold.h"
 
 enum {
     PASS_MAX_MEMBERS = 16,
@@ -74,7 +75,14 @@ struct pass {
     wisp_status (*hook)(void *context, struct cursor at, const float *x, wisp_error *error);
     void *hook_context;
 
+    /* Where cold neurons may be absent (sparse/neuron_cold.h), a feed-forward block that needs some
+     * stops the pass with WISP_NEED_RANGES when its neurons are chosen. The pass holds them until
+     * it has computed the block. A further run goes on with the choice that was made. */
+    bool skip_absent;  /* compute without absent neurons instead */
+    uint64_t *skipped; /* [texts]: neurons left out so are added, summed over tokens and layers */
+
     /* The pass itself sets these fields. */
+    struct neuron_hold hold; /* the cold neurons of the next feed-forward block, or of the last */
     size_t tokens;           /* in the batch */
     float *x;                /* [tokens, hidden_size]: the next block's inputs. Where norms follow
                                 blocks these are the hidden states, where they stand before blocks
@@ -93,13 +101,16 @@ size_t pass_workspace_bytes(const struct network *network, const struct pass_siz
 
 /* Prepares a pass whose first fields, up to hook_context, are set. Takes pass_workspace_bytes from
  * `space`; the memory stays in use until the pass has ended. A stopped pass may be dropped without
- * a call. */
+ * a call, unless it returned WISP_NEED_RANGES: then pass_give_up must be called. */
 void pass_begin(struct pass *pass, struct workspace *space);
 
 /* Runs the pass to its end. Stops early where the hook or a block fails, and returns that status
  * with its error. A further call continues with the block at which the pass stopped. The rows have
  * the same bits however often the pass stops and however many members it has. */
 wisp_status pass_run(struct pass *pass, wisp_error *error);
+
+/* Ends what a stopped pass holds, so that it may be dropped. */
+void pass_give_up(struct pass *pass);
 
 /* Returns the next block to run, which is BLOCK_END after the last. */
 struct cursor pass_cursor(const struct pass *pass);

@@ -4,10 +4,12 @@
 
 #include "base/clock.h"
 #include "formats/gguf.h"
+#include "host/discard.h"
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/folder.h"
 #include "native/open_path.h"
+#include "sparse/neuron_cold.h"
 
 /* Reports a file that is no GGUF and whose name tells what it is instead. */
 static wisp_status check_name(const char *path, wisp_error *error) {
@@ -64,5 +66,18 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
     TRY(model_load(&dir, options, start, model, error));
     for (uint32_t i = 0; i < (*model)->dir.n_sources; i++)
         file_source_loaded(&(*model)->dir.sources[i]);
-    return WISP_OK;
+    if (!options || !options->hot_only || options->memory == 0)
+        return WISP_OK;
+    wisp_model_info info;
+    wisp_model_get_info(*model, &info);
+    if (info.resident_bytes <= options->memory) {
+        neuron_cold_limit(&(*model)->network.neurons, options->memory - info.resident_bytes,
+                          discard_pages);
+        return WISP_OK;
+    }
+    wisp_model_close(*model);
+    *model = NULL;
+    return fail(error, WISP_ERROR_ARGUMENT, path, "memory",
+                "%llu bytes are always in memory, more than the %llu that are allowed",
+                (unsigned long long)info.resident_bytes, (unsigned long long)options->memory);
 }

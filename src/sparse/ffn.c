@@ -103,14 +103,14 @@ static void open_scratch(const struct sparse_ffn *ffn, struct scratch *s, struct
 /* ---- the predictor -------------------------------------------------------------------------- */
 
 /* Writes masks [n, words]: the neurons that the predictor chooses for each row of x [n,
- * hidden_size], at most TILE tokens. */
+ * hidden_size], at most TILE tokens. Keeps P x + p in inner [n, rank]. */
 static void predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x, size_t n,
-                    const struct scratch *s, uint64_t *masks) {
+                    const struct scratch *s, float *inner, uint64_t *masks) {
     const size_t neurons = ffn->intermediate_size, words = sparse_mask_words(neurons);
-    linear_apply(&ffn->p, x, n, s->inner, s->linear);
+    linear_apply(&ffn->p, x, n, inner, s->linear);
     for (size_t first = 0; first < n; first += PREDICTED) {
         const size_t here = smaller(n - first, PREDICTED);
-        linear_apply(&ffn->q, s->inner + first * ffn->rank, here, s->logits, s->linear);
+        linear_apply(&ffn->q, inner + first * ffn->rank, here, s->logits, s->linear);
         for (size_t t = 0; t < here; t++)
             ffn->kernels->sparse->choose(s->logits + t * neurons, thresholds, neurons,
                                          masks + (first + t) * words);
@@ -130,8 +130,17 @@ void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, co
             mean_of_rows(ffn->kernels, x + start * hidden_size, end - start, hidden_size,
                          s.means + i * hidden_size);
         }
-        predict(ffn, thresholds, s.means, n, &s, masks + first * words);
+        predict(ffn, thresholds, s.means, n, &s, s.inner, masks + first * words);
     }
+}
+
+void sparse_ffn_predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                        size_t n, uint64_t *masks, float *inner, struct workspace space) {
+    struct scratch s;
+    open_scratch(ffn, &s, space);
+    for (size_t t = 0; t < n; t += TILE)
+        predict(ffn, thresholds, x + t * ffn->hidden_size, smaller(n - t, TILE), &s,
+                inner + t * ffn->rank, masks + t * sparse_mask_words(ffn->intermediate_size));
 }
 
 /* ---- the first half ------------------------------------------------------------------------- */
@@ -178,9 +187,10 @@ static void count_recall(const struct sparse_ffn *ffn, size_t n, struct scratch 
 
 /* Computes the first half for n tokens x with the masks s->chosen, and keeps it as that of tokens
  * [token, token + n). Where the layer has a compensation, writes base + compensation to
- * y [n, hidden_size]. */
-static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t token, size_t n,
-                         struct scratch *s, float *y, struct sparse_counts *counts) {
+ * y [n, hidden_size]; inner [n, rank] is P x + p. */
+static void apply_chosen(const struct sparse_ffn *ffn, const float *x, const float *inner,
+                         size_t token, size_t n, struct scratch *s, float *y,
+                         struct sparse_counts *counts) {
     const struct sparse_kernels *kernels = ffn->kernels->sparse;
     const size_t hidden_size = ffn->hidden_size, words = sparse_mask_words(ffn->intermediate_size);
     for (size_t t = 0; t < n; t++)
@@ -207,7 +217,7 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, size_t to
     }
 
     if (ffn->compensation.n)
-        linear_apply(&ffn->compensation, s->inner, n, s->compensation, s->linear);
+        linear_apply(&ffn->compensation, inner, n, s->compensation, s->linear);
     for (size_t t = 0; ffn->compensation.n && t < n; t++) {
         const float scale = sparse_ffn_scale(s->tile.n[t], ffn->intermediate_size);
         const float *lost = s->compensation + t * hidden_size;
@@ -247,7 +257,7 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
     const struct neuron_layer *neurons = ffn->neurons;
     const size_t hidden_size = ffn->hidden_size, words = sparse_mask_words(ffn->intermediate_size);
     struct scratch s;
-    assert(neurons->n_present == neurons->intermediate_size);
+    assert(choice.masks || neurons->n_present == neurons->intermediate_size);
     open_scratch(ffn, &s, space);
     for (size_t first = 0; first < tokens; first += TOKENS_AT_A_TIME) {
         const size_t n = smaller(tokens - first, TOKENS_AT_A_TIME);
@@ -258,10 +268,11 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
                 continue;
             }
             if (!choice.masks)
-                predict(ffn, choice.thresholds, x + at, here, &s, s.masks);
+                predict(ffn, choice.thresholds, x + at, here, &s, s.inner, s.masks);
             for (size_t i = 0; i < here; i++)
                 s.chosen[i] = choice.masks ? choice.masks[first + t + i] : s.masks + i * words;
-            apply_chosen(ffn, x + at, t, here, &s, y + at, counts);
+            const float *inner = choice.inner ? choice.inner + (first + t) * ffn->rank : s.inner;
+            apply_chosen(ffn, x + at, inner, t, here, &s, y + at, counts);
         }
         for (size_t t = 0; t < n; t++) {
             const struct active *active = &s.active[t];

@@ -67,11 +67,18 @@ static inline float sparse_ffn_scale(size_t computed, size_t intermediate_size) 
 void sparse_ffn_choose(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                        const size_t *starts, size_t texts, uint64_t *masks, struct workspace space);
 
+/* Writes masks [n, sparse_mask_words], the neurons that the predictor chooses for each of n tokens
+ * x [n, hidden_size], and inner [n, rank], P x + p. The workspace has sparse_ffn_workspace_bytes
+ * left. */
+void sparse_ffn_predict(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
+                        size_t n, uint64_t *masks, float *inner, struct workspace space);
+
 /* Says which neurons are computed. Where `masks` is not NULL, the masks decide; otherwise, where
  * `thresholds` is not NULL, the predictor decides token by token; otherwise all are computed. */
 struct sparse_choice {
     const float *thresholds;      /* [intermediate_size] */
     const uint64_t *const *masks; /* [tokens]: points to the mask of each token */
+    const float *inner;           /* [tokens, rank]: P x + p, with `masks` of sparse_ffn_predict */
 };
 
 /* Totals of one layer and one thread. */
@@ -84,7 +91,8 @@ struct sparse_counts {
 };
 
 /* Computes y [tokens, hidden_size] from x [tokens, hidden_size], and adds to the counts. All
- * neurons of the layer are present. The workspace has sparse_ffn_workspace_bytes left. */
+ * neurons of the layer are present, or all those in the masks. A layer with a compensation needs
+ * `inner` with masks. The workspace has sparse_ffn_workspace_bytes left. */
 void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice, const float *x,
                       size_t tokens, float *y, struct workspace space,
                       struct sparse_counts *counts);

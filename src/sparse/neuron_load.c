@@ -7,6 +7,7 @@
 #include "base/number_text.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
+#include "sparse/neuron_cold.h"
 #include "sparse/neuron_store.h"
 
 enum { ROWS_AT_A_TIME = 32, COLUMNS_AT_A_TIME = 64 };
@@ -33,6 +34,8 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
     }
     if (centered)
         l->center = workspace_take(space, 1, neurons, sizeof *l->center);
+    if (l->rows)
+        l->down_scales = workspace_take(space, 1, (size_t)l->rows->stored[DOWN_SCALES].bytes, 1);
 }
 
 /* Loads W_up and W_gate as one dense layer, for layers that compute all neurons. */
@@ -153,8 +156,13 @@ static wisp_status load_down_scales(const struct neuron_store *store, size_t ind
     TRY(load_bias(store, index, TENSOR_FFN_DOWN, l->hidden_size, l->base, error));
     if (rows && rows->stored[DOWN_ROW_SCALES].bytes > 0)
         TRY(read_down(store->dir, rows, l, error));
-    else
+    else if (!l->rows)
         TRY(derive_down(store->dir, down, center, cache, l, error));
+    else
+        return fail(error, WISP_ERROR_UNSUPPORTED, store->dir->file,
+                    layer_tensor_name(name, index, TENSOR_DOWN_ROW_SCALES, ""),
+                    "the file, of an earlier version of wisp, lacks this tensor and cannot be "
+                    "opened without its cold neurons: wisp convert --neurons adds it");
     for (size_t c = 0; c < l->hidden_size; c++) {
         const float scale = l->row_scale[c];
         if (!(scale >= 0x1p-75f &&
@@ -179,11 +187,17 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
         directory_find_tensor(store->dir, layer_tensor_name(name, layer, TENSOR_CENTER, ""));
     *l = (struct neuron_layer){.hidden_size = store->shape.hidden_size,
                                .intermediate_size = neurons,
-                               .row_bytes = sparse_row_bytes(store->shape.hidden_size)};
+                               .row_bytes = sparse_row_bytes(store->shape.hidden_size),
+                               .hot = neurons};
+    const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
+    if (store->cold && rows && rows->stored[COLD_ROWS].rows > 0) {
+        l->rows = rows;
+        l->hot = (size_t)rows->stored[HOT_ROWS].rows;
+    }
     take_arrays(l, store, centered); /* measures, because l->memory is zeroed */
     TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
-    store->bytes += l->memory.capacity;
+    store->bytes += l->memory.capacity - neuron_cold_bytes(l, neurons - l->hot);
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
 
     float *by_neuron = NULL; /* holds centers first, then biases, in the file's order */
@@ -208,28 +222,43 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
 
 /* ---- loading neurons ------------------------------------------------------------------------ */
 
-/* Puts the neurons of a layer that the file stores as rows (formats/neurons.h). place[j] is the
- * place of neuron j; NULL where that is j. */
+wisp_status neuron_store_put_row(const struct neuron_store *store, size_t layer, size_t place,
+                                 const struct neuron_shape *shape, const unsigned char *row,
+                                 const float *scales, float *values, wisp_error *error) {
+    const size_t n = store->layer[layer].hidden_size, last = (size_t)shape->matrices - 1;
+    const struct neuron_weights weights = {values, values + n, values + 2 * n};
+    for (size_t part = 0; part < last && store->by_rows; part++, row += shape->part_bytes)
+        shape->format->dequantise(row, n, values + part * n);
+    if (!store->by_rows)
+        row += last * shape->part_bytes;
+    neurons_read_column(shape, row, scales, weights.down);
+    return neuron_store_put(store, layer, place, weights, error);
+}
+
+/* Puts the neurons of a layer that the file stores as rows (formats/neurons.h), of a layer that
+ * opens without its cold neurons the hot ones. place[j] is the place of neuron j; NULL where that
+ * is j. */
 static wisp_status put_rows(struct neuron_store *store, size_t layer,
                             const struct neuron_rows *rows, const uint32_t *place,
                             struct tensor_cache *cache, wisp_error *error) {
     const struct neuron_layer *l = &store->layer[layer];
     const struct neuron_shape *s = &rows->shape;
-    const size_t n = l->hidden_size, last = (size_t)s->matrices - 1;
+    const size_t n = l->hidden_size;
     struct neuron_bytes bytes;
     float *values = memory_allocate(4 * n * sizeof *values);
     if (!values)
         return fail_memory(error, 4 * n * sizeof *values);
-    const struct neuron_weights weights = {values, values + n, values + 2 * n};
     float *scales = values + 3 * n;
     wisp_status status = neurons_find_bytes(store->dir, rows, cache, &bytes, error);
+    if (status == WISP_OK && l->down_scales)
+        memcpy(l->down_scales, bytes.at[DOWN_SCALES], (size_t)rows->stored[DOWN_SCALES].bytes);
     for (size_t j = 0; j < l->intermediate_size && status == WISP_OK; j++) {
+        const size_t at = place ? place[j] : j;
         if (j % s->format->elements == 0)
             neurons_read_scales(s, bytes.at[DOWN_SCALES], j, scales);
-        for (size_t part = 0; part < last && l->up; part++)
-            s->format->dequantise(neurons_find_part(&bytes, j, part), n, values + part * n);
-        neurons_read_column(s, neurons_find_part(&bytes, j, last), scales, weights.down);
-        status = neuron_store_put(store, layer, place ? place[j] : j, weights, error);
+        if (at < l->hot)
+            status = neuron_store_put_row(store, layer, at, s, neurons_find_part(&bytes, j, 0),
+                                          scales, values, error);
     }
     memory_free(values);
     return status;

@@ -24,7 +24,7 @@ wisp_status neuron_store_open(struct neuron_store *store, const struct directory
     return store->layer ? WISP_OK : fail_memory(error, shape->layers * sizeof *store->layer);
 }
 
-wisp_status neuron_store_put(struct neuron_store *store, size_t layer, size_t place,
+wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error) {
     static const char *const names[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN};
     struct neuron_layer *l = &store->layer[layer];

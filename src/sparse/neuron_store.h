@@ -5,6 +5,8 @@
  * numbers that belong to it. It stands at a place of its layer: in the order of the plan where a
  * predictor chooses neurons, else in the order of the file. The store packs a neuron from its
  * weights alone, so that one can be put while others are absent, and records which are present.
+ * Neurons are absent only while a layer is loaded, or where a model is opened without its cold ones
+ * (neuron_cold.h).
  *
  *   y = base + row_scale * (sum over neurons of contribution * column_scale * column)
  *
@@ -13,6 +15,7 @@
 #define WISP_SPARSE_NEURON_STORE_H
 
 #include "base/workspace.h"
+#include "formats/neurons.h"
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
 #include "layers/linear.h"
@@ -43,7 +46,13 @@ struct neuron_layer {
     float *input_scale;      /* [hidden_size]: multiplies x before x is quantised */
     float *center;           /* [intermediate_size]; NULL where all centers are 0 */
     struct workspace memory; /* holds all arrays above but `dense` */
+    /* Only in a store that opens without cold neurons (neuron_cold.h): */
+    size_t hot; /* neurons before this place are loaded with the layer and stay */
+    const struct neuron_rows *rows; /* where the file has the others; NULL where it has none */
+    unsigned char *down_scales;     /* the bytes of the tensor DOWN_SCALES, in `memory` */
 };
+
+struct neuron_cold; /* neuron_cold.h */
 
 struct neuron_store {
     const struct directory *dir;
@@ -52,7 +61,8 @@ struct neuron_store {
     bool by_rows;         /* a predictor chooses among the neurons of each layer */
     const int32_t *order; /* [layers, intermediate_size]: the plan's order; NULL: the file's */
     struct neuron_layer *layer; /* [layers] */
-    size_t bytes;               /* memory of all layers */
+    size_t bytes;               /* memory of all layers, without absent neurons */
+    struct neuron_cold *cold;   /* the state of cold neurons; NULL where all are loaded */
 };
 
 /* The weights of one neuron, [hidden_size] each; neuron_store_put overwrites them. It ignores `up`
@@ -79,15 +89,21 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
 
 /* Packs a neuron into `place` of an open layer and marks it present. Fails with WISP_ERROR_FORMAT
  * where a weight is not finite, or too large for the scale of its row. */
-wisp_status neuron_store_put(struct neuron_store *store, size_t layer, size_t place,
+wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, size_t place,
                              struct neuron_weights weights, wisp_error *error);
 
-/* Opens a layer and puts all of its neurons; fails as those two functions do. The cache serves one
- * layer after the other. */
+/* Opens a layer and puts all of its neurons, or, where the store has `cold`, the hot ones; fails as
+ * those two functions do. The cache serves one layer after the other. */
 wisp_status neuron_store_load_layer(struct neuron_store *store, size_t layer,
                                     struct tensor_cache *cache, wisp_error *error);
 
 void neuron_store_release(struct neuron_store *store);
+
+/* Puts the neuron at `place` of an open layer from its row in the file. `scales` [hidden_size] come
+ * from neurons_read_scales. Overwrites values [3 * hidden_size]. Fails as neuron_store_put does. */
+wisp_status neuron_store_put_row(const struct neuron_store *store, size_t layer, size_t place,
+                                 const struct neuron_shape *shape, const unsigned char *row,
+                                 const float *scales, float *values, wisp_error *error);
 
 /* ---- access to a layer ---------------------------------------------------------------------- */
 

@@ -52,6 +52,39 @@ describe('calibrate', () => {
     assert.match(svg, /^<svg[^]*layer 5[^]*sentence 5[^]*<\/svg>\n$/);
   });
 
+  test('embed reads cold neurons when texts need them', () => {
+    const cold = join(folder, 'cold.gguf');
+    assert.equal(wisp(['convert', '--hot', '0.6', output, cold]).code, 0);
+    const text = lines.join('\n');
+    /** @param {string[]} args */
+    const embed = (...args) =>
+      wisp(['embed', '-m', cold, '--predictor', 'lowrank', '--format', 'f32', ...args], text);
+    const whole = embed();
+    const waiting = embed('--cold', 'wait', '--stats');
+    assert.equal(waiting.code, 0, waiting.err);
+    assert.deepEqual(waiting.bytes, whole.bytes);
+    assert.match(waiting.err, /\nneurons in memory: hot \d+ .* 0 evictions of 64; [1-9]\d* reads/);
+
+    const small = wisp(['embed', '-m', cold, '--cold', 'wait', '--memory', '1K', '--text', 'a']);
+    assert.equal(small.code, 2, small.err);
+    const least = Number(/(\d+) bytes are always in memory/.exec(small.err)?.[1]);
+    const limited = embed('--cold', 'wait', '--memory', `${least + 600_000}`, '--stats');
+    assert.equal(limited.code, 0, limited.err);
+    assert.deepEqual(limited.bytes, whole.bytes);
+    assert.match(limited.err, / [1-9]\d* evictions of 64; /);
+
+    const skipping = embed('--cold', 'skip');
+    assert.equal(skipping.code, 0, skipping.err);
+    assert.match(skipping.err, /wisp: [1-9]\d* neurons were skipped/);
+    assert.notDeepEqual(skipping.bytes, whole.bytes);
+    for (const args of [
+      ['--cold', 'melt'],
+      ['--memory', '5M'],
+      ['--cold', 'wait', '--memory', '5X'],
+    ])
+      assert.equal(wisp(['embed', '-m', cold, ...args, '--text', 'a']).code, 2);
+  });
+
   test('embed skips neurons, as many as asked for', () => {
     /** @param {string} sparsity */
     const computed = (sparsity) => {

@@ -23,7 +23,7 @@ enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 static struct {
     struct bytes file, rows;
     char file_path[128], rows_path[128], folder_path[128], nomic_path[128], output_path[128];
-    char predicting_paths[2][128];
+    char predicting_paths[2][128], cold_path[128];
     wisp_model *model;
     wisp_session *session; /* of one test, which uses it again after a failure */
 } world;
@@ -211,6 +211,26 @@ static wisp_status convert_folder(wisp_error *error) {
     return convert(world.folder_path, error);
 }
 
+/* Opens a model without its cold neurons, and embeds texts that wait for them. */
+static wisp_status embed_cold(wisp_error *error) {
+    const wisp_model_options options = {.hot_only = true};
+    const wisp_session_options two = {.threads = 2};
+    const wisp_text two_texts[] = {{"the man is eat food", 19}, {"red guit play", 13}};
+    wisp_model *model = NULL;
+    wisp_session *session = NULL;
+    float rows[2 * HIDDEN];
+    wisp_status status = wisp_model_open(world.cold_path, &options, &model, error);
+    if (status == WISP_OK)
+        status = wisp_session_open(model, &two, &session, error);
+    if (status == WISP_OK)
+        status = wisp_embed_from_file(session, two_texts, 2, NULL, rows, error);
+    if (status != WISP_OK && session) /* the session is as good as new */
+        wisp_embed_continue(session, NULL);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    return status;
+}
+
 struct operation {
     const char *name;
     wisp_status (*run)(wisp_error *error);
@@ -244,6 +264,8 @@ static const struct operation operations[] = {
     {"embed, from there on", embed, 1, true},
     {"embed with three threads", embed, 3, false},
     {"embed with three threads, from there on", embed, 3, true},
+    {"embed without cold neurons", embed_cold, 0, false},
+    {"embed without cold neurons, from there on", embed_cold, 0, true},
     {"convert a file", convert_file, 0, false},
     {"convert a file, from there on", convert_file, 0, true},
     {"convert a folder", convert_folder, 0, false},
@@ -365,6 +387,8 @@ static int make_world(void **state) {
     folder_release(&folder);
     make_folder(temporary_path("out"));
     make_predicting_models();
+    snprintf(world.cold_path, sizeof world.cold_path, "%s",
+             cold_model("cold.gguf", "gelu", false, BLOCK_Q8_0));
     return wisp_model_open(world.file_path, NULL, &world.model, NULL) == WISP_OK ? 0 : -1;
 }
 

@@ -147,6 +147,32 @@ const char *predicting_model(const char *name, const struct predicting *predicti
     return write_made(&file, name);
 }
 
+const char *cold_model(const char *name, const char *activation, bool by_text, uint32_t type) {
+    const struct tiny_shape shape = {.hidden = HIDDEN,
+                                     .wide = COLD_WIDE,
+                                     .layers = COLD_LAYERS,
+                                     .heads = 4,
+                                     .positions = 16,
+                                     .type = type,
+                                     .nomic = strcmp(activation, "silu") == 0};
+    const struct predicting p = {.shape = &shape,
+                                 .activation = activation,
+                                 .rank = 8,
+                                 .type = BLOCK_F32,
+                                 .compensated = strcmp(activation, "gelu") == 0,
+                                 .by_text = by_text};
+    const int32_t hot[COLD_LAYERS] = {COLD_HOT, COLD_HOT + 1};
+    const wisp_convert_options as_rows = {.neurons = true};
+    struct gguf file;
+    wisp_error error;
+    make_predicting(&file, &p);
+    gguf_set_i32s(&file, "wisp.sparse.hot", hot, COLD_LAYERS);
+    const char *plain = write_made(&file, "plain-cold.gguf"), *rows = temporary_path(name);
+    if (wisp_convert(plain, rows, &as_rows, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    return rows;
+}
+
 /* ---- models that are open ------------------------------------------------------------------- */
 
 wisp_model *open_with(const char *path, wisp_compute compute, wisp_predictor predictor,

@@ -36,7 +36,7 @@ static void enumerations_out_of_range(void **state) {
         expect_refused(wisp_model_open(path, &predictor, &model, &error), "predictor");
         assert_null(model);
         assert_null(wisp_compute_name((size_t)wrong[i]));
-        assert_string_equal(wisp_status_name((wisp_status)(wrong[i] == 3 ? 8 : wrong[i])),
+        assert_string_equal(wisp_status_name((wisp_status)(wrong[i] == 3 ? 9 : wrong[i])),
                             "unknown");
     }
     assert_null(wisp_predictor_name(5));

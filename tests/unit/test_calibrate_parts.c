@@ -10,6 +10,7 @@
 #include "calibrate/matrix.h"
 #include "calibrate/neurons.h"
 #include "calibrate/thresholds.h"
+#include "convert/hot.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -169,9 +170,9 @@ static void frequent_neurons_come_first(void **state) {
     assert_int_equal(neurons_order(frequency, magnitude, WIDE, &scratch, order, &error), WISP_OK);
     arena_release(&scratch);
     assert_memory_equal(order, expected, sizeof order);
-    assert_int_equal(neurons_hot(frequency, order, WIDE), 5);
+    assert_int_equal(hot_for_share(frequency, order, WIDE, 0.9), 5);
     frequency[order[3]] = frequency[order[4]] = 0.01f;
-    assert_int_equal(neurons_hot(frequency, order, WIDE), 3);
+    assert_int_equal(hot_for_share(frequency, order, WIDE, 0.9), 3);
 }
 
 int main(void) {

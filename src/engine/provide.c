@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Says which bytes a call of wisp_embed waits for, and takes them (sparse/neuron_cold.h). */
+#include <stdlib.h>
+
+#include "engine/session.h"
+
+/* Ranges are not joined beyond this length, so that they can be read into a buffer. */
+static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
+
+static int compare_ranges(const void *a, const void *b) {
+    const wisp_range *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_range **ranges,
+                               size_t *count, wisp_error *error) {
+    TRY(require(session, "session", error));
+    TRY(require((const void *)ranges, "ranges", error));
+    TRY(require(count, "count", error));
+    const struct neuron_store *store = &session->model->network.neurons;
+    struct needs *needs = &session->needs;
+    size_t absent = 0, n = 0;
+    *count = 0;
+    for (uint32_t i = 0; i < session->n_workers; i++)
+        if (session->workers[i].waits) {
+            neuron_hold_count(store, &session->workers[i].pass.hold);
+            absent += session->workers[i].pass.hold.n_absent;
+        }
+    if (absent > needs->capacity) {
+        free(needs->ranges);
+        *needs = (struct needs){.ranges = malloc(absent * sizeof *needs->ranges)};
+        if (!needs->ranges)
+            return fail_memory(error, absent * sizeof *needs->ranges);
+        needs->capacity = absent;
+    }
+    for (uint32_t i = 0; i < session->n_workers; i++)
+        if (session->workers[i].waits)
+            n += neuron_hold_ranges(store, &session->workers[i].pass.hold, needs->ranges + n);
+    if (n > 0)
+        qsort(needs->ranges, n, sizeof *needs->ranges, compare_ranges);
+    for (size_t i = 0; i < n; i++) {
+        const wisp_range next = needs->ranges[i];
+        wisp_range *last = *count > 0 ? &needs->ranges[*count - 1] : NULL;
+        const uint64_t end = last ? last->offset + last->length : 0;
+        /* Several workers may wait for one row. */
+        if (last && next.offset < end)
+            continue;
+        if (last && next.offset - end <= gap &&
+            next.offset + next.length - last->offset <= MOST_RANGE_BYTES)
+            last->length = next.offset + next.length - last->offset;
+        else
+            needs->ranges[(*count)++] = next;
+    }
+    *ranges = needs->ranges;
+    return WISP_OK;
+}
+
+wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const void *bytes,
+                                 size_t length, wisp_error *error) {
+    TRY(require(session, "session", error));
+    if (length > 0)
+        TRY(require(bytes, "bytes", error));
+    const struct directory *dir = &session->model->dir;
+    if (!dir->hot_only)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "session",
+                    "the model was opened with all of its neurons");
+    if (length > UINT64_MAX - offset)
+        return fail(error, WISP_ERROR_ARGUMENT, dir->file, "offset",
+                    "%zu bytes from %llu on end past 2^64", length, (unsigned long long)offset);
+    return neuron_cold_provide(&session->model->network.neurons, offset, bytes, length, error);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sparse/neuron_cold.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/memory.h"
+
+/* After this many holds for each layer, the counts of uses are halved, so that what was needed
+ * lately counts more. */
+enum { HOLDS_OF_AN_AGE = 32 };
+
+/* A word of a layer's masks. */
+struct group {
+    uint32_t holds; /* passes that hold neurons of the group, which is not evicted meanwhile */
+    uint32_t
+        uses; /* holds so far, halved from time to time; counted while the group is absent, too */
+    uint64_t last; /* the number of the last of them */
+};
+
+struct neuron_cold {
+    atomic_flag busy; /* a lock of all that follows, and of `present` and n_present of all layers.
+                         It is held for microseconds: packing one neuron is the longest work */
+    void (*discard)(void *block, size_t bytes); /* NULL: nothing is evicted */
+    struct group *groups;                       /* [layers, sparse_mask_words] */
+    float *values;  /* [4, hidden_size]: working memory to pack a neuron */
+    uint64_t holds; /* that began so far */
+    wisp_cold_stats stats;
+};
+
+static void enter(struct neuron_cold *cold) {
+    while (atomic_flag_test_and_set_explicit(&cold->busy, memory_order_acquire))
+        continue;
+}
+
+static void leave(struct neuron_cold *cold) {
+    atomic_flag_clear_explicit(&cold->busy, memory_order_release);
+}
+
+static size_t words_of(const struct neuron_store *store) {
+    return sparse_mask_words(store->shape.intermediate_size);
+}
+
+static struct group *group_of(const struct neuron_store *store, size_t layer, size_t word) {
+    return &store->cold->groups[layer * words_of(store) + word];
+}
+
+/* Returns the bits of a word of a mask that belong to neurons which were loaded with the layer. */
+static uint64_t hot_bits(const struct neuron_layer *l, size_t word) {
+    const size_t first = 64 * word;
+    return l->hot <= first        ? 0
+           : l->hot >= first + 64 ? UINT64_MAX
+                                  : (UINT64_C(1) << (l->hot - first)) - 1;
+}
+
+static size_t group_bytes(const struct neuron_layer *l, size_t word) {
+    const size_t first = larger(64 * word, l->hot),
+                 end = smaller(64 * word + 64, l->intermediate_size);
+    return neuron_cold_bytes(l, end - first);
+}
+
+static size_t count_bits(uint64_t word) {
+    return (size_t)__builtin_popcountll(word);
+}
+
+wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error) {
+    const size_t groups = store->shape.layers * words_of(store);
+    struct neuron_cold *cold = calloc(1, sizeof *cold);
+    if (!cold)
+        return fail_memory(error, sizeof *cold);
+    store->cold = cold;
+    atomic_flag_clear(&cold->busy);
+    cold->stats.budget = UINT64_MAX;
+    cold->groups = calloc(groups, sizeof *cold->groups);
+    cold->values = memory_allocate(4 * store->shape.hidden_size * sizeof *cold->values);
+    if (!cold->groups || !cold->values)
+        return fail_memory(error, groups * sizeof *cold->groups);
+    return WISP_OK;
+}
+
+void neuron_cold_release(struct neuron_store *store) {
+    if (!store->cold)
+        return;
+    free(store->cold->groups);
+    memory_free(store->cold->values);
+    free(store->cold);
+    store->cold = NULL;
+}
+
+/* ---- eviction ------------------------------------------------------------------------------- */
+
+/* Returns whether none of the neurons of a word is in memory, nor of a hot one. */
+static bool is_empty(const struct neuron_layer *l, size_t word, size_t words) {
+    return word < words && l->present[word] == 0;
+}
+
+/* Makes the neurons of a word absent. A page at its border is given back where the neighbour that
+ * shares it is empty, too. */
+static void evict(const struct neuron_store *store, size_t layer, size_t word) {
+    enum { PAGE = 4096 };
+    struct neuron_layer *l = &store->layer[layer];
+    struct neuron_cold *cold = store->cold;
+    unsigned char *const rows[] = {l->down, (unsigned char *)l->up, (unsigned char *)l->gate};
+    const size_t words = words_of(store), first = 64 * word;
+    const size_t n = smaller(l->intermediate_size - first, 64);
+    const size_t before = is_empty(l, word - 1, words) ? smaller(PAGE, first * l->row_bytes) : 0;
+    const size_t rest = (l->intermediate_size - first - n) * l->row_bytes;
+    const size_t after = is_empty(l, word + 1, words) ? smaller(PAGE, rest) : 0;
+    cold->stats.evictions++;
+    cold->stats.warm_bytes -= group_bytes(l, word);
+    l->n_present -= count_bits(l->present[word]);
+    l->present[word] = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (rows[i])
+            cold->discard(rows[i] + first * l->row_bytes - before,
+                          before + n * l->row_bytes + after);
+}
+
+/* Evicts groups until the cold neurons fit the budget, or all that are left are held. The group of
+ * fewest uses goes first. Among groups of equally many, the one that was used last does: a pass
+ * uses all layers in turn, so that group is the last that is needed again. Evicting the one that
+ * was used longest ago instead would keep nothing until it is needed, where the budget is smaller
+ * than the needs of a pass. */
+static void fit_budget(const struct neuron_store *store) {
+    struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store), groups = store->shape.layers * words;
+    while (cold->discard && cold->stats.warm_bytes > cold->stats.budget) {
+        size_t worst = groups;
+        for (size_t i = 0; i < groups; i++) {
+            const struct neuron_layer *l = &store->layer[i / words];
+            const struct group *g = &cold->groups[i], *w = &cold->groups[worst % groups];
+            if (l->rows && l->present[i % words] != 0 && hot_bits(l, i % words) == 0 &&
+                g->holds == 0 &&
+                (worst == groups || g->uses < w->uses || (g->uses == w->uses && g->last > w->last)))
+                worst = i;
+        }
+        if (worst == groups)
+            return;
+        evict(store, worst / words, worst % words);
+    }
+}
+
+void neuron_cold_limit(struct neuron_store *store, uint64_t budget,
+                       void (*discard)(void *block, size_t bytes)) {
+    enter(store->cold);
+    store->cold->stats.budget = budget;
+    store->cold->discard = discard;
+    fit_budget(store);
+    leave(store->cold);
+}
+
+/* ---- holding -------------------------------------------------------------------------------- */
+
+static void count_absent(const struct neuron_layer *l, size_t words, struct neuron_hold *hold) {
+    hold->n_absent = 0;
+    for (size_t w = 0; w < words; w++) {
+        hold->absent[w] = hold->places[w] & ~l->present[w];
+        hold->n_absent += count_bits(hold->absent[w]);
+    }
+}
+
+void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip,
+                       struct neuron_hold *hold) {
+    const struct neuron_layer *l = &store->layer[layer];
+    struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store);
+    hold->layer = layer;
+    hold->held = true;
+    enter(cold);
+    count_absent(l, words, hold);
+    if (++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
+        for (size_t i = 0; i < store->shape.layers * words; i++)
+            cold->groups[i].uses /= 2;
+    cold->stats.misses += hold->n_absent;
+    for (size_t w = 0; w < words; w++) {
+        struct group *g = group_of(store, layer, w);
+        cold->stats.hits += count_bits(hold->places[w] & ~hold->absent[w] & ~hot_bits(l, w));
+        g->uses += hold->places[w] != 0;
+        g->last = hold->places[w] != 0 ? cold->holds : g->last;
+        if (skip)
+            hold->places[w] &= ~hold->absent[w];
+        g->holds += hold->places[w] != 0;
+    }
+    leave(cold);
+}
+
+void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hold) {
+    enter(store->cold);
+    count_absent(&store->layer[hold->layer], words_of(store), hold);
+    leave(store->cold);
+}
+
+void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold) {
+    if (!hold->held)
+        return;
+    hold->held = false;
+    enter(store->cold);
+    for (size_t w = 0; w < words_of(store); w++)
+        group_of(store, hold->layer, w)->holds -= hold->places[w] != 0;
+    fit_budget(store);
+    leave(store->cold);
+}
+
+size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_hold *hold,
+                          wisp_range *ranges) {
+    const struct neuron_layer *l = &store->layer[hold->layer];
+    const uint64_t row_bytes = hold->n_absent > 0 ? l->rows->shape.row_bytes : 0;
+    size_t n = 0;
+    for (size_t place = l->hot; place < l->intermediate_size && hold->n_absent > 0; place++) {
+        if (!(hold->absent[place / 64] >> place % 64 & 1))
+            continue;
+        ranges[n++] = (wisp_range){l->rows->stored[COLD_ROWS].offset + (place - l->hot) * row_bytes,
+                                   row_bytes};
+    }
+    return n;
+}
+
+/* ---- providing ------------------------------------------------------------------------------ */
+
+/* Packs the neuron at `place` from its row, unless it is present. */
+static wisp_status provide_row(const struct neuron_store *store, size_t layer, size_t place,
+                               const unsigned char *row, wisp_error *error) {
+    struct neuron_layer *l = &store->layer[layer];
+    struct neuron_cold *cold = store->cold;
+    const struct neuron_shape *s = &l->rows->shape;
+    float *values = cold->values, *scales = values + 3 * l->hidden_size;
+    wisp_status status = WISP_OK;
+    enter(cold);
+    if (!neuron_is_present(l, place)) {
+        const bool first = (l->present[place / 64] & ~hot_bits(l, place / 64)) == 0;
+        neurons_read_scales(s, l->down_scales, (uint64_t)l->rows->order[place], scales);
+        status = neuron_store_put_row(store, layer, place, s, row, scales, values, error);
+        cold->stats.rows += status == WISP_OK;
+        if (status == WISP_OK && first) {
+            cold->stats.warm_bytes += group_bytes(l, place / 64);
+            fit_budget(store);
+            if (cold->stats.warm_bytes > cold->stats.most_warm_bytes)
+                cold->stats.most_warm_bytes = cold->stats.warm_bytes;
+        }
+    }
+    leave(cold);
+    return status;
+}
+
+wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offset,
+                                const void *bytes, size_t length, wisp_error *error) {
+    const unsigned char *from = bytes;
+    enter(store->cold);
+    store->cold->stats.ranges++;
+    store->cold->stats.range_bytes += length;
+    leave(store->cold);
+    for (size_t layer = 0; layer < store->shape.layers; layer++) {
+        const struct neuron_layer *l = &store->layer[layer];
+        if (!l->rows)
+            continue;
+        const uint64_t start = l->rows->stored[COLD_ROWS].offset, row = l->rows->shape.row_bytes;
+        const uint64_t end = offset + length, rows = l->intermediate_size - l->hot;
+        uint64_t i = offset > start ? (offset - start + row - 1) / row : 0;
+        for (; i < rows && start + (i + 1) * row <= end; i++)
+            TRY(provide_row(store, layer, l->hot + (size_t)i, from + (start + i * row - offset),
+                            error));
+    }
+    return WISP_OK;
+}
+
+void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats) {
+    enter(store->cold);
+    *stats = store->cold->stats;
+    leave(store->cold);
+    for (size_t i = 0; i < store->shape.layers; i++) {
+        const struct neuron_layer *l = &store->layer[i];
+        stats->hot_bytes += neuron_cold_bytes(l, l->hot);
+        stats->cold_bytes += neuron_cold_bytes(l, l->intermediate_size - l->hot);
+        stats->neurons += l->intermediate_size;
+        stats->hot_neurons += l->hot;
+    }
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cold neurons of a model that is opened without them. They are absent until someone provides the
+ * bytes of their rows in the file, and may become absent again where memory is limited.
+ *
+ * A pass holds the neurons that it computes next, present or not. When all of them are present it
+ * computes; neurons that are held do not become absent. All functions may be called by several
+ * threads at a time, each with a hold of its own.
+ *
+ * Memory is counted, and given back, in groups of 64 neurons, which are a word of a mask: their
+ * rows fill whole pages of 4 KiB, so that the system gets them back. Every neuron has its place in
+ * memory from the beginning; pages that were never written take none. */
+#ifndef WISP_SPARSE_NEURON_COLD_H
+#define WISP_SPARSE_NEURON_COLD_H
+
+#include "sparse/neuron_store.h"
+
+/* Says whether this build opens models without their cold neurons. WebAssembly modules do not as
+ * yet: their package brings no rows, and pages that embed would load the code for nothing. */
+#ifdef __wasm__
+enum { COLD_NEURONS_MAY_BE_ABSENT = 0 };
+#else
+enum { COLD_NEURONS_MAY_BE_ABSENT = 1 };
+#endif
+
+/* The neurons of one layer that a pass computes or waits for. Starts as zeros, but for the arrays.
+ */
+struct neuron_hold {
+    uint64_t *places; /* [sparse_mask_words]: the neurons */
+    uint64_t *absent; /* [sparse_mask_words]: those that were absent when they were last counted */
+    size_t n_absent;
+    size_t layer;
+    bool held;
+};
+
+/* Returns the memory that n neurons of a layer take. */
+static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t n) {
+    const size_t rows = layer->gate ? 3 : layer->up ? 2 : 1;
+    return n * layer->row_bytes * rows;
+}
+
+/* Makes the layers of an open store load without their cold neurons. Its predictor must choose
+ * neurons (by_rows). The caller releases the state with
+ * neuron_cold_release, also after an error. */
+wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error);
+
+/* Limits the memory of cold neurons to `budget` bytes, from now on; held neurons may exceed it.
+ * `discard` returns the whole pages within a block of memory to the system, after which their
+ * contents are undefined. Must be called before any pass. */
+void neuron_cold_limit(struct neuron_store *store, uint64_t budget,
+                       void (*discard)(void *block, size_t bytes));
+
+/* Frees the state, before neuron_store_release; does nothing where there is none. */
+void neuron_cold_release(struct neuron_store *store);
+
+/* Holds hold->places of a layer, and counts which are absent. With `skip`, absent neurons are
+ * removed from the places first, so that those which are left can be computed at once. */
+void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip,
+                       struct neuron_hold *hold);
+
+/* Counts again which neurons of a hold are absent. */
+void neuron_hold_count(const struct neuron_store *store, struct neuron_hold *hold);
+
+/* Ends a hold, where it is one. */
+void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold);
+
+/* Writes the ranges of the file that hold->absent neurons stand in, in the order of their places
+ * and one for each row, to ranges [hold->n_absent]. Returns their number. */
+size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_hold *hold,
+                          wisp_range *ranges);
+
+/* Packs all absent neurons whose rows lie wholly within bytes [offset, offset + length) of the
+ * file. Fails with WISP_ERROR_FORMAT where a weight is not finite; neurons before that one are then
+ * present. */
+wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offset,
+                                const void *bytes, size_t length, wisp_error *error);
+
+/* Fills in what is known of the neurons. */
+void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats);
+
+#endif
