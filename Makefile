@@ -40,7 +40,7 @@ SETUP = python3 tools/setup.py
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
 PORTABLE_FOLDERS := base quant kernels formats text weights layers attention sparse models engine
-NATIVE_FOLDERS := host huggingface native convert calibrate
+NATIVE_FOLDERS := host huggingface native index convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c)
