@@ -59,6 +59,7 @@ static int run_all(void) {
         cmocka_unit_test(test_silu_mul),
         cmocka_unit_test(test_expand),
         cmocka_unit_test(test_dot),
+        cmocka_unit_test(test_dots_int8),
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_rms_norm),
         cmocka_unit_test(test_softmax),
