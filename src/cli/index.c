@@ -372,8 +372,9 @@ static int run_index(struct arguments *a) {
         code = a->action == REMOVE ? remove_all(&run) : build_or_add(a, &run);
         if (code == EXIT_GOOD)
             code = save(&run);
-        if (code == EXIT_GOOD && a->action == REMOVE)
-            fprintf(program_output, "%zu removed\n", run.done);
+        if (code == EXIT_GOOD)
+            fprintf(program_output, "%zu %s\n", run.done,
+                    a->action == REMOVE ? "removed" : "added");
     }
     if (run.batch)
         arena_release(&run.batch->arena);
