@@ -242,10 +242,23 @@ WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,-
 WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: $(WASM_MODULES)
+wasm: $(WASM_MODULES) js/index-kernels.js
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
+
+# The module of indexes is so small that a script holds it. It needs no libraries and no malloc.
+WASM_INDEX := wasm/index/index.c src/base/checksum.c
+WASM_LINK_INDEX = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=none -sALLOW_MEMORY_GROWTH \
+                  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=128KB -sSTACK_SIZE=16KB -Wl,--export=__heap_base
+
+build/wasm/wisp-index.wasm: $(WASM_INDEX) src/base/checksum.h src/base/byte_order.h Makefile | .tools/stamp/emcc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/emcc $(filter-out -MMD -MP,$(WASM_COMMON)) $(WASM_simd128) $(WASM_LINK_INDEX) $(WASM_INDEX) -o $@
+
+js/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
+	$(Q)node tools/embed_kernels.mjs $< $@
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
