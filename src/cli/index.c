@@ -22,7 +22,8 @@ static const char help[] =
     "input (-). list prints ids and texts, info what the index is. An index that is changed is\n"
     "written anew beside the old one, and then takes its place.\n"
     "\n"
-    "A line has the id FILE:NUMBER. With --input ndjson each line is a JSON string, or an object\n"
+    "A line has the id FILE:NUMBER, or stdin:NUMBER. With --input ndjson each line is a JSON "
+    "string, or an object\n"
     "whose \"text\" is embedded, whose \"id\" is a string or a number and may be missing, and "
     "which\n"
     "is kept as metadata.\n"
@@ -188,7 +189,9 @@ static int parse(struct arguments *a, int argc, char **argv) {
 static int write_record_id(FILE *stream, const struct record *record) {
     const struct json *id = json_get(record->object, "id");
     if (json_is_absent(id)) {
-        print_text(stream, record->name, strlen(record->name), SIZE_MAX, false, NULL);
+        /* An id that begins as options do could not be removed. */
+        const char *name = strcmp(record->name, "-") == 0 ? "stdin" : record->name;
+        print_text(stream, name, strlen(name), SIZE_MAX, false, NULL);
         fprintf(stream, ":%zu", record->line);
     } else if ((json_is(id, JSON_STRING) || json_is(id, JSON_NUMBER)) && id->text_length > 0) {
         fwrite(id->text, 1, id->text_length, stream);

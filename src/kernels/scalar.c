@@ -367,7 +367,7 @@ const struct kernels kernels_scalar = {
     .softmax = softmax,
     .add = add,
     .dot = dot,
-#if !defined(__wasm__)
+#ifndef __wasm__
     .dots_int8 = dots_int8,
 #endif
     .i16 = &i16_scalar,
