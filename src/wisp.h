@@ -688,6 +688,9 @@ typedef enum wisp_index_kind {
 /* wisp_index_kind_name(WISP_INDEX_INT8) is "int8"; NULL past the last. */
 WISP_API const char *wisp_index_kind_name(size_t kind);
 
+/* Sets *kind by its name. Returns false, and changes nothing, where none has it or it is NULL. */
+WISP_API bool wisp_index_kind_find(const char *name, wisp_index_kind *kind);
+
 /* Makes an empty index for vectors of `dimensions` values, at most 65536. With a session, which
  * may be NULL, the index keeps the name of its model and the embedding of a sentence, so that
  * wisp_index_check_model can tell other models; `dimensions` may then be 0, for those of the model,

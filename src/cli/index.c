@@ -22,11 +22,10 @@ static const char help[] =
     "input (-). list prints ids and texts, info what the index is. An index that is changed is\n"
     "written anew beside the old one, and then takes its place.\n"
     "\n"
-    "A line has the id FILE:NUMBER, or stdin:NUMBER. With --input ndjson each line is a JSON "
-    "string, or an object\n"
-    "whose \"text\" is embedded, whose \"id\" is a string or a number and may be missing, and "
-    "which\n"
-    "is kept as metadata.\n"
+    "A line has the id FILE:NUMBER, or stdin:NUMBER. With --input ndjson each line is a JSON\n"
+    "string, or an object whose \"text\" is embedded, whose \"id\" is a string or a number and "
+    "may\n"
+    "be missing, and which is kept as metadata.\n"
     "\n"
     "      --input FORMAT     lines (default) or ndjson\n"
     "      --kind KIND        int8 (default): a byte for each value; f32: four times as large\n"
@@ -99,12 +98,9 @@ static int take_option(struct arguments *a, int option, const char *value) {
                    ? EXIT_GOOD
                    : complain_of_choice("input", value, "lines, ndjson");
     case OPTION_KIND:
-        for (size_t i = 0; wisp_index_kind_name(i); i++)
-            if (strcmp(value, wisp_index_kind_name(i)) == 0) {
-                a->kind = (wisp_index_kind)i;
-                return EXIT_GOOD;
-            }
-        return complain_of_name("kind", value, wisp_index_kind_name);
+        return wisp_index_kind_find(value, &a->kind)
+                   ? EXIT_GOOD
+                   : complain_of_name("kind", value, wisp_index_kind_name);
     case OPTION_DIMENSIONS:
         return parse_count("dimensions", value, 65536, &a->dimensions) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_NO_TEXT:

@@ -75,7 +75,6 @@ struct search {
 };
 
 static int take_option(struct arguments *a, int option, const char *value) {
-    static const char *const formats[] = {"text", "json", "ndjson"};
     int code = EXIT_GOOD;
     switch (option) {
     case 'q':
@@ -84,12 +83,15 @@ static int take_option(struct arguments *a, int option, const char *value) {
     case 'k':
         return parse_count("top", value, MAX_TOP, &a->top) ? EXIT_GOOD : EXIT_USAGE;
     case OPTION_FORMAT:
-        for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-            if (strcmp(value, formats[i]) == 0) {
-                a->format = (enum format)i;
-                return EXIT_GOOD;
-            }
-        return complain_of_choice("format", value, "text, json, ndjson");
+        if (strcmp(value, "text") == 0)
+            a->format = FORMAT_TEXT;
+        else if (strcmp(value, "json") == 0)
+            a->format = FORMAT_JSON;
+        else if (strcmp(value, "ndjson") == 0)
+            a->format = FORMAT_NDJSON;
+        else
+            return complain_of_choice("format", value, "text, json, ndjson");
+        return EXIT_GOOD;
     case OPTION_INPUT:
         a->input.ndjson = strcmp(value, "ndjson") == 0;
         return a->input.ndjson || strcmp(value, "lines") == 0

@@ -16,6 +16,14 @@ const char *wisp_index_kind_name(size_t kind) {
     return kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
+bool wisp_index_kind_find(const char *name, wisp_index_kind *kind) {
+    const bool is_int8 = name && strcmp(name, wisp_index_kind_name(WISP_INDEX_INT8)) == 0;
+    const bool is_f32 = name && strcmp(name, wisp_index_kind_name(WISP_INDEX_F32)) == 0;
+    if (is_int8 || is_f32)
+        *kind = is_f32 ? WISP_INDEX_F32 : WISP_INDEX_INT8;
+    return is_int8 || is_f32;
+}
+
 size_t index_row_bytes(wisp_index_kind kind, size_t dimensions) {
     const size_t value = kind == WISP_INDEX_F32 ? sizeof(float) : 1;
     return round_up(dimensions * value, INDEX_ROW_ALIGNMENT);

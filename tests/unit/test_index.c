@@ -45,7 +45,10 @@ static void add(wisp_index *index, size_t first, const float *rows, size_t n) {
     char(*objects)[MOST_ID] = calloc(n, sizeof *objects);
     wisp_text *ids = calloc(n, sizeof *ids), *metadata = calloc(n, sizeof *metadata);
     wisp_error error;
-    assert_true(names && objects && ids && metadata);
+    assert_non_null(names);
+    assert_non_null(objects);
+    assert_non_null(ids);
+    assert_non_null(metadata);
     for (size_t i = 0; i < n; i++) {
         ids[i] = id_of(first + i, names[i]);
         snprintf(objects[i], sizeof objects[i], "{\"n\":%zu}", first + i);
@@ -323,6 +326,7 @@ static void refusals(void **state) {
     const wisp_text id = wisp_text_of("a"), empty = {"", 0}, broken = {"\xFF", 1};
     const wisp_text no_json = wisp_text_of("{"), json = wisp_text_of("[1]");
     wisp_index *index = new_index(WISP_INDEX_INT8, 2), *none;
+    wisp_index_kind kind = WISP_INDEX_INT8;
     wisp_error error;
     size_t found, size;
     (void)state;
@@ -356,6 +360,10 @@ static void refusals(void **state) {
     assert_int_equal(wisp_index_open_bytes(NULL, 0, &none, &error), WISP_ERROR_ARGUMENT);
     assert_int_equal(count_of(index), 0);
     wisp_index_close(index);
+    assert_true(wisp_index_kind_find("f32", &kind) && kind == WISP_INDEX_F32);
+    assert_false(wisp_index_kind_find("int4", &kind) || wisp_index_kind_find(NULL, &kind));
+    assert_true(wisp_index_kind_find("int8", &kind) && kind == WISP_INDEX_INT8);
+    assert_null(wisp_index_kind_name(2));
 }
 
 /* The widest rows: sums stay below 2^31. */
@@ -370,7 +378,7 @@ static void widest_rows(void **state) {
         row[i] = 1;
     add(index, 0, row, 1);
     wisp_match *matches = search(index, row, 1, 1, &found);
-    assert_true(fabsf(matches[0].score - WIDE) < 1);
+    assert_true(fabsf(matches[0].score - (float)WIDE) < 1);
     free(matches);
     free(row);
     wisp_index_close(index);
