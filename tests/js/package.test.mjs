@@ -110,6 +110,10 @@ if (!text.startsWith(', there was')) throw new Error(text);
 for (const name of ['wisp-generate-simd128.wasm', 'wisp-threads-relaxed.wasm', 'wisp-stories.gguf', 'generate/worker'])
   import.meta.resolve('${NAME}/' + name);
 await generator.close();
+const { Index } = await import('${NAME}/index');
+const index = await Index.create({ dimensions: 2 });
+await index.add({ id: 'a', vector: [1, 0] });
+if ((await index.search([1, 0]))[0].id !== 'a') throw new Error('index');
 console.log(rows.count, embedder.info().build);
 `;
 
@@ -127,6 +131,9 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   if (!(generator instanceof generate.Generator) || embedder instanceof generate.Generator) throw 1;
   const text = await generator.generate('Once upon a time', { maxTokens: 8 }).text();
   if (!text.startsWith(', there was')) throw new Error(text);
+  const { Index } = require('${NAME}/index');
+  const index = await Index.create({ dimensions: 2 });
+  if (!(index instanceof Index) || index.size !== 0) throw index;
   console.log(rows.count, embedder.info().build);
 })();
 `;
@@ -136,6 +143,7 @@ const typed = (more = '') => `
 import { Embedder, Rows, WispError } from '${NAME}';
 import { Generator, WispError as AlsoWispError } from '${NAME}/generate';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
+import { Index, type IndexMatch } from '${NAME}/index';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
@@ -156,6 +164,11 @@ export async function write(options: GenerateOptions = {}): Promise<GenerationRe
   const ids: Int32Array = await generator.tokenize('x');
   (await generator.detokenize(ids)).length + (await generator.logits([1, 2])).length;
   return writing.result();
+}
+export async function nearest(embedder: Embedder): Promise<IndexMatch[]> {
+  const index: Index = await Index.create(embedder, { kind: 'int8' });
+  await index.add({ id: 'a', text: 'x', metadata: { page: 1 } });
+  return index.search(new Float32Array(index.dimensions), { k: 3 });
 }
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
 export const same = (error: AlsoWispError): WispError => error;
