@@ -27,52 +27,44 @@ void write_metadata(FILE *stream, wisp_text metadata) {
     }
 }
 
-int check_metadata(const char *path, uint64_t row, wisp_text metadata) {
-    struct arena arena = {0};
+int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+                  wisp_text *text) {
     const struct json *root;
     wisp_error error;
+    *text = metadata;
     if (metadata.length == 0)
         return EXIT_GOOD;
     const wisp_status status =
-        json_parse(&arena, metadata.bytes, metadata.length, path, &root, &error);
-    arena_release(&arena);
-    if (status == WISP_OK)
-        return EXIT_GOOD;
-    complain("%s: the metadata of row %llu: %s", path, (unsigned long long)row, error.message);
-    return status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_MODEL;
-}
-
-void write_metadata_text(FILE *stream, wisp_text metadata) {
-    struct arena arena = {0};
-    const struct json *root;
-    if (metadata.length > 0 &&
-        json_parse(&arena, metadata.bytes, metadata.length, NULL, &root, NULL) == WISP_OK) {
-        const struct json *text = json_get(root, "text");
-        if (json_is(text, JSON_STRING))
-            metadata = (wisp_text){text->text, text->text_length};
+        json_parse(arena, metadata.bytes, metadata.length, path, &root, &error);
+    if (status != WISP_OK) {
+        complain("%s: the metadata of row %llu: %s", path, (unsigned long long)row, error.message);
+        return status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_MODEL;
     }
-    print_text(stream, metadata.bytes, metadata.length, SIZE_MAX, false, NULL);
-    arena_release(&arena);
+    const struct json *member = json_get(root, "text");
+    if (json_is(member, JSON_STRING))
+        *text = (wisp_text){member->text, member->text_length};
+    return EXIT_GOOD;
 }
 
 int index_list(const wisp_index *index, const char *path, bool ndjson) {
     wisp_index_info info;
-    wisp_text id, metadata;
+    wisp_text id, metadata, text;
+    struct arena arena = {0};
     int code = EXIT_GOOD;
     wisp_index_get_info(index, &info);
     for (uint64_t row = 0; row < info.rows && code == EXIT_GOOD && !was_interrupted(); row++) {
         if (!wisp_index_get(index, row, &id, &metadata))
             continue;
-        if (!ndjson) {
+        code = read_metadata(path, row, metadata, &arena, &text);
+        if (code == EXIT_GOOD && !ndjson) {
             print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
             fputc('\t', program_output);
-            write_metadata_text(program_output, metadata);
+            print_text(program_output, text.bytes, text.length, SIZE_MAX, false, NULL);
             fputc('\n', program_output);
-            continue;
         }
-        code = check_metadata(path, row, metadata);
-        if (code != EXIT_GOOD)
-            break;
+        arena_release(&arena);
+        if (code != EXIT_GOOD || !ndjson)
+            continue;
         fputs("{\"id\": ", program_output);
         write_id(program_output, id);
         fputs(", \"metadata\": ", program_output);

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "wisp.h"
+#include "base/arena.h"
 
 /* Opens the index at `path`. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 int open_index(const char *path, wisp_index **index);
@@ -15,13 +15,11 @@ int open_index(const char *path, wisp_index **index);
 void write_id(FILE *stream, wisp_text id);
 void write_metadata(FILE *stream, wisp_text metadata);
 
-/* Checks that the metadata of a row is JSON, which the library checks only where it adds some.
- * Returns an exit code, after complaining where it is not EXIT_GOOD. */
-int check_metadata(const char *path, uint64_t row, wisp_text metadata);
-
-/* Writes the member "text" of metadata where it is an object with such a string, else all of the
- * metadata, so that it cannot control a terminal. */
-void write_metadata_text(FILE *stream, wisp_text metadata);
+/* Checks that the metadata of a row is JSON, which the library checks only where it adds some. Sets
+ * *text to the member "text" where it is an object with such a string, else to all of it. The text
+ * may be in the arena. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+                  wisp_text *text);
 
 /* `wisp index list` and `wisp index info`. Return an exit code. */
 int index_list(const wisp_index *index, const char *path, bool ndjson);

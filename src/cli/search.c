@@ -142,49 +142,55 @@ static int parse(struct arguments *a, int argc, char **argv) {
 
 /* ---- searching ------------------------------------------------------------------------------ */
 
-static int write_match(const struct search *s, const wisp_match *match, bool first) {
-    wisp_text id, metadata;
+/* Writes the lines of a query. */
+static int write_lines(const struct search *s, const wisp_match *matches, size_t n) {
+    struct arena arena = {0};
     int code = EXIT_GOOD;
-    wisp_index_get(s->index, match->row, &id, &metadata);
-    if (s->arguments->format == FORMAT_TEXT) {
-        fprintf(program_output, "%.4f\t", (double)match->score);
-        print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
-        fputc('\t', program_output);
-        write_metadata_text(program_output, metadata);
+    if (s->written > 0)
         fputc('\n', program_output);
-        return code;
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
+        wisp_text id, metadata, text;
+        wisp_index_get(s->index, matches[i].row, &id, &metadata);
+        code = read_metadata(s->arguments->path, matches[i].row, metadata, &arena, &text);
+        if (code == EXIT_GOOD) {
+            fprintf(program_output, "%.4f\t", (double)matches[i].score);
+            print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
+            fputc('\t', program_output);
+            print_text(program_output, text.bytes, text.length, SIZE_MAX, false, NULL);
+            fputc('\n', program_output);
+        }
+        arena_release(&arena);
     }
-    code = check_metadata(s->arguments->path, match->row, metadata);
-    if (code != EXIT_GOOD)
-        return code;
-    fprintf(program_output, "%s{\"score\": %.6f, \"id\": ", first ? "" : ", ",
-            (double)match->score);
-    write_id(program_output, id);
-    fputs(", \"metadata\": ", program_output);
-    write_metadata(program_output, metadata);
-    fputc('}', program_output);
     return code;
 }
 
-static int write_matches(struct search *s, wisp_text query, const wisp_match *matches, size_t n) {
-    const enum format format = s->arguments->format;
-    int code = EXIT_GOOD;
-    if (format == FORMAT_TEXT) {
-        if (s->written > 0)
-            fputc('\n', program_output);
-    } else {
-        if (format == FORMAT_JSON)
-            fputs(s->written > 0 ? ",\n" : "", program_output);
-        fputs("{\"query\": ", program_output);
-        write_id(program_output, query);
-        fputs(", \"matches\": [", program_output);
+/* Writes the object of a query, whole or not at all. */
+static int write_object(const struct search *s, wisp_text query, const wisp_match *matches,
+                        size_t n) {
+    struct arena arena = {0};
+    wisp_text id, metadata, text;
+    for (size_t i = 0; i < n; i++) {
+        wisp_index_get(s->index, matches[i].row, &id, &metadata);
+        const int code = read_metadata(s->arguments->path, matches[i].row, metadata, &arena, &text);
+        arena_release(&arena);
+        if (code != EXIT_GOOD)
+            return code;
     }
-    for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
-        code = write_match(s, &matches[i], i == 0);
-    if (format != FORMAT_TEXT)
-        fputs(format == FORMAT_JSON ? "]}" : "]}\n", program_output);
-    s->written++;
-    return code;
+    const bool in_array = s->arguments->format == FORMAT_JSON;
+    fprintf(program_output, "%s{\"query\": ", in_array && s->written > 0 ? ",\n" : "");
+    write_id(program_output, query);
+    fputs(", \"matches\": [", program_output);
+    for (size_t i = 0; i < n; i++) {
+        wisp_index_get(s->index, matches[i].row, &id, &metadata);
+        fprintf(program_output, "%s{\"score\": %.6f, \"id\": ", i > 0 ? ", " : "",
+                (double)matches[i].score);
+        write_id(program_output, id);
+        fputs(", \"metadata\": ", program_output);
+        write_metadata(program_output, metadata);
+        fputc('}', program_output);
+    }
+    fputs(in_array ? "]}" : "]}\n", program_output);
+    return EXIT_GOOD;
 }
 
 static int search_batch(struct search *s) {
@@ -202,8 +208,10 @@ static int search_batch(struct search *s) {
         if (wisp_index_search(s->index, s->rows + q * dimensions, n, s->k, s->matches, &found,
                               &error) != WISP_OK)
             return complain_of(&error);
-        for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
-            code = write_matches(s, batch->texts[q + i], s->matches + i * s->k, found);
+        for (size_t i = 0; i < n && code == EXIT_GOOD; i++, s->written++)
+            code = s->arguments->format == FORMAT_TEXT
+                       ? write_lines(s, s->matches + i * s->k, found)
+                       : write_object(s, batch->texts[q + i], s->matches + i * s->k, found);
     }
     const int finished = finish_output();
     return code == EXIT_GOOD ? finished : code;
