@@ -40,7 +40,7 @@ SETUP = python3 tools/setup.py
 # Folders decide what is built. The portable ones run anywhere, in WebAssembly too; the native ones
 # need a file system and threads. Kernels for one machine are in a folder of its name.
 PORTABLE_FOLDERS := base quant kernels formats text weights layers attention sparse models engine
-NATIVE_FOLDERS := host huggingface native convert calibrate
+NATIVE_FOLDERS := host huggingface native index convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c)
@@ -242,10 +242,23 @@ WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,-
 WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: $(WASM_MODULES)
+wasm: $(WASM_MODULES) js/index-kernels.js
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
+
+# The module of indexes is so small that a script holds it. It needs no libraries and no malloc.
+WASM_INDEX := wasm/index/index.c src/base/checksum.c
+WASM_LINK_INDEX = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=none -sALLOW_MEMORY_GROWTH \
+                  -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=128KB -sSTACK_SIZE=16KB -Wl,--export=__heap_base
+
+build/wasm/wisp-index.wasm: $(WASM_INDEX) src/base/checksum.h src/base/byte_order.h Makefile | .tools/stamp/emcc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/emcc $(filter-out -MMD -MP,$(WASM_COMMON)) $(WASM_simd128) $(WASM_LINK_INDEX) $(WASM_INDEX) -o $@
+
+js/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
+	$(Q)node tools/embed_kernels.mjs $< $@
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))
@@ -394,6 +407,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
 	.tools/bin/python tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp
 	.tools/bin/python tests/oracle/neurons.py build/wisp
+	.tools/bin/python tests/oracle/indexes.py build/wisp
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
 	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver

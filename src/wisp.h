@@ -804,6 +804,108 @@ WISP_API wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes,
 WISP_API wisp_status wisp_session_load_bytes(wisp_session *session, const void *bytes, size_t size,
                                              wisp_error *error);
 
+/* ---- indexes -------------------------------------------------------------------------------- */
+
+/* An index holds vectors with ids, and finds those whose dot product with a query is largest: the
+ * exact ones, by computing all products. It needs no model. One thread at a time may use it. These
+ * functions are only in the native library; docs/formats.md describes the file, which the
+ * JavaScript package reads and writes, too. */
+typedef struct wisp_index wisp_index;
+
+typedef enum wisp_index_kind {
+    WISP_INDEX_INT8 = 0, /* a byte for each value, and a scale for each vector */
+    WISP_INDEX_F32 = 1   /* four times as large */
+} wisp_index_kind;
+
+/* wisp_index_kind_name(WISP_INDEX_INT8) is "int8"; NULL past the last. */
+WISP_API const char *wisp_index_kind_name(size_t kind);
+
+/* Sets *kind by its name. Returns false, and changes nothing, where none has it or it is NULL. */
+WISP_API bool wisp_index_kind_find(const char *name, wisp_index_kind *kind);
+
+/* Makes an empty index for vectors of `dimensions` values, at most 65536. With a session, which
+ * may be NULL, the index keeps the name of its model and the embedding of a sentence, so that
+ * wisp_index_check_model can tell other models; `dimensions` may then be 0, for those of the model,
+ * and must not be more. */
+WISP_API wisp_status wisp_index_create(wisp_session *session, size_t dimensions,
+                                       wisp_index_kind kind, wisp_index **index, wisp_error *error);
+
+/* Open the index in a file, which is read once, or in bytes, which are copied. Fail with
+ * WISP_ERROR_FORMAT where they are malformed or damaged. */
+WISP_API wisp_status wisp_index_open(const char *path, wisp_index **index, wisp_error *error);
+WISP_API wisp_status wisp_index_open_bytes(const void *bytes, size_t size, wisp_index **index,
+                                           wisp_error *error);
+
+/* Frees the index without saving it. */
+WISP_API void wisp_index_close(wisp_index *index);
+
+/* Save the index. The file is written under another name first, and replaces an older one when it
+ * is complete and synced. The second function sets *size, and writes the bytes where they fit into
+ * `capacity`; `bytes` may be NULL where that is 0. */
+WISP_API wisp_status wisp_index_save(wisp_index *index, const char *path, wisp_error *error);
+WISP_API wisp_status wisp_index_save_bytes(wisp_index *index, void *bytes, size_t capacity,
+                                           size_t *size, wisp_error *error);
+
+/* Fails with WISP_ERROR_ARGUMENT where the index has vectors of another model: where the session
+ * embeds the sentence that wisp_index_create embedded in another direction (a cosine below 0.9).
+ * Other files, quantisations and compute modes of one model are the same model. Succeeds where the
+ * index was made without a session. */
+WISP_API wisp_status wisp_index_check_model(const wisp_index *index, wisp_session *session,
+                                            wisp_error *error);
+
+/* Adds n vectors, rows [n, dimensions] of finite values. An id is any UTF-8 text but the empty one.
+ * A vector whose id the index has replaces the old one, and of equal ids in one call the last
+ * counts. `metadata` has a JSON text for each vector; empty texts are none, and it may be NULL. */
+WISP_API wisp_status wisp_index_add(wisp_index *index, const wisp_text *ids,
+                                    const wisp_text *metadata, const float *rows, size_t n,
+                                    wisp_error *error);
+
+/* Removes the vectors of n ids, and sets *removed (may be NULL) to their number. Ids that the index
+ * does not have are no error. Rows keep their numbers until wisp_index_compact. */
+WISP_API wisp_status wisp_index_remove(wisp_index *index, const wisp_text *ids, size_t n,
+                                       size_t *removed, wisp_error *error);
+
+/* Frees the memory of removed rows. Rows keep their order and get new numbers. */
+WISP_API wisp_status wisp_index_compact(wisp_index *index, wisp_error *error);
+
+typedef struct wisp_match {
+    uint64_t row; /* see wisp_index_get */
+    float score;  /* the dot product, which is the cosine where both vectors are normalised */
+} wisp_match;
+
+/* Finds the k vectors with the largest dot products for each of n queries [n, dimensions] of finite
+ * values. Writes them to matches [n, k], best first; of equal scores the first row is first. Sets
+ * *found to the matches that each query has: k, or fewer where the index has fewer vectors. Results
+ * do not depend on the number of threads, and in an int8 index not on the machine either: queries
+ * are quantised to 13 bits or more (fewer above 4096 dimensions), and sums are exact. */
+WISP_API wisp_status wisp_index_search(wisp_index *index, const float *queries, size_t n, size_t k,
+                                       wisp_match *matches, size_t *found, wisp_error *error);
+
+/* Lets searches use so many threads, at most 1024. An index begins with one. */
+WISP_API wisp_status wisp_index_set_threads(wisp_index *index, uint32_t threads, wisp_error *error);
+
+typedef struct wisp_index_info {
+    const char *model; /* the name of the model, or "" */
+    wisp_index_kind kind;
+    size_t dimensions;
+    uint64_t count;          /* vectors */
+    uint64_t rows;           /* vectors, and rows that were removed */
+    uint64_t resident_bytes; /* memory that the index holds */
+} wisp_index_info;
+
+WISP_API void wisp_index_get_info(const wisp_index *index, wisp_index_info *info);
+
+/* Gives the id and the metadata (may be NULL) of a row, from 0. They live until the next call that
+ * changes the index. Returns false where there is no such row, or it was removed. */
+WISP_API bool wisp_index_get(const wisp_index *index, uint64_t row, wisp_text *id,
+                             wisp_text *metadata);
+
+/* Writes the vector of a row to values [dimensions]. Returns false as wisp_index_get does. */
+WISP_API bool wisp_index_get_vector(const wisp_index *index, uint64_t row, float *values);
+
+/* Sets *row to that of an id. Returns false where the index does not have it. */
+WISP_API bool wisp_index_find(const wisp_index *index, wisp_text id, uint64_t *row);
+
 /* ---- inspection ----------------------------------------------------------------------------- */
 
 /* A wisp_file shows the contents of a model's file without loading the model: metadata and tensors

@@ -30,6 +30,7 @@ ORDER = [
     "models",
     "engine",
     "native",
+    "index",
     "convert",
     "calibrate",
 ]

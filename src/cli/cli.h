@@ -14,6 +14,8 @@ int command_embed(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_similarity(int argc, char **argv);
+int command_index(int argc, char **argv);
+int command_search(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_quantize(int argc, char **argv);
 int command_calibrate(int argc, char **argv);

@@ -10,6 +10,8 @@ static const char help[] =
     "\n"
     "  wisp embed       write the embeddings of texts as text, JSON, NPY or raw floats\n"
     "  wisp similarity  find the lines nearest in meaning to a query, or score pairs of texts\n"
+    "  wisp index       make an index of texts, add to it and remove from it\n"
+    "  wisp search      find the entries of an index nearest in meaning to queries\n"
     "  wisp generate    continue a text, or talk\n"
     "  wisp tokenize    write the token ids of texts, or the text of ids\n"
     "  wisp convert     convert a model to GGUF\n"
@@ -26,6 +28,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {{"embed", command_embed},
                 {"similarity", command_similarity},
+                {"index", command_index},
+                {"search", command_search},
                 {"generate", command_generate},
                 {"tokenize", command_tokenize},
                 {"convert", command_convert},

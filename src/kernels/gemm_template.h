@@ -297,6 +297,13 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #define I16_KERNELS NULL
 #endif
 
+#ifndef __wasm__
+#include "kernels/dots_int8.h"
+#define INDEX_ROWS .dots_int8 = dots_int8,
+#else
+#define INDEX_ROWS
+#endif
+
 /* The initialiser of a set's table, for a dot product instruction that takes unsigned or signed
  * activations, or for narrow products. The last arguments of KERNELS_OF initialise the fields of
  * the int8 products. */
@@ -324,7 +331,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      DECODER_ROWS DECODER_PANELS.softmax = rows_softmax,                                           \
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
-     .i16 = I16_KERNELS,                                                                           \
+     INDEX_ROWS.i16 = I16_KERNELS,                                                                 \
      .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
      .lowrank_most_share = (float)MOST_PERCENT / 100,                                              \
      .lowrank_most_share_relu = (float)MOST_PERCENT_RELU / 100,                                    \

@@ -195,6 +195,14 @@ struct kernels {
     /* Returns the sum of a[i] b[i] over i < n. */
     float (*dot)(const float *a, const float *b, size_t n);
 
+#ifndef __wasm__
+    /* Computes sums[j] = sum over c < k of x[c] w[j, c] for j < n, exactly: the caller makes sure
+     * that the sums stay below 2^31. x [k]; w [n, ldw]. For indexes, of which WebAssembly has a
+     * module of its own (wasm/index). */
+    void (*dots_int8)(const int16_t *x, const int8_t *w, size_t ldw, size_t n, size_t k,
+                      int32_t *sums);
+#endif
+
     const struct i16_kernels *i16;       /* see i16.h; NULL where f32 products are as fast */
     const struct sparse_kernels *sparse; /* see sparse.h */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than

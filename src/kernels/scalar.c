@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "kernels/dots_int8.h"
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
@@ -366,6 +367,9 @@ const struct kernels kernels_scalar = {
     .softmax = softmax,
     .add = add,
     .dot = dot,
+#ifndef __wasm__
+    .dots_int8 = dots_int8,
+#endif
     .i16 = &i16_scalar,
     .sparse = &sparse_scalar,
     .lowrank_most_share = 0.5f,

@@ -340,6 +340,31 @@ static void put_states(void) {
     wisp_model_close(model);
 }
 
+/* Indexes of both kinds, empty, and with a removed row. */
+static void put_indexes(void) {
+    static const float rows[4 * 5] = {1, -2, 0.5f, 3, 4, 0, 0, 0, 0, 0, 7};
+    const wisp_text ids[4] = {wisp_text_of("a"), wisp_text_of("b\xC3\xA9"), wisp_text_of("c"),
+                              wisp_text_of("d")};
+    const wisp_text metadata[4] = {wisp_text_of("{\"text\": \"x\"}"), wisp_text_of(""),
+                                   wisp_text_of("[]"), wisp_text_of("1")};
+    for (int kind = WISP_INDEX_INT8; kind <= WISP_INDEX_F32; kind++)
+        for (size_t n = 0; n <= 4; n += 2) {
+            unsigned char bytes[2048] = {1}; /* as fuzz_index.c reads it */
+            wisp_index *index;
+            size_t size;
+            char name[8];
+            if (wisp_index_create(NULL, 5, (wisp_index_kind)kind, &index, NULL) != WISP_OK ||
+                wisp_index_add(index, ids, metadata, rows, n, NULL) != WISP_OK ||
+                wisp_index_remove(index, ids + 1, n > 2, NULL, NULL) != WISP_OK ||
+                wisp_index_save_bytes(index, bytes + 1, sizeof bytes - 1, &size, NULL) != WISP_OK ||
+                size > sizeof bytes - 1)
+                exit(1);
+            snprintf(name, sizeof name, "%d-%zu", kind, n);
+            put("index", name, bytes, size + 1);
+            wisp_index_close(index);
+        }
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: seeds FOLDER\n");
@@ -358,5 +383,6 @@ int main(int argc, char **argv) {
     put_calls();
     put_grammars();
     put_states();
+    put_indexes();
     return 0;
 }

@@ -138,6 +138,10 @@ if (!text.startsWith(', there was')) throw new Error(text);
 for (const name of ['wisp-generate-simd128.wasm', 'wisp-threads-relaxed.wasm', 'wisp-stories.gguf', 'generate/worker'])
   import.meta.resolve('${NAME}/' + name);
 await generator.close();
+const { Index } = await import('${NAME}/index');
+const index = await Index.create({ dimensions: 2 });
+await index.add({ id: 'a', vector: [1, 0] });
+if ((await index.search([1, 0]))[0].id !== 'a') throw new Error('index');
 console.log(rows.count, embedder.info().build);
 `;
 
@@ -166,6 +170,9 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   if (!(generator instanceof generate.Generator) || embedder instanceof generate.Generator) throw 1;
   const text = await generator.generate('Once upon a time', { maxTokens: 8 }).text();
   if (!text.startsWith(', there was')) throw new Error(text);
+  const { Index } = require('${NAME}/index');
+  const index = await Index.create({ dimensions: 2 });
+  if (!(index instanceof Index) || index.size !== 0) throw index;
   console.log(rows.count, embedder.info().build);
 })();
 `;
@@ -178,6 +185,7 @@ import { deleteCached, fromHub, listCached, type HubOptions } from '${NAME}/hub'
 import { search, similarity, type Match } from '${NAME}/search';
 import { chunk, embedStream, type Chunk } from '${NAME}/text';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
+import { Index, type IndexMatch } from '${NAME}/index';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
@@ -211,6 +219,11 @@ export async function onTexts(embedder: Embedder, lines: AsyncIterable<string>):
 export const kept = ({ rows, finished }: WispError) => finished?.map((i) => rows?.row(i));
 // @ts-expect-error objects need the option field
 export const wrongStream = (embedder: Embedder) => embedStream(embedder, [{ text: 'a' }]);
+export async function nearest(embedder: Embedder): Promise<IndexMatch[]> {
+  const index: Index = await Index.create(embedder, { kind: 'int8' });
+  await index.add({ id: 'a', text: 'x', metadata: { page: 1 } });
+  return index.search(new Float32Array(index.dimensions), { k: 3 });
+}
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
 export const same = (error: AlsoWispError): WispError => error;
 export async function named(options: HubOptions): Promise<number> {

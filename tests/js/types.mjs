@@ -33,3 +33,14 @@ export const hubCommonJs = (real) => real;
 export const text = (real) => real;
 /** @type {(real: typeof import('../../js/search.js')) => Omit<typeof import('../../types/search.js'), 'WispError'>} */
 export const search = (real) => real;
+
+/** @typedef {Pick<typeof import('../../types/vector-index.js').Index, 'open' | 'load'>} IndexOpener */
+
+/** @type {(real: typeof import('../../js/index-node.js').Index) => IndexOpener} */
+export const nodeIndex = (real) => real;
+/** @type {(real: typeof import('../../js/index-browser.js').Index) => IndexOpener} */
+export const browserIndex = (real) => real;
+/** @type {(real: import('../../js/index-node.js').Index) => import('../../types/vector-index.js').Index} */
+export const index = (real) => real;
+/** @type {(real: import('../../js/node.js').Embedder) => import('../../types/vector-index.js').IndexEmbedder} */
+export const indexEmbedder = (real) => real;

@@ -30,6 +30,8 @@ struct timed {
     const float *source; /* of x */
     float *x, *other, *bias, *packed;
     struct quantised_rows rows;
+    const int16_t *query;                           /* of dots_int8 */
+    const int8_t *vectors;                          /* [n, k] */
     const int32_t *pairs, *i16_weights;             /* x and w; NULL for the softmax */
     void (*half)(const struct sparse_bench *bench); /* of a sparse layer */
     const struct sparse_bench *sparse;
@@ -99,6 +101,11 @@ static void call_once(const struct timed *t) {
     case ATTENTION:
         attention_full.run(t->set, t->attention, t->sequence, t->x, t->k, t->space);
         break;
+#ifndef __wasm__
+    case DOTS_INT8:
+        t->set->dots_int8(t->query, t->vectors, t->k, t->n, t->k, (int32_t *)(void *)t->x);
+        break;
+#endif
     case PACK:
         t->set->pack_f32(t->x, t->n, t->m, t->n, t->packed);
         break;
@@ -341,6 +348,33 @@ static void time_i16(size_t m, size_t n, size_t k) {
     free(x);
 }
 
+#ifndef __wasm__
+/* ---- indexes -------------------------------------------------------------------------------- */
+
+/* Times the products of a query with n vectors, in the sets that have them. */
+static void time_dots_int8(size_t n, size_t k) {
+    int8_t *vectors = random_bytes(n * k);
+    int16_t *query = random_bytes(k * sizeof *query);
+    float *sums = random_bytes(n * sizeof *sums);
+    printf("%-10s %4d x %6zu x %4zu GMAC/s", kernel_name(DOTS_INT8), 1, n, k);
+    for (size_t s = 0; kernels_at(s); s++) {
+        const struct timed t = {.set = kernels_at(s),
+                                .kernel = DOTS_INT8,
+                                .n = n,
+                                .k = k,
+                                .query = query,
+                                .vectors = vectors,
+                                .x = sums};
+        printf("%14.1f", (double)(n * k) * 1e-9 / time_of(&t));
+        fflush(stdout);
+    }
+    printf("\n");
+    free(vectors);
+    free(query);
+    free(sums);
+}
+#endif
+
 /* ---- attention ------------------------------------------------------------------------------ */
 
 /* Full attention of a text. GMAC/s count the products with all keys, so that a causal mask, which
@@ -429,5 +463,9 @@ void kernel_bench(void) {
     time_i16(128, 128, 0);
     time_rows(ADD, 128, 384);
     time_rows(DOT, 1, 384);
+#ifndef __wasm__
+    time_dots_int8(256, 384);
+    time_dots_int8(100000, 384); /* beyond the caches */
+#endif
     time_rows(PACK, 128, 32); /* the keys of a head */
 }

@@ -265,6 +265,7 @@ const char *kernel_name(enum kernel kernel) {
         [ADD] = "add",
         [EXPAND] = "expand",
         [DOT] = "dot",
+        [DOTS_INT8] = "dots_int8",
         [PACK] = "pack",
         [ATTENTION] = "attention",
         [I16] = "i16",

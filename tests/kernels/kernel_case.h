@@ -79,6 +79,7 @@ enum kernel {
     ADD,
     EXPAND, /* expand_by_column and expand_by_row */
     DOT,
+    DOTS_INT8,
     PACK,      /* pack_f32 */
     ATTENTION, /* several of these together */
     I16,       /* the kernels of i16.h */
@@ -246,6 +247,7 @@ void test_elementwise_special_values(void **state);
 
 /* kernel_rows.c */
 void test_dot(void **state);
+void test_dots_int8(void **state);
 void test_layer_norm(void **state);
 void test_rms_norm(void **state);
 void test_softmax(void **state);

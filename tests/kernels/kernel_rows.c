@@ -44,6 +44,35 @@ void test_dot(void **state) {
         check_dot(rng_range(&kernel_rng, 101, 2000), (enum fill)(i % 2));
 }
 
+#ifndef __wasm__
+/* The sums are exact. The largest magnitudes are those of the widest sums that the caller allows.
+ */
+void test_dots_int8(void **state) {
+    (void)state;
+    for (size_t s = 0; kernels_at(s); s++)
+        for (size_t k = 1; k < 300; k += 1 + k / 20) {
+            const size_t n = rng_range(&kernel_rng, 1, 9), ld = k + rng_below(&kernel_rng, 20);
+            const struct where where = {DOTS_INT8, kernels_at(s), 1, n, k, FILL_UNIFORM};
+            const bool extreme = rng_coin(&kernel_rng);
+            int16_t *x = place(SLOT_X, k * sizeof *x);
+            int8_t *w = place_anywhere(SLOT_Q, (n - 1) * ld + k);
+            int32_t *sums = place(SLOT_Y, n * sizeof *sums);
+            for (size_t c = 0; c < k; c++)
+                x[c] = extreme ? INT16_MAX : (int16_t)(rng_bits(&kernel_rng) >> 48);
+            for (size_t i = 0; i < (n - 1) * ld + k; i++)
+                w[i] = extreme ? INT8_MIN : (int8_t)(rng_bits(&kernel_rng) >> 56);
+            where.set->dots_int8(x, w, ld, n, k, sums);
+            expect_intact(&where);
+            for (size_t j = 0; j < n; j++) {
+                int64_t want = 0;
+                for (size_t c = 0; c < k; c++)
+                    want += (int64_t)x[c] * w[j * ld + c];
+                assert_int_equal(sums[j], want);
+            }
+        }
+}
+#endif
+
 /* ---- rows in other batches ------------------------------------------------------------------ */
 
 /* The shared form of the kernels that work on rows: m rows in place, each with its own second input

@@ -60,6 +60,9 @@ static int run_all(void) {
         cmocka_unit_test(test_expand),
         cmocka_unit_test(test_elementwise_special_values),
         cmocka_unit_test(test_dot),
+#ifndef __wasm__
+        cmocka_unit_test(test_dots_int8),
+#endif
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_rms_norm),
         cmocka_unit_test(test_softmax),

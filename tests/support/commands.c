@@ -53,6 +53,18 @@ const struct command commands[COMMANDS] = {
      {"similarity", "-m", "tiny.gguf", "-t", "1", "--pairs"},
      .input = "pairs.tsv",
      .piped = true},
+    {"index build",
+     {"index", "build", "out/new.index", "-m", "tiny.gguf", "-t", "1", "--input", "ndjson"},
+     .input = "lines.ndjson",
+     .outputs = {"new.index"}},
+    {"index list", {"index", "list", "texts.index", "--format", "ndjson"}, .piped = true},
+    {"search",
+     {"search", "texts.index", "-m", "tiny.gguf", "-t", "1", "--query", "a man", "--top", "4"},
+     .input = NULL},
+    {"search in threads",
+     {"search", "texts.index", "-m", "tiny.gguf", "-t", "2", "--top", "2", "--format", "json"},
+     .input = "prompt.txt",
+     .closing = "]\n"},
     {"tokenize", {"tokenize", "-m", "tiny.gguf", "lines.txt"}, .input = NULL},
     {"tokenize to objects",
      {"tokenize", "-m", "stories.gguf", "--format", "ndjson", "lines.txt"},
@@ -454,6 +466,35 @@ static void put_texts(void) {
     bytes_release(&scores);
 }
 
+/* An index of the model tiny.gguf, with rows and one that was removed. */
+static void put_index(void) {
+    static const char *const names[] = {"one", "two", "three", "four", "five"};
+    enum { N = sizeof names / sizeof *names };
+    const wisp_text object = wisp_text_of("{\"text\":\"a man\"}");
+    wisp_text ids[N], metadata[N];
+    wisp_model *model;
+    wisp_session *session;
+    wisp_index *index;
+    float *rows;
+    for (size_t i = 0; i < N; i++) {
+        ids[i] = wisp_text_of(names[i]);
+        metadata[i] = object;
+    }
+    assert_int_equal(wisp_model_open(in_folder("tiny.gguf"), NULL, &model, NULL), WISP_OK);
+    assert_int_equal(wisp_session_open(model, NULL, &session, NULL), WISP_OK);
+    assert_int_equal(wisp_index_create(session, 0, WISP_INDEX_INT8, &index, NULL), WISP_OK);
+    rows = calloc(N, wisp_model_dimensions(model) * sizeof *rows);
+    assert_non_null(rows);
+    assert_int_equal(wisp_embed(session, ids, N, NULL, rows, NULL), WISP_OK);
+    assert_int_equal(wisp_index_add(index, ids, metadata, rows, N, NULL), WISP_OK);
+    assert_int_equal(wisp_index_remove(index, &ids[2], 1, NULL, NULL), WISP_OK);
+    assert_int_equal(wisp_index_save(index, in_folder("texts.index"), NULL), WISP_OK);
+    free(rows);
+    wisp_index_close(index);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 static void put_models(void) {
     struct gguf file;
     struct folder made;
@@ -483,6 +524,7 @@ int commands_set_up(void **state) {
     make_folder(in_folder("out"));
     put_texts();
     put_models();
+    put_index();
     for (size_t i = 0; i < COMMANDS; i++) {
         struct command_run run = {.command = &commands[i]};
         const int status = command_wait(command_start(&run));

@@ -193,3 +193,24 @@ export async function cycle(times, model) {
     await (i % 2 ? one.close() : one.destroy());
   }
 }
+
+/**
+ * Saves an index in both stores of the browser, loads it again, and says what was found.
+ * @param {number[]} bytes of an index of 2 dimensions
+ */
+export async function keepIndex(bytes) {
+  const { Index } = await import('../../../js/index-browser.js');
+  const index = await Index.open(Uint8Array.from(bytes));
+  await index.add({ id: 'new', vector: [0, 2], metadata: { a: 1 } });
+  const results = [];
+  for (const place of ['opfs:notes.index', 'indexeddb:notes']) {
+    const absent = await Index.load(`${place}-none`).catch((error) => error.code);
+    await index.save(place);
+    await index.save(place);
+    const again = await Index.load(place);
+    const [best] = await again.search([0, 1], { k: 1 });
+    results.push({ absent, best, bytes: [...new Uint8Array(again.toBytes())] });
+  }
+  const refused = await Index.load('notes').catch((error) => error.code);
+  return { results, refused };
+}

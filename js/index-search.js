@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What searching an index computes: products in WebAssembly, quantised numbers, and the best of many.
+import { takeMemory } from './errors.js';
+import { KERNELS } from './index-kernels.js';
+
+/** Rows whose products are computed at once. */
+export const GROUP_ROWS = 1024;
+
+/** @type {WebAssembly.Module | undefined} */
+let compiled;
+
+/** @param {number} value @param {number} multiple */
+export const roundUp = (value, multiple) => Math.ceil(value / multiple) * multiple;
+
+/** Rounds to a whole number, ties to even, as C does: magnitudes must be below 2^22. */
+export const roundEven = (/** @type {number} */ x) =>
+  Math.fround(Math.fround(x) + 12582912) - 12582912;
+
+/** Whether a match is better than another. No two rows are equally good. */
+export const isBetter = (/** @type {[number, number]} */ a, /** @type {[number, number]} */ b) =>
+  a[0] > b[0] || (a[0] === b[0] && a[1] < b[1]);
+
+/** The memory of a module: a query, sums of a group of rows, and the vectors behind them. */
+export class Kernels {
+  /** @param {number} width the bytes of a query */
+  constructor(width) {
+    const module = (compiled ??= new WebAssembly.Module(
+      Uint8Array.from(atob(KERNELS), (c) => c.charCodeAt(0)),
+    ));
+    const { exports } = takeMemory('an index', () => new WebAssembly.Instance(module));
+    this.module = /** @type {any} */ (exports);
+    this.query = roundUp(this.module.__heap_base.value, 64);
+    this.sums = this.query + roundUp(width, 64);
+    this.vectors = this.sums + 4 * GROUP_ROWS;
+    this.reserve(0);
+  }
+
+  /** Makes room for so many bytes of vectors. @param {number} bytes */
+  reserve(bytes) {
+    const { memory } = this.module;
+    const missing = this.vectors + bytes - memory.buffer.byteLength;
+    if (missing > 0) takeMemory('vectors', () => memory.grow(Math.ceil(missing / 65536)));
+  }
+
+  /** @param {number} at @param {number} length */
+  bytes(at, length) {
+    return new Uint8Array(this.module.memory.buffer, at, length);
+  }
+
+  /** Returns the checksum of `length` bytes of the memory. @param {number} at @param {number} length */
+  checksumAt(at, length) {
+    return BigInt.asUintN(64, this.module.checksum(at, length));
+  }
+
+  /**
+   * Returns that of other bytes, which it copies behind `used` bytes of vectors.
+   * @param {Uint8Array} bytes
+   * @param {number} used
+   */
+  checksum(bytes, used) {
+    this.reserve(used + bytes.length);
+    this.bytes(this.vectors + used, bytes.length).set(bytes);
+    return this.checksumAt(this.vectors + used, bytes.length);
+  }
+}
+
+/**
+ * Returns the factor by which the largest magnitude becomes `steps`, and its inverse, as floats; 0
+ * where all magnitudes are below `least`.
+ * @param {ArrayLike<number>} values
+ * @param {number} steps
+ * @param {number} least
+ */
+export function quantiser(values, steps, least) {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(Math.fround(values[i])));
+  if (most < least) return { factor: 0, scale: 0 };
+  return { factor: Math.fround(steps / most), scale: Math.fround(most / steps) };
+}
+
+/**
+ * Adds a match to the heap of the k best.
+ * @param {[number, number][]} heap
+ * @param {number} k
+ * @param {[number, number]} added
+ */
+export function keep(heap, k, added) {
+  let at;
+  if (heap.length < k) {
+    at = heap.push(added) - 1;
+    for (let up; at > 0 && isBetter(heap[(up = (at - 1) >> 1)], added); at = up)
+      heap[at] = heap[up];
+  } else {
+    if (!isBetter(added, heap[0])) return;
+    at = 0;
+    for (let child; (child = 2 * at + 1) < k; at = child) {
+      if (child + 1 < k && isBetter(heap[child], heap[child + 1])) child++;
+      if (!isBetter(added, heap[child])) break;
+      heap[at] = heap[child];
+    }
+  }
+  heap[at] = added;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/indexes.h"
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+int open_index(const char *path, wisp_index **index) {
+    wisp_error error;
+    if (!check_path("index", path))
+        return EXIT_USAGE;
+    return wisp_index_open(path, index, &error) == WISP_OK ? EXIT_GOOD : complain_of(&error);
+}
+
+void write_id(FILE *stream, wisp_text id) {
+    fputc('"', stream);
+    print_text(stream, id.bytes, id.length, SIZE_MAX, true, NULL);
+    fputc('"', stream);
+}
+
+void write_metadata(FILE *stream, wisp_text metadata) {
+    if (metadata.length == 0)
+        fputs("null", stream);
+    /* A JSON text has no line breaks but between values. */
+    for (size_t i = 0; i < metadata.length; i++) {
+        const char c = metadata.bytes[i];
+        fputc(c == '\n' || c == '\r' ? ' ' : c, stream);
+    }
+}
+
+int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+                  wisp_text *text) {
+    const struct json *root;
+    wisp_error error;
+    *text = metadata;
+    if (metadata.length == 0)
+        return EXIT_GOOD;
+    const wisp_status status =
+        json_parse(arena, metadata.bytes, metadata.length, path, &root, &error);
+    if (status != WISP_OK) {
+        complain("%s: the metadata of row %llu: %s", path, (unsigned long long)row, error.message);
+        return status == WISP_ERROR_MEMORY ? EXIT_FAILED : EXIT_MODEL;
+    }
+    const struct json *member = json_get(root, "text");
+    if (json_is(member, JSON_STRING))
+        *text = (wisp_text){member->text, member->text_length};
+    return EXIT_GOOD;
+}
+
+int index_list(const wisp_index *index, const char *path, bool ndjson) {
+    wisp_index_info info;
+    wisp_text id, metadata, text;
+    struct arena arena = {0};
+    int code = EXIT_GOOD;
+    wisp_index_get_info(index, &info);
+    for (uint64_t row = 0; row < info.rows && code == EXIT_GOOD && !was_interrupted(); row++) {
+        if (!wisp_index_get(index, row, &id, &metadata))
+            continue;
+        code = read_metadata(path, row, metadata, &arena, &text);
+        if (code == EXIT_GOOD && !ndjson) {
+            print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
+            fputc('\t', program_output);
+            print_text(program_output, text.bytes, text.length, SIZE_MAX, false, NULL);
+            fputc('\n', program_output);
+        }
+        arena_release(&arena);
+        if (code != EXIT_GOOD || !ndjson)
+            continue;
+        fputs("{\"id\": ", program_output);
+        write_id(program_output, id);
+        fputs(", \"metadata\": ", program_output);
+        write_metadata(program_output, metadata);
+        fputs("}\n", program_output);
+    }
+    const int finished = finish_output();
+    if (was_interrupted())
+        return EXIT_INTERRUPTED;
+    return code == EXIT_GOOD ? finished : code;
+}
+
+int index_info(const wisp_index *index, bool json) {
+    wisp_index_info info;
+    wisp_index_get_info(index, &info);
+    const char *format = json ? "{\"model\": \"" : "model: ";
+    const unsigned long long count = info.count, removed = info.rows - info.count;
+    fputs(format, program_output);
+    print_text(program_output, info.model, strlen(info.model), SIZE_MAX, json, NULL);
+    fprintf(program_output,
+            json ? "\", \"kind\": \"%s\", \"dimensions\": %zu, \"count\": %llu, \"removed\": "
+                   "%llu}\n"
+                 : "\nkind: %s\ndimensions: %zu\ncount: %llu\nremoved: %llu\n",
+            wisp_index_kind_name(info.kind), info.dimensions, count, removed);
+    return finish_output();
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the commands that read indexes share. */
+#ifndef WISP_CLI_INDEXES_H
+#define WISP_CLI_INDEXES_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+
+/* Opens the index at `path`. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+int open_index(const char *path, wisp_index **index);
+
+/* Write a row's id as a JSON string, and its metadata as JSON in one line: null where there is
+ * none. */
+void write_id(FILE *stream, wisp_text id);
+void write_metadata(FILE *stream, wisp_text metadata);
+
+/* Checks that the metadata of a row is JSON, which the library checks only where it adds some. Sets
+ * *text to the member "text" where it is an object with such a string, else to all of it. The text
+ * may be in the arena. Returns an exit code, after complaining where it is not EXIT_GOOD. */
+int read_metadata(const char *path, uint64_t row, wisp_text metadata, struct arena *arena,
+                  wisp_text *text);
+
+/* `wisp index list` and `wisp index info`. Return an exit code. */
+int index_list(const wisp_index *index, const char *path, bool ndjson);
+int index_info(const wisp_index *index, bool json);
+
+#endif
