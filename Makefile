@@ -44,6 +44,9 @@ NATIVE_FOLDERS := host huggingface native convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c)
+# What JavaScript calls, in WebAssembly and in the addon for Node.
+BINDING := $(wildcard src/binding/*.c)
+ADDON := $(BINDING) $(wildcard src/node/*.c)
 
 MACHINE := $(shell uname -m)
 
@@ -205,6 +208,27 @@ build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $@
 
+# ---- addon ----------------------------------------------------------------------------------------
+
+# The addon for Node on this machine. Its files see Node's headers from npm, and find Node's functions in
+# the program that loads it.
+ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
+
+# Leaves out what the addon does not use, and hides all names but those by which Node finds it.
+ADDON_LINK = -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
+
+.PHONY: addon
+addon: build/wisp.node
+
+build/native/node/%.o: FLAGS_native += $(ADDON_FLAGS)
+$(patsubst src/%.c,build/native/%.o,$(wildcard src/node/*.c)): | .tools/stamp/node_modules
+
+build/wisp.node: $(ADDON:src/%.c=build/native/%.o) $(LIB_native) src/node/exports.map
+	$(SAY) LINK $@
+	$(Q)$(CC) -shared $(ADDON_LINK) $(filter %.o,$^) $(LDLIBS) -o $@
+
+-include $(ADDON:src/%.c=build/native/%.d)
+
 # ---- demo -----------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -226,10 +250,10 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          %scalar.c %pack_q4.c,$<),-Os)
+                          src/binding/% %scalar.c %pack_q4.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
+WASM_SOURCES := $(PORTABLE) $(BINDING) $(wildcard wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need. wisp-generate-*.wasm has everything, and the

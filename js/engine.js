@@ -182,24 +182,12 @@ export class Engine {
    * @param {EmbedOptions} [options]
    * @returns {Float32Array}
    */
-  embed(texts, { prompt, dimensions = 0 } = {}) {
-    const most = this.dimensions;
-    if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
-      const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
-      throw new WispError('argument', message, { field: 'dimensions' });
-    }
-    const size = dimensions || most;
-    const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
-    const named = prompt ? this.prompt(prompt) : undefined;
-    if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
-      throw new WispError(
-        'not_found',
-        `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
-          `in '${prompt}: '`,
-        { field: 'prompt' },
-      );
-    }
-    this.withText(named ?? prompt, (promptPointer) => {
+  embed(texts, options) {
+    const { rows, prompt, dimensions } = checkedEmbedding(texts, options, this.dimensions, (name) =>
+      this.prompt(name),
+    );
+    const size = dimensions || this.dimensions;
+    this.withText(prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {
         const group = takeGroup(texts, first);
@@ -361,6 +349,32 @@ export class Engine {
     const start = pointer >>> 0;
     return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
+}
+
+/**
+ * Checks the options of a call, and makes room for its rows.
+ * @param {readonly string[]} texts
+ * @param {EmbedOptions | undefined} options
+ * @param {number} most values of a row
+ * @param {(name: string) => string | undefined} find returns the text of a prompt of the model
+ */
+export function checkedEmbedding(texts, { prompt, dimensions = 0 } = {}, most, find) {
+  if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
+    const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
+    throw new WispError('argument', message, { field: 'dimensions' });
+  }
+  const values = texts.length * (dimensions || most);
+  const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(values));
+  const named = prompt ? find(prompt) : undefined;
+  if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
+    throw new WispError(
+      'not_found',
+      `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
+        `in '${prompt}: '`,
+      { field: 'prompt' },
+    );
+  }
+  return { rows, prompt: named ?? prompt, dimensions };
 }
 
 /** @param {string} text */

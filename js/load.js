@@ -30,10 +30,19 @@ import { Pool } from './pool.js';
  * @property {(platform: Platform, options: any) => number | undefined} [threads] of a worker; 0 or none: its
  *   module has no shared memory
  * @property {import('./member.js').StartLink} local runs a worker's code on the calling thread
+ * @property {(options: LoadOptions) => Native} [native] looks for an addon
  * @property {number} mostWorkers unless asked for more: each holds the model's packed weights
  */
 
 /** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
+
+/**
+ * An addon that computes instead of a module, if there is one, and the reason for the choice.
+ * @typedef {object} Native
+ * @property {string} reason
+ * @property {unknown} [addon] what takes the module's place in requests
+ * @property {(threaded: boolean) => import('./member.js').StartLink} [start]
+ */
 
 /** A page may load its scripts over a slow line. */
 const START_MS = 60_000;
@@ -45,13 +54,14 @@ const START_MS = 60_000;
  * @property {number} modelBytes
  * @property {number} workers
  * @property {boolean} sharedMemory
- * @property {{ build: string, workers: string, memory: string }} reasons
+ * @property {'native' | 'wasm'} backend
+ * @property {{ backend: string, build: string, workers: string, memory: string }} reasons
  */
 
 /** The names of the options of load. */
 const LOAD_OPTIONS = [
   ...['workers', 'signal', 'onProgress', 'compute', 'kernels', 'predictor', 'sparsity', 'recall'],
-  ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout'],
+  ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout', 'backend', 'addon'],
 ];
 
 /**
@@ -70,6 +80,7 @@ export async function load(platform, own, source, options = {}) {
   throwIfAborted(signal);
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
+  const native = chooseBackend(own, options);
   const chosen = chooseModule(options.wasm);
   const folder = options.files === undefined ? undefined : folderOf(platform, options.files);
   const worker = options.worker ?? (folder && new URL(`js/${own.names.worker}.js`, folder));
@@ -102,7 +113,8 @@ export async function load(platform, own, source, options = {}) {
   );
   const release = () => void reading.then((held) => held.release()).catch(() => {});
   const files = Promise.all([
-    chosen.module ??
+    native.addon ??
+      chosen.module ??
       compile(
         platform,
         () => own.module(chosen.build, threads),
@@ -114,11 +126,13 @@ export async function load(platform, own, source, options = {}) {
   ]);
   files.catch(() => {}); // the workers, which wait for them, report it
 
+  const startWorkers = () =>
+    counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local;
   const start = () =>
     openPool(
       new Pool({
         size: counted.size,
-        start: counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local,
+        start: native.start?.(counted.workers > 0) ?? startWorkers(),
         files,
         options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
         queueLimit,
@@ -140,7 +154,13 @@ export async function load(platform, own, source, options = {}) {
       modelBytes: model.size,
       workers: counted.workers,
       sharedMemory: shared && counted.workers > 0,
-      reasons: { build: chosen.reason, workers: counted.reason, memory: reason },
+      backend: native.addon ? 'native' : 'wasm',
+      reasons: {
+        backend: native.reason,
+        build: native.addon ? 'the addon is for this machine' : chosen.reason,
+        workers: counted.reason,
+        memory: reason,
+      },
     };
   } catch (error) {
     stop.abort(error);
@@ -150,6 +170,23 @@ export async function load(platform, own, source, options = {}) {
   } finally {
     forget();
   }
+}
+
+/**
+ * @param {Own} own
+ * @param {LoadOptions} options
+ * @returns {Native}
+ */
+function chooseBackend({ native }, options) {
+  const { backend = 'auto', addon } = options;
+  if (!['auto', 'native', 'wasm'].includes(backend)) {
+    throw wrong('backend', `'${backend}' is not one of auto, native, wasm`);
+  }
+  if (backend === 'wasm') return { reason: 'asked for' };
+  if (native) return native(options);
+  const reason = 'only an Embedder in Node runs native code';
+  if (backend === 'auto' && addon === undefined) return { reason };
+  throw new WispError('unsupported', `backend: ${reason}`, { field: 'backend' });
 }
 
 /**
@@ -305,12 +342,13 @@ export class LoadedModel {
 
   /** Returns what was loaded, how it runs, and the reasons. */
   info() {
-    const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
+    const { workers, sharedMemory, backend, reasons, modelBytes } = this.#loaded;
     return {
       .../** @type {NonNullable<Pool['info']>} */ (this.#pool.info),
       modelBytes,
       workers,
       sharedMemory,
+      backend,
       reasons: { ...reasons },
     };
   }
@@ -321,7 +359,7 @@ export class LoadedModel {
    * texts of each worker.
    */
   stats() {
-    return this.#pool.stats();
+    return { ...this.#pool.stats(), backend: this.#loaded.backend };
   }
 
   /** Waits for the calls that are under way, then ends the workers. */

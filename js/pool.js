@@ -62,7 +62,8 @@ export class Pool {
    * @param {object} how
    * @param {number} how.size workers
    * @param {import('./member.js').StartLink} how.start
-   * @param {Promise<[WebAssembly.Module, import('../types/protocol.js').SharedModel]>} how.files
+   * @param {Promise<[unknown, import('../types/protocol.js').SharedModel]>} how.files the
+   *   module or addon, and the model
    * @param {import('./engine.js').EngineOptions} how.options
    * @param {number} how.queueLimit texts that may wait at once
    */
@@ -161,7 +162,7 @@ export class Pool {
     }
     return {
       ...totals,
-      /** WebAssembly memory of all workers. */
+      /** WebAssembly memory of all workers, or what native sessions and their model hold. */
       memoryBytes,
       workers: this.#members.size,
       busyWorkers,
