@@ -80,6 +80,7 @@ function attempt(name) {
   try {
     // A bundler that follows require() would look for packages of all platforms.
     const addon = /** @type {Addon} */ (createRequire(import.meta.url)(name));
+    if (typeof addon.create !== 'function') return { reason: `${name} is no addon of wisp` };
     if (addon.version === VERSION) return { addon, reason: `${name} ${VERSION}` };
     return { reason: `${name} is of version ${addon.version}, and this is ${VERSION}` };
   } catch (error) {

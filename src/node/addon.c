@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The Node-API addon: the functions that js/native-engine.js calls. Each takes the engine that
- * `create` made as its first argument. Nothing is shared between environments, so worker threads may
- * load it too. */
+ * `create` made as its first argument. Nothing is shared between environments, so worker threads
+ * may load it too. */
 #include <stdlib.h>
 
 #include "node/requests.h"
@@ -66,8 +66,8 @@ static bool copy_string(napi_env env, napi_value value, char **text) {
     return true;
 }
 
-/* Copies an array of strings to the request's texts. Returns false with an exception pending where it
- * cannot. */
+/* Copies an array of strings to the request's texts. Returns false with an exception pending where
+ * it cannot. */
 static bool copy_texts(napi_env env, napi_value array, struct request *request) {
     uint32_t n = 0;
     size_t bytes = 0;
@@ -265,7 +265,8 @@ static napi_value embed(napi_env env, napi_callback_info info) {
         request_free(env, request);
         return throw_last(env);
     }
-    const size_t size = dimensions ? dimensions : wisp_model_dimensions(request->native->held->model);
+    const size_t size =
+        dimensions ? dimensions : wisp_model_dimensions(request->native->held->model);
     if (type != napi_float32_array || length / size < request->n) {
         request_free(env, request);
         napi_throw_error(env, NULL, "the rows do not fit");

@@ -51,7 +51,8 @@ struct request *request_new(napi_env env, struct native *native) {
     return request;
 }
 
-/* Frees what a request owns of the C library, which is all that is left when the environment ends. */
+/* Frees what a request owns of the C library, which is all that is left when the environment ends.
+ */
 static void free_memory(struct request *request) {
     free(request->texts);
     free(request->prompt);
@@ -141,7 +142,8 @@ static void free_engine(struct native *native) {
     native->held = NULL;
 }
 
-/* Node calls it when the environment ends, as a worker thread's does while requests are computed. */
+/* Node calls it when the environment ends, as a worker thread's does while requests are computed.
+ */
 static void end_with_environment(void *argument) {
     struct native *native = argument;
     if (native->threaded) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An engine of the addon, and what JavaScript asks it for. Each request is answered by a promise.
- * An engine has one request at a time, which its own thread computes, or the calling thread where it
- * has none. All other work, and every call of Node-API, is on the environment's thread. */
+ * An engine has one request at a time, which its own thread computes, or the calling thread where
+ * it has none. All other work, and every call of Node-API, is on the environment's thread. */
 #ifndef WISP_NODE_REQUESTS_H
 #define WISP_NODE_REQUESTS_H
 
@@ -43,11 +43,12 @@ struct request {
     size_t capacity, count;
 };
 
-/* Opens an engine whose only reference is the value that is returned, and which ends with it. Returns
- * NULL with an exception pending where it cannot. */
+/* Opens an engine whose only reference is the value that is returned, and which ends with it.
+ * Returns NULL with an exception pending where it cannot. */
 napi_value native_open(napi_env env, bool threaded);
 
-/* Makes a request of an engine. Returns NULL, with an exception pending, where there is no memory. */
+/* Makes a request of an engine. Returns NULL, with an exception pending, where there is no memory.
+ */
 struct request *request_new(napi_env env, struct native *native);
 
 /* Frees a request that was not submitted. */
@@ -56,7 +57,8 @@ void request_free(napi_env env, struct request *request);
 /* Computes the request. Returns the promise of its value. Takes the request in any case. */
 napi_value request_submit(napi_env env, napi_value handle, struct request *request);
 
-/* Makes the request that is being computed, if there is one, fail soon with WISP_ERROR_CANCELLED. */
+/* Makes the request that is being computed, if there is one, fail soon with WISP_ERROR_CANCELLED.
+ */
 void native_cancel(struct native *native);
 
 /* Closes the engine. Returns a promise that resolves when its memory is free. */
