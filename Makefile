@@ -44,9 +44,6 @@ NATIVE_FOLDERS := host huggingface native convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
 CLI := $(wildcard src/cli/*.c)
-# What JavaScript calls, in WebAssembly and in the addon for Node.
-BINDING := $(wildcard src/binding/*.c)
-ADDON := $(BINDING) $(wildcard src/node/*.c)
 
 MACHINE := $(shell uname -m)
 
@@ -210,24 +207,57 @@ build/libwisp.so: $(LIB_native)
 
 # ---- addon ----------------------------------------------------------------------------------------
 
-# The addon for Node on this machine. Its files see Node's headers from npm, and find Node's functions in
-# the program that loads it.
+# The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
+# and find Node's functions in the program that loads them.
+ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/node/*.c)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
+# Leaves out what is not used, and hides all names but those by which Node finds the addon.
+ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
 
-# Leaves out what the addon does not use, and hides all names but those by which Node finds it.
-ADDON_LINK = -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
-
-.PHONY: addon
+.PHONY: addon addon-packages
 addon: build/wisp.node
 
+ADDON_native := $(patsubst src/%.c,build/native/%.o,$(ADDON) $(wildcard src/kernels/$(MACHINE)/*.c))
 build/native/node/%.o: FLAGS_native += $(ADDON_FLAGS)
-$(patsubst src/%.c,build/native/%.o,$(wildcard src/node/*.c)): | .tools/stamp/node_modules
+$(filter build/native/node/%,$(ADDON_native)): | .tools/stamp/node_modules
 
-build/wisp.node: $(ADDON:src/%.c=build/native/%.o) $(LIB_native) src/node/exports.map
+build/wisp.node: $(ADDON_native) src/node/exports.map
 	$(SAY) LINK $@
-	$(Q)$(CC) -shared $(ADDON_LINK) $(filter %.o,$^) $(LDLIBS) -o $@
+	$(Q)$(CC) $(ADDON_LINK) $(ADDON_native) $(LDLIBS) -o $@
 
--include $(ADDON:src/%.c=build/native/%.d)
+-include $(patsubst %.o,%.d,$(filter build/native/node/% build/native/binding/%,$(ADDON_native)))
+
+# The packages of other platforms, and of this one with the oldest glibc that Node 20 runs on, in
+# build/packages. One compiler has the C libraries of all of them.
+ADDON_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl
+ZIG_linux-x64-gnu := x86_64-linux-gnu.2.28
+ZIG_linux-x64-musl := x86_64-linux-musl
+ZIG_linux-arm64-gnu := aarch64-linux-gnu.2.28
+ZIG_linux-arm64-musl := aarch64-linux-musl
+# Its clang is newer than that of `make lint`, and warns of more.
+ZIG_FLAGS = -O3 -DNDEBUG -fPIC -Wno-enum-float-conversion
+ZIG_ISA_neon = -mcpu=generic+v8_2a+dotprod
+ZIG_ISA_neon_i8mm = -mcpu=generic+v8_2a+dotprod+i8mm
+
+define addon_for
+ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(wildcard src/kernels/$(2)/*.c))
+
+build/addon/$(1)/%.o: src/%.c Makefile | .tools/stamp/zig .tools/stamp/node_modules
+	@mkdir -p $$(@D)
+	$$(SAY) ZIG $$@
+	$$(Q).tools/bin/zig cc -target $(ZIG_$(1)) $$(COMMON) $$(ZIG_FLAGS) $$(ADDON_FLAGS) \
+	    $$(or $$(ZIG_ISA_$$(basename $$(notdir $$<))),$$(ISA)) -c $$< -o $$@
+
+build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
+	$$(SAY) LINK $$@
+	$$(Q).tools/bin/zig cc -target $(ZIG_$(1)) $$(ADDON_LINK) $$(ADDON_$(1)) $$(LDLIBS) -o $$@
+
+-include $$(ADDON_$(1):%.o=%.d)
+endef
+$(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
+
+addon-packages: $(ADDON_TARGETS:%=build/addon/%.node)
+	node tools/addons.mjs build/packages $(foreach target,$(ADDON_TARGETS),$(target)=build/addon/$(target).node)
 
 # ---- demo -----------------------------------------------------------------------------------------
 
@@ -253,7 +283,7 @@ WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% sr
                           src/binding/% %scalar.c %pack_q4.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) $(BINDING) $(wildcard wasm/*.c)
+WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need. wisp-generate-*.wasm has everything, and the
