@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
+#   make addon    native code for Node                make addon-packages  its npm packages by platform
 #   make demo     embed texts both ways, tell a story     make test       set up and run the tests
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
@@ -227,30 +228,35 @@ build/wisp.node: $(ADDON_native) src/node/exports.map
 
 -include $(patsubst %.o,%.d,$(filter build/native/node/% build/native/binding/%,$(ADDON_native)))
 
-# The packages of other platforms, and of this one with the oldest glibc that Node 20 runs on, in
-# build/packages. One compiler has the C libraries of all of them.
+# The packages by platform, in build/packages. musl's functions are left to the program: nothing is linked that
+# names a C library. zig is for what gcc is not there for: its x86 code does not find out what the CPU can do.
 ADDON_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl
-ZIG_linux-x64-gnu := x86_64-linux-gnu.2.28
-ZIG_linux-x64-musl := x86_64-linux-musl
-ZIG_linux-arm64-gnu := aarch64-linux-gnu.2.28
-ZIG_linux-arm64-musl := aarch64-linux-musl
+ADDON_CC_linux-x64-gnu = $(CC) -include src/node/old_glibc.h
+ADDON_CC_linux-x64-musl = .tools/bin/musl-gcc
+ADDON_CC_linux-arm64-gnu = .tools/bin/aarch64-linux-gnu-gcc -include src/node/old_glibc.h
 # Its clang is newer than that of `make lint`, and warns of more.
-ZIG_FLAGS = -O3 -DNDEBUG -fPIC -Wno-enum-float-conversion
-ZIG_ISA_neon = -mcpu=generic+v8_2a+dotprod
-ZIG_ISA_neon_i8mm = -mcpu=generic+v8_2a+dotprod+i8mm
+ADDON_CC_linux-arm64-musl = .tools/bin/zig cc -target aarch64-linux-musl -Wno-enum-float-conversion
+ADDON_LINKER_linux-x64-musl = $(CC) -nostdlib
+ADDON_LIBS_linux-x64-musl = -lgcc
+ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
+ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
+ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
+ADDON_ISA_linux-arm64-musl_neon = -mcpu=generic+v8_2a+dotprod
+ADDON_ISA_linux-arm64-musl_neon_i8mm = -mcpu=generic+v8_2a+dotprod+i8mm
 
 define addon_for
 ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(wildcard src/kernels/$(2)/*.c))
 
-build/addon/$(1)/%.o: src/%.c Makefile | .tools/stamp/zig .tools/stamp/node_modules
+build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_modules
 	@mkdir -p $$(@D)
-	$$(SAY) ZIG $$@
-	$$(Q).tools/bin/zig cc -target $(ZIG_$(1)) $$(COMMON) $$(ZIG_FLAGS) $$(ADDON_FLAGS) \
-	    $$(or $$(ZIG_ISA_$$(basename $$(notdir $$<))),$$(ISA)) -c $$< -o $$@
+	$$(SAY) CC $$@
+	$$(Q)$$(ADDON_CC_$(1)) $$(COMMON) -O3 -DNDEBUG -fPIC $$(ADDON_FLAGS) \
+	    $$(or $$(ADDON_ISA_$(1)_$$(basename $$(notdir $$<))),$$(ISA)) -c $$< -o $$@
 
 build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 	$$(SAY) LINK $$@
-	$$(Q).tools/bin/zig cc -target $(ZIG_$(1)) $$(ADDON_LINK) $$(ADDON_$(1)) $$(LDLIBS) -o $$@
+	$$(Q)$$(or $$(ADDON_LINKER_$(1)),$$(ADDON_CC_$(1))) $$(ADDON_LINK) $$(ADDON_$(1)) \
+	    $$(or $$(ADDON_LIBS_$(1)),$$(LDLIBS)) -o $$@
 
 -include $$(ADDON_$(1):%.o=%.d)
 endef
@@ -626,8 +632,8 @@ include bench/rules.mk
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
-            $(wildcard tests/fuzz/*.c tests/oracle/*.c) tests/malformed/refuse.c
-TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
+            $(wildcard tests/fuzz/*.c tests/oracle/*.c src/binding/*.c src/node/*.c) tests/malformed/refuse.c
+TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include $(ADDON_FLAGS)
 
 .PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
 lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js
@@ -644,7 +650,7 @@ lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
 
 # gcc and clang find different faults; neither may find any.
-lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka
+lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka .tools/stamp/node_modules
 	@for file in $(NATIVE_C); do \
 	    for cc in gcc .tools/bin/clang; do \
 	        $$cc $(TIDY_FLAGS) -O1 $(WARNINGS) -Werror -c $$file -o /dev/null || exit 1; \
