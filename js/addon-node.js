@@ -3,9 +3,19 @@
 import { createRequire } from 'node:module';
 import { WispError } from './errors.js';
 import { startNative } from './native-engine.js';
+import { wrong } from './options.js';
 import { VERSION } from './version.js';
 
 /** @typedef {import('../types/addon.js').Addon} Addon */
+
+/**
+ * An addon that computes instead of a module, if there is one, and the reason for the choice.
+ * @typedef {object} Native
+ * @property {string} reason
+ * @property {unknown} [addon] what takes the module's place in requests
+ * @property {(threaded: boolean) => import('./member.js').StartLink} [start]
+ * @property {string} [build] the reason for this build
+ */
 
 /** The packages for this platform. On Linux, npm installs that for the machine's C library. */
 const PACKAGES = (process.platform === 'linux' ? ['-gnu', '-musl'] : ['']).map(
@@ -15,10 +25,14 @@ const PACKAGES = (process.platform === 'linux' ? ['-gnu', '-musl'] : ['']).map(
 /**
  * Returns the addon, or why WebAssembly computes instead.
  * @param {import('./load.js').LoadOptions} options
- * @returns {import('./load.js').Native}
+ * @returns {Native}
  */
 export function findAddon(options) {
-  const { backend, kernels, addon: path } = options;
+  const { backend = 'auto', kernels, addon: path } = options;
+  if (!['auto', 'native', 'wasm'].includes(backend)) {
+    throw wrong('backend', `'${backend}' is not one of auto, native, wasm`);
+  }
+  if (backend === 'wasm') return { reason: 'asked for' };
   const found = forModule(options) ?? (path === undefined ? installed() : at(path));
   const { addon, reason } = found;
   if (!addon && (backend === 'native' || path !== undefined)) {
@@ -29,7 +43,7 @@ export function findAddon(options) {
   if (backend !== 'native' && kernels !== undefined && !addon.kernels.includes(kernels)) {
     return { reason: `native code has no kernel set '${kernels}' here` };
   }
-  return { addon, reason, start: startNative };
+  return { addon, reason, start: startNative, build: 'the addon is for this machine' };
 }
 
 /**

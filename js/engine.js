@@ -183,10 +183,7 @@ export class Engine {
    * @returns {Float32Array}
    */
   embed(texts, options) {
-    const { rows, prompt, dimensions } = checkedEmbedding(texts, options, this.dimensions, (name) =>
-      this.prompt(name),
-    );
-    const size = dimensions || this.dimensions;
+    const { rows, prompt, dimensions, size } = prepare(this, texts, options);
     this.withText(prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {
@@ -352,20 +349,20 @@ export class Engine {
 }
 
 /**
- * Checks the options of a call, and makes room for its rows.
+ * Checks the options and makes room for the rows.
+ * @param {{ dimensions: number, prompt(name: string): string | undefined }} engine
  * @param {readonly string[]} texts
- * @param {EmbedOptions | undefined} options
- * @param {number} most values of a row
- * @param {(name: string) => string | undefined} find returns the text of a prompt of the model
+ * @param {EmbedOptions} [options]
  */
-export function checkedEmbedding(texts, { prompt, dimensions = 0 } = {}, most, find) {
+export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
+  const most = engine.dimensions;
   if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
     const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
     throw new WispError('argument', message, { field: 'dimensions' });
   }
-  const values = texts.length * (dimensions || most);
-  const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(values));
-  const named = prompt ? find(prompt) : undefined;
+  const size = dimensions || most;
+  const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
+  const named = prompt ? engine.prompt(prompt) : undefined;
   if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
     throw new WispError(
       'not_found',
@@ -374,7 +371,7 @@ export function checkedEmbedding(texts, { prompt, dimensions = 0 } = {}, most, f
       { field: 'prompt' },
     );
   }
-  return { rows, prompt: named ?? prompt, dimensions };
+  return { rows, prompt: named ?? prompt, dimensions, size };
 }
 
 /** @param {string} text */

@@ -30,19 +30,11 @@ import { Pool } from './pool.js';
  * @property {(platform: Platform, options: any) => number | undefined} [threads] of a worker; 0 or none: its
  *   module has no shared memory
  * @property {import('./member.js').StartLink} local runs a worker's code on the calling thread
- * @property {(options: LoadOptions) => Native} [native] looks for an addon
+ * @property {(options: LoadOptions) => import('./addon-node.js').Native} [native]
  * @property {number} mostWorkers unless asked for more: each holds the model's packed weights
  */
 
 /** @typedef {import('../types/index.js').LoadOptions} LoadOptions */
-
-/**
- * An addon that computes instead of a module, if there is one, and the reason for the choice.
- * @typedef {object} Native
- * @property {string} reason
- * @property {unknown} [addon] what takes the module's place in requests
- * @property {(threaded: boolean) => import('./member.js').StartLink} [start]
- */
 
 /** A page may load its scripts over a slow line. */
 const START_MS = 60_000;
@@ -58,14 +50,13 @@ const START_MS = 60_000;
  * @property {{ backend: string, build: string, workers: string, memory: string }} reasons
  */
 
-/** The names of the options of load. */
 const LOAD_OPTIONS = [
   ...['workers', 'signal', 'onProgress', 'compute', 'kernels', 'predictor', 'sparsity', 'recall'],
   ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout', 'backend', 'addon'],
 ];
 
 /**
- * Loads a model and starts the workers. Where anything fails, nothing stays open.
+ * Loads a model and starts the workers; else nothing stays open.
  * @param {Platform} platform
  * @param {Own} own
  * @param {import('./source.js').ModelSource | undefined} source
@@ -80,7 +71,8 @@ export async function load(platform, own, source, options = {}) {
   throwIfAborted(signal);
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
-  const native = chooseBackend(own, options);
+  const native = own.native?.(options) ?? { reason: 'no native code here' };
+  if (!own.native && options.backend === 'native') throw wrong('backend', native.reason);
   const chosen = chooseModule(options.wasm);
   const folder = options.files === undefined ? undefined : folderOf(platform, options.files);
   const worker = options.worker ?? (folder && new URL(`js/${own.names.worker}.js`, folder));
@@ -126,13 +118,13 @@ export async function load(platform, own, source, options = {}) {
   ]);
   files.catch(() => {}); // the workers, which wait for them, report it
 
-  const startWorkers = () =>
-    counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local;
   const start = () =>
     openPool(
       new Pool({
         size: counted.size,
-        start: native.start?.(counted.workers > 0) ?? startWorkers(),
+        start:
+          native.start?.(counted.workers > 0) ??
+          (counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local),
         files,
         options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
         queueLimit,
@@ -157,7 +149,7 @@ export async function load(platform, own, source, options = {}) {
       backend: native.addon ? 'native' : 'wasm',
       reasons: {
         backend: native.reason,
-        build: native.addon ? 'the addon is for this machine' : chosen.reason,
+        build: native.build ?? chosen.reason,
         workers: counted.reason,
         memory: reason,
       },
@@ -170,23 +162,6 @@ export async function load(platform, own, source, options = {}) {
   } finally {
     forget();
   }
-}
-
-/**
- * @param {Own} own
- * @param {LoadOptions} options
- * @returns {Native}
- */
-function chooseBackend({ native }, options) {
-  const { backend = 'auto', addon } = options;
-  if (!['auto', 'native', 'wasm'].includes(backend)) {
-    throw wrong('backend', `'${backend}' is not one of auto, native, wasm`);
-  }
-  if (backend === 'wasm') return { reason: 'asked for' };
-  if (native) return native(options);
-  const reason = 'only an Embedder in Node runs native code';
-  if (backend === 'auto' && addon === undefined) return { reason };
-  throw new WispError('unsupported', `backend: ${reason}`, { field: 'backend' });
 }
 
 /**
@@ -301,7 +276,6 @@ function countWorkers(platform, { mostWorkers }, asked) {
  */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** A loaded model. */
 export class LoadedModel {
   #loaded;
   #pool;
@@ -327,11 +301,9 @@ export class LoadedModel {
   }
 
   /**
-   * Changes which neurons are computed; the options are those of loading. Earlier calls run with the
-   * old options, later calls with the new ones, after all earlier calls. Resolves when the change is in
-   * force. Where it rejects, nothing has changed.
+   * Changes which neurons later calls compute. Resolves when the change is in force. Where it rejects,
+   * nothing has changed.
    * @param {import('./options.js').SparseOptions} [options]
-   * @returns {Promise<void>}
    */
   async setSparse(options = {}) {
     checkOptions(options, ['predictor', 'sparsity']);
@@ -340,7 +312,7 @@ export class LoadedModel {
     return this.#pool.setSparse({ predictor, sparsity });
   }
 
-  /** Returns what was loaded, how it runs, and the reasons. */
+  /** Returns what was loaded, how it runs, and why. */
   info() {
     const { workers, sharedMemory, backend, reasons, modelBytes } = this.#loaded;
     return {
@@ -354,9 +326,7 @@ export class LoadedModel {
   }
 
   /**
-   * Returns totals since loading, and the present state. With the option `recall`, layers also count
-   * how many of the needed neurons are computed. Without ReLU, these are the largest fifth among the
-   * texts of each worker.
+   * Returns totals since loading, and the present state.
    */
   stats() {
     return { ...this.#pool.stats(), backend: this.#loaded.backend };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addon for Node as an engine, for a pool whose members are native threads.
-import { checkedEmbedding } from './engine.js';
+import { prepare } from './engine.js';
 import { STATUS_CODES, WispError } from './errors.js';
 import { nextTask } from './link-local.js';
 import { checkSparse, wantedPredictor } from './options.js';
@@ -34,7 +34,7 @@ export class NativeEngine {
   /** @type {Shared | undefined} */
   #shared;
   #residentBytes = 0;
-  #dimensions = 0;
+  dimensions = 0;
   /** @type {import('./engine.js').EngineStats | undefined} of now */
   #stats;
 
@@ -61,7 +61,7 @@ export class NativeEngine {
       await this.#openModel(bytes, JSON.stringify([compute, kernels, predictor]));
       this.#call((addon, handle) => addon.openSession(handle));
       const { dimensions, residentBytes } = this.info();
-      this.#dimensions = dimensions;
+      this.dimensions = dimensions;
       this.#residentBytes = residentBytes;
     } catch (error) {
       await this.close();
@@ -163,10 +163,7 @@ export class NativeEngine {
    * @returns {Promise<Float32Array>}
    */
   async embed(texts, options) {
-    const most = this.#dimensions;
-    const { rows, prompt, dimensions } = checkedEmbedding(texts, options, most, (name) =>
-      this.prompt(name),
-    );
+    const { rows, prompt, dimensions } = prepare(this, texts, options);
     this.#stats = undefined;
     await this.#ask((addon, handle) => addon.embed(handle, texts, prompt, dimensions, rows));
     return rows;

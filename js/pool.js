@@ -125,7 +125,6 @@ export class Pool {
   /**
    * Changes the sparse options of jobs that are submitted from now on.
    * @param {import('./options.js').SparseOptions} options
-   * @returns {Promise<void>}
    */
   setSparse(options) {
     return this.submit(
@@ -162,7 +161,7 @@ export class Pool {
     }
     return {
       ...totals,
-      /** WebAssembly memory of all workers, or what native sessions and their model hold. */
+      /** Of all workers. */
       memoryBytes,
       workers: this.#members.size,
       busyWorkers,
