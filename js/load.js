@@ -71,7 +71,7 @@ export async function load(platform, own, source, options = {}) {
   throwIfAborted(signal);
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
-  const native = own.native?.(options) ?? { reason: 'no native code here' };
+  const native = own.native?.(options) ?? { reason: 'no addon here' };
   if (!own.native && options.backend === 'native') throw wrong('backend', native.reason);
   const chosen = chooseModule(options.wasm);
   const folder = options.files === undefined ? undefined : folderOf(platform, options.files);

@@ -8,7 +8,7 @@ import { complete } from './job.js';
  * @property {(message: unknown) => void} post throws what structured clone throws
  * @property {() => Promise<void>} stop ends the worker; resolves when it is gone
  * @property {(busy: boolean) => void} hold whether the worker keeps the process running
- * @property {() => void} [cancel] makes the request fail soon
+ * @property {() => void} [cancel] the request
  */
 
 /**

@@ -161,7 +161,6 @@ export class Pool {
     }
     return {
       ...totals,
-      /** Of all workers. */
       memoryBytes,
       workers: this.#members.size,
       busyWorkers,
