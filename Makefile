@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make          the native library and program          make wasm       the WebAssembly modules
+#   make addon    native code for Node                make addon-packages  its npm packages by platform
 #   make demo     embed texts both ways, tell a story     make test       set up and run the tests
 #   make test-all every test to its end, as in CI
 #   make lint     formatting, warnings, static analysis   make asan       C tests under sanitizers
@@ -205,6 +206,65 @@ build/libwisp.so: $(LIB_native)
 	$(SAY) LINK $@
 	$(Q)$(CC) -shared -Wl,-soname,libwisp.so.0 -Wl,-Map=$@.map $^ $(LDLIBS) -o $@
 
+# ---- addon ----------------------------------------------------------------------------------------
+
+# The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
+# and find Node's functions in the program that loads them.
+ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/node/*.c)
+ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
+# Leaves out what is not used, and hides all names but those by which Node finds the addon.
+ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
+
+.PHONY: addon addon-packages
+addon: build/wisp.node
+
+ADDON_native := $(patsubst src/%.c,build/native/%.o,$(ADDON) $(wildcard src/kernels/$(MACHINE)/*.c))
+build/native/node/%.o: FLAGS_native += $(ADDON_FLAGS)
+$(filter build/native/node/%,$(ADDON_native)): | .tools/stamp/node_modules
+
+build/wisp.node: $(ADDON_native) src/node/exports.map
+	$(SAY) LINK $@
+	$(Q)$(CC) $(ADDON_LINK) $(ADDON_native) $(LDLIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(filter build/native/node/% build/native/binding/%,$(ADDON_native)))
+
+# The packages by platform, in build/packages. musl's functions are left to the program: nothing is linked that
+# names a C library. zig is for what gcc is not there for: its x86 code does not find out what the CPU can do.
+ADDON_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl
+ADDON_CC_linux-x64-gnu = $(CC) -include src/node/old_glibc.h
+ADDON_CC_linux-x64-musl = .tools/bin/musl-gcc
+ADDON_CC_linux-arm64-gnu = .tools/bin/aarch64-linux-gnu-gcc -include src/node/old_glibc.h
+# Its clang is newer than that of `make lint`, and warns of more.
+ADDON_CC_linux-arm64-musl = .tools/bin/zig cc -target aarch64-linux-musl -Wno-enum-float-conversion
+ADDON_LINKER_linux-x64-musl = $(CC) -nostdlib
+ADDON_LIBS_linux-x64-musl = -lgcc
+ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
+ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
+ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
+ADDON_ISA_linux-arm64-musl_neon = -mcpu=generic+v8_2a+dotprod
+ADDON_ISA_linux-arm64-musl_neon_i8mm = -mcpu=generic+v8_2a+dotprod+i8mm
+
+define addon_for
+ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(wildcard src/kernels/$(2)/*.c))
+
+build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_modules
+	@mkdir -p $$(@D)
+	$$(SAY) CC $$@
+	$$(Q)$$(ADDON_CC_$(1)) $$(COMMON) -O3 -DNDEBUG -fPIC $$(ADDON_FLAGS) \
+	    $$(or $$(ADDON_ISA_$(1)_$$(basename $$(notdir $$<))),$$(ISA)) -c $$< -o $$@
+
+build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
+	$$(SAY) LINK $$@
+	$$(Q)$$(or $$(ADDON_LINKER_$(1)),$$(ADDON_CC_$(1))) $$(ADDON_LINK) $$(ADDON_$(1)) \
+	    $$(or $$(ADDON_LIBS_$(1)),$$(LDLIBS)) -o $$@
+
+-include $$(ADDON_$(1):%.o=%.d)
+endef
+$(foreach target,$(ADDON_TARGETS),$(eval $(call addon_for,$(target),$(if $(findstring x64,$(target)),x86_64,aarch64))))
+
+addon-packages: $(ADDON_TARGETS:%=build/addon/%.node)
+	node tools/addons.mjs build/packages $(foreach target,$(ADDON_TARGETS),$(target)=build/addon/$(target).node)
+
 # ---- demo -----------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -226,10 +286,10 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          %scalar.c %pack_q4.c,$<),-Os)
+                          src/binding/% %scalar.c %pack_q4.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
-WASM_SOURCES := $(PORTABLE) $(wildcard wasm/*.c)
+WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need. wisp-generate-*.wasm has everything, and the
@@ -378,7 +438,7 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
 # Some tests need other Nodes or browsers, and say so where they are missing. CI has all of them.
-test-js: build/wisp wasm | .tools/stamp/node_modules
+test-js: build/wisp build/wisp.node wasm | .tools/stamp/node_modules
 	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
@@ -586,8 +646,8 @@ include bench/rules.mk
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
-            $(wildcard tests/fuzz/*.c tests/oracle/*.c) tests/malformed/refuse.c
-TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include
+            $(wildcard tests/fuzz/*.c tests/oracle/*.c src/binding/*.c src/node/*.c) tests/malformed/refuse.c
+TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include $(ADDON_FLAGS)
 
 .PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format
 lint: lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js
@@ -604,7 +664,7 @@ lint-format: | .tools/stamp/clang
 	$(Q).tools/bin/clang-format --dry-run -Werror $(C_FILES)
 
 # gcc and clang find different faults; neither may find any.
-lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka
+lint-warnings: | .tools/stamp/clang .tools/stamp/cmocka .tools/stamp/node_modules
 	@for file in $(NATIVE_C); do \
 	    for cc in gcc .tools/bin/clang; do \
 	        $$cc $(TIDY_FLAGS) -O1 $(WARNINGS) -Werror -c $$file -o /dev/null || exit 1; \

@@ -71,7 +71,7 @@ BENCH_PROGRAMS := build/bench/wisp build/bench/calibrate build/bench/peak/native
                   build/wasm/relaxed/tests/kernels/test_kernels.cjs
 
 .PHONY: bench-programs
-bench-programs: native wasm $(BENCH_PROGRAMS)
+bench-programs: native addon wasm $(BENCH_PROGRAMS)
 
 # ---- runs -----------------------------------------------------------------------------------------
 

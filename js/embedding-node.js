@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The embedder's own files in Node.
 import { Worker } from 'node:worker_threads';
+import { findAddon } from './addon-node.js';
 import { localLink } from './link-local.js';
 import { compileRead, WORKER_OPTIONS } from './platform-node.js';
 import { serve } from './worker.js';
@@ -20,6 +21,7 @@ export const own = {
     worker: 'worker-node',
   },
   local: localLink(serve),
+  native: findAddon,
   mostWorkers: 4,
 };
 

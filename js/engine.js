@@ -200,24 +200,9 @@ export class Engine {
    * @param {EmbedOptions} [options]
    * @returns {Float32Array}
    */
-  embed(texts, { prompt, dimensions = 0 } = {}) {
-    const most = this.dimensions;
-    if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
-      const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
-      throw new WispError('argument', message, { field: 'dimensions' });
-    }
-    const size = dimensions || most;
-    const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
-    const named = prompt ? this.prompt(prompt) : undefined;
-    if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
-      throw new WispError(
-        'not_found',
-        `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
-          `in '${prompt}: '`,
-        { field: 'prompt' },
-      );
-    }
-    this.withText(named ?? prompt, (promptPointer) => {
+  embed(texts, options) {
+    const { rows, prompt, dimensions, size } = prepare(this, texts, options);
+    this.withText(prompt, (promptPointer) => {
       let first = 0;
       while (first < texts.length) {
         const group = takeGroup(texts, first);
@@ -379,6 +364,32 @@ export class Engine {
     const start = pointer >>> 0;
     return decoder.decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
+}
+
+/**
+ * Checks the options and makes room for the rows.
+ * @param {{ dimensions: number, prompt(name: string): string | undefined }} engine
+ * @param {readonly string[]} texts
+ * @param {EmbedOptions} [options]
+ */
+export function prepare(engine, texts, { prompt, dimensions = 0 } = {}) {
+  const most = engine.dimensions;
+  if (!(Number.isInteger(dimensions) && dimensions >= 0 && dimensions <= most)) {
+    const message = `dimensions: ${dimensions} is not a whole number from 0 to ${most}`;
+    throw new WispError('argument', message, { field: 'dimensions' });
+  }
+  const size = dimensions || most;
+  const rows = takeMemory(`${texts.length} rows`, () => new Float32Array(texts.length * size));
+  const named = prompt ? engine.prompt(prompt) : undefined;
+  if (prompt && named === undefined && /^[\w-]+$/.test(prompt)) {
+    throw new WispError(
+      'not_found',
+      `prompt: the model has no prompt '${prompt}'. The text of a prompt has a space or a mark, as ` +
+        `in '${prompt}: '`,
+      { field: 'prompt' },
+    );
+  }
+  return { rows, prompt: named ?? prompt, dimensions, size };
 }
 
 /** @param {string} text */

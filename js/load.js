@@ -17,10 +17,11 @@ const START_MS = 60_000;
 const LOAD_OPTIONS = [
   ...['workers', 'signal', 'onProgress', 'compute', 'kernels', 'predictor', 'sparsity', 'recall'],
   ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout', 'idleTimeout'],
+  ...['backend', 'addon'],
 ];
 
 /**
- * Loads a model and starts the workers. Where anything fails, nothing stays open.
+ * Loads a model and starts the workers; else nothing stays open.
  * @param {Platform} platform
  * @param {Own} own
  * @param {import('./source.js').ModelSource | undefined} source
@@ -37,6 +38,8 @@ export async function load(platform, own, source, options = {}) {
     throw wrong('idleTimeout', 'not a number of milliseconds');
   const integrity = checkIntegrity(options.integrity);
   let counted = countWorkers(platform, own, options.workers);
+  const native = own.native?.(options) ?? { reason: 'no addon here' };
+  if (!own.native && options.backend === 'native') throw wrong('backend', native.reason);
   const chosen = chooseModule(options.wasm);
   const folder = options.files === undefined ? undefined : folderOf(platform, options.files);
   const worker = options.worker ?? (folder && new URL(`js/${own.names.worker}.js`, folder));
@@ -69,7 +72,8 @@ export async function load(platform, own, source, options = {}) {
   );
   const release = () => void reading.then((held) => held.release()).catch(() => {});
   const files = Promise.all([
-    chosen.module ??
+    native.addon ??
+      chosen.module ??
       compile(
         platform,
         () => own.module(chosen.build, threads),
@@ -85,7 +89,9 @@ export async function load(platform, own, source, options = {}) {
     openPool(
       new Pool({
         size: counted.size,
-        start: counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local,
+        start:
+          native.start?.(counted.workers > 0) ??
+          (counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local),
         files,
         options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
         queueLimit,
@@ -108,7 +114,13 @@ export async function load(platform, own, source, options = {}) {
       modelBytes: model.size,
       workers: counted.workers,
       sharedMemory: shared && counted.workers > 0,
-      reasons: { build: chosen.reason, workers: counted.reason, memory: reason },
+      backend: native.addon ? 'native' : 'wasm',
+      reasons: {
+        backend: native.reason,
+        build: native.build ?? chosen.reason,
+        workers: counted.reason,
+        memory: reason,
+      },
     };
   } catch (error) {
     stop.abort(error);
@@ -261,18 +273,19 @@ export class LoadedModel {
   }
 
   info() {
-    const { workers, sharedMemory, reasons, modelBytes } = this.#loaded;
+    const { workers, sharedMemory, backend, reasons, modelBytes } = this.#loaded;
     return {
       .../** @type {NonNullable<Pool['info']>} */ (this.#pool.info),
       modelBytes,
       workers,
       sharedMemory,
+      backend,
       reasons: { ...reasons },
     };
   }
 
   stats() {
-    return this.#pool.stats();
+    return { ...this.#pool.stats(), backend: this.#loaded.backend };
   }
 
   /** Waits for the calls that are under way, then ends the workers. */

@@ -79,6 +79,7 @@ export class Member {
   /** Tells the worker that nobody wants its task any more. */
   interrupt() {
     if (this.task?.part) this.#link?.post({ type: 'stop' });
+    else this.#link?.cancel?.();
   }
 
   /**

@@ -70,7 +70,8 @@ export class Pool {
    * @param {object} how
    * @param {number} how.size workers
    * @param {import('../types/internal.js').StartLink} how.start
-   * @param {Promise<[WebAssembly.Module, import('../types/protocol.js').SharedModel]>} how.files
+   * @param {Promise<[unknown, import('../types/protocol.js').SharedModel]>} how.files the
+   *   module or addon, and the model
    * @param {import('./engine.js').EngineOptions} how.options
    * @param {number} how.queueLimit texts that may wait at once
    * @param {number} how.idleTimeout milliseconds after which a worker without a task ends
@@ -135,7 +136,6 @@ export class Pool {
   /**
    * Changes the sparse options of jobs that are submitted from now on.
    * @param {import('./options.js').SparseOptions} options
-   * @returns {Promise<void>}
    */
   setSparse(options) {
     return this.submit(
@@ -172,7 +172,6 @@ export class Pool {
     }
     return {
       ...totals,
-      /** WebAssembly memory of all workers. */
       memoryBytes,
       workers: this.#members.size,
       busyWorkers,

@@ -29,6 +29,8 @@ ORDER = [
     "sparse",
     "models",
     "engine",
+    "binding",
+    "node",
     "native",
     "index",
     "convert",

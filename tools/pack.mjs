@@ -3,9 +3,19 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { optionalDependencies } from './addons.mjs';
 
 /** @param {string} name */
 const at = (name) => new URL(`../${name}`, import.meta.url);
+
+// The packed manifest names the packages of the addon, which the checkout does without: npm ci would look
+// for them in the registry before they are there. `--after`, which npm runs last, takes them out again.
+const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8'));
+const isAfter = process.argv.includes('--after');
+delete manifest.optionalDependencies;
+if (!isAfter) manifest.optionalDependencies = optionalDependencies(manifest.version);
+writeFileSync(at('package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+if (isAfter) process.exit();
 
 /** @param {string} name */
 const hash = (name) =>
@@ -36,8 +46,7 @@ writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);
 
 // The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make
 // modules executable. Nothing in it is a program, so all modes become the same.
-const { files } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
-for (const entry of ['package.json', 'README.md', 'LICENSE', ...files]) {
+for (const entry of ['package.json', 'README.md', 'LICENSE', ...manifest.files]) {
   const path = entry.includes('*') ? dirname(entry) : entry;
   const names = statSync(at(path)).isDirectory()
     ? readdirSync(at(path)).map((name) => `${path}/${name}`)

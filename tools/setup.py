@@ -58,6 +58,9 @@ COMPONENTS = {
     "windows": Component(
         "cross", 1, programs("x86_64-w64-mingw32-gcc", "wine"), (), "mingw-w64: gcc for Windows, and Wine to run it",
         "apt install gcc-mingw-w64-x86-64-posix wine64"),
+    "zig": Component(
+        "scripting", 1, programs("zig"), ("tools/requirements-zig.txt",),
+        "zig: a C compiler with the C libraries of other systems, for the addon's packages", "look at the pip message above"),
     "python": Component(
         "scripting", 1, (*programs("python"), ".tools/python/bin/python"), ("tools/requirements.txt",),
         "Python with the packages of tools/requirements.txt",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** The functions of wasm/exports.c. Addresses of engines, blocks and texts are numbers. */
+/** The functions of src/binding/engine.c and wasm/host.c. Addresses of engines, blocks and texts are numbers. */
 export interface Exports {
   memory: WebAssembly.Memory;
   _initialize(): void;

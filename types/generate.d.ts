@@ -147,7 +147,9 @@ export interface GeneratorInfo extends TextEngineInfo {
   /** 0: on the calling thread. */
   workers: number;
   sharedMemory: boolean;
-  reasons: { build: string; workers: string; memory: string };
+  /** A generator runs in WebAssembly. */
+  backend: 'native' | 'wasm';
+  reasons: { backend: string; build: string; workers: string; memory: string };
 }
 
 /** A model that continues texts. */

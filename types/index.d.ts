@@ -83,6 +83,13 @@ export interface LoadOptions extends SparseOptions {
   files?: string | KnownURL | undefined;
   /** Hashes that the bytes must have: 'sha256-' and base64, as in Subresource Integrity. */
   integrity?: { model?: string | undefined; wasm?: string | undefined } | undefined;
+  /**
+   * native: the addon of the package for this platform, in Node. wasm: WebAssembly. auto, the default: the
+   * addon where it is installed and of this version. info().reasons.backend says why one was chosen.
+   */
+  backend?: 'auto' | 'native' | 'wasm' | undefined;
+  /** The path of the addon. Default: that of the package for this platform. */
+  addon?: string | undefined;
   /** The module, or its URL. */
   wasm?: string | KnownURL | KnownModule | undefined;
   /** The URL of the worker's script, or a function that makes a Worker of it. */
@@ -210,8 +217,9 @@ export interface EmbedderInfo extends EngineInfo {
   /** 0: on the calling thread. */
   workers: number;
   sharedMemory: boolean;
-  /** Why this build, this number of workers and this way to share the model were chosen. */
-  reasons: { build: string; workers: string; memory: string };
+  backend: 'native' | 'wasm';
+  /** Why this backend, this build, this number of workers and this way to share the model were chosen. */
+  reasons: { backend: string; build: string; workers: string; memory: string };
 }
 
 /**
@@ -247,7 +255,8 @@ export interface Totals {
 
 /** Totals since loading, and the present state. */
 export interface EmbedderStats extends Totals {
-  /** WebAssembly memory of all workers. */
+  backend: 'native' | 'wasm';
+  /** WebAssembly memory of all workers; native: what the model, which they share, and its sessions hold. */
   memoryBytes: number;
   workers: number;
   busyWorkers: number;

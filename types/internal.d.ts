@@ -2,7 +2,8 @@
 // What the modules of the package hand to each other. Here, because a page loads the comments of js/.
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
-import type { ModelSource } from './index.js';
+import type { Native } from '../js/addon-node.js';
+import type { LoadOptions, ModelSource } from './index.js';
 import type { SparseOptions } from './index.js';
 import type { Reply, SharedModel } from './protocol.js';
 
@@ -62,6 +63,7 @@ export interface Own {
   threads?(platform: Platform, options: any): number | undefined;
   /** Runs a worker's code on the calling thread. */
   local: StartLink;
+  native?(options: LoadOptions): Native;
   /** Unless asked for more: each holds the model's packed weights. */
   mostWorkers: number;
 }
@@ -74,7 +76,8 @@ export interface Loaded {
   modelBytes: number;
   workers: number;
   sharedMemory: boolean;
-  reasons: { build: string; workers: string; memory: string };
+  backend: 'native' | 'wasm';
+  reasons: { backend: string; build: string; workers: string; memory: string };
 }
 
 /** A worker of the platform. */
@@ -85,6 +88,8 @@ export interface Link {
   stop(): Promise<void>;
   /** Whether the worker keeps the process running. */
   hold(busy: boolean): void;
+  /** Gives up the request that is computed. */
+  cancel?(): void;
 }
 
 /** Starts a worker. `end` is called at most once, when the worker has ended by itself. */

@@ -115,6 +115,16 @@ def wisp_wasm(threads):
     yield wasm_runner("chromium", threads, "int8", isolated=True)
 
 
+def wisp_addon(threads):
+    """Lists the package in Node with its addon, beside transformers.js, whose onnxruntime-node is native code too."""
+    for compute in ("f32", "int8"):
+        yield Runner(f"node-wisp-native-{compute}", threads, "javascript", f"wisp's addon in Node, {compute}",
+                     (NODE24, "bench/runners/node.mjs", "wisp", "--model", GGUF[compute], "--threads", str(threads),
+                      "--addon", "build/wisp.node"),
+                     needs=("build/wisp.node", NODE24), model=(GGUF[compute],), runtime=("js/*.js", "build/wisp.node"),
+                     peer=False, every_run=compute == "int8")
+
+
 def wasm_runner(place, threads, compute, isolated=False):
     more = ("--browser", place) if place in BROWSERS else ()
     more += ("--isolated",) if isolated else ()
@@ -204,7 +214,7 @@ def tokenizers(threads):
                  (PYTHON, "bench/runners/run_tokenizers.py", "--model", ONNX), needs=(PYTHON,), kind="tokenize")
 
 
-FAMILIES = (calibrate, wisp_native, wisp_wasm, onnxruntime, pytorch, llama, transformers_node, browser_peers,
+FAMILIES = (calibrate, wisp_native, wisp_wasm, wisp_addon, onnxruntime, pytorch, llama, transformers_node, browser_peers,
             tokenizers)
 
 

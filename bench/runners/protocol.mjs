@@ -12,6 +12,7 @@ export function takeArguments() {
       texts: { type: 'string', default: '' },
       threads: { type: 'string', default: '1' },
       dtype: { type: 'string', default: '' },
+      addon: { type: 'string' },
       browser: { type: 'string', default: 'chromium' },
       isolated: { type: 'boolean', default: false },
     },

@@ -187,7 +187,7 @@ static int write_record_id(FILE *stream, const struct record *record) {
     if (json_is_absent(id)) {
         /* An id that begins as options do could not be removed. */
         const char *name = strcmp(record->name, "-") == 0 ? "stdin" : record->name;
-        print_text(stream, name, strlen(name), SIZE_MAX, false, NULL);
+        print_text(stream, wisp_text_of(name), SIZE_MAX);
         fprintf(stream, ":%zu", record->line);
     } else if ((json_is(id, JSON_STRING) || json_is(id, JSON_NUMBER)) && id->text_length > 0) {
         fwrite(id->text, 1, id->text_length, stream);
@@ -205,9 +205,8 @@ static void write_kept(FILE *stream, const struct record *record, bool no_text) 
     bool any = false;
     fputc('{', stream);
     if (!object && !no_text) {
-        fputs("\"text\":\"", stream);
-        print_text(stream, record->text.bytes, record->text.length, SIZE_MAX, true, NULL);
-        fputc('"', stream);
+        fputs("\"text\":", stream);
+        print_json_string(stream, record->text);
     }
     for (const struct json *member = object ? object->first : NULL; member; member = member->next) {
         if (strcmp(member->key, "id") == 0 || (no_text && strcmp(member->key, "text") == 0))

@@ -11,12 +11,6 @@ int open_index(const char *path, wisp_index **index) {
     return wisp_index_open(path, index, &error) == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }
 
-void write_id(FILE *stream, wisp_text id) {
-    fputc('"', stream);
-    print_text(stream, id.bytes, id.length, SIZE_MAX, true, NULL);
-    fputc('"', stream);
-}
-
 void write_metadata(FILE *stream, wisp_text metadata) {
     if (metadata.length == 0)
         fputs("null", stream);
@@ -57,16 +51,16 @@ int index_list(const wisp_index *index, const char *path, bool ndjson) {
             continue;
         code = read_metadata(path, row, metadata, &arena, &text);
         if (code == EXIT_GOOD && !ndjson) {
-            print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
+            print_text(program_output, id, SIZE_MAX);
             fputc('\t', program_output);
-            print_text(program_output, text.bytes, text.length, SIZE_MAX, false, NULL);
+            print_text(program_output, text, SIZE_MAX);
             fputc('\n', program_output);
         }
         arena_release(&arena);
         if (code != EXIT_GOOD || !ndjson)
             continue;
         fputs("{\"id\": ", program_output);
-        write_id(program_output, id);
+        print_json_string(program_output, id);
         fputs(", \"metadata\": ", program_output);
         write_metadata(program_output, metadata);
         fputs("}\n", program_output);
@@ -80,12 +74,15 @@ int index_list(const wisp_index *index, const char *path, bool ndjson) {
 int index_info(const wisp_index *index, bool json) {
     wisp_index_info info;
     wisp_index_get_info(index, &info);
-    const char *format = json ? "{\"model\": \"" : "model: ";
     const unsigned long long count = info.count, removed = info.rows - info.count;
-    fputs(format, program_output);
-    print_text(program_output, info.model, strlen(info.model), SIZE_MAX, json, NULL);
+    const wisp_text model = wisp_text_of(info.model);
+    fputs(json ? "{\"model\": " : "model: ", program_output);
+    if (json)
+        print_json_string(program_output, model);
+    else
+        print_text(program_output, model, SIZE_MAX);
     fprintf(program_output,
-            json ? "\", \"kind\": \"%s\", \"dimensions\": %zu, \"count\": %llu, \"removed\": "
+            json ? ", \"kind\": \"%s\", \"dimensions\": %zu, \"count\": %llu, \"removed\": "
                    "%llu}\n"
                  : "\nkind: %s\ndimensions: %zu\ncount: %llu\nremoved: %llu\n",
             wisp_index_kind_name(info.kind), info.dimensions, count, removed);

@@ -10,9 +10,7 @@
 /* Opens the index at `path`. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 int open_index(const char *path, wisp_index **index);
 
-/* Write a row's id as a JSON string, and its metadata as JSON in one line: null where there is
- * none. */
-void write_id(FILE *stream, wisp_text id);
+/* Writes a row's metadata as JSON in one line: null where there is none. */
 void write_metadata(FILE *stream, wisp_text metadata);
 
 /* Checks that the metadata of a row is JSON, which the library checks only where it adds some. Sets

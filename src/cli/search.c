@@ -154,9 +154,9 @@ static int write_lines(const struct search *s, const wisp_match *matches, size_t
         code = read_metadata(s->arguments->path, matches[i].row, metadata, &arena, &text);
         if (code == EXIT_GOOD) {
             fprintf(program_output, "%.4f\t", (double)matches[i].score);
-            print_text(program_output, id.bytes, id.length, SIZE_MAX, false, NULL);
+            print_text(program_output, id, SIZE_MAX);
             fputc('\t', program_output);
-            print_text(program_output, text.bytes, text.length, SIZE_MAX, false, NULL);
+            print_text(program_output, text, SIZE_MAX);
             fputc('\n', program_output);
         }
         arena_release(&arena);
@@ -178,13 +178,13 @@ static int write_object(const struct search *s, wisp_text query, const wisp_matc
     }
     const bool in_array = s->arguments->format == FORMAT_JSON;
     fprintf(program_output, "%s{\"query\": ", in_array && s->written > 0 ? ",\n" : "");
-    write_id(program_output, query);
+    print_json_string(program_output, query);
     fputs(", \"matches\": [", program_output);
     for (size_t i = 0; i < n; i++) {
         wisp_index_get(s->index, matches[i].row, &id, &metadata);
         fprintf(program_output, "%s{\"score\": %.6f, \"id\": ", i > 0 ? ", " : "",
                 (double)matches[i].score);
-        write_id(program_output, id);
+        print_json_string(program_output, id);
         fputs(", \"metadata\": ", program_output);
         write_metadata(program_output, metadata);
         fputc('}', program_output);

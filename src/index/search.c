@@ -127,7 +127,7 @@ static int compare_matches(const void *a, const void *b) {
 /* Searches for the queries of `s`, and writes matches [n, ld]. */
 static wisp_status search_some(struct search *s, uint32_t members, wisp_match *matches, size_t ld,
                                wisp_error *error) {
-    const struct pool_work work = {
+    struct pool_work work = {
         .items = s->index->rows, .group_end = group_end, .run = search_group, .context = s};
     const size_t width = s->index->dimensions;
     for (size_t i = 0; i < members * s->n; i++)

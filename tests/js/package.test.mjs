@@ -2,7 +2,15 @@
 // The published package: its size, and its use after installation.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +18,8 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { environments } from '../compat/environments.mjs';
-import { ROOT, noTool, onlyInAll } from './support.mjs';
+import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
+import { ADDON, ROOT, noAddon, noTool, onlyInAll } from './support.mjs';
 
 const NAME = 'wisp-engine';
 
@@ -259,15 +268,18 @@ describe('installed from npm pack into an empty project', () => {
   const run = (program, args, cwd = folder) =>
     execFileSync(program, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 
+  /** @param {string} cwd @returns {string} the archive's name in the folder */
+  const pack = (cwd) => {
+    const args = ['pack', '--silent', '--json', '--pack-destination', folder];
+    return JSON.parse(run('npm', args, cwd).replace(/^[^]*?(?=^\[)/m, ''))[0].filename;
+  };
+  const install = ['install', '--offline', '--no-audit', '--no-fund'];
+  let archive = '';
+
   before(() => {
-    const packed = JSON.parse(
-      run('npm', ['pack', '--silent', '--json', '--pack-destination', folder], ROOT).replace(
-        /^[^]*?(?=^\[)/m,
-        '',
-      ),
-    );
+    archive = pack(ROOT);
     writeFileSync(join(folder, 'package.json'), '{}');
-    run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./${packed[0].filename}`]);
+    run('npm', [...install, `./${archive}`]);
     writeFileSync(join(folder, 'try.mjs'), ESM);
     writeFileSync(join(folder, 'try.cjs'), CJS);
     writeFileSync(join(folder, 'try.mts'), typed(TYPED_ESM));
@@ -337,6 +349,46 @@ describe('installed from npm pack into an empty project', () => {
     await assert.rejects(Embedder.load(undefined, { integrity: { model: 'md5-x' } }), {
       code: 'argument',
     });
+  });
+
+  test('it names a package of the addon for each platform, and the checkout none', () => {
+    const { version, optionalDependencies: named } = JSON.parse(
+      readFileSync(join(folder, 'node_modules', NAME, 'package.json'), 'utf8'),
+    );
+    assert.deepEqual(named, optionalDependencies(version));
+    assert.ok(Object.values(named).every((wanted) => wanted === version));
+    const { optionalDependencies: here } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8'));
+    assert.equal(here, undefined);
+  });
+
+  const isListed = `linux-${process.arch}-gnu` in TARGETS;
+  const noNative = noAddon || (!isListed && `no package for ${process.arch}`);
+  test('with the package of the addon it computes natively', { skip: noNative }, () => {
+    const target = `linux-${process.arch}-gnu`;
+    const other = join(folder, 'native');
+    run(process.execPath, [
+      `${ROOT}tools/addons.mjs`,
+      join(folder, 'packages'),
+      `${target}=${ADDON}`,
+    ]);
+    const addon = pack(join(folder, 'packages', target));
+    mkdirSync(other);
+    writeFileSync(join(other, 'package.json'), '{}');
+    run('npm', [...install, `../${archive}`, `../${addon}`], other);
+    const installed = join(other, 'node_modules/@wisp-engine', target);
+    const { scripts, os, libc } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+    assert.deepEqual([scripts, os, libc], [undefined, ['linux'], ['glibc']]);
+    assert.deepEqual(readdirSync(installed).sort(), [
+      'LICENSE',
+      'NOTICE',
+      'README.md',
+      'package.json',
+      'wisp.node',
+    ]);
+    for (const [name, source] of Object.entries({ 'try.mjs': ESM, 'try.cjs': CJS })) {
+      writeFileSync(join(other, name), source);
+      assert.match(run(process.execPath, [name], other), /^3 wisp .*\(\w+, gcc/);
+    }
   });
 
   for (const program of [process.execPath, 'node22', 'node24']) {

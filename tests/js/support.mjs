@@ -8,6 +8,7 @@ import { shortTexts } from './pool/texts.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const PROGRAM = process.env.WISP_PROGRAM ?? `${ROOT}build/wisp`;
+export const ADDON = process.env.WISP_ADDON ?? `${ROOT}build/wisp.node`;
 export const DEFAULT_MODEL_PATH = `${ROOT}models/wisp-default.gguf`;
 const SHARED = process.env.WISP_SHARED ?? `${ROOT}../shared`;
 
@@ -31,6 +32,10 @@ export function extent(what, all, fewer) {
   console.log(`skipped: ${what}, ${all - fewer} of ${all}: in make test-all`);
   return fewer;
 }
+
+/** The reason to skip tests of the addon, or false where it is built. CI builds it. */
+export const noAddon =
+  existsSync(ADDON) || process.env.CI ? false : `${ADDON} is not there (make addon)`;
 
 /** @param {string} name */
 export const sharedPath = (name) => `${SHARED}/${name}`;

@@ -60,6 +60,12 @@ def install_sbom():
     write_wrapper("python-sbom", 'exec "$tools/sbom/bin/python" "$@"\n')
 
 
+def install_zig():
+    install_environment("zig", REPO / "tools/requirements-zig.txt")
+    write_wrapper("zig", 'export ZIG_GLOBAL_CACHE_DIR="$tools/zig/cache" ZIG_LOCAL_CACHE_DIR="$tools/zig/cache"\n'
+                  'exec "$tools/zig/bin/python" -m ziglang "$@"\n')
+
+
 def install_node_modules():
     npm = shutil.which("npm")
     if not npm:

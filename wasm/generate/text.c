@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine.h"
 #include "base/arena.h"
+#include "binding/engine.h"
 #include "engine/conversation.h"
 #include "engine/requests.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import { resolve } from 'node:path';
 import { Embedder } from '../../../js/node.js';
 import { openPackage } from './wisp_package.mjs';
 
-/** @param {{ model: string, threads: number }} options */
-export const open = ({ model, threads }) => openPackage(Embedder, model, threads);
+/** @param {{ model: string, threads: number, addon?: string }} options */
+export const open = ({ model, threads, addon }) =>
+  openPackage(Embedder, model, threads, addon ? { addon: resolve(addon) } : { backend: 'wasm' });

@@ -1,28 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0
- * The functions that the WebAssembly module exports, for js/engine.js. An engine is one model with
- * one session. Options go in by name; information and statistics come out as JSON whose keys are
- * those of the JavaScript API. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "binding/engine.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "base/number_text.h"
 
-/* Copies bytes [offset, offset + length) of the model to `buffer`. Returns 0, or another number on
- * failure. The offset is a double because JavaScript's numbers are doubles. */
-__attribute__((import_module("wisp"), import_name("read"))) int
-host_read(double offset, void *buffer, size_t length);
-
-EXPORT("allocate") void *allocate(size_t bytes) {
-    return malloc(bytes ? bytes : 1);
-}
-
-EXPORT("release") void release(void *block) {
-    free(block);
-}
-
-/* Returns NULL where there is no memory. */
 EXPORT("engine_new") struct engine *engine_new(void) {
     return calloc(1, sizeof(struct engine));
 }
@@ -105,9 +90,6 @@ static wisp_status set_sparsity(struct engine *engine, bool given, double sparsi
     return WISP_OK;
 }
 
-/* Sets the option `name`: compute, kernels, predictor, recall and threads before engine_open,
- * sparsity before or after. `text` is the value as text and NULL for the default; `number` is the
- * value as a number, for options that are numbers or booleans. */
 EXPORT("engine_set")
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number) {
     const bool compute = strcmp(name, "compute") == 0;
@@ -134,30 +116,19 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-static int read_from_host(void *context, uint64_t offset, void *buffer, size_t length) {
-    (void)context;
-    return host_read((double)offset, buffer, length);
-}
-
-/* Opens a model of `size` bytes, which the host reads. `lasting` says whether the host can still
- * read it after this call. */
-EXPORT("engine_open")
-wisp_status engine_open(struct engine *engine, double size, int lasting) {
-    const wisp_source source = {
-        .size = (uint64_t)size, .read = read_from_host, .name = "model", .lasting = lasting != 0};
+wisp_status engine_open_model(struct engine *engine, const wisp_source *source) {
     const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
                                         .predictor = (wisp_predictor)engine->predictor};
-    const wisp_session_options session_options = {.recall = engine->recall,
-                                                  .threads = engine->threads};
-    wisp_error *error = &engine->error;
-    TRY(wisp_model_open_source(&source, &options, &engine->model, error));
-    TRY(wisp_session_open(engine->model, &session_options, &engine->session, error));
+    return wisp_model_open_source(source, &options, &engine->model, &engine->error);
+}
+
+wisp_status engine_open_session(struct engine *engine) {
+    const wisp_session_options options = {.recall = engine->recall, .threads = engine->threads};
+    TRY(wisp_session_open(engine->model, &options, &engine->session, &engine->error));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }
 
-/* Embeds n texts, which are pairs of an address and a length, to the rows [n, dimensions]. `prompt`
- * may be NULL. 0 dimensions stand for all of the model. */
 EXPORT("engine_embed")
 wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n,
                          const char *prompt, size_t dimensions, float *rows) {
@@ -165,7 +136,6 @@ wisp_status engine_embed(struct engine *engine, const wisp_text *texts, size_t n
     return wisp_embed(engine->session, texts, n, &options, rows, &engine->error);
 }
 
-/* Writes at most `capacity` token ids, and to *count the number of ids that the text has. */
 EXPORT("engine_tokenize")
 wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t length, int32_t *ids,
                             size_t capacity, size_t *count) {
@@ -173,20 +143,16 @@ wisp_status engine_tokenize(struct engine *engine, const char *bytes, size_t len
     return wisp_tokenize(engine->model, text, ids, capacity, count, &engine->error);
 }
 
-/* Writes the number of ids that the text has before it is truncated. */
 EXPORT("engine_count")
 wisp_status engine_count(struct engine *engine, const char *bytes, size_t length, size_t *count) {
     const wisp_text text = {bytes, length};
     return wisp_count_tokens(engine->model, text, count, &engine->error);
 }
 
-/* Returns the text of the prompt `name`, or NULL where the model has no such prompt. With NULL as
- * the name it returns the default prompt. */
 EXPORT("engine_prompt") const char *engine_prompt(const struct engine *engine, const char *name) {
     return wisp_model_prompt(engine->model, name);
 }
 
-/* Return the message and the field of the last error. */
 EXPORT("engine_error_message") const char *engine_error_message(const struct engine *engine) {
     return engine->error.message;
 }
@@ -203,7 +169,6 @@ static unsigned long long nanoseconds(double seconds) {
     return (unsigned long long)(seconds * 1e9);
 }
 
-/* Describes the model and how it runs. Returns JSON, or NULL where there is no memory. */
 EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     wisp_model_info info;
     wisp_model_get_info(engine->model, &info);
@@ -211,10 +176,11 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     put_escaped(engine, info.name, strlen(info.name));
     put(engine,
         "\",\"architecture\":\"%s\",\"compute\":\"%s\",\"kernels\":\"%s\",\"predictor\":\"%s\","
-        "\"sparsity\":%.*g,\"pooling\":\"%s\",",
+        "\"sparsity\":%s,\"pooling\":\"%s\",",
         info.architecture, info.compute, info.kernels, info.predictor,
-        engine->has_sparsity ? 17 : 6,
-        engine->has_sparsity ? engine->sparsity : (double)info.sparsity, info.pooling);
+        engine->has_sparsity ? number_text(engine->sparsity, 17).text
+                             : number_text((double)info.sparsity, 6).text,
+        info.pooling);
     put(engine,
         "\"dimensions\":%zu,\"hiddenSize\":%u,\"intermediateSize\":%u,\"layers\":%u,\"heads\":%u,"
         "\"vocabularySize\":%u,\"maxTokens\":%u,\"parameters\":%llu,\"residentBytes\":%llu,"
@@ -225,8 +191,6 @@ EXPORT("engine_info") const char *engine_info(struct engine *engine) {
     return engine->out_of_memory ? NULL : engine->text;
 }
 
-/* Sums up the time and work since the engine was opened. Returns JSON, or NULL where there is no
- * memory. */
 EXPORT("engine_stats") const char *engine_stats(struct engine *engine) {
     wisp_stats stats;
     wisp_layer_stats s;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/requests.h"
+
+#include <stdlib.h>
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static napi_status make_error(napi_env env, wisp_status status, const wisp_error *error,
+                              napi_value *made) {
+    napi_value message, number, field;
+    napi_status failed = napi_create_string_utf8(env, error->message, NAPI_AUTO_LENGTH, &message);
+    if (failed == napi_ok)
+        failed = napi_create_error(env, NULL, message, made);
+    if (failed == napi_ok)
+        failed = napi_create_int32(env, (int32_t)status, &number);
+    if (failed == napi_ok)
+        failed = napi_create_string_utf8(env, error->field, NAPI_AUTO_LENGTH, &field);
+    if (failed == napi_ok)
+        failed = napi_set_named_property(env, *made, "status", number);
+    if (failed == napi_ok)
+        failed = napi_set_named_property(env, *made, "field", field);
+    return failed;
+}
+
+napi_value throw_last(napi_env env) {
+    const napi_extended_error_info *info = NULL;
+    bool pending = false;
+    napi_get_last_error_info(env, &info);
+    const char *message = info && info->error_message ? info->error_message : "Node-API failed";
+    if (napi_is_exception_pending(env, &pending) == napi_ok && !pending)
+        napi_throw_error(env, NULL, message);
+    return NULL;
+}
+
+napi_value throw_error(napi_env env, wisp_status status, const wisp_error *error) {
+    napi_value made;
+    if (make_error(env, status, error, &made) != napi_ok)
+        return throw_last(env);
+    napi_throw(env, made);
+    return NULL;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+struct request *request_new(napi_env env, struct native *native) {
+    struct request *request = calloc(1, sizeof *request);
+    if (!request)
+        napi_throw_error(env, NULL, "out of memory");
+    else
+        request->native = native;
+    return request;
+}
+
+/* Frees what a request owns of the C library, which is all that is left when the environment ends.
+ */
+static void free_memory(struct request *request) {
+    free(request->texts);
+    free(request->prompt);
+    free(request->ids);
+    free(request);
+}
+
+void request_free(napi_env env, struct request *request) {
+    if (request->handle)
+        napi_delete_reference(env, request->handle);
+    if (request->rows)
+        napi_delete_reference(env, request->rows);
+    held_model_release(request->held);
+    free_memory(request);
+}
+
+/* Keeps the promise of a request that was computed, and frees it. */
+static void settle(napi_env env, struct request *request) {
+    struct native *native = request->native;
+    napi_value value = NULL;
+    bool kept = false;
+    native->request = NULL;
+    if (request->status == WISP_OK)
+        kept = request->make_value(env, request, &value) == napi_ok;
+    else if (make_error(env, request->status, &native->engine->error, &value) != napi_ok)
+        value = NULL;
+    if (!value) {
+        throw_last(env);
+        napi_get_and_clear_last_exception(env, &value);
+    }
+    if (kept)
+        napi_resolve_deferred(env, request->promise, value);
+    else
+        napi_reject_deferred(env, request->promise, value);
+    request_free(env, request);
+}
+
+/* Computes a request on the engine's thread. The job NULL says that the thread ends. */
+static void compute(void *context, void *job) {
+    struct native *native = context;
+    struct request *request = job;
+    if (request)
+        request->status = request->compute(request);
+    napi_call_threadsafe_function(native->done, request, napi_tsfn_nonblocking);
+}
+
+napi_value request_submit(napi_env env, napi_value handle, struct request *request) {
+    struct native *native = request->native;
+    napi_value promise;
+    if (napi_create_reference(env, handle, 1, &request->handle) != napi_ok ||
+        napi_create_promise(env, &request->promise, &promise) != napi_ok) {
+        throw_last(env);
+        request_free(env, request);
+        return NULL;
+    }
+    native->request = request;
+    if (native->threaded) {
+        napi_ref_threadsafe_function(env, native->done); /* keeps the process running */
+        runner_give(&native->runner, request);
+    } else {
+        request->status = request->compute(request);
+        settle(env, request);
+    }
+    return promise;
+}
+
+void native_cancel(struct native *native) {
+    struct request *request = native->request;
+    if (!request)
+        return;
+    atomic_store(&request->cancelled, true);
+    if (request->held)
+        atomic_store(&request->held->given_up, true);
+    else
+        wisp_session_cancel(native->engine->session);
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+static void free_engine(struct native *native) {
+    native->engine->model = NULL; /* the held model's */
+    wisp_session_close(native->engine->session);
+    native->engine->session = NULL;
+    engine_free(native->engine);
+    held_model_release(native->held);
+    native->engine = NULL;
+    native->held = NULL;
+}
+
+/* Node calls it when the environment ends, as a worker thread's does while requests are computed.
+ */
+static void end_with_environment(void *argument) {
+    struct native *native = argument;
+    if (native->threaded) {
+        native_cancel(native);
+        runner_end(&native->runner, false);
+        runner_join(&native->runner);
+    }
+    free_engine(native);
+}
+
+/* Node calls it when no JavaScript has the engine any more, and so no request is computed. */
+static void finalize(napi_env env, void *data, void *hint) {
+    (void)hint;
+    struct native *native = data;
+    if (native->engine) {
+        napi_remove_env_cleanup_hook(env, end_with_environment, native);
+        end_with_environment(native);
+        if (native->threaded)
+            napi_release_threadsafe_function(native->done, napi_tsfn_release);
+    }
+    free(native);
+}
+
+/* The thread has ended: frees the engine and keeps the promise of closing it. */
+static void finish_closing(napi_env env, struct native *native) {
+    napi_value nothing;
+    napi_remove_env_cleanup_hook(env, end_with_environment, native);
+    if (native->threaded) {
+        runner_join(&native->runner);
+        napi_release_threadsafe_function(native->done, napi_tsfn_release);
+    }
+    free_engine(native);
+    napi_get_undefined(env, &nothing);
+    napi_resolve_deferred(env, native->closing, nothing);
+    native->closing = NULL;
+    napi_delete_reference(env, native->closing_handle);
+}
+
+/* Takes a computed request, or NULL from a thread that ends, on the environment's thread. */
+static void receive(napi_env env, napi_value function, void *context, void *data) {
+    (void)function;
+    struct native *native = context;
+    struct request *request = data;
+    if (!env) { /* the environment ends, and with it references and promises */
+        if (request)
+            free_memory(request);
+    } else if (request) {
+        if (!native->closing)
+            napi_unref_threadsafe_function(env, native->done);
+        settle(env, request);
+    } else if (native->engine) {
+        finish_closing(env, native);
+    }
+}
+
+static bool start_thread(napi_env env, struct native *native) {
+    napi_value name;
+    if (napi_create_string_utf8(env, "wisp", NAPI_AUTO_LENGTH, &name) != napi_ok ||
+        napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, NULL, NULL, native, receive,
+                                        &native->done) != napi_ok)
+        return false;
+    napi_unref_threadsafe_function(env, native->done);
+    if (runner_open(&native->runner, compute, native))
+        return true;
+    napi_release_threadsafe_function(native->done, napi_tsfn_release);
+    napi_throw_error(env, NULL, "the system grants no thread");
+    return false;
+}
+
+napi_value native_open(napi_env env, bool threaded) {
+    napi_value handle;
+    struct native *native = calloc(1, sizeof *native);
+    struct engine *engine = engine_new();
+    if (!native || !engine) {
+        napi_throw_error(env, NULL, "out of memory");
+        goto failed;
+    }
+    native->env = env;
+    native->threaded = threaded;
+    if (threaded && !start_thread(env, native)) {
+        throw_last(env);
+        goto failed;
+    }
+    /* Hooks run in the reverse order: this one before that which closes the function `done`. */
+    native->engine = engine;
+    napi_add_env_cleanup_hook(env, end_with_environment, native);
+    if (napi_create_external(env, native, finalize, NULL, &handle) != napi_ok) {
+        throw_last(env);
+        finalize(env, native, NULL);
+        return NULL;
+    }
+    return handle;
+failed:
+    if (engine)
+        engine_free(engine);
+    free(native);
+    return NULL;
+}
+
+napi_value native_close(napi_env env, napi_value handle, struct native *native) {
+    napi_value promise;
+    if (napi_create_reference(env, handle, 1, &native->closing_handle) != napi_ok ||
+        napi_create_promise(env, &native->closing, &promise) != napi_ok)
+        return throw_last(env);
+    if (!native->threaded) {
+        finish_closing(env, native);
+        return promise;
+    }
+    native_cancel(native);
+    napi_ref_threadsafe_function(env, native->done);
+    runner_end(&native->runner, true);
+    return promise;
+}

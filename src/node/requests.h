@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An engine of the addon, and what JavaScript asks it for. Each request is answered by a promise.
+ * An engine has one request at a time, which its own thread computes, or the calling thread where
+ * it has none. All other work, and every call of Node-API, is on the environment's thread. */
+#ifndef WISP_NODE_REQUESTS_H
+#define WISP_NODE_REQUESTS_H
+
+#include "node/held_model.h"
+#include "node/runner.h"
+
+struct native {
+    struct engine *engine; /* NULL when it is closed */
+    struct held_model *held;
+    struct request *request; /* that is being computed */
+    napi_env env;
+    bool threaded; /* only then are there a runner and `done` */
+    struct runner runner;
+    napi_threadsafe_function done; /* takes computed requests to the environment's thread */
+    napi_deferred closing;         /* the promise that waits for the thread to end */
+    napi_ref closing_handle;       /* keeps the engine as long */
+};
+
+struct request {
+    struct native *native;
+    wisp_status (*compute)(struct request *request);
+    /* Makes the value that the promise resolves to. */
+    napi_status (*make_value)(napi_env env, struct request *request, napi_value *value);
+    napi_deferred promise;
+    napi_ref handle; /* keeps the engine */
+    napi_ref rows;   /* keeps the array that is written to */
+    wisp_status status;
+    atomic_bool cancelled;
+
+    struct held_model *held; /* that is being opened */
+
+    wisp_text *texts; /* [n], and after them their bytes */
+    size_t n;
+    char *prompt; /* NULL for the model's own */
+    size_t dimensions;
+    float *output; /* [n, dimensions]: the values of `rows` */
+
+    int32_t *ids; /* [capacity] */
+    size_t capacity, count;
+};
+
+/* Opens an engine whose only reference is the value that is returned, and which ends with it.
+ * Returns NULL with an exception pending where it cannot. */
+napi_value native_open(napi_env env, bool threaded);
+
+/* Makes a request of an engine. Returns NULL, with an exception pending, where there is no memory.
+ */
+struct request *request_new(napi_env env, struct native *native);
+
+/* Frees a request that was not submitted. */
+void request_free(napi_env env, struct request *request);
+
+/* Computes the request. Returns the promise of its value. Takes the request in any case. */
+napi_value request_submit(napi_env env, napi_value handle, struct request *request);
+
+/* Makes the request that is being computed, if there is one, fail soon with WISP_ERROR_CANCELLED.
+ */
+void native_cancel(struct native *native);
+
+/* Closes the engine. Returns a promise that resolves when its memory is free. */
+napi_value native_close(napi_env env, napi_value handle, struct native *native);
+
+/* Throws an error that js/native-engine.js makes a WispError of. Returns NULL. */
+napi_value throw_error(napi_env env, wisp_status status, const wisp_error *error);
+
+/* Throws what the last call of Node-API failed with. Returns NULL. */
+napi_value throw_last(napi_env env);
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packages of the addon, one for each platform: node tools/addons.mjs FOLDER TARGET=wisp.node...
+// writes FOLDER/TARGET for npm pack. They have no script: npm installs the one whose os, cpu and libc fit.
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { argv } from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+/** @type {Record<string, { os: string[], cpu: string[], libc?: string[] }>} */
+export const TARGETS = {
+  'linux-x64-gnu': { os: ['linux'], cpu: ['x64'], libc: ['glibc'] },
+  'linux-x64-musl': { os: ['linux'], cpu: ['x64'], libc: ['musl'] },
+  'linux-arm64-gnu': { os: ['linux'], cpu: ['arm64'], libc: ['glibc'] },
+  'linux-arm64-musl': { os: ['linux'], cpu: ['arm64'], libc: ['musl'] },
+};
+
+/** @param {string} target */
+const nameOf = (target) => `@wisp-engine/${target}`;
+
+/** @param {string} version */
+export const optionalDependencies = (version) =>
+  Object.fromEntries(Object.keys(TARGETS).map((target) => [nameOf(target), version]));
+
+/** @param {string} name */
+const at = (name) => fileURLToPath(new URL(`../${name}`, import.meta.url));
+
+/**
+ * @param {string} folder
+ * @param {string} target
+ * @param {string} file the addon
+ */
+function writePackage(folder, target, file) {
+  const { version, license, engines } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
+  const { os, cpu, libc } = TARGETS[target];
+  const manifest = {
+    name: nameOf(target),
+    version,
+    description: `Native code of wisp-engine for ${target}`,
+    license,
+    main: 'wisp.node',
+    files: ['wisp.node', 'NOTICE'],
+    engines,
+    os,
+    cpu,
+    libc,
+  };
+  const to = `${folder}/${target}`;
+  mkdirSync(to, { recursive: true });
+  writeFileSync(`${to}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`);
+  writeFileSync(
+    `${to}/README.md`,
+    `# ${manifest.name}\n\n${manifest.description}. Install wisp-engine, which installs this.\n`,
+  );
+  copyFileSync(file, `${to}/wisp.node`);
+  for (const name of ['LICENSE', 'NOTICE']) copyFileSync(at(name), `${to}/${name}`);
+}
+
+if (fileURLToPath(import.meta.url) === argv[1]) {
+  const [, , folder, ...files] = argv;
+  for (const file of files) {
+    const [target, path] = file.split('=');
+    if (!TARGETS[target]) throw new Error(`${target} is not one of ${Object.keys(TARGETS)}`);
+    writePackage(folder, target, path);
+  }
+}
