@@ -308,7 +308,7 @@ function checkText(options) {
     seed: given.seed ?? Math.floor(Math.random() * 2 ** 32),
     stop,
     stopTokens: [...idsOf(stopTokens, 'stopTokens')],
-    logitBias: biasOf(given.logitBias ?? {}),
+    logitBias: biasOf(given.logitBias === undefined ? {} : given.logitBias),
     jsonSchema: schemaOf(jsonSchema),
   };
 }
@@ -320,7 +320,7 @@ function checkText(options) {
  */
 function biasOf(given) {
   const isMap = typeof given?.[Symbol.iterator] === 'function';
-  if (typeof given !== 'object' || (isMap && !(given instanceof Map))) {
+  if (typeof given !== 'object' || given === null || (isMap && !(given instanceof Map))) {
     throw wrong('logitBias', 'no object and no Map');
   }
   return [...(isMap ? given : Object.entries(given))].map(([key, value]) => {

@@ -54,7 +54,7 @@ export const serveText = (post, startHelper) => {
   return async (/** @type {any} */ request) => {
     if (request.type === 'stop') stopped = true;
     else if (request.type === 'help')
-      await help(request, () => post(/** @type {any} */ ({ ready: true }), []));
+      await help(request, (team) => post(/** @type {any} */ ({ team }), []));
     else await receive(request);
   };
 };
