@@ -3,7 +3,7 @@
  * writing_new; for each of the texts text_new, text_set for each option, and text_prompt or
  * text_add_message and text_reply; writing_open; writing_run until all have ended; writing_free. An
  * engine has one writing at a time, and makes no other call until it is freed. */
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,10 +160,12 @@ EXPORT("text_set_grammar")
 wisp_status text_set_grammar(struct text *text, const char *bytes, size_t length, int is_schema) {
     const wisp_text source = {bytes, length};
     wisp_error *error = &text->writing->engine->error;
-    TRY(is_schema ? wisp_grammar_open_schema(source, &text->grammar, error)
-                  : wisp_grammar_open(source, &text->grammar, error));
+    const wisp_status status = is_schema ? wisp_grammar_open_schema(source, &text->grammar, error)
+                                         : wisp_grammar_open(source, &text->grammar, error);
     text->options.grammar = text->grammar;
-    return WISP_OK;
+    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is no JSON */
+        snprintf(error->field, sizeof error->field, "json_schema");
+    return status;
 }
 
 /* ---- the texts ------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@ globalThis.Worker = class extends Worker {
     helpers.push(this);
   }
 };
+await import('../../../js/generate-worker-browser.js');
 addEventListener('message', ({ data }) => {
   if (data.type === 'write') helpers[0]?.terminate();
 });
-await import('../../../js/generate-worker-browser.js');

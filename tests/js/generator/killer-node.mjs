@@ -13,7 +13,7 @@ threads.Worker = class extends threads.Worker {
   }
 };
 syncBuiltinESMExports();
+await import('../../../js/generate-worker-node.js');
 parentPort?.on('message', ({ type }) => {
   if (type === 'write') void helpers[0].terminate();
 });
-await import('../../../js/generate-worker-node.js');
