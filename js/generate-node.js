@@ -7,9 +7,14 @@ import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
-import { countThreads } from './threads.js';
+import { countThreads, failTeam, watchHelpers } from './threads.js';
 
 export { WispError } from './errors.js';
+
+const watching = watchHelpers(platform, ({ port, team }) => {
+  port.on('close', () => failTeam(team));
+  port.unref();
+});
 
 /** @type {import('../types/internal.js').Own} */
 const own = {
@@ -47,7 +52,7 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(platform, own, source, options));
+    return new Generator(await load(watching, own, source, options));
   }
 
   /**

@@ -13,8 +13,23 @@ const NUMBERS = [
   ...['temperature', 'topP', 'minP', 'typicalP'],
   ...['repetitionPenalty', 'presencePenalty', 'frequencyPenalty'],
 ];
-const OTHERS = ['signal', 'temperatureLast', 'logitBias', 'seed', 'stop', 'stopTokens'];
-const TEXT_OPTIONS = [...WHOLE, ...NUMBERS, ...OTHERS];
+const OTHERS = [
+  'temperatureLast',
+  'logitBias',
+  'seed',
+  'stop',
+  'stopTokens',
+  'grammar',
+  'jsonSchema',
+];
+const TEXT_OPTIONS = ['signal', ...WHOLE, ...NUMBERS, ...OTHERS];
+
+/** A search for texts. Its task can be stopped, though it gives nothing before it is done. */
+class SearchJob extends OneTaskJob {
+  take() {
+    return { ...super.take(), part() {} };
+  }
+}
 
 /** A text that is being written. */
 class Generation {
@@ -26,8 +41,8 @@ class Generation {
   }
 
   /** Gives the text piece by piece. Leaving the loop stops the writing. */
-  async *[Symbol.asyncIterator]() {
-    for await (const { text } of this.#job.tokens()) if (text) yield text;
+  [Symbol.asyncIterator]() {
+    return this.#job.tokens(({ text }) => text);
   }
 
   /** Gives each token with its id. */
@@ -41,7 +56,32 @@ class Generation {
   }
 
   /** @returns {Promise<import('../types/generate.js').GenerationResult>} */
-  result() {
+  async result() {
+    return (await this.#job.promise)[0];
+  }
+}
+
+/** Texts that are being written at once. */
+class BatchGeneration {
+  #job;
+
+  /** @param {WriteJob} job */
+  constructor(job) {
+    this.#job = job;
+  }
+
+  /** Gives the tokens of all texts as they come. Leaving the loop stops the writing. */
+  [Symbol.asyncIterator]() {
+    return this.#job.tokens((token) => ({ index: 0, ...token }));
+  }
+
+  /** @returns {Promise<string[]>} the whole texts */
+  async texts() {
+    return (await this.results()).map(({ text }) => text);
+  }
+
+  /** @returns {Promise<import('../types/generate.js').GenerationResult[]>} */
+  async results() {
     return this.#job.promise;
   }
 }
@@ -71,7 +111,27 @@ export class BaseGenerator extends LoadedModel {
   generate(prompt, options = {}) {
     checkString(prompt, 'prompt');
     checkOptions(options, TEXT_OPTIONS);
-    return this.#write(prompt, options, {});
+    return new Generation(this.#write([[prompt, checkText(options)]], options));
+  }
+
+  /**
+   * Begins to continue several prompts at once. Each may be an object with options of its own.
+   * @param {readonly (string | import('../types/generate.js').BatchPrompt)[]} prompts
+   * @param {import('../types/generate.js').BatchOptions} [options]
+   * @returns {BatchGeneration}
+   */
+  generateBatch(prompts, options = {}) {
+    const { atOnce, ...common } = options;
+    checkOptions(common, TEXT_OPTIONS);
+    checkWhole(atOnce, 'atOnce', 2 ** 32 - 1);
+    if (!Array.isArray(prompts)) throw wrong('prompts', 'no array');
+    const texts = prompts.map((each, i) => {
+      const { prompt, ...own } = typeof each === 'string' ? { prompt: each } : { ...each };
+      checkString(prompt, `prompts[${i}]`);
+      checkOptions(own, TEXT_OPTIONS.slice(1)); // one signal is of all texts
+      return [prompt, checkText({ ...common, ...own })];
+    });
+    return new BatchGeneration(this.#write(texts, common, atOnce));
   }
 
   /** @returns {import('../types/generate.js').GeneratorInfo} */
@@ -92,39 +152,59 @@ export class BaseGenerator extends LoadedModel {
     const { format, thinking, ...others } = options;
     if (format !== undefined) checkString(format, 'format');
     const list = messages.map(({ role, content }) => ({ role, content }));
-    return this.#write(list, others, { format, noThinking: thinking === false || undefined });
+    const text = { ...checkText(others), format, noThinking: thinking === false || undefined };
+    return new Generation(this.#write([[list, text]], options));
   }
 
   /**
-   * @param {string | readonly import('../types/generate.js').Message[]} prompt
+   * @param {any[][]} texts each a prompt or messages, and checked options
    * @param {GenerateOptions} options
-   * @param {object} more options that are not of every text
+   * @param {number} [atOnce]
    */
-  #write(prompt, options, more) {
-    const { signal } = options;
-    const job = new WriteJob(prompt, { ...checkText(options), ...more }, signal);
+  #write(texts, { signal }, atOnce) {
+    const job = new WriteJob(
+      texts.map(([prompt, options]) => ({ prompt, options })),
+      signal,
+      atOnce,
+    );
     if (signal?.aborted) job.fail(cancelled(signal));
     void this.#pool.submit(job);
-    return new Generation(job);
+    return job;
   }
 
   /**
-   * Resolves to the log-probabilities of the ids from `first` on, each given all before it. How well the
-   * model predicts a text is the mean of those.
-   * @param {ArrayLike<number>} ids
+   * Resolves to the likeliest texts that continue the prompt, the best first.
+   * @param {string} prompt
+   * @param {import('../types/generate.js').BeamOptions} [options]
+   * @returns {Promise<import('../types/generate.js').BeamText[]>}
+   */
+  async beamSearch(prompt, options = {}) {
+    checkString(prompt, 'prompt');
+    checkOptions(options, ['signal', 'beams', 'maxTokens', 'lengthPenalty', 'stopTokens']);
+    const { signal, beams = 4, maxTokens = 0, lengthPenalty = 1, stopTokens = [] } = options;
+    checkWhole(beams, 'beams', 2 ** 32 - 1);
+    checkWhole(maxTokens, 'maxTokens', 2 ** 32 - 1);
+    checkNumber(lengthPenalty, 'lengthPenalty');
+    const stopIds = idsOf(stopTokens, 'stopTokens');
+    const request = { type: 'beams', prompt, beams, maxTokens, lengthPenalty, stopIds };
+    throwIfAborted(signal);
+    return this.#pool.submit(new SearchJob(request, signal));
+  }
+
+  /**
+   * Resolves to the log-probabilities of the tokens from `first` on, each given all before it. How well
+   * the model predicts a text is the mean of those.
+   * @param {string | ArrayLike<number>} text or its token ids
    * @param {import('../types/generate.js').ScoreOptions} [options]
    * @returns {Promise<Float32Array>}
    */
-  async score(ids, options = {}) {
+  async score(text, options = {}) {
     checkOptions(options, ['signal', 'first']);
     const { first = 1, signal } = options;
-    throwIfAborted(signal);
-    const list = idsOf(ids, 'ids');
-    if (list.length < 2) throw wrong('ids', 'fewer than two token ids: none has one before it');
-    if (!(Number.isInteger(first) && first >= 1 && first < list.length)) {
-      throw wrong('first', `${first} is not a whole number from 1 to ${list.length - 1}`);
+    if (!(Number.isInteger(first) && first >= 1)) {
+      throw wrong('first', `${first} is not a whole number from 1`);
     }
-    return this.#pool.submit(new OneTaskJob({ type: 'score', ids: list, first }, signal));
+    return this.#ask({ type: 'score', text: tokensOf(text), first }, signal);
   }
 
   /**
@@ -134,29 +214,58 @@ export class BaseGenerator extends LoadedModel {
    * @returns {Promise<string>}
    */
   async detokenize(ids, options = {}) {
-    return this.#ask('detokenize', ids, options);
+    checkOptions(options, ['signal']);
+    return this.#ask({ type: 'detokenize', ids: idsOf(ids, 'ids') }, options.signal);
   }
 
   /**
    * Resolves to the logits that follow each token: a row of vocabularySize values for each.
-   * @param {ArrayLike<number>} ids
+   * @param {string | ArrayLike<number>} text or its token ids
    * @param {import('../types/index.js').CallOptions} [options]
    * @returns {Promise<Float32Array>}
    */
-  async logits(ids, options = {}) {
-    return this.#ask('logits', ids, options);
+  async logits(text, options = {}) {
+    checkOptions(options, ['signal']);
+    return this.#ask({ type: 'logits', text: tokensOf(text) }, options.signal);
   }
 
   /**
-   * @param {string} type
-   * @param {ArrayLike<number>} ids
-   * @param {import('../types/index.js').CallOptions} options
+   * Resolves to what the worker has computed of its last texts, as bytes for loadState.
+   * @param {import('../types/index.js').CallOptions} [options]
+   * @returns {Promise<Uint8Array>}
    */
-  #ask(type, ids, options) {
+  async saveState(options = {}) {
     checkOptions(options, ['signal']);
-    const { signal } = options;
+    this.#checkAlone();
+    return this.#ask({ type: 'save' }, options.signal);
+  }
+
+  /**
+   * Loads such bytes: a text that continues one of theirs is read from where it differs.
+   * @param {Uint8Array} state
+   * @param {import('../types/index.js').CallOptions} [options]
+   * @returns {Promise<void>}
+   */
+  async loadState(state, options = {}) {
+    checkOptions(options, ['signal']);
+    this.#checkAlone();
+    if (!(state instanceof Uint8Array)) throw wrong('state', 'no Uint8Array');
+    return this.#ask({ type: 'load', state: state.slice() }, options.signal);
+  }
+
+  /** With several workers nobody could tell whose texts these are. */
+  #checkAlone() {
+    const { workers } = this.info();
+    if (workers > 1) throw wrong('workers', `${workers} workers, and a state is that of one`);
+  }
+
+  /**
+   * @param {Record<string, unknown>} request
+   * @param {AbortSignal | undefined} signal
+   */
+  async #ask(request, signal) {
     throwIfAborted(signal);
-    return this.#pool.submit(new OneTaskJob({ type, ids: idsOf(ids, 'ids') }, signal));
+    return this.#pool.submit(new OneTaskJob(request, signal));
   }
 }
 
@@ -175,33 +284,75 @@ function checkMessages(messages) {
  * Checks what the module cannot tell: its numbers have fixed types. It checks their ranges itself.
  * Returns the options of a text in one form.
  * @param {GenerateOptions} options
- * @returns {import('../types/generate.js').TextOptions & { seed: number }}
+ * @returns {import('../types/protocol.js').WantedText['options']}
  */
 function checkText(options) {
   /** @type {Record<string, any>} */
   const given = { ...options, signal: undefined };
   for (const name of WHOLE) checkWhole(given[name], name, 2 ** 32 - 1);
-  for (const name of NUMBERS) {
-    const value = given[name];
-    if (value !== undefined && typeof value !== 'number')
-      throw wrong(name, `${value} is no number`);
-  }
+  for (const name of NUMBERS) checkNumber(given[name], name);
   checkWhole(given.seed, 'seed', Number.MAX_SAFE_INTEGER);
-  const { stopTokens = [], logitBias = {} } = given;
+  const { stopTokens = [], grammar, jsonSchema } = given;
   const stop = [given.stop === undefined ? [] : given.stop].flat();
   for (const text of stop) {
     checkString(text, 'stop');
     if (!text || text.includes('\0')) throw wrong('stop', 'a text that is empty or contains a NUL');
   }
-  if (typeof logitBias !== 'object' || logitBias === null) throw wrong('logitBias', 'no object');
-  for (const [id, value] of Object.entries(logitBias)) {
-    checkWhole(Number(id), 'logitBias', 2 ** 31 - 1);
-    if (typeof value !== 'number') throw wrong('logitBias', `${value} is no number`);
+  if (grammar !== undefined) checkString(grammar, 'grammar');
+  if (grammar !== undefined && jsonSchema !== undefined) {
+    throw wrong('jsonSchema', 'a grammar is given too, and a text has one of them');
   }
-  const seed = given.seed ?? Math.floor(Math.random() * 2 ** 32);
-  const stopIds = [...idsOf(stopTokens, 'stopTokens')];
   // Copies, because the text may wait, and the caller may change what is its own.
-  return { ...given, seed, stop, stopTokens: stopIds, logitBias: { ...logitBias } };
+  return {
+    ...given,
+    seed: given.seed ?? Math.floor(Math.random() * 2 ** 32),
+    stop,
+    stopTokens: [...idsOf(stopTokens, 'stopTokens')],
+    logitBias: biasOf(given.logitBias === undefined ? {} : given.logitBias),
+    jsonSchema: schemaOf(jsonSchema),
+  };
+}
+
+/**
+ * Returns pairs of an id and what is added to its logit.
+ * @param {any} given an object or a Map
+ * @returns {[number, number][]}
+ */
+function biasOf(given) {
+  const isMap = typeof given?.[Symbol.iterator] === 'function';
+  if (typeof given !== 'object' || given === null || (isMap && !(given instanceof Map))) {
+    throw wrong('logitBias', 'no object and no Map');
+  }
+  return [...(isMap ? given : Object.entries(given))].map(([key, value]) => {
+    const id = typeof key === 'string' && !/^\d+$/.test(key) ? NaN : Number(key);
+    checkWhole(id, 'logitBias', 2 ** 31 - 1);
+    checkNumber(value ?? null, 'logitBias');
+    return [id, value];
+  });
+}
+
+/**
+ * Returns a JSON Schema as text.
+ * @param {unknown} schema
+ * @returns {string | undefined}
+ */
+function schemaOf(schema) {
+  if (schema === undefined || typeof schema === 'string') return schema;
+  try {
+    const text = JSON.stringify(schema);
+    if (text !== undefined) return text;
+  } catch (cause) {
+    throw wrong('jsonSchema', `no JSON: ${/** @type {Error} */ (cause).message}`);
+  }
+  throw wrong('jsonSchema', `of type ${typeof schema}, no JSON`);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ */
+function checkNumber(value, name) {
+  if (value !== undefined && typeof value !== 'number') throw wrong(name, `${value} is no number`);
 }
 
 /**
@@ -224,3 +375,6 @@ function idsOf(ids, name) {
   for (let i = 0; i < ids.length; i++) checkWhole(ids[i] ?? NaN, `${name}[${i}]`, 2 ** 31 - 1);
   return Int32Array.from(ids);
 }
+
+/** @param {string | ArrayLike<number>} text or ids */
+const tokensOf = (text) => (typeof text === 'string' ? text : idsOf(text, 'ids'));

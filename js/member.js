@@ -51,7 +51,13 @@ export class Member {
   async #open(start, open) {
     try {
       this.#link = start({
-        reply: (reply) => this.#receive(reply),
+        reply: (reply) => {
+          try {
+            this.#receive(reply);
+          } catch (cause) {
+            this.discard(toWorkerError(cause)); // the reply is malformed
+          }
+        },
         end: (error) => this.discard(error),
       });
       const request = await open();

@@ -3,7 +3,6 @@ import { Engine, encode } from './engine.js';
 import { WispError, outOfMemory, takeMemory } from './errors.js';
 import { openTeam } from './threads.js';
 
-/** @typedef {import('../types/generate.js').TextOptions} TextOptions */
 /** @typedef {import('../types/exports.js').TextExports} TextExports */
 
 /** Options that are a number, with the module's names for them. */
@@ -25,7 +24,13 @@ const NUMBERS = {
 };
 
 /** The module's names of the options that its errors may name. */
-const NAMES = { ...NUMBERS, logitBias: 'bias', stopTokens: 'stop_id' };
+const NAMES = {
+  ...NUMBERS,
+  logitBias: 'bias',
+  stopTokens: 'stop_id',
+  jsonSchema: 'json_schema',
+  lengthPenalty: 'length_penalty',
+};
 
 /** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
 export class TextEngine extends Engine {
@@ -60,27 +65,56 @@ export class TextEngine extends Engine {
   }
 
   /**
-   * Begins a text. While it is being written the engine can do nothing else.
-   * @param {string | readonly import('../types/generate.js').Message[]} prompt that the text continues,
-   *   or a conversation that it replies to
-   * @param {import('../types/generate.js').ChatTextOptions} options that have been checked
+   * Begins texts. While they are being written the engine can do nothing else.
+   * @param {import('../types/protocol.js').WantedText[]} texts whose options have been checked
+   * @param {number} [atOnce] how many are computed at a time
    */
-  write(prompt, options) {
-    const text = this.text((wasm) => wasm.text_new(this.engine) >>> 0);
-    if (!text) throw outOfMemory('the module cannot grow');
-    const close = () => this.text((wasm) => wasm.text_free(text));
-    try {
-      this.#setOptions(text, options);
-      if (typeof prompt === 'string') {
+  write(texts, atOnce = 0) {
+    return this.#start(
+      (wasm) => wasm.writing_new(this.engine),
+      (writing) => {
+        for (const { prompt, options } of texts) this.#addText(writing, prompt, options);
+        this.checkText((wasm) => wasm.writing_open(writing, atOnce));
+      },
+      (wasm, writing, seconds) => wasm.writing_run(writing, seconds),
+      (wasm, writing) => wasm.writing_free(writing),
+    );
+  }
+
+  /**
+   * Begins a search for the likeliest texts, likewise.
+   * @param {import('../types/protocol.js').BeamsRequest} wanted
+   */
+  search({ prompt, beams, maxTokens, lengthPenalty, stopIds }) {
+    return this.#start(
+      (wasm) => wasm.search_new(this.engine),
+      (search) =>
         this.#withBytes(encode(prompt), (bytes, length) =>
-          this.checkText((wasm) => wasm.text_open(text, bytes, length)),
-        );
-      } else {
-        for (const message of prompt) this.#addMessage(text, message);
-        this.withText(options.format, (format) =>
-          this.checkText((wasm) => wasm.text_open(text, format, 0)),
-        );
-      }
+          this.#withBytes(bytesOf(stopIds), (ids) =>
+            this.checkText((wasm) =>
+              wasm.search_open(
+                ...[search, bytes, length, beams, maxTokens, lengthPenalty, ids, stopIds.length],
+              ),
+            ),
+          ),
+        ),
+      (wasm, search, seconds) => wasm.search_run(search, seconds),
+      (wasm, search) => wasm.search_free(search),
+    );
+  }
+
+  /**
+   * @param {(wasm: TextExports) => number} make returns 0 where there is no memory
+   * @param {(work: number) => void} open
+   * @param {(wasm: TextExports, work: number, seconds: number) => number} run
+   * @param {(wasm: TextExports, work: number) => void} free
+   */
+  #start(make, open, run, free) {
+    const work = this.text(make) >>> 0;
+    if (!work) throw outOfMemory('the module cannot grow');
+    const close = () => this.text((wasm) => free(wasm, work));
+    try {
+      open(work);
     } catch (error) {
       close();
       throw error;
@@ -89,19 +123,41 @@ export class TextEngine extends Engine {
       /**
        * Goes on for about so many seconds.
        * @param {number} seconds
-       * @returns {import('../types/protocol.js').Written & { ended: boolean }}
+       * @returns {any} what came of it, and whether it has `ended`
        */
       run: (seconds) => {
-        this.checkText((wasm) => wasm.text_run(text, seconds));
-        return this.json(() => this.text((wasm) => wasm.text_json(text)));
+        this.checkText((wasm) => run(wasm, work, seconds));
+        return this.json(() => this.text((wasm) => wasm.engine_text(this.engine)));
       },
       close,
     };
   }
 
   /**
+   * @param {number} writing
+   * @param {string | readonly import('../types/generate.js').Message[]} prompt that the text continues,
+   *   or a conversation that it replies to
+   * @param {import('../types/protocol.js').WantedText['options']} options
+   */
+  #addText(writing, prompt, options) {
+    const text = this.text((wasm) => wasm.text_new(writing)) >>> 0;
+    if (!text) throw outOfMemory('the module cannot grow');
+    this.#setOptions(text, options);
+    if (typeof prompt === 'string') {
+      this.#withBytes(encode(prompt), (bytes, length) =>
+        this.checkText((wasm) => wasm.text_prompt(text, bytes, length)),
+      );
+    } else {
+      for (const message of prompt) this.#addMessage(text, message);
+      this.withText(options.format, (format) =>
+        this.checkText((wasm) => wasm.text_reply(text, format)),
+      );
+    }
+  }
+
+  /**
    * @param {number} text
-   * @param {TextOptions} options
+   * @param {import('../types/protocol.js').WantedText['options']} options
    */
   #setOptions(text, options) {
     for (const [name, cName] of Object.entries(NUMBERS)) {
@@ -111,22 +167,27 @@ export class TextEngine extends Engine {
         this.checkText((wasm) => wasm.text_set(text, field, Number(value))),
       );
     }
-    const { stop = [], stopTokens = [], logitBias = {} } = options;
-    const stops = [stop].flat();
-    this.#withBytes(encode(stops.map((each) => `${each}\0`).join('')), (bytes, length) =>
-      this.checkText((wasm) => wasm.text_set_stops(text, bytes, length, stops.length)),
+    const { stop, stopTokens, logitBias, grammar, jsonSchema } = options;
+    this.#withBytes(encode(stop.map((each) => `${each}\0`).join('')), (bytes, length) =>
+      this.checkText((wasm) => wasm.text_set_stops(text, bytes, length, stop.length)),
     );
     this.#withBytes(bytesOf(Int32Array.from(stopTokens)), (ids) =>
       this.checkText((wasm) => wasm.text_set_stop_ids(text, ids, stopTokens.length)),
     );
-    const biases = Object.entries(logitBias);
-    const pairs = new DataView(new ArrayBuffer(8 * biases.length));
-    biases.forEach(([id, value], i) => {
-      pairs.setInt32(8 * i, Number(id), true);
+    const source = grammar ?? jsonSchema;
+    if (source !== undefined) {
+      const isSchema = grammar === undefined;
+      this.#withBytes(encode(source), (bytes, length) =>
+        this.checkText((wasm) => wasm.text_set_grammar(text, bytes, length, isSchema)),
+      );
+    }
+    const pairs = new DataView(new ArrayBuffer(8 * logitBias.length));
+    logitBias.forEach(([id, value], i) => {
+      pairs.setInt32(8 * i, id, true);
       pairs.setFloat32(8 * i + 4, value, true);
     });
     this.#withBytes(bytesOf(pairs), (values) =>
-      this.checkText((wasm) => wasm.text_set_bias(text, values, biases.length)),
+      this.checkText((wasm) => wasm.text_set_bias(text, values, logitBias.length)),
     );
   }
 
@@ -153,12 +214,17 @@ export class TextEngine extends Engine {
   }
 
   /**
-   * Returns the log-probabilities of the ids from `first` on, each given all before it.
-   * @param {Int32Array} ids
+   * Returns the log-probabilities of the tokens from `first` on, each given all before it.
+   * @param {string | Int32Array} text or its token ids
    * @param {number} first
    * @returns {Float32Array}
    */
-  score(ids, first) {
+  score(text, first) {
+    const ids = this.#idsOf(text);
+    if (first >= ids.length) {
+      const message = `first: ${first}, where there are ${ids.length} tokens, and the first has none before it`;
+      throw new WispError('argument', message, { field: 'first' });
+    }
     return this.#withBytes(bytesOf(ids), (block) =>
       this.withBlock(4 * ids.length, (output) => {
         this.checkText((wasm) => wasm.engine_score(this.engine, block, ids.length, first, output));
@@ -204,10 +270,11 @@ export class TextEngine extends Engine {
 
   /**
    * Returns the logits that follow each token: a row of vocabularySize values for each.
-   * @param {Int32Array} ids
+   * @param {string | Int32Array} text or its token ids
    * @returns {Float32Array}
    */
-  logits(ids) {
+  logits(text) {
+    const ids = this.#idsOf(text);
     const values = ids.length * this.info().vocabularySize;
     return this.#withBytes(bytesOf(ids), (block) =>
       this.withBlock(4 * values, (output) => {
@@ -217,6 +284,35 @@ export class TextEngine extends Engine {
           new Float32Array(buffer, output, values).slice(),
         );
       }),
+    );
+  }
+
+  /** @param {string | Int32Array} text */
+  #idsOf(text) {
+    return typeof text === 'string' ? this.tokenize(text) : text;
+  }
+
+  /**
+   * Returns what has been computed of the last texts, as bytes for loadState.
+   * @returns {Uint8Array}
+   */
+  saveState() {
+    const save = (/** @type {number} */ block, /** @type {number} */ capacity) =>
+      this.withBlock(4, (size) => {
+        this.checkText((wasm) => wasm.engine_save(this.engine, block, capacity, size));
+        return new Uint32Array(this.alive().memory.buffer, size, 1)[0];
+      });
+    const size = save(0, 0);
+    return this.withBlock(size, (block) => {
+      save(block, size);
+      return takeMemory(`a state of ${size} bytes`, () => this.bytes(block, size).slice());
+    });
+  }
+
+  /** @param {Uint8Array} state */
+  loadState(state) {
+    this.#withBytes(state, (bytes, size) =>
+      this.checkText((wasm) => wasm.engine_load(this.engine, bytes, size)),
     );
   }
 
@@ -237,11 +333,11 @@ export class TextEngine extends Engine {
     try {
       this.check((wasm) => body(/** @type {TextExports} */ (wasm)));
     } catch (error) {
-      if (!(error instanceof WispError) || error.code !== 'argument') throw error;
-      const { message, cause } = error;
-      const field =
-        Object.entries(NAMES).find(([, cName]) => cName === error.field)?.[0] ?? error.field;
-      throw new WispError('argument', message.replace(error.field, field), { field, cause });
+      if (!(error instanceof WispError)) throw error;
+      const { code, message, cause } = error;
+      const field = Object.entries(NAMES).find(([, cName]) => cName === error.field)?.[0];
+      if (!field) throw error;
+      throw new WispError(code, message.replace(error.field, field), { field, cause });
     }
   }
 

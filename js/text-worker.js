@@ -21,37 +21,40 @@ export const serveText = (post, startHelper) => {
   let stopped = false;
 
   /**
-   * @param {TextEngine} engine
-   * @param {import('../types/protocol.js').WriteRequest} request
+   * @param {{ run: (seconds: number) => any, close: () => void }} work
+   * @param {number} id
    */
-  async function write(engine, { id, prompt, options }) {
-    const text = engine.write(prompt, options);
+  async function finish(work, id) {
     stopped = false;
     try {
       for (let slice = FIRST_SLICE; ;) {
-        const { pieces, result, ended } = text.run(slice);
-        if (ended || stopped) return { pieces, result };
-        if (pieces.length > 0) {
-          post({ id, type: 'part', value: { pieces, result } }, []);
+        const { ended, ...value } = work.run(slice);
+        if (ended || stopped) return value.found ?? value;
+        if (value.pieces?.length > 0) {
+          post({ id, type: 'part', value }, []);
           slice = SLICE;
         }
         await new Promise((resolve) => nextTask(() => resolve(undefined)));
       }
     } finally {
-      text.close();
+      work.close();
     }
   }
 
   const open = (/** @type {[any, any, any]} */ ...of) => TextEngine.open(...of, startHelper);
   const receive = serveBy(post, { open }, (engine, request) => {
-    if (request.type === 'write') return write(engine, request);
-    if (request.type === 'score') return engine.score(request.ids, request.first);
-    return request.type === 'logits' ? engine.logits(request.ids) : engine.detokenize(request.ids);
+    const { type, id, text } = request;
+    if (type === 'write') return finish(engine.write(request.texts, request.atOnce), id);
+    if (type === 'beams') return finish(engine.search(request), id);
+    if (type === 'score') return engine.score(text, request.first);
+    if (type === 'logits') return engine.logits(text);
+    if (type === 'save') return engine.saveState();
+    return type === 'load' ? engine.loadState(request.state) : engine.detokenize(request.ids);
   });
   return async (/** @type {any} */ request) => {
     if (request.type === 'stop') stopped = true;
     else if (request.type === 'help')
-      await help(request, () => post(/** @type {any} */ ({ ready: true }), []));
+      await help(request, (team) => post(/** @type {any} */ ({ team }), []));
     else await receive(request);
   };
 };

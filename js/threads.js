@@ -96,9 +96,42 @@ function startOrFail(start, request) {
 }
 
 /**
+ * A team that waits for what one of its helpers was to do: `at` is the address of the number that ends it.
+ * @typedef {{ buffer: SharedArrayBuffer, at: number }} Team
+ */
+
+/**
+ * Ends the wait of a team that has lost a helper: its engine fails.
+ * @param {Team} team
+ */
+export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
+
+/**
+ * Lets a page or program watch helpers for the worker that they help. That one cannot: it hears nothing
+ * while it waits for them.
+ * @param {import('./load.js').Platform} platform
+ * @param {(helper: any) => void} watch is given what the worker posted of a helper
+ * @returns {import('./load.js').Platform}
+ */
+export const watchHelpers = (platform, watch) => ({
+  ...platform,
+  startWorker(...how) {
+    const start = platform.startWorker(...how);
+    return ({ reply, end }) =>
+      start({
+        reply(/** @type {any} */ message) {
+          if (message?.helper) watch(message.helper);
+          else reply(message);
+        },
+        end,
+      });
+  },
+});
+
+/**
  * The life of a helper, which ends with its worker.
  * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number }} request
- * @param {() => void} ready
+ * @param {(team: Team) => void} ready
  */
 export async function help({ module, memory, index }, ready) {
   const imports = {
@@ -109,11 +142,13 @@ export async function help({ module, memory, index }, ready) {
     await WebAssembly.instantiate(module, imports)
   );
   exports.__stack_pointer.value = exports.thread_stack(index);
-  ready();
+  const buffer = /** @type {any} */ (memory.buffer);
+  const team = { buffer, at: exports.thread_failure() };
+  ready(team);
   try {
     exports.thread_run(index);
   } catch (error) {
-    exports.thread_failed();
+    failTeam(team);
     throw error;
   }
 }

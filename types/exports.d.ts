@@ -34,22 +34,42 @@ export interface Exports {
   engine_prompt(engine: number, name: number): number;
 }
 
-/** The functions of wasm/generate/text.c. */
+/** The functions of wasm/generate. */
 export interface TextExports extends Exports {
-  text_new(engine: number): number;
-  text_free(text: number): void;
+  writing_new(engine: number): number;
+  writing_free(writing: number): void;
+  writing_open(writing: number, atOnce: number): number;
+  writing_run(writing: number, seconds: number): number;
+  text_new(writing: number): number;
   text_set(text: number, name: number, number: number): number;
   text_set_stops(text: number, strings: number, length: number, n: number): number;
   text_set_stop_ids(text: number, ids: number, n: number): number;
   text_set_bias(text: number, values: number, n: number): number;
+  text_set_grammar(text: number, bytes: number, length: number, isSchema: boolean): number;
   text_add_message(text: number, role: number, content: number, length: number): number;
-  text_open(text: number, prompt: number, length: number): number;
-  text_run(text: number, seconds: number): number;
-  text_json(text: number): number;
+  text_reply(text: number, format: number): number;
+  text_prompt(text: number, bytes: number, length: number): number;
+  search_new(engine: number): number;
+  search_free(search: number): void;
+  search_open(
+    search: number,
+    prompt: number,
+    length: number,
+    n: number,
+    maxTokens: number,
+    lengthPenalty: number,
+    stopIds: number,
+    stopCount: number,
+  ): number;
+  search_run(search: number, seconds: number): number;
+  engine_text(engine: number): number;
   engine_logits(engine: number, ids: number, n: number, logits: number): number;
   engine_score(engine: number, ids: number, n: number, first: number, logprobs: number): number;
+  engine_save(engine: number, bytes: number, capacity: number, size: number): number;
+  engine_load(engine: number, bytes: number, size: number): number;
   engine_chat_format(engine: number): number;
   engine_detokenize(engine: number, ids: number, n: number): number;
-  /** wasm/threads/pool_workers.c has it. */
+  /** wasm/threads/pool_workers.c has these two. */
   thread_count?(): number;
+  thread_failure?(): number;
 }

@@ -49,13 +49,17 @@ export interface TextOptions {
   /** The penalties count only so many last tokens. 0: all. */
   penaltyWindow?: number | undefined;
   /** Is added to the logits of tokens, by id. -Infinity: never. */
-  logitBias?: Readonly<Record<number, number>> | undefined;
+  logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number> | undefined;
   /** A whole number from 0 that random numbers are made from. Default: another one for each text. */
   seed?: number | undefined;
   /** Texts that end the text and are not part of it. */
   stop?: string | readonly string[] | undefined;
   /** Tokens that end the text, as the model's own do. */
   stopTokens?: readonly number[] | undefined;
+  /** GBNF that the text matches; one that ends early, as by maxTokens, begins a text that does. */
+  grammar?: string | undefined;
+  /** A JSON Schema, or its text: the text is JSON that is valid under it. In place of `grammar`. */
+  jsonSchema?: object | boolean | string | undefined;
   /** Also give the log-probability of each token and of so many most likely ones. */
   logprobs?: number | undefined;
 }
@@ -69,6 +73,37 @@ export interface ChatTextOptions extends TextOptions {
 export interface ChatOptions extends ChatTextOptions, CallOptions {
   /** false lets a model whose format is qwen3 reply without thinking first. */
   thinking?: boolean | undefined;
+}
+
+export interface BatchOptions extends GenerateOptions {
+  /** How many texts are computed at a time. Default: 8. */
+  atOnce?: number | undefined;
+}
+
+/** One of several prompts, with options that differ from those of all. */
+export interface BatchPrompt extends TextOptions {
+  prompt: string;
+}
+
+export interface BeamOptions extends CallOptions {
+  /** Texts that are followed at a time, at most 64. Default: 4. */
+  beams?: number | undefined;
+  /** The most tokens of a text. Default: as many as the model's context has room for. */
+  maxTokens?: number | undefined;
+  /** Scores are logprob / (number of tokens) ^ lengthPenalty. Default: 1. */
+  lengthPenalty?: number | undefined;
+  /** Tokens that end a text, as the model's own do. */
+  stopTokens?: readonly number[] | undefined;
+}
+
+/** A text that a beam search found. */
+export interface BeamText {
+  text: string;
+  ids: number[];
+  /** The sum of its tokens' log-probabilities, with that of the token that ended it. */
+  logprob: number;
+  score: number;
+  end: 'token' | 'length' | 'context';
 }
 
 export interface Message {
@@ -102,13 +137,19 @@ export interface Token {
   likely?: TokenLogprob[];
 }
 
+/** A token of one of several texts. */
+export interface BatchToken extends Token {
+  /** That of the prompt. */
+  index: number;
+}
+
 export interface GenerationResult {
   text: string;
   /**
    * Why the text ended. token: the model ended it. stop: a stop text. length: maxTokens. context: the
-   * model's context is full. caller: the loop was left.
+   * model's context is full. caller: the loop was left. grammar: it lets nothing follow.
    */
-  end: 'token' | 'stop' | 'length' | 'context' | 'caller';
+  end: 'token' | 'stop' | 'length' | 'context' | 'caller' | 'grammar';
   promptTokens: number;
   /** Tokens of the prompt that the worker had read for the text before. */
   reusedTokens: number;
@@ -133,6 +174,14 @@ export interface Generation extends AsyncIterable<string> {
   text(): Promise<string>;
   /** Resolves to the whole text, why it ended, and what it took. */
   result(): Promise<GenerationResult>;
+}
+
+/** Texts that are being written at once. Iterating gives their tokens as they come; leaving stops all. */
+export interface BatchGeneration extends AsyncIterable<BatchToken> {
+  [Symbol.asyncIterator](): AsyncIterableIterator<BatchToken>;
+  /** Resolves to the whole texts, in the order of the prompts. */
+  texts(): Promise<string[]>;
+  results(): Promise<GenerationResult[]>;
 }
 
 export interface TextEngineInfo extends EngineInfo {
@@ -169,14 +218,37 @@ export class Generator {
    * conversation is read from where it differs from the last one.
    */
   chat(messages: readonly Message[], options?: ChatOptions): Generation;
+  /**
+   * Begins to continue several prompts at once, which costs less than one after the other: the weights
+   * are read once for all. Each text has the bits that it has alone.
+   */
+  generateBatch(
+    prompts: readonly (string | BatchPrompt)[],
+    options?: BatchOptions,
+  ): BatchGeneration;
+  /** Resolves to the likeliest continuations of the prompt, the best first. */
+  beamSearch(prompt: string, options?: BeamOptions): Promise<BeamText[]>;
   /** Resolves to the token ids of a text, as a prompt has them. */
   tokenize(text: string, options?: CallOptions): Promise<Int32Array>;
   /** Resolves to the text of token ids. */
   detokenize(ids: ArrayLike<number>, options?: CallOptions): Promise<string>;
-  /** Resolves to the logits that follow each token: a row of vocabularySize values for each. */
-  logits(ids: ArrayLike<number>, options?: CallOptions): Promise<Float32Array>;
-  /** Resolves to the log-probabilities of the ids from `first` on, each given all before it. */
-  score(ids: ArrayLike<number>, options?: ScoreOptions): Promise<Float32Array>;
+  /**
+   * Resolves to the logits that follow each token of a text, or of token ids: a row of vocabularySize
+   * values for each.
+   */
+  logits(text: string | ArrayLike<number>, options?: CallOptions): Promise<Float32Array>;
+  /**
+   * Resolves to the log-probabilities of the tokens of a text, or of token ids, from `first` on, each
+   * given all before it.
+   */
+  score(text: string | ArrayLike<number>, options?: ScoreOptions): Promise<Float32Array>;
+  /**
+   * Resolves to what the worker has computed of its last texts, as bytes: loadState of a generator with
+   * the same model, now or later, lets a text that continues one of them begin where they differ. Only
+   * with one worker.
+   */
+  saveState(options?: CallOptions): Promise<Uint8Array>;
+  loadState(state: Uint8Array, options?: CallOptions): Promise<void>;
   setSparse(options?: SparseOptions): Promise<void>;
   info(): GeneratorInfo;
   stats(): EmbedderStats;

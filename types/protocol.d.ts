@@ -52,24 +52,58 @@ export interface TokenizeRequest {
   text: string;
 }
 
+/** A text to write, with options that have been checked. */
+export interface WantedText {
+  prompt: string | readonly Message[];
+  options: Omit<ChatTextOptions, 'seed' | 'stop' | 'stopTokens' | 'logitBias' | 'jsonSchema'> & {
+    seed: number;
+    stop: string[];
+    stopTokens: number[];
+    logitBias: [number, number][];
+    jsonSchema?: string | undefined;
+    noThinking?: boolean | undefined;
+  };
+}
+
 export interface WriteRequest {
   id: number;
   type: 'write';
-  prompt: string | readonly Message[];
-  options: ChatTextOptions & { noThinking?: boolean | undefined };
+  texts: WantedText[];
+  atOnce?: number | undefined;
+}
+
+export interface BeamsRequest {
+  id: number;
+  type: 'beams';
+  prompt: string;
+  beams: number;
+  maxTokens: number;
+  lengthPenalty: number;
+  stopIds: Int32Array;
 }
 
 export interface LogitsRequest {
   id: number;
   type: 'logits';
-  ids: Int32Array;
+  text: string | Int32Array;
 }
 
 export interface ScoreRequest {
   id: number;
   type: 'score';
-  ids: Int32Array;
+  text: string | Int32Array;
   first: number;
+}
+
+export interface SaveRequest {
+  id: number;
+  type: 'save';
+}
+
+export interface LoadRequest {
+  id: number;
+  type: 'load';
+  state: Uint8Array;
 }
 
 export interface DetokenizeRequest {
@@ -78,7 +112,7 @@ export interface DetokenizeRequest {
   ids: Int32Array;
 }
 
-/** Stops the text that is being written. The only request that comes while another is answered, and has no reply. */
+/** Stops the texts that are being written, or the search. The only request that comes while another is answered, and has no reply. */
 export interface StopRequest {
   type: 'stop';
 }
@@ -90,8 +124,11 @@ export type Request =
   | CountRequest
   | TokenizeRequest
   | WriteRequest
+  | BeamsRequest
   | LogitsRequest
   | ScoreRequest
+  | SaveRequest
+  | LoadRequest
   | DetokenizeRequest;
 
 /** Totals of one worker since it was opened, and the memory it holds. */
@@ -104,16 +141,18 @@ export interface Done {
   type: 'done';
   /**
    * EngineInfo for open and sparse, Float32Array for embed, count, logits and score, Int32Array for tokenize, a string
-   * for detokenize, Written for write.
+   * for detokenize, Written for write, BeamText[] for beams, Uint8Array for save, nothing for load.
    */
   value: any;
   usage: Usage;
 }
 
-/** Tokens of a text that is being written, and the result so far. */
+/** Tokens of texts that are being written, and the results so far. */
 export interface Written {
-  pieces: Token[];
-  result: Omit<GenerationResult, 'text' | 'seed'>;
+  /** Those of several texts have the `index` of theirs. */
+  pieces: (Token & { index?: number })[];
+  /** The end is 'caller' until the text has ended. */
+  results: Omit<GenerationResult, 'text' | 'seed'>[];
 }
 
 /** Comes before the reply. */

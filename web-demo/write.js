@@ -9,6 +9,7 @@ import { Generator } from '../js/generate-browser.js';
 const at = (id) => /** @type {T} */ (document.getElementById(id));
 
 const prompt = /** @type {HTMLTextAreaElement} */ (at('prompt'));
+const rules = /** @type {HTMLTextAreaElement} */ (at('rules'));
 const write = /** @type {HTMLButtonElement} */ (at('write'));
 const progress = /** @type {HTMLProgressElement} */ (at('progress'));
 const temperature = /** @type {HTMLInputElement} */ (at('temperature'));
@@ -65,6 +66,12 @@ function showMemory() {
   if (generator) at('fact-memory').textContent = megabytes(generator.stats().memoryBytes);
 }
 
+/** @param {string} text a JSON Schema, or a grammar: no rule of a grammar begins with a brace */
+function rulesOf(text) {
+  if (!text) return {};
+  return text.startsWith('{') ? { jsonSchema: text } : { grammar: text };
+}
+
 /** Writes a story. A new one ends the one before. */
 async function tell() {
   if (!generator) return;
@@ -89,6 +96,7 @@ async function tell() {
       maxTokens: Number(most.value),
       temperature: Number(temperature.value),
       topP: 0.95,
+      ...rulesOf(rules.value.trim()),
     });
     for await (const token of story.tokens()) {
       first ||= performance.now();
@@ -103,7 +111,11 @@ async function tell() {
     at('fact-tokens').textContent = `${result.tokens} (and ${result.promptTokens} of yours)`;
     if (result.tokens > 1)
       at('fact-speed').textContent = perSecond(result.tokens - 1, result.seconds);
-    const ends = { length: 'The length is reached.', context: 'The model remembers no more.' };
+    const ends = {
+      length: 'The length is reached.',
+      context: 'The model remembers no more.',
+      grammar: 'The rules let nothing follow.',
+    };
     at('status').textContent = ends[/** @type {'length'} */ (result.end)] ?? 'The end.';
     at('status').title = `seed ${result.seed}`;
     showMemory();

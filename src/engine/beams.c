@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
+#include "engine/beams.h"
 #include "engine/candidates.h"
 #include "engine/generation.h"
 #include "engine/reply.h"
@@ -31,9 +33,10 @@ struct extension {
     double logprob; /* of the whole text */
 };
 
-struct search {
+struct beam_search {
     wisp_session *session;
-    const wisp_beam_options *options;
+    wisp_beam_options options;
+    struct token_list prompt;
     size_t beams, most, keep; /* `keep` extensions are looked at in each step */
     size_t vocabulary;
     struct beam *all;                    /* [3 * beams]: the memory of the next three */
@@ -43,11 +46,14 @@ struct search {
     struct candidate *candidates; /* [vocabulary] */
     struct extension *extensions; /* [beams * keep] */
     struct addition *additions;   /* [beams] */
+    size_t in_pass;               /* additions of a pass that is paused */
+    size_t length;                /* of the running texts; 0 while the prompt is read */
     wisp_end length_end;          /* why a text of `most` tokens ends */
+    bool is_done;
 };
 
-static bool ends(const struct search *s, int32_t id) {
-    return token_ends_text(s->session->model->codec, s->options->stop_id, s->options->stop_ids, id);
+static bool ends(const struct beam_search *s, int32_t id) {
+    return token_ends_text(s->session->model->codec, s->options.stop_id, s->options.stop_ids, id);
 }
 
 static int likelier_first(const void *a, const void *b) {
@@ -58,7 +64,7 @@ static int likelier_first(const void *a, const void *b) {
 }
 
 /* Fills the extensions with the likeliest of all running beams, and returns their number. */
-static size_t extend(const struct search *s, const float *logits) {
+static size_t extend(const struct beam_search *s, const float *logits) {
     size_t n = 0;
     const size_t each = smaller(s->keep, s->vocabulary);
     for (size_t b = 0; b < s->n_running; b++, logits += s->vocabulary) {
@@ -76,9 +82,10 @@ static size_t extend(const struct search *s, const float *logits) {
 }
 
 /* Keeps a text that has ended if it is among the best. */
-static void keep_ended(struct search *s, const struct extension *e, size_t length, bool by_token) {
+static void keep_ended(struct beam_search *s, const struct extension *e, size_t length,
+                       bool by_token) {
     const struct beam *beam = &s->running[e->beam];
-    const double score = e->logprob / pow((double)length, (double)s->options->length_penalty);
+    const double score = e->logprob / pow((double)length, (double)s->options.length_penalty);
     size_t at = s->n_ended;
     while (at > 0 && score > s->ended[at - 1].score)
         at--;
@@ -101,7 +108,7 @@ static void keep_ended(struct search *s, const struct extension *e, size_t lengt
 
 /* Makes the extensions [n], of distinct texts, the running beams. The first extension of a beam
  * keeps its sequence; the others get copies in sequences that no beam needs. */
-static wisp_status run_on(struct search *s, const struct extension *extensions, size_t n,
+static wisp_status run_on(struct beam_search *s, const struct extension *extensions, size_t n,
                           wisp_error *error) {
     struct generation *g = s->session->generation;
     bool kept[MOST_BEAMS] = {false}, used[MOST_BEAMS] = {false};
@@ -135,52 +142,49 @@ static wisp_status run_on(struct search *s, const struct extension *extensions, 
     return WISP_OK;
 }
 
-/* Searches from the logits that follow the prompt, which the first sequence has. */
-static wisp_status search(struct search *s, const float *logits, wisp_error *error) {
-    for (size_t length = 1;; length++) {
-        const size_t n = extend(s, logits);
-        size_t going = 0;
-        for (size_t i = 0; i < n; i++) {
-            const struct extension e = s->extensions[i];
-            const bool by_token = ends(s, e.id);
-            if (!by_token && length < s->most) {
-                if (going < s->beams) /* in place: going <= i */
-                    s->extensions[going++] = e;
-            } else if (i < s->beams) {
-                keep_ended(s, &e, length, by_token);
-            }
+/* Adds a token to the running beams, whose logits these are. The first call has those of the
+ * prompt. */
+static wisp_status step(struct beam_search *s, const float *logits, wisp_error *error) {
+    const size_t length = ++s->length;
+    const size_t n = extend(s, logits);
+    size_t going = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct extension e = s->extensions[i];
+        const bool by_token = ends(s, e.id);
+        if (!by_token && length < s->most) {
+            if (going < s->beams) /* in place: going <= i */
+                s->extensions[going++] = e;
+        } else if (i < s->beams) {
+            keep_ended(s, &e, length, by_token);
         }
-        if (going == 0)
-            return WISP_OK;
-        TRY(run_on(s, s->extensions, going, error));
-        const double best =
-            s->running[0].logprob / pow((double)length, (double)s->options->length_penalty);
-        if (s->n_ended == s->beams && best <= s->ended[s->n_ended - 1].score)
-            return WISP_OK;
-        for (size_t b = 0; b < s->n_running; b++)
-            s->additions[b] = (struct addition){s->running[b].sequence,
-                                                &s->running[b].ids[s->running[b].n - 1], 1};
-        TRY(generation_pass(s->session, s->additions, s->n_running, false, &logits, error));
     }
-}
-
-/* Computes the prompt in the first sequence. */
-static wisp_status read_prompt(const struct search *s, const struct token_list *prompt,
-                               const float **logits, wisp_error *error) {
-    struct sequence *sequence = &s->session->generation->sequences[0];
-    size_t done = sequence_shared(sequence, prompt->ids, prompt->count - 1);
-    sequence_rewind(sequence, done);
-    sequence_mark(sequence, prompt->count - 1);
-    for (size_t step; done < prompt->count; done += step) {
-        step = smaller(prompt->count - done, PROMPT_TOKENS);
-        TRY(generation_pass(s->session, &(struct addition){sequence, prompt->ids + done, step}, 1,
-                            false, logits, error));
-    }
+    s->is_done = going == 0;
+    if (s->is_done)
+        return WISP_OK;
+    TRY(run_on(s, s->extensions, going, error));
+    const double best =
+        s->running[0].logprob / pow((double)length, (double)s->options.length_penalty);
+    s->is_done = s->n_ended == s->beams && best <= s->ended[s->n_ended - 1].score;
     return WISP_OK;
 }
 
+/* Chooses what the next pass adds, and returns the number of additions. */
+static size_t plan(const struct beam_search *s) {
+    if (s->length == 0) {
+        struct sequence *sequence = s->running[0].sequence;
+        const size_t done = sequence->past.count;
+        s->additions[0] = (struct addition){sequence, s->prompt.ids + done,
+                                            smaller(s->prompt.count - done, PROMPT_TOKENS)};
+        return 1;
+    }
+    for (size_t b = 0; b < s->n_running; b++)
+        s->additions[b] =
+            (struct addition){s->running[b].sequence, &s->running[b].ids[s->running[b].n - 1], 1};
+    return s->n_running;
+}
+
 /* Hands out the ended texts, the best first. */
-static wisp_status hand_out(const struct search *s, wisp_error *error) {
+static wisp_status hand_out(const struct beam_search *s, wisp_error *error) {
     const struct codec *codec = s->session->model->codec;
     for (size_t i = 0; i < s->n_ended; i++) {
         const struct beam *beam = &s->ended[i];
@@ -202,13 +206,40 @@ static wisp_status hand_out(const struct search *s, wisp_error *error) {
                                             .logprob = beam->logprob,
                                             .score = beam->score,
                                             .end = beam->end};
-        s->options->hypothesis(s->options->context, &hypothesis);
+        s->options.hypothesis(s->options.context, &hypothesis);
         free(text);
     }
     return WISP_OK;
 }
 
-static wisp_status open_search(struct search *s, wisp_error *error) {
+bool beams_ended(const struct beam_search *search) {
+    return search->is_done;
+}
+
+wisp_status beams_run(struct beam_search *s, double seconds, wisp_error *error) {
+    const double pause_at = clock_seconds() + seconds;
+    do {
+        const float *logits;
+        bool paused;
+        if (s->in_pass == 0) {
+            const size_t n = plan(s);
+            TRY(generation_begin(s->session, s->additions, n, false, error));
+            s->in_pass = n;
+        }
+        TRY(generation_end(s->session, s->additions, s->in_pass, pause_at, &paused, &logits,
+                           error));
+        if (paused)
+            return WISP_OK;
+        s->in_pass = 0;
+        if (s->length > 0 || s->running[0].sequence->past.count == s->prompt.count)
+            TRY(step(s, logits, error));
+    } while (!s->is_done && clock_seconds() < pause_at);
+    return s->is_done ? hand_out(s, error) : WISP_OK;
+}
+
+/* Takes the memory of the search, and lets it begin with what the first sequence knows of the
+ * prompt. */
+static wisp_status prepare(struct beam_search *s, wisp_error *error) {
     size_t end_tokens = 0;
     for (size_t id = 0; id < s->vocabulary; id++)
         end_tokens += ends(s, (int32_t)id);
@@ -226,8 +257,11 @@ static wisp_status open_search(struct search *s, wisp_error *error) {
     s->running = s->all;
     s->next = s->running + s->beams;
     s->ended = s->next + s->beams;
-    s->running[0].sequence = &s->session->generation->sequences[0];
+    struct sequence *first = &s->session->generation->sequences[0];
+    s->running[0].sequence = first;
     s->n_running = 1;
+    sequence_rewind(first, sequence_shared(first, s->prompt.ids, s->prompt.count - 1));
+    sequence_mark(first, s->prompt.count - 1);
     return WISP_OK;
 }
 
@@ -245,39 +279,58 @@ static wisp_status check(const wisp_beam_options *o, wisp_error *error) {
     return WISP_OK;
 }
 
-wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
-                             const wisp_beam_options *options, wisp_error *error) {
-    TRY(require(session, "session", error));
+static wisp_status open_search(struct beam_search *s, wisp_text prompt, wisp_error *error) {
+    wisp_session *session = s->session;
+    const uint32_t max_tokens = s->options.max_tokens;
+    TRY(generation_open(session, s->beams, error));
+    TRY(codec_encode(session->model->codec, prompt, true, &s->prompt, error));
+    TRY(check_prompt_length(session, s->prompt.count, error));
+    const size_t room = session->model->max_tokens - s->prompt.count + 1;
+    s->most = max_tokens ? smaller(max_tokens, room) : room;
+    s->length_end = s->most == max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
+    return prepare(s, error);
+}
+
+wisp_status beams_open(struct beam_search **opened, wisp_session *session, wisp_text prompt,
+                       const wisp_beam_options *options, wisp_error *error) {
+    *opened = NULL;
     TRY(require_texts(&prompt, 1, error));
     TRY(check(options, error));
     pool_renew(session->team);
-    struct search s = {.session = session,
-                       .options = options,
-                       .beams = options->beams ? options->beams : USUAL_BEAMS,
-                       .vocabulary = session->model->network.config.vocabulary_size};
-    TRY(generation_open(session, s.beams, error));
-    struct token_list ids = {0};
-    const float *logits;
-    wisp_status status = codec_encode(session->model->codec, prompt, true, &ids, error);
+    struct beam_search *s = calloc(1, sizeof *s);
+    if (!s)
+        return fail_memory(error, sizeof *s);
+    s->session = session;
+    s->options = *options;
+    s->beams = options->beams ? options->beams : USUAL_BEAMS;
+    s->vocabulary = session->model->network.config.vocabulary_size;
+    const wisp_status status = open_search(s, prompt, error);
     if (status == WISP_OK)
-        status = check_prompt_length(session, ids.count, error);
-    if (status == WISP_OK) {
-        const size_t room = session->model->max_tokens - ids.count + 1;
-        s.most = options->max_tokens ? smaller(options->max_tokens, room) : room;
-        s.length_end = s.most == options->max_tokens ? WISP_END_LENGTH : WISP_END_CONTEXT;
-        status = open_search(&s, error);
-    }
+        *opened = s;
+    else
+        beams_close(s);
+    return status;
+}
+
+void beams_close(struct beam_search *s) {
+    if (!s)
+        return;
+    free(s->all);
+    free(s->ids);
+    free(s->candidates);
+    free(s->extensions);
+    free(s->additions);
+    free(s->prompt.ids);
+    free(s);
+}
+
+wisp_status wisp_beam_search(wisp_session *session, wisp_text prompt,
+                             const wisp_beam_options *options, wisp_error *error) {
+    struct beam_search *search;
+    TRY(require(session, "session", error));
+    wisp_status status = beams_open(&search, session, prompt, options, error);
     if (status == WISP_OK)
-        status = read_prompt(&s, &ids, &logits, error);
-    if (status == WISP_OK)
-        status = search(&s, logits, error);
-    if (status == WISP_OK)
-        status = hand_out(&s, error);
-    free(s.all);
-    free(s.ids);
-    free(s.candidates);
-    free(s.extensions);
-    free(s.additions);
-    free(ids.ids);
+        status = beams_run(search, INFINITY, error);
+    beams_close(search);
     return end_call(session, status, error);
 }

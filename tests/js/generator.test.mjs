@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generator in Node and in Chromium.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -19,11 +19,21 @@ import { sharedPart } from '../../js/source.js';
 import { serveText } from '../../js/text-worker.js';
 import { openTeam } from '../../js/threads.js';
 import { launch } from './browsers.mjs';
-import { MESSAGES, PROMPT, cases } from './generator/cases.mjs';
+import {
+  BATCH,
+  BEAMS,
+  GRAMMAR,
+  MESSAGES,
+  PROMPT,
+  PROMPTS,
+  SCHEMA,
+  cases,
+} from './generator/cases.mjs';
 import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
+const KILLER = new URL('./generator/killer-node.mjs', import.meta.url);
 const encoder = smallModel();
 
 /** Layers of more than 1 MB, which threads split output by output. */
@@ -49,6 +59,35 @@ const replied = wisp(
 assert.equal(replied.code, 0, replied.err);
 const reply = JSON.parse(replied.out).content;
 
+/**
+ * Returns what the native program writes after PROMPT.
+ * @param {string[]} options
+ * @param {string} [prompt]
+ */
+function nativeText(options, prompt = PROMPT) {
+  const { code, err, out } = wisp(['generate', '-m', STORIES, ...options], prompt);
+  assert.equal(code, 0, err);
+  return out.replace(/\n$/, '');
+}
+
+/** @param {string} lines */
+const fromLines = (lines) => lines.split('\n').map((line) => JSON.parse(line));
+
+const folder = `${ROOT}build/test-models`;
+writeFileSync(`${folder}/names.gbnf`, GRAMMAR);
+writeFileSync(`${folder}/schema.json`, JSON.stringify(SCHEMA));
+
+/** @type {import('./generator/cases.mjs').Native} */
+const native = {
+  grammar: nativeText(['--grammar', `${folder}/names.gbnf`]),
+  schema: nativeText(['--json-schema', `${folder}/schema.json`, '-n', '100']),
+  batch: PROMPTS.map(({ prompt, maxTokens = BATCH.maxTokens }) => {
+    const line = nativeText(['--data', '-', '-n', String(maxTokens)], JSON.stringify(prompt));
+    return JSON.parse(line);
+  }),
+  beams: fromLines(nativeText(['--beams', String(BEAMS.beams), '-n', String(BEAMS.maxTokens)])),
+};
+
 for (const workers of [1, 0]) {
   describe(`Node, ${workers} workers`, () => {
     for (const [name, run] of Object.entries(cases)) {
@@ -58,11 +97,13 @@ for (const workers of [1, 0]) {
           Embedder,
           story,
           reply,
+          native,
           decoder: STORIES,
           wide: WIDE,
           shared: true,
           encoder,
           makeWorker: () => new Worker(WORKER),
+          makeKiller: () => new Worker(KILLER),
           killWorker: (worker) => void worker.terminate(),
           workers,
         }),
@@ -97,14 +138,15 @@ test('a worker hears a stop between two slices, and writes the next text', async
     serveText((reply) => void replies.push(structuredClone(reply)))
   );
   await receive({ id: 1, type: 'open', module, model: sharedPart(shared), options: {} });
-  const endless = { logitBias: { 2: -Infinity }, seed: 0 };
-  const writing = receive({ id: 2, type: 'write', prompt: PROMPT, options: endless });
+  const plain = { seed: 0, stop: [], stopTokens: [], logitBias: [] };
+  const endless = { prompt: PROMPT, options: { ...plain, logitBias: [[2, -Infinity]] } };
+  const writing = receive({ id: 2, type: 'write', texts: [endless] });
   await receive({ type: 'stop' });
   await writing;
   const stopped = replies.at(-1);
   assert.equal(stopped.type, 'done', JSON.stringify(stopped));
-  assert.ok(stopped.value.result.tokens < 507, 'it was written to its end');
-  await receive({ id: 3, type: 'write', prompt: PROMPT, options: { seed: 0 } });
+  assert.ok(stopped.value.results[0].tokens < 507, 'it was written to its end');
+  await receive({ id: 3, type: 'write', texts: [{ prompt: PROMPT, options: plain }] });
   const text = replies
     .filter(({ id }) => id === 3)
     .flatMap(({ value }) => value.pieces)
@@ -261,7 +303,7 @@ describe('Chromium', { skip: noTool('chromium') }, () => {
     describe(`${kind} page`, () => {
       before(() => tab.open(`${servers[kind].origin}/tests/js/page/blank.html`));
       for (const name of Object.keys(cases)) {
-        test(name, () => tab.call('runTextCase', name, story, reply));
+        test(name, () => tab.call('runTextCase', name, story, reply, native));
       }
     });
   }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/beams.h"
 #include "support/allocations.h"
 #include "support/builder.h"
 #include "support/golden.h"
@@ -165,6 +166,53 @@ static void convolutions_go_with_their_beams(void **state) {
     gguf_release(&file);
 }
 
+/* Searches in slices of no time, each of which computes one block, and gives up after `most`. */
+static size_t search_in_slices(wisp_session *session, const char *prompt, size_t most,
+                               struct found *found) {
+    const wisp_beam_options options = {
+        .beams = 3, .max_tokens = 20, .hypothesis = take, .context = found};
+    struct beam_search *slices;
+    wisp_error error;
+    size_t runs = 0;
+    found->n = 0;
+    if (beams_open(&slices, session, wisp_text_of(prompt), &options, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    for (; !beams_ended(slices) && runs < most; runs++)
+        if (beams_run(slices, 0, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+    beams_close(slices);
+    return runs;
+}
+
+/* In slices a search finds the texts of one call, also after one that was given up anywhere. */
+static void a_search_in_slices_finds_the_same(void **state) {
+    wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_AUTO, NULL);
+    wisp_session *session = open_session_or_fail(model, 1);
+    static struct found whole, found;
+    static char prompt[500];
+    (void)state;
+    for (size_t i = 0; i + 1 < sizeof prompt; i++)
+        prompt[i] = i % 3 == 2 ? ' ' : (char)('a' + i * i % 23);
+    search(session, prompt, (wisp_beam_options){.beams = 3, .max_tokens = 20}, &whole);
+    assert_int_equal(whole.n, 3);
+    wisp_session *fresh = open_session_or_fail(model, 3);
+    const size_t runs = search_in_slices(fresh, prompt, SIZE_MAX, &found);
+    assert_true(runs > 100); /* of a pass, at least its layers */
+    for (size_t most = 1; most <= runs; most += runs / 7) {
+        if (most > 1)
+            search_in_slices(fresh, prompt + most % 2, most, &found);
+        search_in_slices(fresh, prompt, SIZE_MAX, &found);
+        assert_int_equal(found.n, whole.n);
+        for (size_t i = 0; i < whole.n; i++) {
+            assert_string_equal(found.text[i].text, whole.text[i].text);
+            assert_true(found.text[i].score == whole.text[i].score);
+        }
+    }
+    wisp_session_close(fresh);
+    wisp_session_close(session);
+    wisp_model_close(model);
+}
+
 static void bad_searches_are_errors(void **state) {
     wisp_model *model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL);
     wisp_session *session = open_session_or_fail(model, 1);
@@ -233,6 +281,7 @@ int main(void) {
         cmocka_unit_test(texts_are_those_of_transformers),
         cmocka_unit_test(scores_are_those_of_the_texts),
         cmocka_unit_test(convolutions_go_with_their_beams),
+        cmocka_unit_test(a_search_in_slices_finds_the_same),
         cmocka_unit_test(bad_searches_are_errors),
         cmocka_unit_test(no_memory_leaks_nothing),
     };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions with which js/text-engine.js generates text. A text is written little by little:
- * text_new, text_set for each option, text_add_message for each message of a conversation,
- * text_open, text_run until it has ended, text_free. An engine has one text at a time, and makes no
- * other call until it is freed. */
-#include <math.h>
+ * The functions with which js/text-engine.js generates text. Texts are written little by little:
+ * writing_new; for each of the texts text_new, text_set for each option, and text_prompt or
+ * text_add_message and text_reply; writing_open; writing_run until all have ended; writing_free. An
+ * engine has one writing at a time, and makes no other call until it is freed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,34 +13,61 @@
 #include "engine/requests.h"
 
 struct text {
-    struct engine *engine;
+    struct writing *writing;
+    struct text *next;
+    size_t index;
     wisp_generate_options options;
-    struct arena arena;     /* owns what the options and the messages point to */
+    wisp_grammar *grammar;  /* of the options */
     wisp_message *messages; /* [n_messages] */
     size_t n_messages;
     wisp_conversation conversation;
-    struct token_list prompt;
-    wisp_generation result;
+    wisp_text prompt;
+    struct token_list reply_to; /* the prompt where there are messages */
+    bool has_ended;
+};
+
+struct writing {
+    struct engine *engine;
+    struct arena arena;         /* owns the texts, and what their options and messages point to */
+    struct text *first, **last; /* `last` is where the next text goes */
+    size_t n;
+    wisp_generation *results; /* [n] */
     struct requests requests;
     bool is_open;
-    size_t pieces; /* that this text_run has handed out */
+    size_t pieces; /* that this writing_run has handed out */
 };
 
 /* Returns NULL where there is no memory. */
-EXPORT("text_new") struct text *text_new(struct engine *engine) {
-    struct text *text = calloc(1, sizeof *text);
-    if (text)
-        text->engine = engine;
+EXPORT("writing_new") struct writing *writing_new(struct engine *engine) {
+    struct writing *writing = calloc(1, sizeof *writing);
+    if (writing) {
+        writing->engine = engine;
+        writing->last = &writing->first;
+    }
+    return writing;
+}
+
+/* Adds a text. Returns NULL where there is no memory. */
+EXPORT("text_new") struct text *text_new(struct writing *writing) {
+    struct text *text = arena_allocate(&writing->arena, sizeof *text);
+    if (text) {
+        *text = (struct text){.writing = writing, .index = writing->n++};
+        *writing->last = text;
+        writing->last = &text->next;
+    }
     return text;
 }
 
-EXPORT("text_free") void text_free(struct text *text) {
-    if (text->is_open)
-        requests_close(&text->requests);
-    arena_release(&text->arena);
-    free(text->messages);
-    free(text->prompt.ids);
-    free(text);
+EXPORT("writing_free") void writing_free(struct writing *writing) {
+    if (writing->is_open)
+        requests_close(&writing->requests);
+    for (struct text *text = writing->first; text; text = text->next) {
+        wisp_grammar_close(text->grammar);
+        free(text->messages);
+        free(text->reply_to.ids);
+    }
+    arena_release(&writing->arena);
+    free(writing);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -85,7 +112,7 @@ wisp_status text_set(struct text *text, const char *name, double number) {
     else if (strcmp(name, "no_thinking") == 0)
         text->conversation.no_thinking = number != 0;
     else
-        return fail(&text->engine->error, WISP_ERROR_ARGUMENT, NULL, name,
+        return fail(&text->writing->engine->error, WISP_ERROR_ARGUMENT, NULL, name,
                     "there is no such option");
     return WISP_OK;
 }
@@ -93,11 +120,11 @@ wisp_status text_set(struct text *text, const char *name, double number) {
 /* Sets the stop texts to `n` strings, which lie one after the other, each with its terminator. */
 EXPORT("text_set_stops")
 wisp_status text_set_stops(struct text *text, const char *strings, size_t length, size_t n) {
-    wisp_error *error = &text->engine->error;
+    wisp_error *error = &text->writing->engine->error;
     const char **stop;
     char *copy;
-    ARENA_TAKE(&text->arena, stop, n + 1, error);
-    ARENA_TAKE(&text->arena, copy, length + 1, error);
+    ARENA_TAKE(&text->writing->arena, stop, n + 1, error);
+    ARENA_TAKE(&text->writing->arena, copy, length + 1, error);
     memcpy(copy, strings, length);
     for (size_t i = 0; i < n; i++, copy += strlen(copy) + 1)
         stop[i] = copy;
@@ -110,7 +137,7 @@ wisp_status text_set_stops(struct text *text, const char *strings, size_t length
 EXPORT("text_set_stop_ids")
 wisp_status text_set_stop_ids(struct text *text, const int32_t *ids, size_t n) {
     int32_t *copy;
-    ARENA_TAKE(&text->arena, copy, n + 1, &text->engine->error);
+    ARENA_TAKE(&text->writing->arena, copy, n + 1, &text->writing->engine->error);
     memcpy(copy, ids, n * sizeof *ids);
     text->options.stop_id = copy;
     text->options.stop_ids = n;
@@ -121,22 +148,37 @@ wisp_status text_set_stop_ids(struct text *text, const int32_t *ids, size_t n) {
 EXPORT("text_set_bias")
 wisp_status text_set_bias(struct text *text, const wisp_token_value *values, size_t n) {
     wisp_token_value *copy;
-    ARENA_TAKE(&text->arena, copy, n + 1, &text->engine->error);
+    ARENA_TAKE(&text->writing->arena, copy, n + 1, &text->writing->engine->error);
     memcpy(copy, values, n * sizeof *values);
     text->options.sampling.bias = copy;
     text->options.sampling.biases = n;
     return WISP_OK;
 }
 
-/* ---- the text ------------------------------------------------------------------------------- */
+/* Sets the grammar that the text has to match: GBNF, or a JSON Schema. */
+EXPORT("text_set_grammar")
+wisp_status text_set_grammar(struct text *text, const char *bytes, size_t length, int is_schema) {
+    const wisp_text source = {bytes, length};
+    wisp_error *error = &text->writing->engine->error;
+    const wisp_status status = is_schema ? wisp_grammar_open_schema(source, &text->grammar, error)
+                                         : wisp_grammar_open(source, &text->grammar, error);
+    text->options.grammar = text->grammar;
+    if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is no JSON */
+        snprintf(error->field, sizeof error->field, "json_schema");
+    return status;
+}
+
+/* ---- the texts ------------------------------------------------------------------------------ */
 
 /* Appends a piece to the JSON of the run. */
 static bool take_piece(void *context, const wisp_piece *piece) {
     struct text *text = context;
-    struct engine *engine = text->engine;
-    put(engine, "%s{\"text\":\"", text->pieces++ ? "," : "");
+    struct engine *engine = text->writing->engine;
+    put(engine, "%s{\"text\":\"", text->writing->pieces++ ? "," : "");
     put_escaped(engine, piece->text.bytes, piece->text.length);
     put(engine, "\",\"id\":%d", piece->id);
+    if (text->writing->n > 1)
+        put(engine, ",\"index\":%zu", text->index);
     if (text->options.logprobs && piece->id >= 0) {
         put(engine, ",\"logprob\":%.9g,\"likely\":[", (double)piece->logprob);
         for (size_t i = 0; i < piece->likely_count; i++)
@@ -148,18 +190,24 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     return !engine->out_of_memory;
 }
 
+static void take_end(void *context, const wisp_generation *result) {
+    struct text *text = context;
+    (void)result;
+    text->has_ended = true;
+}
+
 /* Adds a message of a conversation. */
 EXPORT("text_add_message")
 wisp_status text_add_message(struct text *text, const char *role, const char *content,
                              size_t length) {
-    wisp_error *error = &text->engine->error;
+    wisp_error *error = &text->writing->engine->error;
     const size_t bytes = (text->n_messages + 1) * sizeof *text->messages;
     wisp_message *messages = realloc(text->messages, bytes);
     if (!messages)
         return fail_memory(error, bytes);
     text->messages = messages;
     wisp_message *message = &messages[text->n_messages];
-    const char *copy = arena_copy_text(&text->arena, content, length);
+    const char *copy = arena_copy_text(&text->writing->arena, content, length);
     if (!copy)
         return fail_memory(error, length);
     message->content = (wisp_text){copy, length};
@@ -169,16 +217,21 @@ wisp_status text_add_message(struct text *text, const char *role, const char *co
     return WISP_OK;
 }
 
-/* Converts the messages to the ids of the prompt, and adds the token that ends the reply. */
-static wisp_status encode_messages(struct text *text, wisp_error *error) {
+/* Makes the text a reply to the messages, in a chat format; NULL is the model's own. Adds the token
+ * that ends the reply to those that end the text. */
+EXPORT("text_reply")
+wisp_status text_reply(struct text *text, const char *format) {
+    wisp_error *error = &text->writing->engine->error;
     wisp_generate_options *o = &text->options;
     int32_t end, *stop_id;
     text->conversation.messages = text->messages;
     text->conversation.n = text->n_messages;
-    TRY(conversation_encode(text->engine->model, &text->conversation, &text->prompt, &end, error));
+    text->conversation.format = format;
+    TRY(conversation_encode(text->writing->engine->model, &text->conversation, &text->reply_to,
+                            &end, error));
     if (end < 0)
         return WISP_OK;
-    ARENA_TAKE(&text->arena, stop_id, o->stop_ids + 1, error);
+    ARENA_TAKE(&text->writing->arena, stop_id, o->stop_ids + 1, error);
     if (o->stop_ids > 0)
         memcpy(stop_id, o->stop_id, o->stop_ids * sizeof *stop_id);
     stop_id[o->stop_ids++] = end;
@@ -186,47 +239,62 @@ static wisp_status encode_messages(struct text *text, wisp_error *error) {
     return WISP_OK;
 }
 
-/* Begins the text. Where messages were added it is the reply to them, in the chat format `prompt`,
- * and in the model's own where `prompt` is NULL. Else it continues the prompt. */
-EXPORT("text_open")
-wisp_status text_open(struct text *text, const char *prompt, size_t length) {
-    wisp_error *error = &text->engine->error;
-    const wisp_generate_options *options = &text->options;
-    wisp_request request = {.prompt = {prompt, length}, .options = options};
-    text->options.piece = take_piece;
-    text->options.context = text;
-    if (text->n_messages > 0) {
-        text->conversation.format = prompt;
-        TRY(encode_messages(text, error));
-        request = (wisp_request){
-            .ids = text->prompt.ids, .n_ids = text->prompt.count, .options = options};
-    }
-    text->is_open = true;
-    return requests_open(&text->requests, text->engine->session, &request, 1, 1, &text->result,
-                         error);
+/* Makes the text continue a prompt. */
+EXPORT("text_prompt")
+wisp_status text_prompt(struct text *text, const char *bytes, size_t length) {
+    const char *copy = arena_copy_text(&text->writing->arena, bytes, length);
+    text->prompt = (wisp_text){copy, length};
+    return copy ? WISP_OK : fail_memory(&text->writing->engine->error, length);
 }
 
-/* Goes on for about `seconds`, or until the text has ended. text_json then has the pieces. */
-EXPORT("text_run")
-wisp_status text_run(struct text *text, double seconds) {
-    struct engine *engine = text->engine;
-    const wisp_generation *result = &text->result;
-    text->pieces = 0;
+/* Begins the texts, of which at most `at_once` (0: 8) are computed at a time. */
+EXPORT("writing_open")
+wisp_status writing_open(struct writing *writing, size_t at_once) {
+    wisp_error *error = &writing->engine->error;
+    wisp_request *requests;
+    ARENA_TAKE(&writing->arena, requests, writing->n, error);
+    ARENA_TAKE(&writing->arena, writing->results, writing->n, error);
+    for (struct text *text = writing->first; text; text = text->next) {
+        text->options.piece = take_piece;
+        text->options.ended = take_end;
+        text->options.context = text;
+        requests[text->index] = (wisp_request){.prompt = text->prompt,
+                                               .ids = text->reply_to.ids,
+                                               .n_ids = text->reply_to.count,
+                                               .options = &text->options};
+    }
+    writing->is_open = true;
+    return requests_open(&writing->requests, writing->engine->session, requests, writing->n,
+                         at_once, writing->results, error);
+}
+
+/* Goes on for about `seconds`, or until all texts have ended. engine_text then has JSON: the pieces
+ * of this run, whether all texts have ended, and the result of each so far, whose end is "caller"
+ * until it has ended. */
+EXPORT("writing_run")
+wisp_status writing_run(struct writing *writing, double seconds) {
+    struct engine *engine = writing->engine;
+    writing->pieces = 0;
     begin(engine, "{\"pieces\":[");
-    TRY(requests_run(&text->requests, seconds, &engine->error));
-    put(engine,
-        "],\"ended\":%s,\"result\":{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,"
-        "\"tokens\":%zu,\"promptSeconds\":%.9g,\"seconds\":%.9g}}",
-        requests_ended(&text->requests) ? "true" : "false", wisp_end_name(result->end),
-        result->prompt_tokens, result->reused_tokens, result->tokens, result->prompt_seconds,
-        result->seconds);
+    TRY(requests_run(&writing->requests, seconds, &engine->error));
+    put(engine, "],\"ended\":%s,\"results\":[",
+        requests_ended(&writing->requests) ? "true" : "false");
+    for (const struct text *text = writing->first; text; text = text->next) {
+        const wisp_generation *result = &writing->results[text->index];
+        put(engine,
+            "%s{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
+            "\"promptSeconds\":%.9g,\"seconds\":%.9g}",
+            text->index ? "," : "", wisp_end_name(text->has_ended ? result->end : WISP_END_CALLER),
+            result->prompt_tokens, result->reused_tokens, result->tokens, result->prompt_seconds,
+            result->seconds);
+    }
+    put(engine, "]}");
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
 }
 
-/* Returns JSON of the last text_run: its pieces, whether the text has ended, and the result so far.
- */
-EXPORT("text_json") const char *text_json(const struct text *text) {
-    return text->engine->text;
+/* Returns the JSON of the last writing_run or search_run. */
+EXPORT("engine_text") const char *engine_text(const struct engine *engine) {
+    return engine->text;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -242,6 +310,18 @@ EXPORT("engine_score")
 wisp_status engine_score(struct engine *engine, const int32_t *ids, size_t n, size_t first,
                          float *logprobs) {
     return wisp_score(engine->session, ids, n, first, logprobs, &engine->error);
+}
+
+/* Saves what the engine has computed of its last texts: sets *size, and writes `bytes` where they
+ * fit in `capacity`. */
+EXPORT("engine_save")
+wisp_status engine_save(struct engine *engine, void *bytes, size_t capacity, size_t *size) {
+    return wisp_session_save_bytes(engine->session, bytes, capacity, size, &engine->error);
+}
+
+EXPORT("engine_load")
+wisp_status engine_load(struct engine *engine, const void *bytes, size_t size) {
+    return wisp_session_load_bytes(engine->session, bytes, size, &engine->error);
 }
 
 /* Returns the name of the model's chat format, or NULL and an error of wisp_model_chat_format. */

@@ -30,8 +30,14 @@ struct pool {
     _Atomic(int) arrived;  /* members that wait in pool_barrier */
     _Atomic(int) barriers; /* counts the barriers at which all members have arrived */
     _Atomic(int) ready;    /* helpers that take jobs */
-    _Atomic(int) failed;   /* a helper trapped: its part will never be done */
+    _Atomic(int) failed;   /* a helper has ended: its part will never be done */
 };
+
+/* The job and the count of barriers, or of running helpers, that this member knows. They are in
+ * memory, and are read again for each comparison: where functions change from V8's first compiler
+ * to its second one while they run (Node 20), a helper whose local variable had the job ran it
+ * twice, and the team waited for ever. With either compiler alone that never happened. */
+static _Thread_local volatile int known_job, known_count;
 
 static struct pool team = {.size = 1};
 static _Alignas(16) char stacks[MOST_HELPERS][STACK_BYTES];
@@ -40,13 +46,12 @@ static _Alignas(16) char thread_locals[1 + MOST_HELPERS][TLS_BYTES];
 /* The linker makes this function, which sets where an instance has its thread-local variables. */
 void __wasm_init_tls(void *memory);
 
-/* Waits while *value is `expected`. Ends the instance where a helper has failed. */
-static void wait_while(_Atomic(int) *value, int expected) {
-    for (int spins = 0; spins < MOST_SPINS; spins++)
-        if (atomic_load(value) != expected)
-            return;
-    while (atomic_load(value) == expected) {
-        __builtin_wasm_memory_atomic_wait32((int *)value, expected, SLEEP_NANOSECONDS);
+/* Waits while *value is *known. Ends the instance where a helper has failed. */
+static void wait_while(_Atomic(int) *value, const volatile int *known) {
+    for (int spins = 0; atomic_load(value) == *known; spins++) {
+        if (spins < MOST_SPINS)
+            continue;
+        __builtin_wasm_memory_atomic_wait32((int *)value, *known, SLEEP_NANOSECONDS);
         if (atomic_load(&team.failed))
             __builtin_trap();
     }
@@ -64,14 +69,13 @@ EXPORT("thread_stack") char *thread_stack(uint32_t index) {
 
 /* The life of helper `index`: it takes part in jobs until the host ends its worker. */
 EXPORT("thread_run") void thread_run(uint32_t index) {
-    int seen = 0;
     __wasm_init_tls(thread_locals[index]);
     atomic_fetch_add(&team.ready, 1);
     wake(&team.ready);
     for (;;) {
-        wait_while(&team.job, seen);
-        seen = atomic_load(&team.job);
-        if (index >= (uint32_t)(seen & ((1 << PARTICIPANT_BITS) - 1)))
+        wait_while(&team.job, &known_job);
+        known_job = atomic_load(&team.job);
+        if (index >= (uint32_t)(known_job & ((1 << PARTICIPANT_BITS) - 1)))
             continue;
         team.function(team.context, index);
         if (atomic_fetch_sub(&team.running, 1) == 1)
@@ -84,9 +88,9 @@ EXPORT("thread_count") uint32_t thread_count(void) {
     return team.size;
 }
 
-/* Says that a helper has trapped. */
-EXPORT("thread_failed") void thread_failed(void) {
-    atomic_store(&team.failed, 1);
+/* Returns the address of the number that the host sets to 1 where a helper has ended. */
+EXPORT("thread_failure") _Atomic(int) *thread_failure(void) {
+    return &team.failed;
 }
 
 wisp_status pool_open(uint32_t threads, struct pool **opened, wisp_error *error) {
@@ -125,17 +129,17 @@ void pool_run(struct pool *pool, uint32_t n, void (*function)(void *context, uin
         wake(&pool->job);
     }
     function(context, 0);
-    for (int running; n > 1 && (running = atomic_load(&pool->running)) > 0;)
-        wait_while(&pool->running, running);
+    while (n > 1 && (known_count = atomic_load(&pool->running)) > 0)
+        wait_while(&pool->running, &known_count);
 }
 
 void pool_barrier(struct pool *pool, uint32_t n) {
-    const int barrier = atomic_load(&pool->barriers);
+    known_count = atomic_load(&pool->barriers);
     if (atomic_fetch_add(&pool->arrived, 1) + 1 == (int)n) {
         atomic_store(&pool->arrived, 0);
         atomic_fetch_add(&pool->barriers, 1);
         wake(&pool->barriers);
         return;
     }
-    wait_while(&pool->barriers, barrier);
+    wait_while(&pool->barriers, &known_count);
 }

@@ -11,16 +11,47 @@ import { check, inTime, pause, rejects } from '../pool/checks.mjs';
  * @property {typeof import('../../../js/node.js').Embedder} Embedder
  * @property {string} story what the native program writes after PROMPT
  * @property {string} reply what it replies to MESSAGES
+ * @property {Native} native what it writes otherwise
  * @property {any} decoder the source of wisp-stories.gguf
  * @property {any} wide the source of a model whose layers are worth splitting among threads
  * @property {boolean} shared whether workers share memory
  * @property {any} encoder the source of a model that embeds
  * @property {() => any} makeWorker
+ * @property {() => any} makeKiller makes a worker that ends a helper of its own when it is to write
  * @property {(worker: any) => void} killWorker from outside
  * @property {number | undefined} workers
  */
 
+/**
+ * What the native program writes.
+ * @typedef {object} Native
+ * @property {string} grammar under GRAMMAR
+ * @property {string} schema under SCHEMA
+ * @property {{ text: string, end: string }[]} batch after PROMPTS
+ * @property {{ text: string, score: number, logprob: number, tokens: number, end: string }[]} beams
+ */
+
 export const PROMPT = 'Once upon a time';
+
+export const GRAMMAR = 'root ::= " " name " and " name "."\nname ::= "Lily" | "Tim" | "Spot"\n';
+
+export const SCHEMA = {
+  type: 'object',
+  properties: { name: { type: 'string', maxLength: 8 }, age: { type: 'integer' } },
+  required: ['name', 'age'],
+  additionalProperties: false,
+};
+
+/** Prompts of a batch, of which each has other options. */
+export const PROMPTS = [
+  { prompt: PROMPT },
+  { prompt: 'The cat', maxTokens: 9 },
+  { prompt: 'Tim' },
+  { prompt: 'Once upon a day', maxTokens: 30 },
+];
+
+export const BATCH = { maxTokens: 20, atOnce: 3 };
+export const BEAMS = { beams: 3, maxTokens: 12 };
 
 /** @type {import('../../../types/generate.js').Message[]} */
 export const MESSAGES = [
@@ -125,6 +156,157 @@ export const cases = {
       throwsArgument(() => generator.chat([first], /** @type {any} */ ({ x: 1 })), 'x');
     }),
 
+  'a text matches its grammar or JSON Schema, as in the native program': (env) =>
+    withGenerator(env, async (generator) => {
+      const named = await generator.generate(PROMPT, { grammar: GRAMMAR }).result();
+      check(named.text === env.native.grammar && named.end === 'grammar', named.text);
+      for (const jsonSchema of [SCHEMA, JSON.stringify(SCHEMA)]) {
+        const { text } = await generator.generate(PROMPT, { jsonSchema, maxTokens: 100 }).result();
+        check(text === env.native.schema, `${text} and not ${env.native.schema}`);
+        check(typeof JSON.parse(text).age === 'number', text);
+      }
+      const short = { maxLength: 3, type: 'string' };
+      const reply = generator.chat(MESSAGES, {
+        format: 'plain',
+        jsonSchema: short,
+        temperature: 1,
+      });
+      check(JSON.parse(await reply.text()).length <= 3, await reply.text());
+      const any = await generator.generate(PROMPT, { jsonSchema: true, maxTokens: 40 }).text();
+      check(/^["{[\d\-tfn]/.test(any), any);
+      for (const [options, code, field] of /** @type {[any, string, string][]} */ ([
+        [{ grammar: 'root ::= (' }, 'format', 'grammar'],
+        [{ grammar: 'root ::= root "a"' }, 'format', 'grammar'],
+        [{ jsonSchema: '{' }, 'format', 'jsonSchema'],
+        [{ jsonSchema: { type: 'x' } }, 'format', 'jsonSchema'],
+        [{ jsonSchema: { not: {} } }, 'unsupported', 'jsonSchema'],
+      ])) {
+        const error = await rejects(generator.generate(PROMPT, options).text(), code);
+        check(error.field === field, `${JSON.stringify(options)}: ${error.field}`);
+      }
+      const circle = { type: 'object', not: {} };
+      circle.not = circle;
+      for (const options of /** @type {any[]} */ ([
+        { grammar: 1 },
+        { jsonSchema: () => 1 },
+        { jsonSchema: circle },
+        { jsonSchema: 1n },
+        { jsonSchema: {}, grammar: GRAMMAR },
+      ]))
+        throwsArgument(() => generator.generate(PROMPT, options), Object.keys(options)[0]);
+      await works(env, generator);
+    }),
+
+  'several prompts at once have the texts of the native program': (env) =>
+    withGenerator(env, async (generator) => {
+      const batch = generator.generateBatch(PROMPTS, BATCH);
+      const pieces = PROMPTS.map(() => '');
+      for await (const { index, text } of batch) pieces[index] += text;
+      const results = await batch.results();
+      results.forEach(({ text, end, tokens }, i) => {
+        const native = env.native.batch[i];
+        check(text === native.text && end === native.end, `${i}: ${text} and not ${native.text}`);
+        check(pieces[i] === text && tokens > 0, `${i}: ${pieces[i]}`);
+      });
+      check(`${await batch.texts()}` === `${pieces}`, 'texts differ from results');
+      check(results[3].reusedTokens >= 4, 'prompts that begin alike are computed once');
+      // Each text is the one that it is alone, and the seed says which.
+      const drawn = { temperature: 1, maxTokens: 12 };
+      const [one, two] = await generator.generateBatch([PROMPT, PROMPT], drawn).results();
+      for (const { seed, text } of [one, two]) {
+        const alone = await generator.generate(PROMPT, { ...drawn, seed }).text();
+        check(alone === text, `${alone} and not ${text}`);
+      }
+      check(one.seed !== two.seed, 'texts of a batch have seeds of their own');
+      const many = generator.generateBatch(Array(5).fill(PROMPT), { ...ENDLESS, atOnce: 2 });
+      for await (const token of many) if (token.index === 1) break;
+      const left = await inTime(many.results());
+      check(
+        left.every(({ end }) => end === 'caller') && left[4].tokens === 0 && left[1].tokens > 0,
+        'a batch that was left went on',
+      );
+      check((await generator.generateBatch([]).texts()).length === 0, 'an empty batch');
+      const [single] = await generator.generateBatch([PROMPT]).texts();
+      check(single === env.story, single);
+      const stop = new AbortController();
+      const aborted = generator.generateBatch(PROMPTS, { signal: stop.signal, ...ENDLESS });
+      stop.abort();
+      await rejects(aborted.results(), 'cancelled');
+      throwsArgument(() => generator.generateBatch(/** @type {any} */ ('x')), 'prompts');
+      throwsArgument(() => generator.generateBatch([/** @type {any} */ (null)]), 'prompts[0]');
+      throwsArgument(() => generator.generateBatch([PROMPT], { atOnce: -1 }), 'atOnce');
+      const signaled = /** @type {any} */ ({ prompt: '', signal: stop.signal });
+      throwsArgument(() => generator.generateBatch([signaled]), 'signal');
+      const long = generator.generateBatch([PROMPT, 'x'.repeat(3000)]).results();
+      await rejects(long, 'argument', /request 1: /);
+      await works(env, generator);
+    }),
+
+  'beam search finds the texts of the native program': (env) =>
+    withGenerator(env, async (generator) => {
+      const found = await generator.beamSearch(PROMPT, BEAMS);
+      check(found.length === 3, `${found.length} texts`);
+      for (const [i, { text, ids, score, logprob, end }] of found.entries()) {
+        const native = env.native.beams[i];
+        check(text === native.text && end === native.end, `${i}: ${text} and not ${native.text}`);
+        check(ids.length === native.tokens, `${ids.length} tokens`);
+        check(Math.abs(score - native.score) < 1e-3, `${score} and not ${native.score}`);
+        check(Math.abs(logprob - native.logprob) < 1e-2, `${logprob} and not ${native.logprob}`);
+        check((await generator.detokenize(ids)) === text, 'the ids are of another text');
+      }
+      const stop = new AbortController();
+      const endless = generator.beamSearch(PROMPT, { signal: stop.signal, lengthPenalty: 50 });
+      stop.abort();
+      await rejects(endless, 'cancelled');
+      const period = (await generator.tokenize('.')).at(-1) ?? -1;
+      const [best] = await generator.beamSearch(PROMPT, { stopTokens: [period], maxTokens: 40 });
+      check(best.end === 'token' && !best.text.includes('.'), best.text);
+      for (const [options, field] of /** @type {[any, string][]} */ ([
+        [{ beams: 65 }, 'beams'],
+        [{ beams: 1.5 }, 'beams'],
+        [{ lengthPenalty: NaN }, 'lengthPenalty'],
+        [{ lengthPenalty: '1' }, 'lengthPenalty'],
+        [{ temperature: 1 }, 'temperature'],
+        [{ stopTokens: 1 }, 'stopTokens'],
+      ])) {
+        const error = await rejects(generator.beamSearch(PROMPT, options), 'argument');
+        check(error.field === field, `${error.field} and not ${field}`);
+      }
+      await works(env, generator);
+      check(generator.stats().lostWorkers === 0, 'a worker was lost');
+    }),
+
+  'a saved state lets another generator go on': (env) =>
+    withGenerator(env, async (generator) => {
+      const first = await generator.generate(PROMPT, { maxTokens: 20 }).result();
+      const state = await generator.saveState();
+      const longer = PROMPT + first.text;
+      const next = await generator.generate(longer).result();
+      await withGenerator(env, async (other) => {
+        await other.loadState(state);
+        const again = await other.generate(longer).result();
+        check(again.text === next.text, `${again.text} and not ${next.text}`);
+        check(again.reusedTokens >= 20, `${again.reusedTokens} tokens were reused`);
+        state[state.length >> 1] ^= 1;
+        await rejects(other.loadState(state), 'format', /damaged/);
+        await rejects(other.loadState(new Uint8Array(9)), 'format', /no saved state/);
+        await rejects(other.loadState(/** @type {any} */ ('x')), 'argument');
+        await works(env, other);
+      });
+    }),
+
+  'a text that is given as text is scored as its tokens are': (env) =>
+    withGenerator(env, async (generator) => {
+      const ids = await generator.tokenize(PROMPT);
+      const scores = await generator.score(PROMPT);
+      check(`${scores}` === `${await generator.score(ids)}`, `${scores}`);
+      check((await generator.score(PROMPT, { first: 3 })).length === ids.length - 3, 'first');
+      const error = await rejects(generator.score(PROMPT, { first: 99 }), 'argument');
+      check(error.field === 'first', error.field);
+      const logits = await generator.logits(PROMPT);
+      check(logits.length === ids.length * generator.info().vocabularySize, `${logits.length}`);
+    }),
+
   'score gives the log-probabilities that tokens had': (env) =>
     withGenerator(env, async (generator) => {
       const prompt = await generator.tokenize(PROMPT);
@@ -156,6 +338,9 @@ export const cases = {
         .generate(PROMPT, { logitBias: { [comma]: -Infinity }, maxTokens: 7 })
         .result();
       check(end === 'length' && !text.includes(','), text);
+      const logitBias = new Map([[comma, -Infinity]]);
+      const mapped = await generator.generate(PROMPT, { logitBias, maxTokens: 7 }).text();
+      check(mapped === text, `a Map: ${mapped}`);
       const drawn = { temperature: 1, topK: 40, topP: 0.95, minP: 0.01, maxTokens: 60 };
       const one = await generator.generate(PROMPT, drawn).result();
       const same = await generator.generate(PROMPT, { ...drawn, seed: one.seed }).result();
@@ -207,6 +392,45 @@ export const cases = {
       await works(env, generator);
       check(generator.stats().lostWorkers === 0, 'a worker was lost');
     }),
+
+  'a reader that leaves while it waits for the first token ends the text': (env) =>
+    withGenerator(env, async (generator) => {
+      // So does a reader that races the next piece with a signal of its own.
+      const prompt = 'a b '.repeat(100);
+      for (const read of ['tokens', 'pieces']) {
+        const writing = generator.generate(prompt, ENDLESS);
+        const iterator = read === 'tokens' ? writing.tokens() : writing[Symbol.asyncIterator]();
+        const next = iterator.next();
+        await Promise.race([next, Promise.resolve()]);
+        const left = await inTime(/** @type {any} */ (iterator).return('left'));
+        check(left.value === 'left' && left.done, JSON.stringify(left));
+        await inTime(next);
+        check((await inTime(iterator.next())).done === true, 'it goes on');
+        const { end, tokens } = await inTime(writing.result());
+        check(end === 'caller' && tokens < 100, `${end} after ${tokens} tokens`);
+      }
+      const stop = new AbortController();
+      const aborted = generator.generate(prompt, { ...ENDLESS, signal: stop.signal });
+      const first = aborted[Symbol.asyncIterator]().next();
+      const race = Promise.race([first, aborted.text()]);
+      stop.abort();
+      await rejects(race, 'cancelled');
+      await rejects(first, 'cancelled');
+      await works(env, generator);
+      check(generator.stats().lostWorkers === 0, 'a worker was lost');
+    }),
+
+  'a helper that ends without a word ends the text and the other helpers': async (env) => {
+    if (env.workers === 0 || !env.shared) return;
+    const makers = [env.makeKiller, env.makeWorker];
+    const worker = () => (makers.shift() ?? env.makeWorker)();
+    const generator = await inTime(env.Generator.load(env.wide, { threads: 3, worker }));
+    const error = await rejects(generator.generate(PROMPT, ENDLESS).text(), 'trap');
+    check(/instance failed/.test(error.message), error.message);
+    const text = await inTime(generator.generate(PROMPT, { maxTokens: 5 }).text());
+    check(text !== '' && generator.stats().lostWorkers === 1, text);
+    await inTime(generator.destroy());
+  },
 
   'leaving the loop ends a text': (env) =>
     withGenerator(env, async (generator) => {
@@ -266,7 +490,10 @@ export const cases = {
       throwsArgument(() => generate({ stop: 1 }), 'stop');
       throwsArgument(() => generate({ stopTokens: [0.5] }), 'stopTokens[0]');
       throwsArgument(() => generate({ logitBias: { x: 1 } }), 'logitBias');
-      throwsArgument(() => generate({ logitBias: null }), 'logitBias');
+      for (const logitBias of [null, new Set([1]), [1], [[1, 1]], { '': 1 }, { 1: '1' }, 'x'])
+        throwsArgument(() => generate({ logitBias }), 'logitBias');
+      for (const logitBias of [new Map([[1.5, 1]]), new Map([[1, '1']]), new Map([['x', 1]])])
+        throwsArgument(() => generate({ logitBias }), 'logitBias');
       throwsArgument(() => generate({ signal: {} }), 'signal');
       for (const [options, field] of /** @type {[any, string][]} */ ([
         [{ topP: 2 }, 'topP'],
@@ -279,9 +506,9 @@ export const cases = {
       }
       const long = await rejects(generate({}, 'x'.repeat(3000)).text(), 'argument', /context/);
       check(long.field === 'prompt', long.field);
-      await rejects(generator.score([5]), 'argument', /^ids: fewer than two/);
+      await rejects(generator.score([5]), 'argument', /^first: 1, where there are 1 tokens/);
       await rejects(generator.logits([99999]), 'argument', /512 tokens/);
-      await rejects(generator.logits(/** @type {any} */ ('x')), 'argument');
+      await rejects(generator.logits(/** @type {any} */ ({})), 'argument');
       await works(env, generator);
     }),
 

@@ -145,18 +145,21 @@ export async function runTextsCases() {
  * @param {string} name
  * @param {string} story what the native program writes
  * @param {string} reply what it replies
+ * @param {import('../generator/cases.mjs').Native} native what it writes otherwise
  */
-export async function runTextCase(name, story, reply) {
+export async function runTextCase(name, story, reply, native) {
   await textCases[name]({
     Generator: /** @type {any} */ (Generator),
     Embedder: /** @type {any} */ (Embedder),
     story,
     reply,
+    native,
     decoder: '/models/wisp-stories.gguf',
     wide: '/build/test-models/wide.gguf',
     shared: crossOriginIsolated,
     encoder: SMALL,
     makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
+    makeKiller: () => new Worker('/tests/js/generator/killer-browser.mjs', { type: 'module' }),
     killWorker: (worker) => worker.terminate(),
     workers: undefined,
   });

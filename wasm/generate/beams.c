@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The functions with which js/text-engine.js searches for the likeliest texts: search_new,
+ * search_open, search_run until it has ended, search_free. Meanwhile the engine makes no other
+ * call. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine.h"
+#include "base/arena.h"
+#include "engine/beams.h"
+
+struct search {
+    struct engine *engine;
+    struct arena arena; /* owns the ids that end a text */
+    struct beam_search *beams;
+    size_t found; /* texts */
+};
+
+/* Returns NULL where there is no memory. */
+EXPORT("search_new") struct search *search_new(struct engine *engine) {
+    struct search *search = calloc(1, sizeof *search);
+    if (search)
+        search->engine = engine;
+    return search;
+}
+
+EXPORT("search_free") void search_free(struct search *search) {
+    beams_close(search->beams);
+    arena_release(&search->arena);
+    free(search);
+}
+
+/* Appends a text to the JSON of the run. */
+static void take_hypothesis(void *context, const wisp_hypothesis *h) {
+    struct search *search = context;
+    struct engine *engine = search->engine;
+    put(engine, "%s{\"text\":\"", search->found++ ? "," : "");
+    put_escaped(engine, h->text.bytes, h->text.length);
+    put(engine, "\",\"score\":%.17g,\"logprob\":%.17g,\"end\":\"%s\",\"ids\":[", h->score,
+        h->logprob, wisp_end_name(h->end));
+    for (size_t i = 0; i < h->tokens; i++)
+        put(engine, "%s%d", i ? "," : "", h->ids[i]);
+    put(engine, "]}");
+}
+
+/* Begins the search for `n` texts that continue the prompt. Tokens stop_id [stop_ids] end one. */
+EXPORT("search_open")
+wisp_status search_open(struct search *search, const char *prompt, size_t length, uint32_t n,
+                        uint32_t max_tokens, double length_penalty, const int32_t *stop_id,
+                        size_t stop_ids) {
+    struct engine *engine = search->engine;
+    int32_t *copy;
+    ARENA_TAKE(&search->arena, copy, stop_ids + 1, &engine->error);
+    memcpy(copy, stop_id, stop_ids * sizeof *copy);
+    const wisp_beam_options options = {.beams = n,
+                                       .max_tokens = max_tokens,
+                                       .length_penalty = (float)length_penalty,
+                                       .stop_id = copy,
+                                       .stop_ids = stop_ids,
+                                       .hypothesis = take_hypothesis,
+                                       .context = search};
+    return beams_open(&search->beams, engine->session, (wisp_text){prompt, length}, &options,
+                      &engine->error);
+}
+
+/* Goes on for about `seconds`, or until the search has ended. search_json then has what it found.
+ */
+EXPORT("search_run")
+wisp_status search_run(struct search *search, double seconds) {
+    struct engine *engine = search->engine;
+    begin(engine, "{\"found\":[");
+    TRY(beams_run(search->beams, seconds, &engine->error));
+    put(engine, "],\"ended\":%s}", beams_ended(search->beams) ? "true" : "false");
+    return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
+}
