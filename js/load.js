@@ -13,12 +13,10 @@ import { Pool } from './pool.js';
 /** A page may load its scripts over a slow line. */
 const START_MS = 60_000;
 
-/** The names of the options of load. */
-const LOAD_OPTIONS = [
-  ...['workers', 'signal', 'onProgress', 'compute', 'kernels', 'predictor', 'sparsity', 'recall'],
-  ...['queueLimit', 'files', 'integrity', 'wasm', 'worker', 'startTimeout', 'idleTimeout'],
-  ...['backend', 'addon'],
-];
+const LOAD_OPTIONS =
+  'workers signal onProgress compute kernels predictor sparsity recall queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
+    ' ',
+  );
 
 /**
  * Loads a model and starts the workers; else nothing stays open.

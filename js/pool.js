@@ -66,16 +66,7 @@ export class Pool {
   /** The info of the engines. */
   info = /** @type {import('./engine.js').EngineInfo | undefined} */ (undefined);
 
-  /**
-   * @param {object} how
-   * @param {number} how.size workers
-   * @param {import('../types/internal.js').StartLink} how.start
-   * @param {Promise<[unknown, import('../types/protocol.js').SharedModel]>} how.files the
-   *   module or addon, and the model
-   * @param {import('./engine.js').EngineOptions} how.options
-   * @param {number} how.queueLimit texts that may wait at once
-   * @param {number} how.idleTimeout milliseconds after which a worker without a task ends
-   */
+  /** @param {import('../types/internal.js').PoolParts} parts */
   constructor({ size, start, files, options, queueLimit, idleTimeout }) {
     this.#size = size;
     this.#start = start;

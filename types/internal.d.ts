@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the modules of the package hand to each other. Here, because a page loads the comments of js/.
+import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
 import type { Native } from '../js/addon-node.js';
@@ -78,6 +79,20 @@ export interface Loaded {
   sharedMemory: boolean;
   backend: 'native' | 'wasm';
   reasons: { backend: string; build: string; workers: string; memory: string };
+}
+
+/** What a pool is made of. */
+export interface PoolParts {
+  /** Workers. */
+  size: number;
+  start: StartLink;
+  /** The module or addon, and the model. */
+  files: Promise<[unknown, SharedModel]>;
+  options: EngineOptions;
+  /** Texts that may wait at once. */
+  queueLimit: number;
+  /** Milliseconds after which a worker without a task ends. */
+  idleTimeout: number;
 }
 
 /** A worker of the platform. */
