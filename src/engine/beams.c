@@ -291,9 +291,9 @@ static wisp_status open_search(struct beam_search *s, wisp_text prompt, wisp_err
     return prepare(s, error);
 }
 
-wisp_status beams_open(struct beam_search **opened, wisp_session *session, wisp_text prompt,
+wisp_status beams_open(struct beam_search **search, wisp_session *session, wisp_text prompt,
                        const wisp_beam_options *options, wisp_error *error) {
-    *opened = NULL;
+    *search = NULL;
     TRY(require_texts(&prompt, 1, error));
     TRY(check(options, error));
     pool_renew(session->team);
@@ -306,7 +306,7 @@ wisp_status beams_open(struct beam_search **opened, wisp_session *session, wisp_
     s->vocabulary = session->model->network.config.vocabulary_size;
     const wisp_status status = open_search(s, prompt, error);
     if (status == WISP_OK)
-        *opened = s;
+        *search = s;
     else
         beams_close(s);
     return status;

@@ -92,8 +92,8 @@
  * "each" has it, unless there is a space). Default: each, as in llama.cpp. */
 #define KEY_TOKENIZER_SPACE_PREFIX "wisp.tokenizer.space_prefix"
 
-/* bool: in byte-level BPE, a word that is a token becomes it, whatever the merges say. Default: what
- * llama.cpp does with the pre-tokenizer, true of llama-bpe and lfm2. */
+/* bool: in byte-level BPE, a word that is a token becomes it, whatever the merges say. Default:
+ * what llama.cpp does with the pre-tokenizer, true of llama-bpe and lfm2. */
 #define KEY_TOKENIZER_IGNORE_MERGES "wisp.tokenizer.ignore_merges"
 
 /* bool: no token of SentencePiece's reaches past a space, which begins a word. Default: false. */

@@ -51,8 +51,9 @@ wisp_status codec_sort_tokens(struct codec_reading *r);
 /* Returns the id of a token among those that were sorted, or -1. */
 int32_t codec_find_token(const struct codec_reading *r, wisp_text text);
 
-/* Whether the entry of an added token is of a special one that the model has no embedding of, as the
- * token for pictures in Gemma 3's models of text alone. No text becomes it, so it is left out. */
+/* Whether the entry of an added token is of a special one that the model has no embedding of, as
+ * the token for pictures in Gemma 3's models of text alone. No text becomes it, so it is left out.
+ */
 bool codec_is_beyond(const struct codec_reading *r, const struct json *entry, uint64_t id);
 
 /* Reads the entry of a token that was added to the vocabulary. Its id must be that of its content

@@ -16,6 +16,7 @@ struct stack {
     const struct tensor *parts[LINEAR_MAX_PARTS];
     struct tensor_cache *cache;
     size_t rows;
+    size_t row_bytes;      /* of the longest stored row */
     bool packs_stored;     /* the kind packs stored rows rather than floats */
     unsigned char *stored; /* [rows, bytes of a row]: as the file stores them */
     float *values;         /* [rows, k]: as floats */
@@ -66,15 +67,13 @@ static wisp_status pack_panels(const struct linear *layer, const struct stack *s
 
 static wisp_status load_weights(struct linear *layer, struct stack *stack, wisp_error *error) {
     const size_t n = layer->n, k = layer->k;
-    size_t row_bytes = 0, most;
+    size_t most;
     /* No weight kind packs into more than this, so the sizes below cannot overflow. */
     if (!checked_floats((uint64_t)n + stack->rows, (uint64_t)k + 3, &most))
         return fail_memory(error, UINT64_MAX);
-    for (size_t i = 0; i < stack->source->parts; i++)
-        row_bytes = larger(row_bytes, (size_t)stack->parts[i]->row_bytes);
     layer->bytes = layer->kind->bytes(layer->kernels, n, k);
     layer->weights = memory_allocate(layer->bytes);
-    stack->stored = memory_allocate(stack->rows * row_bytes);
+    stack->stored = memory_allocate(stack->rows * stack->row_bytes);
     stack->values = memory_allocate(stack->rows * k * sizeof(float));
     const bool room = layer->weights && stack->stored && stack->values;
     const wisp_status status =
@@ -128,6 +127,7 @@ wisp_status linear_load(struct linear *layer, const struct linear_source *source
         TRY(directory_require_tensor(source->dir, name, source->k, source->n, &stack.parts[i],
                                      error));
         types[i] = stack.parts[i]->format;
+        stack.row_bytes = larger(stack.row_bytes, (size_t)stack.parts[i]->row_bytes);
     }
     layer->kind = weight_kind_for(kernels, types, source->parts, quantised);
     stack.packs_stored = layer->kind->rows != BLOCK_F32;

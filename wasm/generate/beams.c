@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine.h"
 #include "base/arena.h"
+#include "binding/engine.h"
 #include "engine/beams.h"
 
 struct search {
