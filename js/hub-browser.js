@@ -215,9 +215,10 @@ const { readModel } = platform;
 // load('hf:...') works in pages that import this module. An import() in platform-browser.js would divide bundles, which
 // Rollup refuses to do for a single file.
 platform.readModel = async (own, source, reading) => {
-  if (!/^hf:/.test(String(source))) return readModel(own, source, reading);
+  const name = typeof source === 'string' || source instanceof URL ? String(source) : '';
+  if (!/^hf:/.test(name)) return readModel(own, source, reading);
   const { signal, progress } = reading;
-  const blob = await fromHub(String(source), {
+  const blob = await fromHub(name, {
     signal,
     onProgress: ({ loaded, total }) => progress(loaded, total),
   });
