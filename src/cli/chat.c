@@ -124,8 +124,7 @@ static int reply(struct chat *chat, const char *name, size_t line) {
         status = wisp_chat(chat->session, &conversation, &chat->options, &result, &error);
     } while (status == WISP_ERROR_CANCELLED && !was_interrupted());
     int code = status == WISP_OK ? EXIT_GOOD : complain_of_conversation(&error, name, line);
-    const bool kept = !ferror(chat->reply);
-    if (fclose(chat->reply) != 0 || !kept) {
+    if (!close_memstream(chat->reply, &text)) {
         complain("out of memory");
         code = EXIT_FAILED;
     }

@@ -130,6 +130,11 @@ void print_json_string(FILE *stream, wisp_text text) {
     fputc('"', stream);
 }
 
+bool close_memstream(FILE *stream, char *const *text) {
+    const bool kept = !ferror(stream);
+    return fclose(stream) == 0 && kept && *text;
+}
+
 void complain(const char *format, ...) {
     char message[PATH_MAX + 1024];
     va_list args;

@@ -46,6 +46,11 @@ void print_padded(wisp_text text, size_t most, size_t width);
 /* Writes all of a text as print_text does, as a JSON string with its quotes. */
 void print_json_string(FILE *stream, wisp_text text);
 
+/* Closes a stream that open_memstream opened with this text. Returns false where there was no
+ * memory for all of it. glibc's fclose succeeds where it cannot cut the text to its length, but the
+ * text is then NULL. */
+bool close_memstream(FILE *stream, char *const *text);
+
 /* Prints "wisp: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -236,8 +236,7 @@ static int describe(struct run *run, char **bytes, size_t *n) {
         write_kept(stream, &batch->records[*n], run->arguments->no_text);
         ends[2 * *n + 1] = (size_t)ftello(stream);
     }
-    const bool kept = stream && !ferror(stream);
-    if (!stream || fclose(stream) != 0 || !kept) {
+    if (!stream || !close_memstream(stream, bytes)) {
         complain("out of memory");
         *n = 0;
         return EXIT_FAILED;

@@ -182,8 +182,7 @@ int messages_save(const struct messages *messages, const char *path) {
     }
     if (stream)
         fputs(messages->n == 0 ? "[]\n" : "]\n", stream);
-    const bool kept = stream && !ferror(stream);
-    if (!stream || fclose(stream) != 0 || !kept) {
+    if (!stream || !close_memstream(stream, &text)) {
         complain("out of memory");
         free(text);
         return EXIT_FAILED;
