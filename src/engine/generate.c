@@ -63,6 +63,8 @@ static size_t kept_tokens(const struct requests *r, size_t request, size_t n) {
 static size_t slide(struct token_list *list, size_t kept, size_t context) {
     const size_t block = (context - kept) / 2, over = list->count - smaller(list->count, context);
     const size_t dropped = (over + block - 1) / block * block;
+    if (dropped == 0) /* the list may have no ids */
+        return 0;
     memmove(list->ids + kept, list->ids + kept + dropped,
             (list->count - kept - dropped) * sizeof *list->ids);
     list->count -= dropped;
