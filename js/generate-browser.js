@@ -6,14 +6,9 @@ import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform } from './platform-browser.js';
 import { serveText } from './text-worker.js';
-import { countThreads, failTeam, watchHelpers } from './threads.js';
+import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
-
-const watching = watchHelpers(platform, ({ lock, team }) => {
-  // Shared memory needs a secure context, where helpers hold locks.
-  navigator.locks.request(lock, () => failTeam(team)).catch(() => {});
-});
 
 /** @type {import('../types/internal.js').Own} */
 const own = {
@@ -55,7 +50,7 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(watching, own, source, options));
+    return new Generator(await load(platform, own, source, options));
   }
 
   /**

@@ -7,14 +7,31 @@ import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
-import { countThreads, failTeam, watchHelpers } from './threads.js';
+import { countThreads, failTeam } from './threads.js';
 
 export { WispError } from './errors.js';
 
-const watching = watchHelpers(platform, ({ port, team }) => {
-  port.on('close', () => failTeam(team));
-  port.unref();
-});
+/**
+ * The platform, with workers whose helpers are watched. The worker cannot do that: it hears nothing while
+ * it waits for them.
+ * @type {import('../types/internal.js').Platform}
+ */
+const watching = {
+  ...platform,
+  startWorker(...how) {
+    const start = platform.startWorker(...how);
+    return ({ reply, end }) =>
+      start({
+        reply(/** @type {any} */ message) {
+          if (!message?.helper) return reply(message);
+          const { port, team } = message.helper;
+          port.on('close', () => failTeam(team));
+          port.unref();
+        },
+        end,
+      });
+  },
+};
 
 /** @type {import('../types/internal.js').Own} */
 const own = {

@@ -7,14 +7,7 @@ import { serveText } from './text-worker.js';
 function startHelper(request) {
   const worker = new Worker(globalThis.location.href, { type: 'module', name: 'wisp helper' });
   const ready = new Promise((resolve, reject) => {
-    /** @type {string | undefined} what the helper holds while it lives */
-    let lock;
-    worker.onmessage = ({ data: { hello, team } }) => {
-      lock ??= hello;
-      if (!team) return;
-      globalThis.postMessage({ helper: { lock, team } });
-      resolve(undefined);
-    };
+    worker.onmessage = ({ data }) => void (data.team && resolve(undefined));
     worker.onerror = reject;
     worker.postMessage(request);
   });

@@ -101,32 +101,11 @@ function startOrFail(start, request) {
  */
 
 /**
- * Ends the wait of a team that has lost a helper: its engine fails.
+ * Ends the wait of a team that has lost a helper: its engine fails. A page's helper ends alone only by a
+ * trap, after which it does this itself.
  * @param {Team} team
  */
 export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
-
-/**
- * Lets a page or program watch helpers for the worker that they help. That one cannot: it hears nothing
- * while it waits for them.
- * @param {import('./load.js').Platform} platform
- * @param {(helper: any) => void} watch is given what the worker posted of a helper
- * @returns {import('./load.js').Platform}
- */
-export const watchHelpers = (platform, watch) => ({
-  ...platform,
-  startWorker(...how) {
-    const start = platform.startWorker(...how);
-    return ({ reply, end }) =>
-      start({
-        reply(/** @type {any} */ message) {
-          if (message?.helper) watch(message.helper);
-          else reply(message);
-        },
-        end,
-      });
-  },
-});
 
 /**
  * The life of a helper, which ends with its worker.

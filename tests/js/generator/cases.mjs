@@ -17,7 +17,8 @@ import { check, inTime, pause, rejects } from '../pool/checks.mjs';
  * @property {boolean} shared whether workers share memory
  * @property {any} encoder the source of a model that embeds
  * @property {() => any} makeWorker
- * @property {() => any} makeKiller makes a worker that ends a helper of its own when it is to write
+ * @property {() => any} [makeKiller] makes a worker that ends a helper of its own when it is to write. Node
+ *   alone has one: browsers end no helper of a worker that is busy
  * @property {(worker: any) => void} killWorker from outside
  * @property {number | undefined} workers
  */
@@ -421,7 +422,7 @@ export const cases = {
     }),
 
   'a helper that ends without a word ends the text and the other helpers': async (env) => {
-    if (env.workers === 0 || !env.shared) return;
+    if (env.workers === 0 || !env.makeKiller) return;
     const makers = [env.makeKiller, env.makeWorker];
     const worker = () => (makers.shift() ?? env.makeWorker)();
     const generator = await inTime(env.Generator.load(env.wide, { threads: 3, worker }));

@@ -159,7 +159,6 @@ export async function runTextCase(name, story, reply, native) {
     shared: crossOriginIsolated,
     encoder: SMALL,
     makeWorker: () => new Worker('/js/generate-worker-browser.js', { type: 'module' }),
-    makeKiller: () => new Worker('/tests/js/generator/killer-browser.mjs', { type: 'module' }),
     killWorker: (worker) => worker.terminate(),
     workers: undefined,
   });
