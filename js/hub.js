@@ -157,7 +157,7 @@ export function chooseFile(files, { repo }) {
 }
 
 /**
- * What the API says about a repository's revision.
+ * The files of a repository's revision, as the API lists them.
  * @typedef {object} Listing
  * @property {string} commit
  * @property {Map<string, { size?: number, sha256?: string }>} files

@@ -36,7 +36,7 @@ function inFileSystem(name) {
     },
     async write(bytes) {
       const handle = await (await folder()).getFileHandle(name, { create: true });
-      // What is written goes to another file, which takes the place of this one when it is closed.
+      // The stream writes to another file, which takes the place of this one when it is closed.
       const stream = await handle.createWritable();
       try {
         await stream.write(bytes);

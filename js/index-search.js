@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What searching an index computes: products in WebAssembly, quantised numbers, and the best of many.
+// Computes for searches of an index: products in WebAssembly, quantised numbers, and the best of many.
 import { takeMemory } from './errors.js';
 import { KERNELS } from './index-kernels.js';
 

@@ -191,7 +191,7 @@ export class EmbedJob extends Job {
     this.#texts = texts;
     this.#maxTokens = maxTokens;
     this.#request = { type, options };
-    /** Of jobs whose texts may be in one task. */
+    /** Jobs of one kind may have texts in one task. */
     this.kind = JSON.stringify(this.#request);
     this.#onProgress = onProgress;
     this.#rows = takeMemory(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the modules of the package hand to each other. Here, because a page loads the comments of js/.
+// Types that the modules of the package hand to each other. They stand here, because a page loads the comments of js/.
 import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
@@ -60,7 +60,7 @@ export interface Own {
   /** Starts one. */
   worker(): any;
   names: { module: string; threads?: string; model: string; worker: string };
-  /** Of a worker; 0 or none: its module has no shared memory. */
+  /** Returns how many threads a worker has; 0 or none: its module has no shared memory. */
   threads?(platform: Platform, options: any): number | undefined;
   /** Runs a worker's code on the calling thread. */
   local: StartLink;
@@ -69,7 +69,7 @@ export interface Own {
   mostWorkers: number;
 }
 
-/** What a LoadedModel is made of. */
+/** The parts of a LoadedModel. */
 export interface Loaded {
   pool: Pool;
   /** Lets go of the model's bytes. */
@@ -81,7 +81,7 @@ export interface Loaded {
   reasons: { backend: string; build: string; workers: string; memory: string };
 }
 
-/** What a pool is made of. */
+/** The arguments of a Pool. */
 export interface PoolParts {
   /** Workers. */
   size: number;

@@ -25,7 +25,7 @@ export interface SearchOptions extends SimilarityOptions {
 }
 
 export interface Match {
-  /** Of the row. */
+  /** The row's number, from 0. */
   index: number;
   /** The cosine of the row and the query. */
   score: number;

@@ -19,15 +19,15 @@ export interface FieldOptions extends StreamOptions {
 
 /** The embedding of one item of a source. */
 export interface StreamedRow<Item> {
-  /** Of the item in the source, from 0. */
+  /** The item's place in the source, from 0. */
   index: number;
-  /** What the source gave. */
+  /** The item as the source gave it. */
   item: Item;
   /** A copy: it may be kept, changed and transferred. */
   row: Float32Array;
 }
 
-/** What embedStream reads. */
+/** A source that embedStream reads. */
 export type Source<Item> =
   | Iterable<Item>
   | AsyncIterable<Item>

@@ -8,7 +8,7 @@ type KnownURL = typeof globalThis extends { URL: { prototype: infer Instance } }
   ? Instance
   : { readonly href: string };
 
-/** What an index needs of an Embedder. */
+/** The part of an Embedder that an index needs. */
 export interface IndexEmbedder {
   readonly dimensions: number;
   info(): { readonly name: string };
@@ -28,11 +28,11 @@ export interface IndexOptions {
 export interface IndexItem {
   /** Any text but ''. An item with an id that the index has replaces the old one. */
   id: string;
-  /** What is embedded, and kept as the member `text` of the metadata. */
+  /** A text that is embedded, and kept as the member `text` of the metadata. */
   text?: string | undefined;
   /** Instead of a text: finite numbers. */
   vector?: ArrayLike<number> | undefined;
-  /** What JSON can hold; of a text an object. */
+  /** Any value that JSON can hold; with a text, an object. */
   metadata?: any;
 }
 

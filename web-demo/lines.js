@@ -32,7 +32,7 @@ export function passagesOf(line) {
 
 /** Keeps lines and their embeddings. A line needs one embedding, however often the text changes. */
 export class Lines {
-  /** What can be found: lines, and passages of long ones. @type {string[]} */
+  /** The texts that can be found: lines, and passages of long ones. @type {string[]} */
   texts = [];
   /** How many different lines there are. */
   count = 0;

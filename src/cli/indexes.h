@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the commands that read indexes share. */
+ * Functions that the commands which read indexes share. */
 #ifndef WISP_CLI_INDEXES_H
 #define WISP_CLI_INDEXES_H
 

@@ -13,7 +13,7 @@ enum {
     INDEX_ROW_ALIGNMENT = 16 /* rows of vectors are padded with zeros to a multiple of this */
 };
 
-/* What a row has besides its vector. */
+/* A row without its vector. */
 struct index_entry {
     wisp_text id, metadata; /* in the arena of the index */
     bool deleted;

@@ -110,7 +110,7 @@ def write_tokenizer(folder):
 @torch.inference_mode()
 def compare(driver, wisp, root, index, name, dtype, shards, version_4):
     kind, config = MODELS[name]
-    # The same weights for every form of a folder: angles, which transformers rounds to f32 at each position, and wisp does
+    # Every form of a folder has equal weights: angles, which transformers rounds to f32 at each position, and wisp does
     # not, differ by 1e-5 at 300 positions, and with some random weights attention magnifies that to 1e-4.
     torch.manual_seed(list(MODELS).index(name))
     model = kind(config)

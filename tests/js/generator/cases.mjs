@@ -24,7 +24,7 @@ import { check, inTime, pause, rejects } from '../pool/checks.mjs';
  */
 
 /**
- * What the native program writes.
+ * The output of the native program.
  * @typedef {object} Native
  * @property {string} grammar under GRAMMAR
  * @property {string} schema under SCHEMA

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of models by name run inside a page.
+// Functions that the tests of models by name run inside a page.
 import { Embedder } from '../../../js/browser.js';
 import { deleteCached, fromHub, fromUrl, listCached } from '../../../js/hub-browser.js';
 
