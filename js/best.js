@@ -14,17 +14,23 @@ export class Best {
   }
 
   /**
-   * A score that is no number is no match.
+   * Whether `offer` would keep a match with this score. One that is no number is no match.
+   * @param {number} score
+   */
+  wants(score) {
+    const heap = this.#heap;
+    if (heap.length < this.#k) return !Number.isNaN(score);
+    return this.#k > 0 && score > heap[0].score;
+  }
+
+  /**
    * @param {number} index
    * @param {number} score
    */
   offer(index, score) {
-    const heap = this.#heap;
-    if (heap.length < this.#k) {
-      if (!Number.isNaN(score)) this.#rise({ index, score });
-    } else if (this.#k > 0 && score > heap[0].score) {
-      this.#sink({ index, score });
-    }
+    if (!this.wants(score)) return;
+    if (this.#heap.length < this.#k) this.#rise({ index, score });
+    else this.#sink({ index, score });
   }
 
   /** Returns the matches, the best first, equal ones in the order of their indices. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes for searches of an index: products in WebAssembly, quantised numbers, and the best of many.
+// Computes for searches of an index: products in WebAssembly, and quantised numbers.
 import { takeMemory } from './errors.js';
 import { KERNELS } from './index-kernels.js';
 
@@ -15,10 +15,6 @@ export const roundUp = (value, multiple) => Math.ceil(value / multiple) * multip
 /** Rounds to a whole number, ties to even, as C does: magnitudes must be below 2^22. */
 export const roundEven = (/** @type {number} */ x) =>
   Math.fround(Math.fround(x) + 12582912) - 12582912;
-
-/** Whether a match is better than another. No two rows are equally good. */
-export const isBetter = (/** @type {[number, number]} */ a, /** @type {[number, number]} */ b) =>
-  a[0] > b[0] || (a[0] === b[0] && a[1] < b[1]);
 
 /** The memory of a module: a query, sums of a group of rows, and the vectors behind them. */
 export class Kernels {
@@ -76,28 +72,4 @@ export function quantiser(values, steps, least) {
   for (let i = 0; i < values.length; i++) most = Math.max(most, Math.abs(Math.fround(values[i])));
   if (most < least) return { factor: 0, scale: 0 };
   return { factor: Math.fround(steps / most), scale: Math.fround(most / steps) };
-}
-
-/**
- * Adds a match to the heap of the k best.
- * @param {[number, number][]} heap
- * @param {number} k
- * @param {[number, number]} added
- */
-export function keep(heap, k, added) {
-  let at;
-  if (heap.length < k) {
-    at = heap.push(added) - 1;
-    for (let up; at > 0 && isBetter(heap[(up = (at - 1) >> 1)], added); at = up)
-      heap[at] = heap[up];
-  } else {
-    if (!isBetter(added, heap[0])) return;
-    at = 0;
-    for (let child; (child = 2 * at + 1) < k; at = child) {
-      if (child + 1 < k && isBetter(heap[child], heap[child + 1])) child++;
-      if (!isBetter(added, heap[child])) break;
-      heap[at] = heap[child];
-    }
-  }
-  heap[at] = added;
 }

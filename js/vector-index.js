@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An index of vectors: exact search, and the bytes of its file, which docs/formats.md describes. The
 // C library has the same (src/index). Vectors lie in the memory of a small WebAssembly module.
+import { Best } from './best.js';
 import { WispError, takeMemory } from './errors.js';
 import {
   HEADER_BYTES,
@@ -13,15 +14,7 @@ import {
   malformed,
   readHeader,
 } from './index-header.js';
-import {
-  GROUP_ROWS,
-  Kernels,
-  isBetter,
-  keep,
-  quantiser,
-  roundEven,
-  roundUp,
-} from './index-search.js';
+import { GROUP_ROWS, Kernels, quantiser, roundEven, roundUp } from './index-search.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
 /** @typedef {import('../types/vector-index.js').IndexItem} IndexItem */
@@ -340,19 +333,18 @@ export class BaseIndex {
       this.#checkVector(typeof query === 'string' ? rows[embedded++] : query, `queries[${i}]`),
     );
     return vectors.map((vector) =>
-      this.#best(vector, Math.min(k, this.#rows.size)).map(([score, row]) => ({
-        id: /** @type {NonNullable<Entry>} */ (this.#entries[row]).id,
+      this.#best(vector, Math.min(k, this.#rows.size)).map(({ index, score }) => ({
+        id: /** @type {NonNullable<Entry>} */ (this.#entries[index]).id,
         score,
-        metadata: this.#metadata(row),
+        metadata: this.#metadata(index),
       })),
     );
   }
 
   /**
-   * Returns the score and the row of the k best.
+   * Returns the k best rows.
    * @param {ArrayLike<number>} vector
    * @param {number} k
-   * @returns {[number, number][]}
    */
   #best(vector, k) {
     const { module, query, sums, vectors } = this.#kernels;
@@ -376,9 +368,7 @@ export class BaseIndex {
       ? new Int32Array(buffer, sums, GROUP_ROWS)
       : new Float32Array(buffer, sums, GROUP_ROWS);
     const dots = isInt8 ? module.dots_int8 : module.dots_f32;
-    /** A heap whose first match is the worst. @type {[number, number][]} */
-    const heap = [];
-    let least = k > 0 ? -Infinity : Infinity;
+    const best = new Best(k);
     for (let first = 0; first < this.#entries.length && k > 0; first += GROUP_ROWS) {
       const count = Math.min(GROUP_ROWS, this.#entries.length - first);
       dots(query, vectors + first * this.#rowBytes, width, count, n, sums);
@@ -387,13 +377,10 @@ export class BaseIndex {
         // In doubles all factors but the last are exact, so that C gives these bits, too.
         let score = isInt8 ? Math.fround(products[i] * (unit * this.#scales[row])) : products[i];
         if (Number.isNaN(score)) score = -Infinity;
-        if (heap.length === k && score <= least) continue;
-        if (!this.#entries[row]) continue;
-        keep(heap, k, [score, row]);
-        least = heap[0][0];
+        if (best.wants(score) && this.#entries[row]) best.offer(row, score);
       }
     }
-    return heap.sort((a, b) => (isBetter(a, b) ? -1 : 1));
+    return best.sorted();
   }
 
   // ---- bytes ----

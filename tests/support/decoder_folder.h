@@ -37,8 +37,8 @@ enum decoder_family {
  * or tokenizer.model with added_tokens.json. */
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer);
 
-/* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4 tokens where
- * the family has windows. */
+/* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4
+ * tokens where the family has windows. */
 void decoder_folder_make_family(struct folder *folder, enum decoder_family family);
 
 #endif

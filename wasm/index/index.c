@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The part of js/vector-index.js that is WebAssembly: products of a query with vectors, and checksums.
- * JavaScript has the memory to itself from __heap_base on, and passes places in it. The module is
- * so small that it stands in js/index-kernels.js as text. */
+ * The part of js/vector-index.js that is WebAssembly: products of a query with vectors, and
+ * checksums. JavaScript has the memory to itself from __heap_base on, and passes places in it. The
+ * module is so small that it stands in js/index-kernels.js as text. */
 #include <wasm_simd128.h>
 
 #include "base/checksum.h"
