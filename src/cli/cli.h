@@ -126,6 +126,9 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
 /* Returns the number of cores. */
 unsigned long default_threads(void);
 
+/* Returns the number of threads that compute: those asked for, else as many as there are cores. */
+uint32_t threads_of(const struct model_arguments *arguments);
+
 /* Opens model and session. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 int open_model(const struct model_arguments *arguments, wisp_model **model, wisp_session **session);
 

@@ -177,6 +177,10 @@ unsigned long default_threads(void) {
     return cores > 0 ? (unsigned long)cores : 1;
 }
 
+uint32_t threads_of(const struct model_arguments *arguments) {
+    return (uint32_t)(arguments->threads ? arguments->threads : default_threads());
+}
+
 int open_model(const struct model_arguments *arguments, wisp_model **model,
                wisp_session **session) {
     char found[PATH_MAX + 64];
@@ -198,12 +202,11 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                         .predictor = arguments->predictor,
                                         .hot_only = arguments->hot_only,
                                         .memory = arguments->memory};
-    const wisp_session_options session_options = {
-        .threads = (uint32_t)(arguments->threads ? arguments->threads : default_threads()),
-        .trace = arguments->trace,
-        .recall = arguments->recall,
-        .skip_absent = arguments->skip_absent,
-        .cache_type = arguments->cache_type};
+    const wisp_session_options session_options = {.threads = threads_of(arguments),
+                                                  .trace = arguments->trace,
+                                                  .recall = arguments->recall,
+                                                  .skip_absent = arguments->skip_absent,
+                                                  .cache_type = arguments->cache_type};
     if (wisp_model_open(path, &options, model, &error) != WISP_OK)
         return complain_of(&error);
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)

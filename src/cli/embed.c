@@ -78,10 +78,7 @@ static int take_option(struct arguments *a, int option, const char *value) {
         input_add(&a->input, NULL, value);
         return EXIT_GOOD;
     case OPTION_INPUT:
-        a->input.ndjson = strcmp(value, "ndjson") == 0;
-        return a->input.ndjson || strcmp(value, "lines") == 0
-                   ? EXIT_GOOD
-                   : complain_of_choice("input", value, "lines, ndjson");
+        return input_take_format(&a->input, value);
     case OPTION_FORMAT:
         return output_format_of(value, &a->format)
                    ? EXIT_GOOD

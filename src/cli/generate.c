@@ -226,11 +226,6 @@ static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
 
-/* Returns the number of threads that compute. */
-static uint32_t threads_of(const struct command *c) {
-    return (uint32_t)(c->model.threads ? c->model.threads : default_threads());
-}
-
 /* The weights of a generated token are read from memory once, so that their bytes by the time of a
  * token are how fast the memory is used. */
 static void print_stats(const wisp_session *session, const wisp_model *model,
@@ -313,7 +308,7 @@ static int generate_text(const struct command *c, wisp_session *session, const w
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(session, model, &result, threads_of(c));
+            print_stats(session, model, &result, threads_of(&c->model));
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
@@ -357,7 +352,7 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
         return code;
     if (chat_is_asked_for(&c->chat))
         code = chat_run(&c->chat, model, session, &c->generate.options,
-                        c->stats ? print_stats : NULL, threads_of(c));
+                        c->stats ? print_stats : NULL, threads_of(&c->model));
     else
         code = c->data ? generate_all(c, session) : generate_text(c, session, model);
     /* A text that was interrupted is kept as far as it came. */

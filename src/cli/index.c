@@ -93,10 +93,7 @@ static int take_option(struct arguments *a, int option, const char *value) {
     int code = EXIT_GOOD;
     switch (option) {
     case OPTION_INPUT:
-        a->input.ndjson = strcmp(value, "ndjson") == 0;
-        return a->input.ndjson || strcmp(value, "lines") == 0
-                   ? EXIT_GOOD
-                   : complain_of_choice("input", value, "lines, ndjson");
+        return input_take_format(&a->input, value);
     case OPTION_KIND:
         return wisp_index_kind_find(value, &a->kind)
                    ? EXIT_GOOD

@@ -21,6 +21,13 @@ bool input_open(struct input *input, size_t capacity) {
     return input->items != NULL;
 }
 
+int input_take_format(struct input *input, const char *name) {
+    input->ndjson = strcmp(name, "ndjson") == 0;
+    return input->ndjson || strcmp(name, "lines") == 0
+               ? EXIT_GOOD
+               : complain_of_choice("input", name, "lines, ndjson");
+}
+
 void input_add(struct input *input, const char *path, const char *text) {
     struct stat info;
     if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))

@@ -47,6 +47,10 @@ struct batch {
  * there is no memory. */
 bool input_open(struct input *input, size_t capacity);
 
+/* Sets what lines are: "lines", texts, or "ndjson", JSON. Returns an exit code, after complaining
+ * of another name. */
+int input_take_format(struct input *input, const char *name);
+
 void input_add(struct input *input, const char *path, const char *text);
 
 /* Reads the next records into the batch: as many as fit and are there without waiting, but at least

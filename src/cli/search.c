@@ -93,10 +93,7 @@ static int take_option(struct arguments *a, int option, const char *value) {
             return complain_of_choice("format", value, "text, json, ndjson");
         return EXIT_GOOD;
     case OPTION_INPUT:
-        a->input.ndjson = strcmp(value, "ndjson") == 0;
-        return a->input.ndjson || strcmp(value, "lines") == 0
-                   ? EXIT_GOOD
-                   : complain_of_choice("input", value, "lines, ndjson");
+        return input_take_format(&a->input, value);
     case OPTION_PROMPT:
         a->prompt.name = value;
         return EXIT_GOOD;
@@ -244,10 +241,9 @@ static int run_search(struct search *s) {
         watch_signals(s->session);
         code = choose_prompt(model, &a->prompt, &s->options.prompt);
     }
-    const unsigned long threads = a->model.threads ? a->model.threads : default_threads();
     if (code == EXIT_GOOD &&
         (wisp_index_check_model(s->index, s->session, &error) != WISP_OK ||
-         wisp_index_set_threads(s->index, (uint32_t)threads, &error) != WISP_OK))
+         wisp_index_set_threads(s->index, threads_of(&a->model), &error) != WISP_OK))
         code = complain_of(&error);
     if (code == EXIT_GOOD) {
         wisp_index_get_info(s->index, &info);

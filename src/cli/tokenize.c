@@ -66,10 +66,7 @@ static int take_option(struct command *c, int option) {
         input_add(&c->input, NULL, optarg);
         return EXIT_GOOD;
     case OPTION_INPUT:
-        c->input.ndjson = strcmp(optarg, "ndjson") == 0;
-        if (!c->input.ndjson && strcmp(optarg, "lines") != 0)
-            return complain_of_choice("input", optarg, "lines, ndjson");
-        return EXIT_GOOD;
+        return input_take_format(&c->input, optarg);
     case OPTION_FORMAT:
         c->format_name = optarg;
         return EXIT_GOOD;

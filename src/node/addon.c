@@ -205,27 +205,31 @@ static napi_value open_session(napi_env env, napi_callback_info info) {
     return status == WISP_OK ? NULL : throw_error(env, status, &native->engine->error);
 }
 
+/* Returns the engine that is a call's only argument, whatever it does now, and its handle. Returns
+ * NULL with an exception pending where there is none. */
+static struct native *read_engine(napi_env env, napi_callback_info info, napi_value *handle) {
+    size_t n = 1;
+    void *native = NULL;
+    if (napi_get_cb_info(env, info, &n, handle, NULL, NULL) != napi_ok ||
+        napi_get_value_external(env, *handle, &native) != napi_ok)
+        throw_last(env);
+    return native;
+}
+
 /* cancel(engine) makes the request that is being computed, if there is one, fail soon. */
 static napi_value cancel(napi_env env, napi_callback_info info) {
     napi_value handle;
-    size_t n = 1;
-    void *native = NULL;
-    if (napi_get_cb_info(env, info, &n, &handle, NULL, NULL) != napi_ok ||
-        napi_get_value_external(env, handle, &native) != napi_ok)
-        return throw_last(env);
-    native_cancel(native);
+    struct native *native = read_engine(env, info, &handle);
+    if (native)
+        native_cancel(native);
     return NULL;
 }
 
 /* close(engine) resolves when its memory is free. A request that is being computed fails. */
 static napi_value close_engine(napi_env env, napi_callback_info info) {
     napi_value handle;
-    size_t n = 1;
-    void *native = NULL;
-    if (napi_get_cb_info(env, info, &n, &handle, NULL, NULL) != napi_ok ||
-        napi_get_value_external(env, handle, &native) != napi_ok)
-        return throw_last(env);
-    return native_close(env, handle, native);
+    struct native *native = read_engine(env, info, &handle);
+    return native ? native_close(env, handle, native) : NULL;
 }
 
 /* ---- work ----------------------------------------------------------------------------------- */

@@ -242,6 +242,22 @@ struct opening open_path(const char *path, uint64_t size) {
     return opening;
 }
 
+void expect_memory_errors(const char *path) {
+    bool failed = true;
+    for (uint64_t calls = 0; failed; calls++) {
+        wisp_model *model = NULL;
+        wisp_error error;
+        allocations_watch();
+        allocations_fail_after(calls, false);
+        const wisp_status status = wisp_model_open(path, NULL, &model, &error);
+        failed = allocations_seen().failed;
+        allocations_succeed();
+        wisp_model_close(model);
+        assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
+        assert_int_equal(allocations_seen().live, 0);
+    }
+}
+
 /* ---- expectations --------------------------------------------------------------------------- */
 
 void expect_outcome(const struct opening *opening, wisp_status status, const char *field,

@@ -35,6 +35,10 @@ struct opening open_source(const wisp_source *source, uint64_t size);
 /* Opens a file or folder; `size` is the size of all its files. */
 struct opening open_path(const char *path, uint64_t size);
 
+/* Opens the file or folder with each allocation refused in turn: an error of memory, and nothing
+ * leaks. */
+void expect_memory_errors(const char *path);
+
 /* Writes a file. A relative path is inside the test's temporary folder. */
 void write_file(const char *path, const void *data, size_t size);
 

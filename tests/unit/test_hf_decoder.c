@@ -481,7 +481,6 @@ static void memory_may_run_out(void **state) {
     for (enum decoder_tokenizer t = 0; t < DECODER_TOKENIZERS && allocations_are_watched(); t++) {
         struct folder folder;
         char path[256];
-        bool failed = true;
         snprintf(path, sizeof path, "%s", temporary_path("model"));
         decoder_folder_make(&folder, t);
         folder_replace(&folder, CONFIG, "\"rope_scaling\":null",
@@ -490,18 +489,7 @@ static void memory_may_run_out(void **state) {
                        "\"original_max_position_embeddings\":32}");
         folder_write(&folder, path);
         folder_release(&folder);
-        for (uint64_t calls = 0; failed; calls++) {
-            wisp_model *model = NULL;
-            wisp_error error;
-            allocations_watch();
-            allocations_fail_after(calls, false);
-            const wisp_status status = wisp_model_open(path, NULL, &model, &error);
-            failed = allocations_seen().failed;
-            allocations_succeed();
-            wisp_model_close(model);
-            assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
-            assert_int_equal(allocations_seen().live, 0);
-        }
+        expect_memory_errors(path);
     }
 }
 

@@ -328,23 +328,11 @@ static void memory_may_run_out(void **state) {
     for (enum decoder_family f = 0; f < DECODER_FAMILIES && allocations_are_watched(); f++) {
         struct folder folder;
         char path[256];
-        bool failed = true;
         snprintf(path, sizeof path, "%s", temporary_path("model"));
         decoder_folder_make_family(&folder, f);
         folder_write(&folder, path);
         folder_release(&folder);
-        for (uint64_t calls = 0; failed; calls++) {
-            wisp_model *model = NULL;
-            wisp_error error;
-            allocations_watch();
-            allocations_fail_after(calls, false);
-            const wisp_status status = wisp_model_open(path, NULL, &model, &error);
-            failed = allocations_seen().failed;
-            allocations_succeed();
-            wisp_model_close(model);
-            assert_int_equal(status, failed ? WISP_ERROR_MEMORY : WISP_OK);
-            assert_int_equal(allocations_seen().live, 0);
-        }
+        expect_memory_errors(path);
     }
 }
 
