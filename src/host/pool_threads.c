@@ -3,10 +3,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "host/quiet_thread.h"
 
 /* Each condition has one waiter: where several threads wait, glibc before 2.41 can lose a wake-up
  * for ever (its bug 25847). */
@@ -57,21 +58,6 @@ static void *run_helper(void *argument) {
     return NULL;
 }
 
-/* Starts a helper thread. It blocks all signals, which go to the threads of the program that uses
- * the library; Windows sends none. */
-static bool start_member(struct member *self) {
-#ifdef _WIN32
-    return pthread_create(&self->thread, NULL, run_helper, self) == 0;
-#else
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&self->thread, NULL, run_helper, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed == 0;
-#endif
-}
-
 /* Sets all fields but `most` to those of a team that has had no job, and starts helpers until the
  * team has `threads` members or the system grants no more. */
 static void start_team(struct pool *team, uint32_t threads) {
@@ -87,7 +73,7 @@ static void start_team(struct pool *team, uint32_t threads) {
         struct member *next = &team->members[team->size];
         *next = (struct member){.team = team, .index = team->size};
         pthread_cond_init(&next->wake, NULL);
-        if (!start_member(next)) {
+        if (!quiet_thread_start(&next->thread, NULL, run_helper, next)) {
             pthread_cond_destroy(&next->wake);
             break;
         }

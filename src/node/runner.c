@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/runner.h"
 
-#include <signal.h>
 #include <stddef.h>
+
+#include "host/quiet_thread.h"
 
 /* musl gives threads 128 KB unless asked. */
 enum { STACK_BYTES = 1 << 20 };
@@ -28,21 +29,6 @@ static void *run_jobs(void *argument) {
     return NULL;
 }
 
-/* Starts the thread with all signals blocked: they go to the threads of the program. Windows sends
- * none. */
-static bool start(struct runner *runner, const pthread_attr_t *attributes) {
-#ifdef _WIN32
-    return pthread_create(&runner->thread, attributes, run_jobs, runner) == 0;
-#else
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&runner->thread, attributes, run_jobs, runner);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed == 0;
-#endif
-}
-
 bool runner_open(struct runner *runner, void (*run)(void *context, void *job), void *context) {
     *runner = (struct runner){.run = run, .context = context};
     pthread_mutex_init(&runner->lock, NULL);
@@ -50,7 +36,7 @@ bool runner_open(struct runner *runner, void (*run)(void *context, void *job), v
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    const bool started = start(runner, &attributes);
+    const bool started = quiet_thread_start(&runner->thread, &attributes, run_jobs, runner);
     pthread_attr_destroy(&attributes);
     if (!started) {
         pthread_cond_destroy(&runner->wake);
