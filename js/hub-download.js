@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Downloads a model into a browser's store, part by part.
-import { WispError, throwIfAborted } from './errors.js';
-import { HubError, ask, checkMagic, sleep, wrongHash, wrongLength } from './hub.js';
+import { WispError } from './errors.js';
+import { HubError, ask, checkMagic, readAll, wrongHash, wrongLength } from './hub.js';
 import { PART_BYTES, deleteKeys, keyOf } from './hub-store.js';
 import { hasher } from './sha256.js';
 import { bodySize } from './source.js';
@@ -18,10 +18,6 @@ import { bodySize } from './source.js';
  * @property {number} [size]
  * @property {string} [sha256] in hexadecimal digits
  */
-
-/** How often a transfer is continued without a byte of progress, and the seconds before the first time. */
-const TRIES = 4;
-const FIRST_WAIT = 0.1;
 
 /**
  * Names the state of a file; undefined where the server says nothing about it.
@@ -60,42 +56,29 @@ export async function download(store, wanted, options) {
  * @param {Wanted} wanted
  * @param {HubOptions} options
  */
-async function transfer(parts, { url, size, state }, { signal, token, onProgress }) {
-  let thrown = false; // by onProgress
-  for (let tries = 0; parts.at === 0 || parts.at !== size; tries++) {
-    if (tries > 0) await sleep(FIRST_WAIT * 2 ** tries, signal);
-    const before = parts.at;
-    try {
-      /** @type {RequestInit} */
-      const init = { cache: 'no-store', headers: before > 0 ? { Range: `bytes=${before}-` } : {} };
-      const response = await ask(url, init, { signal, token });
-      const goesOn = response.status === 206;
-      const whole = goesOn ? size : bodySize(response);
-      if (size !== undefined && whole !== undefined && whole !== size) {
-        throw wrongLength(url, whole, size);
-      }
-      if (goesOn && state !== 'hub' && stateOf(response.headers) !== state) {
-        throw new WispError('format', `${url} has changed while it was fetched; load it again`);
-      }
-      if (!goesOn) parts.restart(); // the server sends all
-      await parts.read(response, (loaded) => {
-        throwIfAborted(signal);
-        thrown = true;
-        onProgress?.({ loaded, total: size ?? whole });
-        thrown = false;
-      });
-      if (size === undefined) return;
-    } catch (error) {
-      throwIfAborted(signal);
-      if (thrown) throw error;
-      const isBroken = error instanceof HubError ? error.status === 0 : error instanceof TypeError;
-      if (!isBroken || tries === TRIES) throw error;
+function transfer(parts, { url, size, state }, options) {
+  const { signal, token } = options;
+  /** @type {import('./hub.js').Transfer['read']} */
+  async function read(report) {
+    const { at } = parts;
+    /** @type {RequestInit} */
+    const init = { cache: 'no-store', headers: at > 0 ? { Range: `bytes=${at}-` } : {} };
+    const response = await ask(url, init, { signal, token });
+    const goesOn = response.status === 206;
+    const whole = goesOn ? size : bodySize(response);
+    if (size !== undefined && whole !== undefined && whole !== size) {
+      throw wrongLength(url, whole, size);
     }
-    if (parts.at > before) tries = 0;
-    else if (tries === TRIES) {
-      throw new HubError('io', `${url}: the transfer ends after ${before} of ${size} bytes`, 0);
+    if (goesOn && state !== 'hub' && stateOf(response.headers) !== state) {
+      throw new WispError('format', `${url} has changed while it was fetched; load it again`);
     }
+    if (!goesOn) parts.restart(); // the server sends all
+    await parts.read(response, () => report(size ?? whole));
   }
+  /** @param {any} error */
+  const isBroken = (error) =>
+    error instanceof HubError ? error.status === 0 : error instanceof TypeError;
+  return readAll({ url, size, at: () => parts.at, read, isBroken }, options);
 }
 
 /** The bytes of a model that have come, and the parts of them that are stored. */
@@ -140,7 +123,7 @@ class Parts {
   /**
    * Reads a response's body to its end.
    * @param {Response} response
-   * @param {(loaded: number) => void} onPart may throw
+   * @param {() => void} onPart may throw
    */
   async read(response, onPart) {
     const { url, size } = this.#wanted;
@@ -160,7 +143,7 @@ class Parts {
           if (this.#filled === PART_BYTES) await this.#flush();
         }
         if (size !== undefined && this.at > size) throw wrongLength(url, this.at, size);
-        onPart(this.at);
+        onPart();
       }
     } finally {
       reader.cancel().catch(() => {});

@@ -16,6 +16,7 @@ import {
   isOutage,
   list,
   parseName,
+  readAll,
   sleep,
   wrongHash,
   wrongLength,
@@ -28,10 +29,6 @@ export { WispError } from './errors.js';
 /** @typedef {import('../types/hub.js').HubOptions} HubOptions */
 
 /** @typedef {import('./hub.js').ModelName & { file: string }} ModelFile */
-
-/** How often a transfer is continued without a byte of progress, and the seconds before the first time. */
-const TRIES = 4;
-const FIRST_WAIT = 0.1;
 
 /** Between looks at what another process downloads. */
 const POLL_SECONDS = 0.1;
@@ -256,12 +253,6 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
     at += part.length;
     if (size !== undefined && at > size) throw wrongLength(url, at, size);
   };
-  let thrown = false; // by onProgress
-  const report = (/** @type {{ loaded: number, total: number | undefined }} */ progress) => {
-    thrown = true;
-    onProgress?.(progress);
-    thrown = false;
-  };
   const restart = () => {
     hash = createHash('sha256');
     return file.truncate((at = 0));
@@ -269,40 +260,29 @@ async function transfer(hub, file, model, { etag, commit, size }, onProgress) {
   if (size === undefined) await restart();
   for await (const part of file.createReadStream({ autoClose: false, start: 0 })) take(part);
 
-  for (let tries = 0; at === 0 || at !== size; tries++) {
-    if (tries > 0) await sleep(FIRST_WAIT * 2 ** tries, hub.signal);
-    const before = at;
-    try {
-      const headers = { 'Accept-Encoding': 'identity', ...(at > 0 && { Range: `bytes=${at}-` }) };
-      const response = await ask(url, { headers }, hub);
-      const { from, whole } = extent(response);
-      if (size !== undefined && whole !== undefined && whole !== size) {
-        throw wrongLength(url, whole, size);
-      }
-      if (from !== at) {
-        if (from > 0)
-          throw new WispError('io', `${url}: bytes came from ${from} on, and not ${at}`);
-        await restart(); // the server knows no ranges
-      }
-      for await (const part of /** @type {any} */ (response.body)) {
-        const place = at;
-        take(part);
-        await file.write(part, 0, part.length, place);
-        throwIfAborted(hub.signal);
-        report({ loaded: at, total: size ?? whole });
-      }
-      if (size === undefined) break;
-    } catch (error) {
-      throwIfAborted(hub.signal);
-      if (thrown) throw error;
-      const isBroken = error instanceof WispError ? isUnreachable(error) : !isOfFile(error);
-      if (!isBroken || tries === TRIES) throw error;
+  /** @type {import('./hub.js').Transfer['read']} */
+  async function read(report) {
+    const headers = { 'Accept-Encoding': 'identity', ...(at > 0 && { Range: `bytes=${at}-` }) };
+    const response = await ask(url, { headers }, hub);
+    const { from, whole } = extent(response);
+    if (size !== undefined && whole !== undefined && whole !== size) {
+      throw wrongLength(url, whole, size);
     }
-    if (at > before) tries = 0;
-    else if (tries === TRIES) {
-      throw new HubError('io', `${url}: the transfer ends after ${at} of ${size} bytes`, 0);
+    if (from !== at) {
+      if (from > 0) throw new WispError('io', `${url}: bytes came from ${from} on, and not ${at}`);
+      await restart(); // the server knows no ranges
+    }
+    for await (const part of /** @type {any} */ (response.body)) {
+      const place = at;
+      take(part);
+      await file.write(part, 0, part.length, place);
+      report(size ?? whole);
     }
   }
+  /** @param {any} error */
+  const isBroken = (error) =>
+    error instanceof WispError ? isUnreachable(error) : !isOfFile(error);
+  await readAll({ url, size, at: () => at, read, isBroken }, { signal: hub.signal, onProgress });
   const found = hash.digest('hex');
   if (/^[0-9a-f]{64}$/.test(etag) && found !== etag) throw wrongHash(url, found, etag);
 }

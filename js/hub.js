@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models by name on the Hugging Face Hub, or a server with the same paths: what Node and browsers share.
-import { WispError, cancelled } from './errors.js';
+import { WispError, cancelled, throwIfAborted } from './errors.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
 export const HUB = 'https://huggingface.co';
@@ -280,6 +280,55 @@ export function sleep(seconds, signal) {
     if (signal?.aborted) stop();
     else signal?.addEventListener('abort', stop, { once: true });
   });
+}
+
+/** How often a transfer is continued without a byte of progress, and the seconds before the first time. */
+const CONTINUATIONS = 4;
+const FIRST_PAUSE = 0.1;
+
+/**
+ * @typedef {object} Transfer
+ * @property {string} url
+ * @property {number | undefined} size of the whole file, where it is known
+ * @property {() => number} at bytes that have come
+ * @property {(report: (total: number | undefined) => void) => Promise<void>} read
+ *   reads the file from `at` on to the end of one response, and reports what has come
+ * @property {(error: any) => boolean} isBroken whether an error of `read` is one of the connection
+ */
+
+/**
+ * Reads a file to its end, in as many responses as it takes.
+ * @param {Transfer} transfer
+ * @param {Pick<HubOptions, 'signal' | 'onProgress'>} options
+ */
+export async function readAll({ url, size, at, read, isBroken }, { signal, onProgress }) {
+  let thrown = false; // by onProgress
+  /** @param {number | undefined} total */
+  const report = (total) => {
+    throwIfAborted(signal);
+    thrown = true;
+    onProgress?.({ loaded: at(), total });
+    thrown = false;
+  };
+  for (let tries = 0; at() === 0 || at() !== size; tries++) {
+    if (tries > 0) await sleep(FIRST_PAUSE * 2 ** tries, signal);
+    const before = at();
+    let cause;
+    try {
+      await read(report);
+      if (size === undefined) return;
+    } catch (error) {
+      throwIfAborted(signal);
+      if (thrown || !isBroken(error)) throw error;
+      cause = error;
+    }
+    if (at() > before) tries = 0;
+    else if (tries === CONTINUATIONS) {
+      if (cause instanceof HubError) throw cause;
+      const all = size === undefined ? '' : ` of ${size}`;
+      throw new HubError('io', `${url}: the transfer ends after ${before}${all} bytes`, 0, cause);
+    }
+  }
 }
 
 const GIVE_TOKEN = 'give a token with access (HF_TOKEN in Node, the option token)';

@@ -111,8 +111,14 @@ for (const browser of ['chromium', 'firefox']) {
 
     test('a transfer that breaks off goes on, in this page and after a reload', async () => {
       hub.commit('o/m', { 'm.gguf': large });
-      let ends = PART + 50_000;
+      const ends = PART + 50_000;
+      /** @type {import('./hub-server.mjs').Response} */
+      let open;
       hub.fault = (request, response, next) => {
+        if (request.url === '/told') {
+          open.destroy(); // a browser may forget what the page has not read when the connection ends
+          return void response.writeHead(204).end();
+        }
         if (!request.url?.startsWith('/blobs/')) return next();
         const from = Number(/\d+/.exec(request.headers.range ?? '')?.[0] ?? 0);
         if (from >= ends) return void response.writeHead(503, { 'Retry-After': '9999' }).end();
@@ -120,20 +126,34 @@ for (const browser of ['chromium', 'firefox']) {
           'Content-Length': large.length - from,
           'Content-Range': `bytes ${from}-${large.length - 1}/${large.length}`,
         });
-        response.write(large.subarray(from, ends), () => response.destroy());
+        response.write(large.subarray(from, ends));
+        open = response;
       };
-      const failed = await get('o/m');
+      const failed = await get('o/m', { tellAt: ends });
       assert.equal(failed.code, 'io', failed.message);
+      assert.match(failed.message, /HTTP 503/);
       const [partial] = await tab.call('listNamed');
       assert.deepEqual([partial.bytes, partial.complete], [PART, false]);
       await reload();
-      ends = large.length;
+      hub.fault = undefined;
       hub.forget();
       assert.deepEqual(await get('o/m'), result(large));
       const transfers = hub.asked.filter((line) => line.startsWith('GET /blobs/'));
       assert.match(transfers[0], new RegExp(`bytes=${PART}-$`));
       const [whole] = await tab.call('listNamed');
       assert.deepEqual([whole.bytes, whole.complete], [large.length, true]);
+    });
+
+    test('a transfer that never goes on is named', async () => {
+      hub.commit('o/m', { 'm.gguf': large });
+      hub.fault = (request, response, next) => {
+        if (!request.url?.startsWith('/blobs/')) return next();
+        response.writeHead(200, { 'Content-Length': large.length }).flushHeaders();
+        setImmediate(() => response.destroy());
+      };
+      const failed = await get('o/m');
+      assert.equal(failed.code, 'io', failed.message);
+      assert.match(failed.message, /cannot reach|the transfer ends after 0 of \d+ bytes/);
     });
 
     test('an aborted download rejects at once, and what is wrong is not kept', async () => {

@@ -197,20 +197,27 @@ describe('models by name', () => {
   });
 
   /**
-   * Lets the answer of a model's bytes end after some of them.
+   * Lets answers of a model's bytes end when some of them have come. Returns the onProgress that ends them: what
+   * has not been read when a connection ends may be lost.
    * @param {number} bytes
    */
   const breakOff = (bytes) => {
+    /** @type {{ response: import('./hub-server.mjs').Response, end: number }} */
+    let open;
     hub.fault = (request, response, next) => {
       if (!request.url?.startsWith('/blobs/')) return next();
       const range = request.headers.range;
       const from = Number(/\d+/.exec(range ?? '')?.[0] ?? 0);
+      if (from + bytes >= model.length) return next();
       response.writeHead(range ? 206 : 200, {
         'Content-Length': model.length - from,
         ...(range && { 'Content-Range': `bytes ${from}-${model.length - 1}/${model.length}` }),
       });
-      response.write(model.subarray(from, from + bytes), () => response.destroy());
+      response.write(model.subarray(from, from + bytes));
+      open = { response, end: from + bytes };
     };
+    return (/** @type {{ loaded: number }} */ { loaded }) =>
+      void (loaded === open.end && open.response.destroy());
   };
 
   /**
@@ -226,12 +233,23 @@ describe('models by name', () => {
 
   test('a transfer that breaks off goes on where it was', async () => {
     hub.commit('o/m', { 'm.gguf': model });
-    breakOff(50_000);
-    const path = await get('o/m');
+    const path = await get('o/m', { onProgress: breakOff(50_000) });
     assert.ok(readFileSync(path).equals(model));
     const ranges = hub.asked.filter((line) => line.startsWith('GET /blobs/'));
     assert.ok(ranges.length >= 3, ranges.join('\n'));
     assert.match(ranges[1], / bytes=\d+-$/);
+  });
+
+  test('a transfer that never goes on is named', async () => {
+    hub.commit('o/m', { 'm.gguf': model });
+    hub.fault = (request, response, next) => {
+      if (!request.url?.startsWith('/blobs/')) return next();
+      response.writeHead(200, { 'Content-Length': model.length }).flushHeaders();
+      setImmediate(() => response.destroy());
+    };
+    const error = await fail('o/m');
+    assert.equal(error.code, 'io', error.stack);
+    assert.match(error.message, /cannot reach|the transfer ends after 0 of \d+ bytes/);
   });
 
   test('an aborted one is continued by the next call, even by that of another process', async () => {

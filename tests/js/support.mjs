@@ -94,7 +94,9 @@ export function wisp(args, input = '', env = {}) {
     maxBuffer: 1 << 28,
     env: { ...process.env, WISP_MODEL: DEFAULT_MODEL_PATH, ...env },
   });
-  if (run.error) throw run.error;
+  // A program that ends before it has read its input breaks the pipe.
+  const error = /** @type {NodeJS.ErrnoException | undefined} */ (run.error);
+  if (error && error.code !== 'EPIPE') throw error;
   return {
     code: run.status,
     signal: run.signal,

@@ -3,15 +3,16 @@
 import { Embedder } from '../../../js/browser.js';
 import { deleteCached, fromHub, fromUrl, listCached } from '../../../js/hub-browser.js';
 
-/** @typedef {import('../../../types/hub.js').HubOptions & { abortAt?: number, throws?: boolean }} Options */
+/** @typedef {import('../../../types/hub.js').HubOptions & { abortAt?: number, tellAt?: number, throws?: boolean }} Options */
 
 /**
- * Runs a function of the module, and describes what came of it.
+ * Runs a function of the module, and describes what came of it. The server learns by a request of /told that
+ * `tellAt` bytes have come.
  * @param {'fromHub' | 'fromUrl'} what
  * @param {string} name
  * @param {Options} [options]
  */
-export async function loadNamed(what, name, { abortAt, throws, ...options } = {}) {
+export async function loadNamed(what, name, { abortAt, tellAt, throws, ...options } = {}) {
   const stop = new AbortController();
   /** @type {number[]} */
   const seen = [];
@@ -24,6 +25,7 @@ export async function loadNamed(what, name, { abortAt, throws, ...options } = {}
         onProgress({ loaded }) {
           seen.push(loaded);
           if (throws) throw new TypeError('mine');
+          if (loaded === tellAt) fetch(`${options.endpoint}/told`, { mode: 'no-cors' });
           if (abortAt !== undefined && loaded >= abortAt) stop.abort();
         },
       })
