@@ -439,7 +439,7 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 	$(call run_tests,$(TESTS_wasm_relaxed),node $(NODE_RELAXED))
 
 # Some tests need other Nodes or browsers, and say so where they are missing. CI has all of them.
-test-js: build/wisp build/wisp.node wasm | .tools/stamp/node_modules
+test-js: build/wisp build/wisp.node wasm | .tools/stamp/node_modules .tools/stamp/python
 	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
