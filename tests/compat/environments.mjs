@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundlers, runtimes and compilers that `make compat` installs, and what it does with each.
 // docs/compat.md has a row for each of them.
+import { libraries } from './libraries.mjs';
 
 /**
  * @typedef {object} Environment
@@ -376,3 +377,4 @@ environments.bun = {
   steps: [['npx', 'bun', 'run', 'main.mjs']],
   prints: RAN,
 };
+Object.assign(environments, libraries);
