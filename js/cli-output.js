@@ -18,20 +18,28 @@ const NPY_HEADER_BYTES = 128;
  * @param {number} value a float
  */
 export function printFloat(value) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  let printed = value.toExponential(8);
+  const size = Math.abs(value);
   // C rounds a tie to the even digit, and JavaScript away from zero. Only multiples of 2^-14 are ties.
-  if (Number.isInteger(value * 16384)) {
-    const exact = value.toExponential(60);
-    if (/^-?\d\.\d{7}[02468]50*e/.test(exact)) printed = exact.replace(/50*e/, 'e');
-  }
+  if (!(size >= 1e-4 && size < 1e8) || Number.isInteger(value * 16384)) return printAny(value);
+  const text = value.toPrecision(9); // which has a point, and no exponent
+  let end = text.length;
+  while (text[end - 1] === '0') end--;
+  return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
+}
+
+/** @param {number} value */
+function printAny(value) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
+  const exact = value.toExponential(60);
+  const isEvenTie = /^-?\d\.\d{7}[02468]50*e/.test(exact);
+  const printed = isEvenTie ? exact.replace(/50*e/, 'e') : value.toExponential(8);
   const [, mantissa, power] = /** @type {string[]} */ (/^(.*)e(.*)$/.exec(printed));
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';
   const digits = mantissa.replace(/[-.]/g, '').replace(/(?<=.)0+$/, '');
   const exponent = Number(power);
   if (exponent < -4 || exponent >= 9) {
-    const size = String(Math.abs(exponent)).padStart(2, '0');
     const fraction = digits.length > 1 ? `.${digits.slice(1)}` : '';
+    const size = String(Math.abs(exponent)).padStart(2, '0');
     return `${sign}${digits[0]}${fraction}e${exponent < 0 ? '-' : '+'}${size}`;
   }
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
