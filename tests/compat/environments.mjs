@@ -300,6 +300,9 @@ test('embeds', async () => expect(await value(Embedder)).toBe(3));`,
 };
 
 const TYPED = `
+export type { WispEmbeddingModel } from 'wisp-engine/ai';
+export type { WispEmbeddings } from 'wisp-engine/langchain';
+export type { FeatureExtractor } from 'wisp-engine/pipeline';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
   const rows: Rows = await embedder.embed(texts, { dimensions: 3 } satisfies EmbedCallOptions);
