@@ -15,6 +15,7 @@ import {
   readHeader,
 } from './index-header.js';
 import { GROUP_ROWS, Kernels, quantiser, roundEven, roundUp } from './index-search.js';
+import { nextTask } from './link-local.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
 /** @typedef {import('../types/vector-index.js').IndexItem} IndexItem */
@@ -31,6 +32,14 @@ const SENTENCE = 'The quick brown fox jumps over the lazy dog.';
 
 /** The least cosine of its embeddings by one model. */
 const SAME_MODEL = 0.9;
+
+/** Bytes of vectors that are searched in one task, so that a page stays responsive: some milliseconds. */
+const SLICE = 1 << 24;
+
+/**
+ * A query as the kernels read it.
+ * @typedef {{ bytes: Uint8Array, unit: number }} Query
+ */
 
 const encoder = new TextEncoder();
 
@@ -53,6 +62,8 @@ export class BaseIndex {
   #scales = [];
   /** @type {Map<string, number>} */
   #rows = new Map();
+  /** Grows whenever rows change. */
+  #changes = 0;
 
   /** By this index.cjs recognises an index without loading this module. */
   get [Symbol.for('wisp-engine')]() {
@@ -225,6 +236,7 @@ export class BaseIndex {
 
   /** @param {string} id @param {string} metadata @param {ArrayLike<number>} values */
   #put(id, metadata, values) {
+    this.#changes++;
     const row = this.#entries.length;
     const before = this.#rows.get(id);
     if (before !== undefined) this.#entries[before] = null;
@@ -247,6 +259,7 @@ export class BaseIndex {
    */
   remove(ids) {
     let removed = 0;
+    this.#changes++;
     for (const id of typeof ids === 'string' ? [ids] : ids) {
       checkString(id, 'ids');
       const row = this.#rows.get(id);
@@ -307,7 +320,8 @@ export class BaseIndex {
 
   /**
    * Finds what is nearest to a text or a vector, best first: the largest dot products, which are
-   * cosines where vectors are normalised. Of equal scores the row that was added first is first.
+   * cosines where vectors are normalised. Of equal scores the row that was added first is first. A large index is searched
+   * in slices, between which other tasks run; what is found is what the index held at one moment of them.
    * @param {string | ArrayLike<number>} query
    * @param {{ k?: number, prompt?: string }} [options]
    * @returns {Promise<IndexMatch[]>}
@@ -332,55 +346,95 @@ export class BaseIndex {
     const vectors = queries.map((query, i) =>
       this.#checkVector(typeof query === 'string' ? rows[embedded++] : query, `queries[${i}]`),
     );
-    return vectors.map((vector) =>
-      this.#best(vector, Math.min(k, this.#rows.size)).map(({ index, score }) => ({
-        id: /** @type {NonNullable<Entry>} */ (this.#entries[index]).id,
-        score,
-        metadata: this.#metadata(index),
-      })),
+    const prepared = vectors.map((vector) => this.#prepare(vector));
+    const most = () => Math.min(k, this.#rows.size);
+    // Where the index changes while it is searched, the second search runs without a pause.
+    return (
+      (await this.#searchAll(prepared, most(), SLICE)) ??
+      /** @type {IndexMatch[][]} */ (await this.#searchAll(prepared, most(), Infinity))
     );
   }
 
   /**
-   * Returns the k best rows.
-   * @param {ArrayLike<number>} vector
+   * Searches for all queries, and lets other tasks run after each so many bytes of vectors. Resolves to undefined where
+   * one of them has changed the index: rows may have moved.
+   * @param {readonly Query[]} queries
    * @param {number} k
+   * @param {number} slice
+   * @returns {Promise<IndexMatch[][] | undefined>}
    */
-  #best(vector, k) {
-    const { module, query, sums, vectors } = this.#kernels;
-    const { buffer } = module.memory;
-    const isInt8 = this.#kind === 'int8';
-    const n = this.#dimensions;
-    const width = isInt8 ? this.#rowBytes : this.#rowBytes / 4;
-    let unit = 0;
-    this.#kernels.bytes(query, roundUp(4 * n, 16)).fill(0);
-    if (isInt8) {
-      // No sum of products reaches 2^31.
-      const steps = Math.min(Math.floor((2 ** 31 - 1) / (128 * n)), 32767);
-      const { factor, scale } = quantiser(vector, steps, 2 ** -110);
-      const quantised = new Int16Array(buffer, query, n);
-      for (let i = 0; i < n; i++) quantised[i] = roundEven(Math.fround(vector[i]) * factor);
-      unit = scale;
-    } else {
-      new Float32Array(buffer, query, n).set(vector);
+  async #searchAll(queries, k, slice) {
+    const changes = this.#changes;
+    const found = [];
+    let done = 0;
+    for (const query of queries) {
+      const best = new Best(k);
+      for (let first = 0; first < this.#entries.length && k > 0; first += GROUP_ROWS) {
+        if (done >= slice) {
+          done = 0;
+          await new Promise((resolve) => nextTask(() => resolve(undefined)));
+          if (this.#changes !== changes) return undefined;
+        }
+        const count = Math.min(GROUP_ROWS, this.#entries.length - first);
+        this.#offerGroup(query, first, count, best);
+        done += count * this.#rowBytes;
+      }
+      found.push(
+        best.sorted().map(({ index, score }) => ({
+          id: /** @type {NonNullable<Entry>} */ (this.#entries[index]).id,
+          score,
+          metadata: this.#metadata(index),
+        })),
+      );
     }
+    return found;
+  }
+
+  /**
+   * @param {ArrayLike<number>} vector
+   * @returns {Query}
+   */
+  #prepare(vector) {
+    const n = this.#dimensions;
+    const bytes = new ArrayBuffer(roundUp(4 * n, 16));
+    if (this.#kind === 'f32') {
+      new Float32Array(bytes).set(vector);
+      return { bytes: new Uint8Array(bytes), unit: 0 };
+    }
+    // No sum of products reaches 2^31.
+    const steps = Math.min(Math.floor((2 ** 31 - 1) / (128 * n)), 32767);
+    const { factor, scale } = quantiser(vector, steps, 2 ** -110);
+    const quantised = new Int16Array(bytes);
+    for (let i = 0; i < n; i++) quantised[i] = roundEven(Math.fround(vector[i]) * factor);
+    return { bytes: new Uint8Array(bytes), unit: scale };
+  }
+
+  /**
+   * Offers the scores of a group of rows.
+   * @param {Query} query
+   * @param {number} first
+   * @param {number} count
+   * @param {Best} best
+   */
+  #offerGroup({ bytes, unit }, first, count, best) {
+    const { module, query, sums, vectors } = this.#kernels;
+    const isInt8 = this.#kind === 'int8';
+    // Another search may have put its query there since the last group, and the memory may have grown.
+    this.#kernels.bytes(query, bytes.length).set(bytes);
+    const { buffer } = module.memory;
     const products = isInt8
       ? new Int32Array(buffer, sums, GROUP_ROWS)
       : new Float32Array(buffer, sums, GROUP_ROWS);
     const dots = isInt8 ? module.dots_int8 : module.dots_f32;
-    const best = new Best(k);
-    for (let first = 0; first < this.#entries.length && k > 0; first += GROUP_ROWS) {
-      const count = Math.min(GROUP_ROWS, this.#entries.length - first);
-      dots(query, vectors + first * this.#rowBytes, width, count, n, sums);
-      for (let i = 0; i < count; i++) {
-        const row = first + i;
-        // In doubles all factors but the last are exact, so that C gives these bits, too.
-        let score = isInt8 ? Math.fround(products[i] * (unit * this.#scales[row])) : products[i];
-        if (Number.isNaN(score)) score = -Infinity;
-        if (best.wants(score) && this.#entries[row]) best.offer(row, score);
-      }
+    const width = isInt8 ? this.#rowBytes : this.#rowBytes / 4;
+    dots(query, vectors + first * this.#rowBytes, width, count, this.#dimensions, sums);
+    for (let i = 0; i < count; i++) {
+      const row = first + i;
+      // In doubles all factors but the last are exact, so that C gives these bits, too.
+      let score = isInt8 ? Math.fround(products[i] * (unit * this.#scales[row])) : products[i];
+      if (Number.isNaN(score)) score = -Infinity;
+      if (best.wants(score) && this.#entries[row]) best.offer(row, score);
     }
-    return best.sorted();
   }
 
   // ---- bytes ----

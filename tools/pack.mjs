@@ -25,7 +25,17 @@ const hash = (name) =>
 
 // TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs.
 // Its imports name the copies.
-for (const name of ['index', 'generate', 'hub', 'text', 'search', 'vector-index']) {
+for (const name of [
+  'index',
+  'generate',
+  'hub',
+  'text',
+  'search',
+  'vector-index',
+  'langchain',
+  'ai',
+  'pipeline',
+]) {
   const text = String(readFileSync(at(`types/${name}.d.ts`)));
   writeFileSync(at(`types/${name}.d.cts`), text.replaceAll("'./index.js'", "'./index.cjs'"));
 }
@@ -45,7 +55,8 @@ const hashes = Object.fromEntries(
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);
 
 // The archive holds the files' modes, which follow the umask of whoever builds it, and linkers make
-// modules executable. Nothing in it is a program, so all modes become the same.
+// modules executable. npm makes its program executable when it
+// installs it, so all modes become the same.
 for (const entry of ['package.json', 'README.md', 'LICENSE', ...manifest.files]) {
   const path = entry.includes('*') ? dirname(entry) : entry;
   const names = statSync(at(path)).isDirectory()

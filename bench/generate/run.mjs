@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { CHROMIUM } from '../../tests/js/browsers.mjs';
 import { SHAPES, writeModel } from './model.mjs';
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundlers, runtimes and compilers that `make compat` installs, and what it does with each.
 // docs/compat.md has a row for each of them.
+import { libraries } from './libraries.mjs';
 
 /**
  * @typedef {object} Environment
@@ -299,6 +300,9 @@ test('embeds', async () => expect(await value(Embedder)).toBe(3));`,
 };
 
 const TYPED = `
+export type { WispEmbeddingModel } from 'wisp-engine/ai';
+export type { WispEmbeddings } from 'wisp-engine/langchain';
+export type { FeatureExtractor } from 'wisp-engine/pipeline';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
   const rows: Rows = await embedder.embed(texts, { dimensions: 3 } satisfies EmbedCallOptions);
@@ -376,3 +380,4 @@ environments.bun = {
   steps: [['npx', 'bun', 'run', 'main.mjs']],
   prints: RAN,
 };
+Object.assign(environments, libraries);

@@ -15,7 +15,7 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { CHROMIUM } from '../js/browsers.mjs';
 import { ROOT } from '../js/support.mjs';
 import { environments } from './environments.mjs';
@@ -30,6 +30,8 @@ const env = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|MAKE|NODE_OPTIONS|NODE_TEST)/.test(name)),
 );
 Object.assign(env, { NEXT_TELEMETRY_DISABLED: '1', CI: '1', NO_COLOR: '1' });
+// The packages of transformers.js would load libraries for GPUs.
+env.ONNXRUNTIME_NODE_INSTALL = 'skip';
 
 /** @param {string[]} command @param {string} cwd */
 async function run([program, ...args], cwd) {

@@ -2,7 +2,7 @@
 // The package in real browsers, from a plain static server, with and without isolation.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { launch } from './browsers.mjs';
 import { amount } from './campaign/amount.mjs';
 import { cases } from './pool/cases.mjs';

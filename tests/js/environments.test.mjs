@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { CHROMIUM } from './browsers.mjs';
 import { noTool } from './support.mjs';
 

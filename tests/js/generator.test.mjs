@@ -9,7 +9,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { writeModel } from '../../bench/generate/model.mjs';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { Generator } from '../../js/generate-node.js';
 import { localLink } from '../../js/link-local.js';
 import { pickBuild } from '../../js/load.js';

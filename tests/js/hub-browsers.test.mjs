@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { launch } from './browsers.mjs';
 import { serveHub, sha256 } from './hub-server.mjs';
 import { noTool, onlyInAll, smallModel } from './support.mjs';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Index } from '../../js/index-node.js';
-import { serve } from '../../tools/serve.mjs';
+import { serve } from '../../js/serve.js';
 import { launch } from './browsers.mjs';
 import { noTool, onlyInAll } from './support.mjs';
 

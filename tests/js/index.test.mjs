@@ -176,6 +176,33 @@ describe('vectors', () => {
     }
   });
 
+  test('a large index lets other tasks run, which may search and change it', async () => {
+    const dimensions = 4096; // a group of 1,024 rows in f32 is as much as is searched in one task
+    /** @type {import('../../js/index-node.js').Index} */
+    const index = await Index.create({ dimensions, kind: 'f32' });
+    const unit = (/** @type {number} */ at) => new Float32Array(dimensions).fill(1, at, at + 1);
+    const [first, second] = [unit(0), unit(1)];
+    await index.add(Array.from({ length: 4096 }, (_, i) => ({ id: `${i}`, vector: i % 2 ? first : second }))); // prettier-ignore
+    const [atOnce, other] = [index.search(first, { k: 4096 }), index.search(second, { k: 2 })];
+    assert.ok(
+      (await atOnce).every(({ id, score }, i) => score === (i < 2048 ? Number(id) % 2 : 0)),
+    );
+    assert.deepEqual((await other).map(({ id, score }) => [id, score]), [['0', 1], ['2', 1]]); // prettier-ignore
+
+    // Each of the changes comes while a search has a part of the rows behind it.
+    const removed = index.search(first, { k: 1 });
+    assert.equal(index.remove('1'), 1);
+    assert.equal((await removed)[0].id, '3');
+    const replaced = index.search(second, { k: 4096 });
+    await index.add({ id: '0', vector: first });
+    const found = (await replaced).map(({ id }) => id);
+    assert.equal(new Set(found).size, found.length);
+    assert.equal(found[0], '2');
+    const compacted = index.searchMany([first, second], { k: 1 });
+    assert.equal(index.remove(Array.from({ length: 3000 }, (_, i) => `${i}`)), 2999);
+    assert.deepEqual((await compacted).map(([{ id }]) => id), ['3001', '3000']); // prettier-ignore
+  });
+
   test('what is wrong is named, and changes nothing', async () => {
     const index = await Index.create({ dimensions: 2 });
     /** @type {[any, string][]} */

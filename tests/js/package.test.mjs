@@ -57,6 +57,9 @@ test('a page that embeds loads nothing of the generator, whose page has 43 KB', 
   for (const name of ['stream.js', 'chunk.js', 'search.js', 'dot-kernel.js']) {
     assert.ok(more.reached.has(name) && !embedding.has(name), name);
   }
+  for (const name of ['langchain.js', 'ai.js', 'feature-extraction.js', 'tensor.js', 'cli.js']) {
+    assert.ok(!embedding.has(name), name);
+  }
   assert.ok(bytes <= 43 * 1024, `${bytes} bytes`);
 });
 
@@ -97,10 +100,14 @@ test('every Worker is made of an address in the expression, as bundlers expect i
   }
 });
 
-test('nothing evaluates text, makes workers of blobs for its own origin, or names a host but the Hub', () => {
+test('nothing evaluates text, makes workers of blobs for its own origin, or names a host but the Hub and this machine', () => {
   for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
-    const others = name === 'hub.js' ? source.replace("'https://huggingface.co'", '') : source;
+    const known = /** @type {Record<string, string>} */ ({
+      'hub.js': "'https://huggingface.co'",
+      'serve.js': '`http://127.0.0.1:',
+    });
+    const others = source.replace(known[name], '');
     assert.doesNotMatch(others, /\beval\(|new Function|https?:\/\//, name);
     if (name !== 'web-worker.js') assert.doesNotMatch(source, /createObjectURL/, name);
   }
@@ -151,6 +158,13 @@ const { Index } = await import('${NAME}/index');
 const index = await Index.create({ dimensions: 2 });
 await index.add({ id: 'a', vector: [1, 0] });
 if ((await index.search([1, 0]))[0].id !== 'a') throw new Error('index');
+const { WispEmbeddings } = await import('${NAME}/langchain');
+const { embeddingModel } = await import('${NAME}/ai');
+const { pipeline } = await import('${NAME}/pipeline');
+const fake = { embed() {}, info: () => ({ name: 'a' }) };
+if (embeddingModel(fake).modelId !== 'a' || !new WispEmbeddings(fake)) throw new Error('adapters');
+const task = await pipeline('x').catch((reason) => reason);
+if (!(task instanceof WispError) || task.field !== 'task') throw task;
 console.log(rows.count, embedder.info().build);
 `;
 
@@ -182,6 +196,12 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   const { Index } = require('${NAME}/index');
   const index = await Index.create({ dimensions: 2 });
   if (!(index instanceof Index) || index.size !== 0) throw index;
+  const { WispEmbeddings } = require('${NAME}/langchain');
+  const { embeddingModel } = require('${NAME}/ai');
+  const fake = { embed() {}, info: () => ({ name: 'a' }) };
+  if (embeddingModel(fake).modelId !== 'a' || !new WispEmbeddings(fake)) throw new Error('adapters');
+  const task = await require('${NAME}/pipeline').pipeline('x').catch((reason) => reason);
+  if (!(task instanceof WispError) || task.field !== 'task') throw task;
   console.log(rows.count, embedder.info().build);
 })();
 `;
@@ -195,6 +215,9 @@ import { search, similarity, type Match } from '${NAME}/search';
 import { chunk, embedStream, type Chunk } from '${NAME}/text';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
 import { Index, type IndexMatch } from '${NAME}/index';
+import { embeddingModel } from '${NAME}/ai';
+import { WispEmbeddings } from '${NAME}/langchain';
+import { pipeline, type Tensor } from '${NAME}/pipeline';
 import type { EmbedCallOptions, LoadOptions, LoadProgress, ModelSource, WispErrorCode } from '${NAME}';
 export async function rowsOf(texts: string[], options: LoadOptions = {}): Promise<Float32Array[]> {
   await using embedder: Embedder = await Embedder.load('m.gguf', options);
@@ -233,6 +256,17 @@ export async function nearest(embedder: Embedder): Promise<IndexMatch[]> {
   await index.add({ id: 'a', text: 'x', metadata: { page: 1 } });
   return index.search(new Float32Array(index.dimensions), { k: 3 });
 }
+export async function adapted(embedder: Embedder, signal: any): Promise<number[][]> {
+  const model = embeddingModel(embedder, { prompt: 'query' });
+  const version: 'v4' = model.specificationVersion;
+  const { embeddings } = await model.doEmbed({ values: [version], abortSignal: signal });
+  const vector: number[] = await new WispEmbeddings(embedder, { dimensions: 3 }).embedQuery('a');
+  const extract = await pipeline('feature-extraction', 'hf:o/m', { workers: 1 });
+  const tensor: Tensor = await extract(['a'], { pooling: 'mean', normalize: true });
+  return [...embeddings, vector, tensor.dims, tensor.tolist()[0]];
+}
+// @ts-expect-error there is no such task
+export const wrongTask = () => pipeline('summarization');
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
 export const same = (error: AlsoWispError): WispError => error;
 export async function named(options: HubOptions): Promise<number> {
@@ -302,6 +336,11 @@ describe('installed from npm pack into an empty project', () => {
       'types/hub.d.cts',
       'types/text.d.cts',
       'types/search.d.cts',
+      'types/langchain.d.cts',
+      'types/ai.d.cts',
+      'types/pipeline.d.cts',
+      'web-demo/index.html',
+      'web-demo/demo.js',
     ])
       assert.ok(files.includes(name), name);
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -392,6 +431,7 @@ describe('installed from npm pack into an empty project', () => {
   });
 
   for (const program of [process.execPath, 'node22', 'node24']) {
+    const bin = 'node_modules/.bin/wisp-engine';
     const own = program === process.execPath;
     const path = own ? program : `${ROOT}.tools/bin/${program}`;
     const name = own ? `node ${process.version}` : program;
@@ -400,6 +440,13 @@ describe('installed from npm pack into an empty project', () => {
         assert.match(run(path, [script]), /^3 wisp .*wasm (simd128|relaxed)/);
       });
     }
+    test(`its program in ${name}`, { skip: !own && (onlyInAll || noTool(program)) }, () => {
+      // npx runs the file that npm has made executable; other Nodes are given it.
+      const embed = ['embed', '--format', 'json', '--text', 'a cat', '--text', 'a kitten'];
+      const npx = ['--offline', 'wisp-engine', ...embed];
+      const out = own ? run('npx', npx) : run(path, [bin, ...embed]);
+      assert.deepEqual(JSON.parse(out).map((/** @type {number[]} */ row) => row.length), [384, 384]); // prettier-ignore
+    });
   }
 
   test('its types, as TypeScript resolves them for Node and for bundlers', () => {

@@ -44,3 +44,11 @@ export const browserIndex = (real) => real;
 export const index = (real) => real;
 /** @type {(real: import('../../js/node.js').Embedder) => import('../../types/vector-index.js').IndexEmbedder} */
 export const indexEmbedder = (real) => real;
+/** @type {(real: typeof import('../../js/langchain.js')) => Omit<typeof import('../../types/langchain.js'), 'WispError'>} */
+export const langchain = (real) => real;
+/** @type {(real: typeof import('../../js/ai.js')) => Omit<typeof import('../../types/ai.js'), 'WispError'>} */
+export const ai = (real) => real;
+/** @type {(real: typeof import('../../js/pipeline-node.js')) => Omit<typeof import('../../types/pipeline.js'), 'WispError'>} */
+export const pipelineNode = (real) => real;
+/** @type {(real: typeof import('../../js/pipeline-browser.js')) => Omit<typeof import('../../types/pipeline.js'), 'WispError'>} */
+export const pipelineBrowser = (real) => real;

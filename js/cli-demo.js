@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// `wisp-engine serve-demo`: the pages of web-demo, with the package's own scripts and models.
+import { Complaint, EXIT, parse, print, reasonOf, wholeNumber } from './cli-console.js';
+import { serve } from './serve.js';
+
+const HELP = `usage: wisp-engine serve-demo [--port N] [--plain]
+
+Serves pages that search lines by their meaning and write texts, to this machine alone, until
+it is interrupted. All is computed in the page.
+
+      --port N     8080 unless given; 0: any that is free
+      --plain      without the headers (COOP, COEP) that give pages shared memory
+  -h, --help       this text
+`;
+
+/** Where "/" leads. */
+const HOME = '/web-demo/';
+const START = `<!doctype html><meta http-equiv="refresh" content="0; url=${HOME}" />`;
+
+/** @param {string[]} args @returns {Promise<number>} */
+export async function run(args) {
+  const { values, positionals } = parse('serve-demo', args, {
+    port: { type: 'string', default: '8080' },
+    plain: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h' },
+  });
+  if (values.help) return (await print(HELP), EXIT.good);
+  if (positionals.length > 0) {
+    throw new Complaint(EXIT.usage, `serve-demo: ${positionals[0]}: there are no arguments`);
+  }
+  const port = wholeNumber('port', values.port, 0, 65535);
+  const page = (/** @type {string} */ path) => (path === '/' ? { body: START } : undefined);
+  const { origin } = await serve({ port, isolated: !values.plain, page }).catch((error) => {
+    const more = error.code === 'EADDRINUSE' ? '; --port 0 takes any that is free' : '';
+    throw new Complaint(EXIT.failed, `--port ${port}: ${reasonOf(error)}${more}`);
+  });
+  await print(`${origin}${HOME}  (Ctrl-C ends it)\n`);
+  return new Promise(() => {}); // the server keeps Node running
+}

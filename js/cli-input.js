@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of `wisp-engine embed`: lines or JSON of files, of standard input and of the command line.
+import { createReadStream, fstatSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { Complaint, EXIT, reasonOf, wrongUsage } from './cli-console.js';
+
+/** @typedef {{ path: string } | { text: string }} Item */
+
+/**
+ * A text to embed. `kept` are the other fields of its object, as they stand in the input.
+ * @typedef {{ text: string, kept: string[] }} Entry
+ */
+
+/** Characters; the program wisp allows as many bytes. */
+const MOST_LINE = 64 * 2 ** 20;
+
+/**
+ * Gives the texts of all items, in order.
+ * @param {readonly Item[]} items
+ * @param {boolean} ndjson
+ * @returns {AsyncGenerator<Entry, void, void>}
+ */
+export async function* entriesOf(items, ndjson) {
+  for (const item of items) {
+    if ('text' in item) {
+      yield ndjson ? entryOf(item.text, '--text', 1) : { text: item.text, kept: [] };
+      continue;
+    }
+    let number = 0;
+    for await (const line of linesOf(item.path)) {
+      number++;
+      const text = line.endsWith('\r') ? line.slice(0, -1) : line;
+      if (!ndjson) yield { text, kept: [] };
+      else if (/[^ \t\r]/.test(text)) yield entryOf(text, item.path, number);
+    }
+  }
+}
+
+/** @param {string} path */
+async function open(path) {
+  if (path === '') throw wrongUsage('input: the path is empty');
+  const isStdin = path === '-';
+  try {
+    const found = isStdin ? fstatSync(0) : await stat(path);
+    const output = fstatSync(1);
+    if (output.isFile() && found.dev === output.dev && found.ino === output.ino) {
+      throw new Complaint(EXIT.failed, `${path}: the input is the output, too`);
+    }
+  } catch (error) {
+    if (error instanceof Complaint) throw error;
+    throw new Complaint(EXIT.failed, `${path}: cannot open: ${reasonOf(error)}`);
+  }
+  return isStdin ? process.stdin : createReadStream(path);
+}
+
+/**
+ * Gives the lines of a file. A byte order mark at its start is no text.
+ * @param {string} path
+ */
+async function* linesOf(path) {
+  const decoder = new TextDecoder();
+  /** The beginning of a line whose end is not read yet. @type {string[]} */
+  let parts = [];
+  let held = 0;
+  let number = 1;
+  const input = await open(path);
+  try {
+    for await (const bytes of input) {
+      const text = decoder.decode(bytes, { stream: true });
+      let from = 0;
+      for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
+        yield parts.length > 0 ? parts.join('') + text.slice(0, end) : text.slice(from, end);
+        parts = [];
+        held = 0;
+        number++;
+        from = end + 1;
+      }
+      held += text.length - from;
+      if (held > MOST_LINE) {
+        throw new Complaint(
+          EXIT.input,
+          `${path}: line ${number} is longer than ${MOST_LINE} bytes`,
+        );
+      }
+      if (from < text.length) parts.push(text.slice(from));
+    }
+  } catch (error) {
+    if (error instanceof Complaint) throw error;
+    throw new Complaint(EXIT.failed, `${path}: cannot read: ${reasonOf(error)}`);
+  }
+  const last = parts.join('') + decoder.decode();
+  if (last !== '') yield last;
+}
+
+/**
+ * @param {string} line of JSON
+ * @param {string} name of the file
+ * @param {number} number of the line
+ * @returns {Entry}
+ */
+function entryOf(line, name, number) {
+  const wrong = (/** @type {string} */ what) =>
+    new Complaint(EXIT.input, `${name}: line ${number}: ${what}`);
+  let value;
+  try {
+    value = JSON.parse(line);
+  } catch (error) {
+    throw wrong(`no JSON: ${/** @type {Error} */ (error).message}`);
+  }
+  if (typeof value === 'string') return { text: value, kept: [] };
+  if (typeof value?.text !== 'string') {
+    throw wrong('neither a JSON string nor an object with a string "text"');
+  }
+  const kept = membersOf(line)
+    .filter(({ key }) => key !== 'text' && key !== 'embedding')
+    .map(({ raw }) => raw);
+  return { text: value.text, kept };
+}
+
+/**
+ * Returns the members of an object as they stand in its JSON, which is valid. Parsing and printing them would change
+ * numbers such as 1.50 or 12345678901234567890.
+ * @param {string} json
+ */
+function membersOf(json) {
+  const members = [];
+  for (let at = json.indexOf('{') + 1; ;) {
+    const start = json.indexOf('"', at);
+    if (start < 0) return members;
+    const keyEnd = endOfString(json, start);
+    const end = endOfValue(json, keyEnd);
+    const raw = json.slice(start, end).trimEnd();
+    members.push({ key: JSON.parse(json.slice(start, keyEnd)), raw });
+    if (json[end] !== ',') return members;
+    at = end + 1;
+  }
+}
+
+/** @param {string} json @param {number} start of a string's first quote */
+function endOfString(json, start) {
+  let at = start + 1;
+  while (json[at] !== '"') at += json[at] === '\\' ? 2 : 1;
+  return at + 1;
+}
+
+/** Returns where the comma or brace after a member's value stands. @param {string} json @param {number} start */
+function endOfValue(json, start) {
+  let depth = 0;
+  for (let at = start; ;) {
+    const c = json[at];
+    if (depth === 0 && (c === ',' || c === '}')) return at;
+    if (c === '{' || c === '[') depth++;
+    else if (c === '}' || c === ']') depth--;
+    at = c === '"' ? endOfString(json, at) : at + 1;
+  }
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// `npx wisp-engine COMMAND`, for those without a compiler.
+import { findAddon } from './addon-node.js';
+import { EXIT, complainOf, print, wrongUsage } from './cli-console.js';
+import { VERSION } from './version.js';
+
+const HELP = `usage: wisp-engine COMMAND [OPTION]...
+
+Embeds texts with the package wisp-engine.
+
+  embed        embed lines of text
+  serve-demo   serve pages that search and write with wisp, for this machine alone
+  convert      (see wisp-engine convert --help)
+
+wisp-engine COMMAND --help describes a command; --version says what computes here.
+`;
+
+/** @type {Record<string, () => Promise<{ run(args: string[]): Promise<number> }>>} */
+const COMMANDS = {
+  embed: () => import('./cli-embed.js'),
+  'serve-demo': () => import('./cli-demo.js'),
+  convert: () => import('./cli-convert.js'),
+};
+
+/** @param {string[]} args @returns {Promise<number>} the exit code */
+async function run([name, ...args]) {
+  if (name === undefined) {
+    process.stderr.write(HELP);
+    return EXIT.usage;
+  }
+  if (Object.hasOwn(COMMANDS, name)) return (await COMMANDS[name]()).run(args);
+  if (['--help', '-h', 'help'].includes(name)) return (await print(HELP), EXIT.good);
+  if (name !== '--version')
+    throw wrongUsage(`there is no command ${name} (see wisp-engine --help)`);
+  const { addon, reason } = findAddon({});
+  const backend = addon ? `native code: ${reason}` : `WebAssembly: ${reason}`;
+  await print(`wisp-engine ${VERSION} (Node ${process.versions.node})\n${backend}\n`);
+  return EXIT.good;
+}
+
+// A read that is under way keeps Node running, so it does not exit by itself.
+process.exit(await run(process.argv.slice(2)).catch(complainOf));
