@@ -13,6 +13,21 @@ export const TARGETS = {
   'linux-arm64-musl': { os: ['linux'], cpu: ['arm64'], libc: ['musl'] },
 };
 
+/** The glibc of the oldest systems that Node 20 runs on. See src/node/old_glibc.h. */
+const MOST_GLIBC = 28;
+
+/**
+ * Refuses an addon that needs a newer glibc.
+ * @param {string} file
+ */
+function checkGlibc(file) {
+  const versions = readFileSync(file, 'latin1').matchAll(/GLIBC_2\.(\d+)/g);
+  const newest = Math.max(...Array.from(versions, ([, minor]) => Number(minor)));
+  if (newest > MOST_GLIBC) {
+    throw new Error(`${file} needs glibc 2.${newest}: src/node/old_glibc.h lacks a function`);
+  }
+}
+
 /** @param {string} target */
 const nameOf = (target) => `@wisp-engine/${target}`;
 
@@ -43,6 +58,7 @@ function writePackage(folder, target, file) {
     cpu,
     libc,
   };
+  if (libc?.includes('glibc')) checkGlibc(file);
   const to = `${folder}/${target}`;
   mkdirSync(to, { recursive: true });
   writeFileSync(`${to}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`);

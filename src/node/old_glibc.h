@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The addon's packages include this first: functions that glibc 2.32 and 2.34 gave new versions are
+ * The addon's packages include this first: functions that glibc gave new versions after 2.28 are
  * taken in their first version, which all have, so that the addon loads where Node 20 runs, from
  * glibc 2.28 on. */
 #ifndef WISP_NODE_OLD_GLIBC_H
@@ -15,5 +15,6 @@ __asm__(".symver pthread_create, pthread_create@" FIRST_VERSION);
 __asm__(".symver pthread_join, pthread_join@" FIRST_VERSION);
 __asm__(".symver pthread_sigmask, pthread_sigmask@" FIRST_VERSION);
 __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@" FIRST_VERSION);
+__asm__(".symver log, log@" FIRST_VERSION);
 
 #endif
