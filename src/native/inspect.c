@@ -123,6 +123,9 @@ wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *va
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
                     "tensors of type %s are not supported", tensor->format->name);
     TRY(require(values, "values", error));
+    /* Rows of BITNET_T158 that are no whole blocks are read as floats (formats/bitnet.h). */
+    if (tensor->row_bytes == 0)
+        tensor = directory_find_tensor(dir, tensor->name);
     struct tensor_cache cache = {0};
     void *row = memory_allocate((size_t)tensor->row_bytes);
     wisp_status status = row ? WISP_OK : fail_memory(error, tensor->row_bytes);
