@@ -101,3 +101,12 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
 }
 
 #endif
+
+bool bitnet_made(const struct tensor *tensor) {
+#if defined(__wasm__)
+    (void)tensor;
+    return false;
+#else
+    return tensor->make == make_rows;
+#endif
+}

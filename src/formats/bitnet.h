@@ -13,4 +13,7 @@ wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_er
  * others can read rows. dir->stored has the tensors of the file then. Native only. */
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 
+/* Whether bitnet_make_rows made this tensor. */
+bool bitnet_made(const struct tensor *tensor);
+
 #endif
