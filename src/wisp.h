@@ -963,6 +963,22 @@ WISP_API wisp_status wisp_file_read_part(const wisp_file *file, size_t index, ui
 WISP_API wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
                                            wisp_error *error);
 
+enum { WISP_HISTOGRAM_BINS = 32 };
+
+/* How the values of a tensor are distributed. The bins have one width and go from -largest to
+ * largest; both ends belong to the outer bins. Where all values are 0, the bin above the middle has
+ * them. */
+typedef struct wisp_histogram {
+    double mean, deviation, least, most, largest; /* largest: in magnitude */
+    uint64_t values, zeros;
+    uint64_t bins[WISP_HISTOGRAM_BINS];
+} wisp_histogram;
+
+/* Counts the values of a tensor, of which about 1 MB is in memory at a time. Fails as
+ * wisp_file_read_tensor does. */
+WISP_API wisp_status wisp_file_get_histogram(const wisp_file *file, size_t index,
+                                             wisp_histogram *histogram, wisp_error *error);
+
 /* Gives the number of layers of a calibrated model, and of the neurons of a layer.
  * WISP_ERROR_NOT_FOUND where the model is not calibrated. */
 WISP_API wisp_status wisp_file_get_neurons(const wisp_file *file, size_t *layers, size_t *neurons,
