@@ -236,9 +236,6 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
                            const void **bytes, wisp_error *error) {
     const wisp_source *source = &dir->sources[tensor->source];
     const uint64_t offset = tensor->offset + first * tensor->row_bytes;
-    if (tensor->make && dir->hot_only)
-        return fail(error, WISP_ERROR_UNSUPPORTED, source->name, tensor->name,
-                    "the model was opened without its cold neurons");
     if (tensor->make) {
         struct tensor_cache own = {0};
         const wisp_status status =

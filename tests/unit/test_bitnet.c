@@ -256,6 +256,13 @@ static void models_of_ternary_weights(void **state) {
         assert_memory_equal(got, want, n * sizeof *got);
         const struct opening opening = open_path(output, 1 << 24);
         expect_outcome(&opening, WISP_OK, NULL, NULL);
+
+        /* Made rows are no cold neurons. */
+        const wisp_model_options hot = {.hot_only = true};
+        wisp_model *model;
+        if (wisp_model_open(output, &hot, &model, &error) != WISP_OK)
+            fail_msg("%s", error.message);
+        wisp_model_close(model);
     }
 }
 
