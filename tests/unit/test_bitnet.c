@@ -16,6 +16,7 @@
 #include "support/golden.h"
 #include "support/opening.h"
 #include "support/rng.h"
+#include "support/sparse_models.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -32,15 +33,6 @@ static const struct tiny_shape shape_12 = {
     .hidden = 12, .wide = 20, .layers = 1, .heads = 2, .positions = 32, .type = BLOCK_F32};
 
 static const char up[] = "blk.0.ffn_up.weight", down[] = "blk.0.ffn_down.weight";
-
-static const char *write_made(struct gguf *file, const char *name) {
-    struct bytes out = {0};
-    gguf_write_bytes(file, &out);
-    write_file(name, out.data, out.size);
-    bytes_release(&out);
-    gguf_release(file);
-    return temporary_path(name);
-}
 
 static const char *write_shape(const struct tiny_shape *shape, const char *name) {
     struct gguf file;
@@ -256,14 +248,25 @@ static void models_of_ternary_weights(void **state) {
         assert_memory_equal(got, want, n * sizeof *got);
         const struct opening opening = open_path(output, 1 << 24);
         expect_outcome(&opening, WISP_OK, NULL, NULL);
-
-        /* Made rows are no cold neurons. */
-        const wisp_model_options hot = {.hot_only = true};
-        wisp_model *model;
-        if (wisp_model_open(output, &hot, &model, &error) != WISP_OK)
-            fail_msg("%s", error.message);
-        wisp_model_close(model);
     }
+}
+
+/* Rows that are made of blocks are no cold neurons, which a model may be opened without. */
+static void sparse_models(void **state) {
+    (void)state;
+    static const struct predicting predicting = {
+        .shape = &shape_96, .activation = "relu", .rank = 4, .type = BLOCK_F32};
+    static const wisp_model_options hot = {.hot_only = true};
+    char output[256];
+    wisp_model *model;
+    snprintf(output, sizeof output, "%s", temporary_path("sparse-ternary.gguf"));
+    const char *input = predicting_model("sparse.gguf", &predicting);
+    if (wisp_quantize(input, output, "bitnet_t158", NULL, &error) != WISP_OK ||
+        wisp_model_open(output, &hot, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    wisp_model_close(model);
+    const struct opening opening = open_path(output, 1 << 24);
+    expect_outcome(&opening, WISP_OK, NULL, NULL);
 }
 
 static void expect_same_files(const char *a, const char *b) {
@@ -637,6 +640,7 @@ int main(void) {
         cmocka_unit_test(blocks_as_the_document_says),
         cmocka_unit_test(examples),
         cmocka_unit_test(models_of_ternary_weights),
+        cmocka_unit_test(sparse_models),
         cmocka_unit_test(copies),
         cmocka_unit_test(bf16_has_the_same_number),
         cmocka_unit_test(made_files_open),
