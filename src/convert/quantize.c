@@ -67,6 +67,7 @@ static wisp_status plan_tensor(struct quantiser *q, size_t index, bool required,
                                wisp_error *error) {
     const struct tensor *tensor = &q->dir->tensors[index];
     const struct block_format *wanted, **planned = &q->formats[index];
+    uint64_t bytes;
     *planned = tensor->format;
     if (is_calibration_tensor(tensor->name))
         return WISP_OK;
@@ -76,9 +77,9 @@ static wisp_status plan_tensor(struct quantiser *q, size_t index, bool required,
     }
     TRY(find_wanted(q, tensor, &wanted, error));
     q->wanted[index] = wanted;
-    if (tensor->dims[0] % wanted->elements == 0 || block_crosses_rows(wanted))
+    if (block_tensor_bytes(wanted, tensor->dims[0], tensor->rows, &bytes))
         *planned = wanted;
-    else if (q->fallback && tensor->dims[0] % q->fallback->elements == 0)
+    else if (q->fallback && block_tensor_bytes(q->fallback, tensor->dims[0], tensor->rows, &bytes))
         *planned = q->fallback;
     else if (required)
         return fail(error, WISP_ERROR_UNSUPPORTED, q->dir->file, tensor->name,

@@ -251,6 +251,23 @@ static void models_of_ternary_weights(void **state) {
     }
 }
 
+static void take_type(void *context, const wisp_quantized_tensor *tensor) {
+    if (strcmp(tensor->name, up) == 0)
+        snprintf(context, 32, "%s%s", tensor->type, tensor->fallback ? ", fallback" : "");
+}
+
+/* As a fallback the type takes rows of any length. */
+static void fallback(void **state) {
+    (void)state;
+    char type[32] = "";
+    const wisp_quantize_options o = {
+        .fallback = "bitnet_t158", .tensor = take_type, .context = type};
+    const char *input = write_shape(&shape_96, "floats.gguf");
+    if (wisp_quantize(input, temporary_path("out.gguf"), "q4_k", &o, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    assert_string_equal(type, "BITNET_T158, fallback");
+}
+
 /* Rows that are made of blocks are no cold neurons, which a model may be opened without. */
 static void sparse_models(void **state) {
     (void)state;
@@ -640,6 +657,7 @@ int main(void) {
         cmocka_unit_test(blocks_as_the_document_says),
         cmocka_unit_test(examples),
         cmocka_unit_test(models_of_ternary_weights),
+        cmocka_unit_test(fallback),
         cmocka_unit_test(sparse_models),
         cmocka_unit_test(copies),
         cmocka_unit_test(bf16_has_the_same_number),
