@@ -80,10 +80,11 @@ static void print_bars(FILE *stream, const wisp_quantized_tensor *t, size_t top)
             LEFT + WIDTH + NUMBERS, top + 24, t->type, t->mse);
     for (size_t i = 0; i < (t->blocks > 0 ? BARS : 1); i++) {
         const double share = values[i] < 0 ? 0 : values[i] < 1 ? values[i] : 1;
+        const double width = share * (double)WIDTH;
         fprintf(stream,
                 "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
                 "x=\"%.1f\" y=\"%zu\">%.4f</text>\n",
-                LEFT, top + (BAR + 1) * i, share * WIDTH, BAR, colours[i], LEFT + share * WIDTH + 4,
+                LEFT, top + (BAR + 1) * i, width, BAR, colours[i], (double)LEFT + width + 4,
                 top + (BAR + 1) * i + 10, values[i]);
     }
 }

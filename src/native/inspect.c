@@ -174,7 +174,7 @@ wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *va
 static void count(const float *values, size_t n, wisp_histogram *h) {
     for (size_t i = 0; i < n; i++) {
         const double scaled = h->largest > 0 ? (double)values[i] / h->largest : 0;
-        const int bin = (int)((scaled + 1) / 2 * WISP_HISTOGRAM_BINS);
+        const int bin = (int)((scaled + 1) / 2 * (double)WISP_HISTOGRAM_BINS);
         h->bins[bin < WISP_HISTOGRAM_BINS ? bin : WISP_HISTOGRAM_BINS - 1]++;
     }
 }

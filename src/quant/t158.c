@@ -61,7 +61,7 @@ static void quantise_block(const struct t158_options *o, const float *values, in
     float sum = 0;
     for (int i = 0; i < n; i++)
         sum += fabsf(values[i]);
-    const float scale = sum / T158_BLOCK + o->epsilon;
+    const float scale = sum / (float)T158_BLOCK + o->epsilon;
     for (int i = 0; i < n; i++) {
         const float cut = fmaxf(-o->clip_threshold, fminf(values[i] / scale, o->clip_threshold));
         ternary[i] = clamped((int)roundf(cut), -1, 1);

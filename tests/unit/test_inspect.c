@@ -124,7 +124,7 @@ static void check_histogram(const wisp_file *file, size_t index, const float *va
         sum += (double)values[i];
         zeros += values[i] == 0;
     }
-    const double largest = fmax(-least, most), width = 2 * largest / WISP_HISTOGRAM_BINS;
+    const double largest = fmax(-least, most), width = 2 * largest / (double)WISP_HISTOGRAM_BINS;
     for (size_t i = 0; i < n; i++) {
         const double value = (double)values[i], away = value - sum / (double)n;
         const int bin = largest > 0 ? (int)floor((value + largest) / width) : 16;
