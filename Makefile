@@ -472,6 +472,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)
 	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver
+	.tools/bin/python tests/oracle/bitnet.py build/wisp
 
 # Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
 test-train: build/wisp

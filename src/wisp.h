@@ -963,6 +963,22 @@ WISP_API wisp_status wisp_file_read_part(const wisp_file *file, size_t index, ui
 WISP_API wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
                                            wisp_error *error);
 
+enum { WISP_HISTOGRAM_BINS = 32 };
+
+/* How the values of a tensor are distributed. The bins have one width and go from -largest to
+ * largest; both ends belong to the outer bins. Where all values are 0, the bin above the middle has
+ * them. */
+typedef struct wisp_histogram {
+    double mean, deviation, least, most, largest; /* largest: in magnitude */
+    uint64_t values, zeros;
+    uint64_t bins[WISP_HISTOGRAM_BINS];
+} wisp_histogram;
+
+/* Counts the values of a tensor, of which about 1 MB is in memory at a time. Fails as
+ * wisp_file_read_tensor does. */
+WISP_API wisp_status wisp_file_get_histogram(const wisp_file *file, size_t index,
+                                             wisp_histogram *histogram, wisp_error *error);
+
 /* Gives the number of layers of a calibrated model, and of the neurons of a layer.
  * WISP_ERROR_NOT_FOUND where the model is not calibrated. */
 WISP_API wisp_status wisp_file_get_neurons(const wisp_file *file, size_t *layers, size_t *neurons,
@@ -1017,7 +1033,22 @@ typedef struct wisp_quantized_tensor {
     uint64_t elements, bytes;
     double mse;    /* the mean of the squared differences to what it was */
     double cosine; /* of what it is to what it was; 1 where both are 0 */
+    /* Of a tensor that was quantised to BITNET_T158; else 0. */
+    uint64_t blocks, clamped; /* its blocks; those whose scale became epsilon, because a half cannot
+                                 hold it */
+    double scale_mean, scale_deviation; /* of its blocks' scales */
+    double sparsity;                    /* the share of its weights that are 0 */
 } wisp_quantized_tensor;
+
+/* How BITNET_T158 is written. Values out of range are WISP_ERROR_ARGUMENT. */
+typedef struct wisp_ternary_options {
+    uint32_t block_size;   /* 256 is the only size of the format */
+    float epsilon;         /* added to the mean magnitude of a block, which is its scale; above 0 */
+    float clip_threshold;  /* weights over their scale are cut to at most this; above 0, up to 2 */
+    float target_sparsity; /* at least this share of the weights of a block become 0; 0 to 1 */
+} wisp_ternary_options;
+
+#define WISP_TERNARY_DEFAULTS {.block_size = 256, .epsilon = 1e-8f, .clip_threshold = 1}
 
 typedef struct wisp_quantize_options {
     const char *embedding_type; /* of the token embedding. NULL: as the other matrices */
@@ -1027,6 +1058,13 @@ typedef struct wisp_quantize_options {
                                    wanted. NULL: such a matrix is an error that names it */
     uint64_t sample;            /* where nothing is written: measure about this many elements of
                                    each tensor, in whole rows. 0: all */
+    const char *policy; /* which matrices take which type: the name of a policy that comes with
+                           wisp (wisp_policy_name) or of a file (docs/formats.md). NULL:
+                           "default" where `type` is bitnet_t158, and else `type` for all */
+    const wisp_ternary_options *ternary; /* NULL: WISP_TERNARY_DEFAULTS */
+    bool any_architecture; /* a Hugging Face folder of an architecture that wisp does not know is
+                              read, too: its tensors keep their names, and config.json stands in the
+                              metadata. Such a model cannot be opened */
     /* Called after each tensor, whose strings last until it returns. May be NULL. */
     void (*tensor)(void *context, const wisp_quantized_tensor *tensor);
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
@@ -1037,19 +1075,25 @@ typedef struct wisp_quantize_options {
 
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
  * "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "q6_k" to "q2_k", "iq4_xs", "iq4_nl",
- * "mxfp4", "tq2_0", "tq1_0". The bits are those of ggml's reference quantiser without importances.
- * Norms, biases, positions and token types become floats; what wisp_calibrate added stays; neurons
- * that are stored as rows become plain matrices. Where `output` is NULL nothing is written, and the
- * cost of each tensor is measured. The output appears as that of wisp_convert does; about 1 MB of a
- * tensor is in memory at a time. `options` may be NULL. Fails with WISP_ERROR_UNSUPPORTED where a
- * matrix does not fit its type, or holds a value that is too large for it. Only in the native
- * library. */
+ * "mxfp4", "tq2_0", "tq1_0", "bitnet_t158". The bits are those of ggml's reference quantiser
+ * without importances, and of PT-BitNet's document for the last. Norms, biases, positions and token
+ * types become floats; what wisp_calibrate added stays; neurons that are stored as rows become
+ * plain matrices. Where `output` is NULL nothing is written, and the cost of each tensor is
+ * measured. The output appears as that of wisp_convert does; about 1 MB of a tensor is in memory at
+ * a time. `options` may be NULL. Fails with WISP_ERROR_UNSUPPORTED where a matrix does not fit its
+ * type, or holds a value that is too large for it. Only in the native library. */
 WISP_API wisp_status wisp_quantize(const char *input, const char *output, const char *type,
                                    const wisp_quantize_options *options, wisp_error *error);
 
 /* Returns the name of the type at `index` among those that wisp_quantize writes, from the largest
- * to the smallest, or NULL past the last. */
+ * to the smallest and then bitnet_t158, or NULL past the last. */
 WISP_API const char *wisp_quantize_type(size_t index);
+
+/* Returns the name of a policy that comes with wisp, or NULL past the last. */
+WISP_API const char *wisp_policy_name(size_t index);
+
+/* Returns the text of the policy of a name, or NULL where none that comes with wisp has it. */
+WISP_API const char *wisp_policy_text(const char *name);
 
 /* ---- calibration ---------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include "cli/calibrate_report.h"
 #include "cli/cosine.h"
 #include "cli/input.h"
+#include "cli/report_files.h"
 
 static const char help[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
@@ -351,7 +352,7 @@ int command_calibrate(int argc, char **argv) {
     watch_signals(NULL);
     code = check_output("--output", a.output);
     if (code == EXIT_GOOD && a.report)
-        code = report_check(a.report);
+        code = report_files_check(a.report);
     if (code == EXIT_GOOD)
         code = read_texts(&a, &texts);
     if (code == EXIT_GOOD)

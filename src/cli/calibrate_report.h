@@ -23,10 +23,6 @@ struct calibration_report {
 /* Prints the table to standard output. */
 void report_print(const struct calibration_report *report);
 
-/* Checks that BASE.json and BASE.svg can be written. Returns an exit code, after complaining where
- * it is not EXIT_GOOD. */
-int report_check(const char *base);
-
 /* Writes BASE.json and BASE.svg. Returns an exit code, after complaining where it is not EXIT_GOOD.
  */
 int report_write(const struct calibration_report *report, const char *base);

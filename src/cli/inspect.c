@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "cli/cli.h"
+#include "cli/inspect_histogram.h"
 #include "cli/inspect_neurons.h"
 
 static const char help[] =
@@ -19,16 +20,26 @@ static const char help[] =
     "      --neurons          print a picture (SVG) of how often the neurons of a calibrated "
     "model\n"
     "                         are active, and nothing else\n"
+    "      --histogram        print how the values of each tensor are distributed, and nothing "
+    "else\n"
     "      --sha256           also print the SHA-256 of each file that holds weights\n"
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
 
-enum { OPTION_FORMAT = 256, OPTION_SHA256, OPTION_NEURONS, TABLE_VALUE = 72, SHAPE_BYTES = 128 };
+enum {
+    OPTION_FORMAT = 256,
+    OPTION_SHA256,
+    OPTION_NEURONS,
+    OPTION_HISTOGRAM,
+    TABLE_VALUE = 72,
+    SHAPE_BYTES = 128
+};
 
 static const struct option options[] = {{"format", required_argument, NULL, OPTION_FORMAT},
                                         {"sha256", no_argument, NULL, OPTION_SHA256},
                                         {"neurons", no_argument, NULL, OPTION_NEURONS},
+                                        {"histogram", no_argument, NULL, OPTION_HISTOGRAM},
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
@@ -190,13 +201,15 @@ static void print_json(const wisp_file *file, const struct digest *digests) {
 int command_inspect(int argc, char **argv) {
     wisp_file *file;
     wisp_error error;
-    bool json = false, sha256 = false, neurons = false;
+    bool json = false, sha256 = false, neurons = false, histogram = false;
     int option, code = EXIT_GOOD;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_SHA256) {
             sha256 = true;
         } else if (option == OPTION_NEURONS) {
             neurons = true;
+        } else if (option == OPTION_HISTOGRAM) {
+            histogram = true;
         } else if (option == OPTION_FORMAT) {
             if (!parse_format(optarg, &json))
                 return EXIT_USAGE;
@@ -210,15 +223,21 @@ int command_inspect(int argc, char **argv) {
         complain("inspect: give one file or folder (see --help)");
         return EXIT_USAGE;
     }
+    if (neurons && histogram) {
+        complain("inspect: --neurons and --histogram print two different things");
+        return EXIT_USAGE;
+    }
     if (!check_path("inspect", argv[optind]))
         return EXIT_USAGE;
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
     struct digest *digests = NULL;
-    if (sha256 && !neurons && digest_parts(file, &digests, &error) != WISP_OK)
+    if (sha256 && !neurons && !histogram && digest_parts(file, &digests, &error) != WISP_OK)
         code = complain_of(&error);
     else if (neurons)
         code = print_neurons(file);
+    else if (histogram)
+        code = print_histograms(file, json);
     else if (json)
         print_json(file, digests);
     else

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "cli/cli.h"
+#include "cli/quantize_report.h"
+#include "cli/report_files.h"
 
 static const char help[] =
     "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
@@ -20,12 +22,27 @@ static const char help[] =
     "\n"
     "      --type TYPE            of matrices: f16, bf16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, "
     "q4_k,\n"
-    "                             q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0 or tq1_0\n"
+    "                             q4_0, iq4_nl, iq4_xs, mxfp4, q3_k, q2_k, tq2_0, tq1_0 or\n"
+    "                             bitnet_t158, which is PT-BitNet's and not ggml's\n"
     "      --embedding-type TYPE  of the token embedding (default: as --type)\n"
     "      --output-type TYPE     of output.weight, the last layer of a model that generates text\n"
     "                             (default: as --type)\n"
     "      --fallback TYPE        of matrices whose rows are no whole blocks of their type: 32 or\n"
     "                             256 values (default: such a matrix is an error)\n"
+    "      --policy POLICY        which matrices take which type: a file, or a policy of wisp, "
+    "default or\n"
+    "                             glm-4.7-flash (default: default with bitnet_t158, else none)\n"
+    "      --show-policy POLICY   print a policy of wisp, as a file to change, and nothing else\n"
+    "      --block-size N         of bitnet_t158: 256\n"
+    "      --epsilon X            of bitnet_t158: added to each scale (default: 1e-8)\n"
+    "      --clip-threshold X     of bitnet_t158: weights over their scale are cut to this, at "
+    "most\n"
+    "                             2 (default: 1)\n"
+    "      --target-sparsity X    of bitnet_t158: the least share of zeros in a block (default: "
+    "0)\n"
+    "      --report BASE          also write BASE.json and BASE.svg: what each matrix lost\n"
+    "      --any-architecture     also folders of architectures that wisp does not compute; their\n"
+    "                             tensors keep their names\n"
     "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
     "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
     "                             (default: 262144)\n"
@@ -39,6 +56,14 @@ enum {
     OPTION_EMBEDDING_TYPE,
     OPTION_OUTPUT_TYPE,
     OPTION_FALLBACK,
+    OPTION_POLICY,
+    OPTION_SHOW_POLICY,
+    OPTION_BLOCK_SIZE,
+    OPTION_EPSILON,
+    OPTION_CLIP_THRESHOLD,
+    OPTION_TARGET_SPARSITY,
+    OPTION_REPORT,
+    OPTION_ANY_ARCHITECTURE,
     OPTION_DRY_RUN,
     OPTION_SAMPLE,
     OPTION_FORMAT,
@@ -51,6 +76,14 @@ static const struct option options[] = {
     {"embedding-type", required_argument, NULL, OPTION_EMBEDDING_TYPE},
     {"output-type", required_argument, NULL, OPTION_OUTPUT_TYPE},
     {"fallback", required_argument, NULL, OPTION_FALLBACK},
+    {"policy", required_argument, NULL, OPTION_POLICY},
+    {"show-policy", required_argument, NULL, OPTION_SHOW_POLICY},
+    {"block-size", required_argument, NULL, OPTION_BLOCK_SIZE},
+    {"epsilon", required_argument, NULL, OPTION_EPSILON},
+    {"clip-threshold", required_argument, NULL, OPTION_CLIP_THRESHOLD},
+    {"target-sparsity", required_argument, NULL, OPTION_TARGET_SPARSITY},
+    {"report", required_argument, NULL, OPTION_REPORT},
+    {"any-architecture", no_argument, NULL, OPTION_ANY_ARCHITECTURE},
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"format", required_argument, NULL, OPTION_FORMAT},
@@ -64,11 +97,13 @@ struct total {
     uint64_t measured;                          /* the elements of those that were quantised */
     double squared_error, cosine, least_cosine; /* sums over elements; the least of a tensor */
     size_t unfit;                               /* tensors that fit no type */
+    uint64_t clamped;                           /* blocks whose scale became epsilon */
 };
 
 struct printer {
     struct progress progress;
     struct total *total;
+    struct quantize_report *report; /* NULL: none is written */
     bool json, any;
 };
 
@@ -78,20 +113,28 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
     if (tensor->fits)
         fprintf(program_output,
-                ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g}",
+                ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g",
                 tensor->type, (unsigned long long)tensor->bytes,
                 tensor->fallback ? "true" : "false", tensor->mse, tensor->cosine);
     else
-        fputs(",\"type\":null}", program_output);
+        fputs(",\"type\":null", program_output);
+    if (tensor->blocks > 0)
+        print_ternary_json(program_output, tensor);
+    fputc('}', program_output);
 }
 
 static void print_table_tensor(const wisp_quantized_tensor *tensor) {
     fputs("  ", program_output);
     print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
     if (tensor->fits)
-        fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s\n", tensor->type,
+        fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s", tensor->type,
                 (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
                 tensor->fallback ? "  (fallback)" : "");
+    if (tensor->blocks > 0)
+        fprintf(program_output, "  zeros %.4f  scale %.4g +- %.4g", tensor->sparsity,
+                tensor->scale_mean, tensor->scale_deviation);
+    if (tensor->fits)
+        fputc('\n', program_output);
     else
         fputs(" rows are no whole blocks of this type\n", program_output);
 }
@@ -102,6 +145,9 @@ static void take_tensor(void *context, const wisp_quantized_tensor *tensor) {
     total->elements += tensor->elements;
     total->bytes += tensor->bytes;
     total->unfit += !tensor->fits;
+    total->clamped += tensor->clamped;
+    if (p->report)
+        quantize_report_add(p->report, tensor);
     if (tensor->quantised) {
         total->measured += tensor->elements;
         total->squared_error += tensor->mse * (double)tensor->elements;
@@ -140,9 +186,10 @@ static void print_totals(const struct total *totals, size_t n) {
 }
 
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
-                    const wisp_quantize_options *chosen, bool json) {
+                    const wisp_quantize_options *chosen, const char *base, bool json) {
     struct total totals[MAX_TYPES];
-    struct printer p = {.json = json};
+    struct quantize_report report = {0};
+    struct printer p = {.json = json, .report = base ? &report : NULL};
     wisp_error error;
     int code = EXIT_GOOD;
     wisp_quantize_options o = *chosen;
@@ -173,8 +220,17 @@ static int quantize(const char *input, const char *output, const char *const *ty
         fputs("]}\n", program_output);
     else if (code == EXIT_GOOD)
         print_totals(totals, n);
+    for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
+        if (totals[i].clamped > 0)
+            complain("warning: %llu blocks have a scale that a half cannot hold; it became epsilon",
+                     (unsigned long long)totals[i].clamped);
     const int closed = finish_output();
-    return code == EXIT_GOOD ? closed : code;
+    if (code == EXIT_GOOD)
+        code = closed;
+    if (code == EXIT_GOOD && base)
+        code = quantize_report_write(&report, base);
+    quantize_report_release(&report);
+    return code;
 }
 
 /* Splits a list at its commas, and replaces each name by the one that the library uses. Returns the
@@ -195,10 +251,46 @@ static size_t split_types(char *list, const char **types) {
     return n;
 }
 
+static bool parse_number(const char *option, const char *text, float *value) {
+    char *end;
+    *value = strtof(text, &end);
+    if (end != text && *end == '\0')
+        return true;
+    complain("--%s %s: a number belongs here", option, text);
+    return false;
+}
+
+static int show_policy(const char *name) {
+    const char *text = wisp_policy_text(name);
+    return text ? (fputs(text, program_output), finish_output())
+                : complain_of_name("show-policy", name, wisp_policy_name);
+}
+
+/* Parses an option of BITNET_T158. Returns false for any other, and after complaining. */
+static bool take_ternary(int option, const char *text, wisp_ternary_options *ternary) {
+    unsigned long size;
+    switch (option) {
+    case OPTION_BLOCK_SIZE:
+        if (!parse_count("block-size", text, UINT_MAX, &size))
+            return false;
+        ternary->block_size = (uint32_t)size;
+        return true;
+    case OPTION_EPSILON:
+        return parse_number("epsilon", text, &ternary->epsilon);
+    case OPTION_CLIP_THRESHOLD:
+        return parse_number("clip-threshold", text, &ternary->clip_threshold);
+    case OPTION_TARGET_SPARSITY:
+        return parse_number("target-sparsity", text, &ternary->target_sparsity);
+    default:
+        return false; /* getopt has said what is wrong */
+    }
+}
+
 int command_quantize(int argc, char **argv) {
-    wisp_quantize_options o = {.sample = DEFAULT_SAMPLE};
+    wisp_ternary_options ternary = WISP_TERNARY_DEFAULTS;
+    wisp_quantize_options o = {.sample = DEFAULT_SAMPLE, .ternary = &ternary};
     const char *types[MAX_TYPES];
-    char *list = NULL;
+    char *list = NULL, *base = NULL;
     bool dry_run = false, json = false;
     unsigned long sample;
     size_t n = 0;
@@ -212,6 +304,14 @@ int command_quantize(int argc, char **argv) {
             o.output_type = optarg;
         } else if (option == OPTION_FALLBACK) {
             o.fallback = optarg;
+        } else if (option == OPTION_POLICY) {
+            o.policy = optarg;
+        } else if (option == OPTION_SHOW_POLICY) {
+            return show_policy(optarg);
+        } else if (option == OPTION_REPORT) {
+            base = optarg;
+        } else if (option == OPTION_ANY_ARCHITECTURE) {
+            o.any_architecture = true;
         } else if (option == OPTION_DRY_RUN) {
             dry_run = true;
         } else if (option == OPTION_SAMPLE && strcmp(optarg, "0") == 0) {
@@ -225,7 +325,7 @@ int command_quantize(int argc, char **argv) {
                 return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
-        } else {
+        } else if (!take_ternary(option, optarg, &ternary)) {
             return EXIT_USAGE;
         }
     }
@@ -244,8 +344,14 @@ int command_quantize(int argc, char **argv) {
     }
     if (!check_path("input", argv[optind]))
         return EXIT_USAGE;
-    const int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
+    if (base && n != 1) {
+        complain("--report: give one --type (see --help)");
+        return EXIT_USAGE;
+    }
+    int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
+    if (code == EXIT_GOOD && base)
+        code = report_files_check(base);
     return code == EXIT_GOOD
-               ? quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, json)
+               ? quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, base, json)
                : code;
 }

@@ -80,17 +80,17 @@ static wisp_status put_metadata(struct writer *w, const struct metadata *entry) 
 
 /* Writes the list of tensors. */
 static wisp_status put_directory(struct writer *w) {
-    uint64_t offset = 0, row_bytes = 0;
+    uint64_t offset = 0, bytes = 0;
     for (size_t i = 0; i < w->dir->n_tensors; i++) {
         const struct tensor *tensor = &w->dir->tensors[i];
         TRY(put_text(w, tensor->name, strlen(tensor->name)));
         TRY(put_u32(w, tensor->n_dims));
         for (uint32_t d = 0; d < tensor->n_dims; d++)
             TRY(put_u64(w, tensor->dims[d]));
-        TRY(put_u32(w, w->plan->formats[i]->id));
+        TRY(put_u32(w, w->plan->formats[i]->id & 0xffff));
         TRY(put_u64(w, offset));
-        block_row_bytes(w->plan->formats[i], tensor->dims[0], &row_bytes);
-        offset += row_bytes * tensor->rows + ALIGNMENT - 1;
+        block_tensor_bytes(w->plan->formats[i], tensor->dims[0], tensor->rows, &bytes);
+        offset += bytes + ALIGNMENT - 1;
         offset -= offset % ALIGNMENT;
     }
     return WISP_OK;
@@ -114,19 +114,22 @@ static wisp_status report_progress(struct writer *w, size_t done) {
 static wisp_status put_tensor(struct writer *w, size_t index) {
     const struct tensor *tensor = &w->dir->tensors[index];
     const struct block_format *format = w->plan->formats[index];
-    const uint64_t most = CHUNK_VALUES / tensor->dims[0];
-    const uint64_t rows = most == 0 ? 1 : most < tensor->rows ? most : tensor->rows;
+    const uint64_t room = CHUNK_VALUES / tensor->dims[0];
+    const uint64_t most = block_whole_rows(format, tensor->dims[0], room ? room : 1);
+    const uint64_t rows = most < tensor->rows ? most : tensor->rows;
     struct row_converter converter;
-    uint64_t row_bytes = 0;
-    block_row_bytes(format, tensor->dims[0], &row_bytes);
+    uint64_t bytes_here = 0;
     wisp_status status = row_converter_open(&converter, w->dir, tensor, format,
                                             w->plan->as_reference, rows, &w->cache, w->error);
+    converter.ternary = w->plan->ternary;
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row += rows) {
         const uint64_t left = tensor->rows - row, n = left < rows ? left : rows;
         const void *bytes;
         status = row_converter_read(&converter, row, n, &bytes, w->error);
         if (status == WISP_OK)
-            status = file_write(w->file, bytes, (size_t)(n * row_bytes), w->error);
+            block_tensor_bytes(format, tensor->dims[0], n, &bytes_here);
+        if (status == WISP_OK)
+            status = file_write(w->file, bytes, (size_t)bytes_here, w->error);
         if (status == WISP_OK && n < left)
             status = report_progress(w, index);
     }

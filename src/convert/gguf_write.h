@@ -8,9 +8,11 @@
 
 struct gguf_plan {
     /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
-     * `quantise` and whose block divides the row. In the latter case its own has `dequantise`. */
+     * `quantise` and whose block divides the row or crosses rows. In the latter case its own has
+     * `dequantise`. */
     const struct block_format **formats;
-    bool as_reference; /* quantise as ggml's reference does (row_converter.h) */
+    bool as_reference;                  /* quantise as ggml's reference does (row_converter.h) */
+    const struct t158_options *ternary; /* of BITNET_T158. NULL: the defaults */
     /* Runs after each tensor with its index and, where it was quantised as_reference, what that
      * lost. May be NULL. */
     void (*written)(void *context, size_t index, const struct conversion_loss *loss);

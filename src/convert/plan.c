@@ -48,6 +48,8 @@ wisp_status put_file_type(struct directory *dir, const struct block_format *form
                  {BLOCK_IQ4_NL, 25}, {BLOCK_IQ4_XS, 30}, {BLOCK_BF16, 32}, {BLOCK_TQ1_0, 36},
                  {BLOCK_TQ2_0, 37},  {BLOCK_MXFP4, 38}};
     size_t i = 0;
+    if (format->id == BLOCK_T158) /* which llama.cpp does not have */
+        return directory_drop_metadata(dir, "general.file_type"), WISP_OK;
     while (known[i].type != format->id)
         i++;
     TRY(set_u32(dir, "general.file_type", known[i].file_type, error));

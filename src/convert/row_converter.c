@@ -20,7 +20,8 @@ wisp_status row_converter_open(struct row_converter *c, const struct directory *
     if (!checked_floats(rows, tensor->dims[0], &bytes))
         return fail_memory(error, UINT64_MAX);
     c->stored = malloc((size_t)(rows * tensor->row_bytes));
-    c->converted = convert ? malloc(bytes) : NULL; /* floats take the most room of all formats */
+    /* Floats take the most room of all formats, but for one block that fewer elements end. */
+    c->converted = convert ? malloc(bytes + format->bytes) : NULL;
     c->values = convert ? malloc(bytes) : NULL;
     c->back = c->as_reference ? malloc(bytes) : NULL;
     if (!c->stored || (convert && (!c->converted || !c->values)) || (c->as_reference && !c->back))
@@ -35,8 +36,8 @@ wisp_status row_converter_open(struct row_converter *c, const struct directory *
 static float limit_of(const struct block_format *format, bool as_reference) {
     if (format->id == BLOCK_F16)
         return 65520;
-    return as_reference && format->elements > 1 && format->id != BLOCK_MXFP4 ? 127 * 65520.0f
-                                                                             : INFINITY;
+    const bool any = format->id == BLOCK_MXFP4 || format->id == BLOCK_T158;
+    return as_reference && format->elements > 1 && !any ? 127 * 65520.0f : INFINITY;
 }
 
 static bool fits(const float *values, size_t n, float limit) {
@@ -79,7 +80,11 @@ wisp_status row_converter_read(struct row_converter *c, uint64_t first, uint64_t
         c->format->quantise(c->values, n, c->converted);
         return WISP_OK;
     }
-    c->format->quantise_as_reference(c->values, n, c->converted);
+    if (c->format->id == BLOCK_T158)
+        t158_quantise(c->ternary ? c->ternary : &t158_defaults, c->values, n, c->converted,
+                      &c->loss.ternary);
+    else
+        c->format->quantise_as_reference(c->values, n, c->converted);
     c->format->dequantise(c->converted, n, c->back);
     if (!all_finite(c->back, n))
         return fail_too_large(c, first, rows, error);

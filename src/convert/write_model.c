@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/write_model.h"
 
+#include "convert/bitnet_keys.h"
+
 static wisp_status write_file(const struct directory *dir, const struct gguf_plan *plan,
                               const char *output, wisp_error *error) {
     struct file_writer writer;
@@ -19,6 +21,8 @@ wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
     wisp_status status = neuron_rows_arrange(&arrangement, dir, plan->formats, layout, error);
     if (arrangement.formats)
         arranged.formats = arrangement.formats;
+    if (status == WISP_OK)
+        status = bitnet_put_keys(dir, arranged.formats, error);
     if (status == WISP_OK)
         status = write_file(dir, &arranged, output, error);
     neuron_rows_release(&arrangement);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
@@ -91,7 +92,7 @@ static bool wants_int8(const struct directory *dir, wisp_compute compute) {
         return compute == WISP_COMPUTE_INT8;
     const struct tensor *weight =
         directory_find_tensor(dir, TENSOR_LAYER_PREFIX "0." TENSOR_FFN_UP TENSOR_WEIGHT);
-    return weight && weight->format->elements > 1;
+    return weight && (weight->format->elements > 1 || bitnet_made(weight));
 }
 
 static wisp_status read_max_tokens(wisp_model *model, wisp_error *error) {

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "quant/t158.h"
 
 void directory_close_sources(struct directory *dir) {
     for (uint32_t i = 0; i < dir->n_sources; i++)
@@ -99,6 +100,15 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
             return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
                         "the number of elements overflows");
     }
+#if !defined(__wasm__)
+    /* bitnet_make_rows takes the place of rows that do not begin with a block. */
+    if (block_crosses_rows(tensor->format) && tensor->dims[0] % tensor->format->elements != 0) {
+        tensor->row_bytes = 0;
+        if (block_tensor_bytes(tensor->format, tensor->dims[0], tensor->rows, &tensor->bytes))
+            return WISP_OK;
+        return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "the size in bytes overflows");
+    }
+#endif
     if (tensor->dims[0] % tensor->format->elements != 0)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
                     "a row of %llu elements is no multiple of the %s block of %u",
@@ -226,9 +236,6 @@ wisp_status directory_rows(const struct directory *dir, const struct tensor *ten
                            const void **bytes, wisp_error *error) {
     const wisp_source *source = &dir->sources[tensor->source];
     const uint64_t offset = tensor->offset + first * tensor->row_bytes;
-    if (tensor->make && dir->hot_only)
-        return fail(error, WISP_ERROR_UNSUPPORTED, source->name, tensor->name,
-                    "the model was opened without its cold neurons");
     if (tensor->make) {
         struct tensor_cache own = {0};
         const wisp_status status =
@@ -261,9 +268,16 @@ wisp_status directory_expand(const struct directory *dir, const struct tensor *t
     tensor->format->dequantise(bytes, n, values);
     if (all_finite(values, n))
         return WISP_OK;
+    size_t i = 0;
+    while (all_finite(values + i, 1))
+        i++;
+    const char *problem = "is not finite";
+#if !defined(__wasm__)
+    if (tensor->format->id == BLOCK_T158)
+        problem = t158_problem(bytes, i);
+#endif
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
-                "rows %llu to %llu hold a value that is not finite", (unsigned long long)first,
-                (unsigned long long)(first + rows - 1));
+                "element %llu %s", (unsigned long long)(first * tensor->dims[0] + i), problem);
 }
 
 wisp_status directory_floats(const struct directory *dir, const struct tensor *tensor,

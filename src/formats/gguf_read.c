@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/half.h"
 #include "base/utf8.h"
+#include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 
@@ -29,6 +30,7 @@ struct cursor {
     uint64_t window_start;
     size_t window_length;
     uint64_t alignment;
+    bool ternary; /* tensors with BF16's number are BITNET_T158 */
     wisp_error *error;
 };
 
@@ -243,7 +245,9 @@ static wisp_status take_tensor(struct cursor *c) {
     for (uint32_t i = 0; i < entry->n_dims; i++)
         TRY(take_u64(c, entry->name, &entry->dims[i]));
     TRY(take_u32(c, entry->name, &type));
-    entry->format = block_format_by_id(type);
+    entry->format = c->ternary && type == BLOCK_BF16 ? block_format_by_id(BLOCK_T158)
+                    : type <= UINT16_MAX             ? block_format_by_id(type)
+                                                     : NULL;
     if (!entry->format)
         return fail(c->error, WISP_ERROR_UNSUPPORTED, c->source->name, entry->name,
                     "tensors of type %u are not known", type);
@@ -322,6 +326,7 @@ static wisp_status read_all(struct cursor *c) {
     TRY(take_header(c, &n_tensors, &n_metadata));
     for (uint64_t i = 0; i < n_metadata; i++)
         TRY(take_metadata(c));
+    TRY(bitnet_read_keys(c->dir, &c->ternary, c->error));
     for (uint64_t i = 0; i < n_tensors; i++)
         TRY(take_tensor(c));
     TRY(find_alignment(c));
@@ -340,5 +345,11 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
     free(c.window);
     if (status == WISP_OK)
         status = directory_finish(dir, error);
-    return status == WISP_OK ? neurons_read(dir, error) : status;
+    if (status == WISP_OK)
+        status = neurons_read(dir, error);
+#if !defined(__wasm__)
+    if (status == WISP_OK)
+        status = bitnet_make_rows(dir, error);
+#endif
+    return status;
 }

@@ -7,12 +7,21 @@
 #include "base/transpose.h"
 #include "formats/neurons.h"
 
+/* Fails where only the hot rows are there, which are no whole matrix. */
+static wisp_status require_all_rows(const struct directory *dir, const struct tensor *tensor,
+                                    wisp_error *error) {
+    return dir->hot_only ? fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
+                                tensor->name, "the model was opened without its cold neurons")
+                         : WISP_OK;
+}
+
 wisp_status neuron_matrices_up(const struct directory *dir, const struct tensor *tensor,
                                uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                void *buffer, const void **bytes, wisp_error *error) {
     const size_t row_bytes = (size_t)tensor->row_bytes;
     struct neuron_bytes layer;
     unsigned char *out = buffer;
+    TRY(require_all_rows(dir, tensor, error));
     TRY(neurons_find_bytes(dir, tensor->maker, cache, &layer, error));
     *bytes = buffer;
     if (rows == 1 && dir->sources[tensor->source].data) {
@@ -100,6 +109,7 @@ wisp_status neuron_matrices_down(const struct directory *dir, const struct tenso
                                 .row_bytes = (size_t)tensor->row_bytes,
                                 .out = buffer};
     struct neuron_bytes layer;
+    TRY(require_all_rows(dir, tensor, error));
     TRY(neurons_find_bytes(dir, tensor->maker, cache, &layer, error));
     const size_t columns = neurons_element_bits(tensor->format) == 8 ? 8 : 1;
     for (size_t j = 0; j < tensor->dims[0]; j += columns) {

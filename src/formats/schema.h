@@ -43,6 +43,27 @@
  * length it is divided. Default: the architecture's embedding_length, which is also the most. */
 #define KEY_DIMENSIONS "wisp.dimensions"
 
+/* ---- PT-BitNet's keys: with the first, tensors of type 30 are BITNET_T158, not BF16 -----------
+ */
+
+/* string: the version of the format, which is "1". */
+#define KEY_BITNET_VERSION "craftsman.bitnet.version"
+#define BITNET_VERSION "1"
+
+/* string: the elements in a block, which are "256". Default: these. */
+#define KEY_BITNET_BLOCK_SIZE "craftsman.bitnet.block_size"
+#define BITNET_BLOCK_SIZE "256"
+
+/* string: "absmean_ternary"; "8"; "tl1". Written for other readers: wisp does not read them. */
+#define KEY_BITNET_WEIGHT_ENCODING "craftsman.bitnet.weight_encoding"
+#define KEY_BITNET_ACTIVATION_BITS "craftsman.bitnet.activation_bits"
+#define KEY_BITNET_KERNEL_HINT "craftsman.bitnet.kernel_hint"
+#define KEY_BITNET_PREFIX "craftsman.bitnet."
+
+/* string: config.json of a model whose architecture wisp does not know, and which was only
+ * quantised. Its tensors have the names of the Hugging Face folder. */
+#define KEY_HUGGINGFACE_CONFIG "wisp.huggingface.config"
+
 /* ---- the tokenizer: what GGUF has no keys for ------------------------------------------------ */
 
 /* bool: control characters are removed and white space becomes spaces. Default: true. */

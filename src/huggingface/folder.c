@@ -2,6 +2,7 @@
 #include "huggingface/folder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/schema.h"
@@ -119,9 +120,10 @@ static wisp_status check_class(const struct hf_config *config, wisp_error *error
 }
 
 /* Reads model_type, without which no other error of the folder would make sense, and finds the
- * encoder or the decoder. */
-static wisp_status find_family(const struct hf_config *config, const struct hf_encoder **encoder,
-                               const struct hf_decoder **decoder, wisp_error *error) {
+ * encoder or the decoder, which both stay NULL for an unknown type where `any` is allowed. */
+static wisp_status find_family(const struct hf_config *config, bool any,
+                               const struct hf_encoder **encoder, const struct hf_decoder **decoder,
+                               wisp_error *error) {
     const struct json *type = json_get(config->root, "model_type");
     char known[512] = "";
     for (size_t i = 0; hf_encoders[i]; i++) {
@@ -143,14 +145,16 @@ static wisp_status find_family(const struct hf_config *config, const struct hf_e
                  : !hf_decoders[i + 2] ? " and "
                                        : ", ");
     }
+    if (any && json_is(type, JSON_STRING))
+        return WISP_OK;
     return fail(error, WISP_ERROR_UNSUPPORTED, config->file, "model_type",
                 "models of type %.64s are not supported, only %s",
                 json_is(type, JSON_STRING) ? type->text : "(none)", known);
 }
 
-static wisp_status open_config(struct directory *dir, const char *folder, struct hf_config *config,
-                               const struct hf_encoder **encoder, const struct hf_decoder **decoder,
-                               wisp_error *error) {
+static wisp_status open_config(struct directory *dir, const char *folder, bool any,
+                               struct hf_config *config, const struct hf_encoder **encoder,
+                               const struct hf_decoder **decoder, wisp_error *error) {
     static const char file[] = "config.json";
     char path[HF_PATH_BYTES];
     *config = (struct hf_config){0};
@@ -159,7 +163,7 @@ static wisp_status open_config(struct directory *dir, const char *folder, struct
     if (!config->file)
         return fail_memory(error, strlen(path));
     TRY(hf_read_json(dir, folder, file, true, JSON_OBJECT, &config->root, error));
-    TRY(find_family(config, encoder, decoder, error));
+    TRY(find_family(config, any, encoder, decoder, error));
     const struct json *quantised = json_get(config->root, "quantization_config");
     if (quantised && !json_is(quantised, JSON_NULL))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, quantised->key,
@@ -219,7 +223,21 @@ static wisp_status read_decoder(struct directory *dir, const char *folder,
     return hf_read_codec(dir, folder, config, vocabulary_size, error);
 }
 
-wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
+/* Reads the folder of a model that wisp cannot compute. */
+static wisp_status read_unknown(struct directory *dir, const char *folder,
+                                const struct hf_config *config, wisp_error *error) {
+    const struct json *type = json_get(config->root, "model_type");
+    struct file_bytes text;
+    TRY(directory_put_text(dir, "general.architecture", wisp_text_of(type->text), error));
+    TRY(file_read(config->file, &text, error));
+    const wisp_status status =
+        directory_put_text(dir, KEY_HUGGINGFACE_CONFIG, (wisp_text){text.data, text.size}, error);
+    free(text.data);
+    return status == WISP_OK ? read_weights(dir, folder, error) : status;
+}
+
+static wisp_status read_folder(struct directory *dir, const char *folder, bool any,
+                               wisp_error *error) {
     char inner[HF_PATH_BYTES];
     struct hf_modules modules;
     struct hf_config config;
@@ -236,10 +254,20 @@ wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error
         proper = inner;
     }
     TRY(check_adapter(dir, proper, error));
-    TRY(open_config(dir, proper, &config, &encoder, &decoder, error));
+    TRY(open_config(dir, proper, any, &config, &encoder, &decoder, error));
     if (encoder)
         TRY(read_encoder(dir, folder, proper, &modules, &config, encoder, error));
-    else
+    else if (decoder)
         TRY(read_decoder(dir, proper, &modules, &config, decoder, error));
+    else
+        TRY(read_unknown(dir, proper, &config, error));
     return directory_finish(dir, error);
+}
+
+wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error) {
+    return read_folder(dir, folder, false, error);
+}
+
+wisp_status hf_read_any_folder(struct directory *dir, const char *folder, wisp_error *error) {
+    return read_folder(dir, folder, true, error);
 }

@@ -11,6 +11,10 @@
  * one by which versions 4 and 5 of transformers differ. */
 wisp_status hf_read_folder(struct directory *dir, const char *folder, wisp_error *error);
 
+/* Reads folders of other architectures, too: config.json into KEY_HUGGINGFACE_CONFIG, and the
+ * weights under their own names. There is nothing to compute with such a directory. */
+wisp_status hf_read_any_folder(struct directory *dir, const char *folder, wisp_error *error);
+
 /* The part that reads tokenizer.json, or vocab.txt, and tokenizer_config.json, into
  * tokenizer.ggml.* and wisp.tokenizer.* metadata. `lowercase_first`: a Lowercase normalizer is to
  * stand before the tokenizer's own, as sentence-transformers 6 honours do_lower_case. */

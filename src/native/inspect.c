@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Implements wisp_file_* of wisp.h, which shows the contents of a model's file. Native only. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "native/open_path.h"
 
 /* The longest number and the longest "type[length]" fit in this many bytes. */
-enum { SCALAR_BYTES = 48 };
+enum { SCALAR_BYTES = 48, HISTOGRAM_VALUES = 64 * 1024 };
 
 struct wisp_file {
     struct directory dir;
@@ -111,26 +112,123 @@ bool wisp_file_get_assumption(const wisp_file *file, size_t index, wisp_assumpti
     return assumption_get(&file->dir, index, assumption);
 }
 
-wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
-                                  wisp_error *error) {
-    TRY(require(file, "file", error));
+/* Finds a tensor whose values can be read. Rows of BITNET_T158 that are no whole blocks are floats
+ * of the directory (formats/bitnet.h). */
+static wisp_status find_readable(const wisp_file *file, size_t index, const struct tensor **tensor,
+                                 wisp_error *error) {
     const struct directory *dir = &file->dir;
     if (index >= file->n_tensors)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %zu tensors", index,
                     file->n_tensors);
-    const struct tensor *tensor = &file->tensors[index];
-    if (!tensor->format->dequantise)
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
-                    "tensors of type %s are not supported", tensor->format->name);
+    const struct tensor *found = &file->tensors[index];
+    if (!found->format->dequantise)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, found->name,
+                    "tensors of type %s are not supported", found->format->name);
+    *tensor = found->row_bytes > 0 ? found : directory_find_tensor(dir, found->name);
+    return WISP_OK;
+}
+
+/* Reads rows of a tensor as floats. */
+struct rows {
+    const struct directory *dir;
+    const struct tensor *tensor;
+    struct tensor_cache cache;
+    void *stored;
+};
+
+/* Opens a tensor for at most `most` rows at a time. The caller closes the rows, also after a
+ * failure. */
+static wisp_status rows_open(struct rows *rows, const struct directory *dir,
+                             const struct tensor *tensor, uint64_t most, wisp_error *error) {
+    *rows = (struct rows){.dir = dir, .tensor = tensor};
+    rows->stored = memory_allocate((size_t)(most * tensor->row_bytes));
+    return rows->stored ? WISP_OK : fail_memory(error, most * tensor->row_bytes);
+}
+
+static wisp_status rows_read(struct rows *rows, uint64_t first, uint64_t n, float *values,
+                             wisp_error *error) {
+    return directory_floats(rows->dir, rows->tensor, first, n, &rows->cache, rows->stored, values,
+                            error);
+}
+
+static void rows_close(struct rows *rows) {
+    tensor_cache_release(&rows->cache);
+    memory_free(rows->stored);
+}
+
+wisp_status wisp_file_read_tensor(const wisp_file *file, size_t index, float *values,
+                                  wisp_error *error) {
+    const struct tensor *tensor;
+    TRY(require(file, "file", error));
+    const struct directory *dir = &file->dir;
+    TRY(find_readable(file, index, &tensor, error));
     TRY(require(values, "values", error));
-    struct tensor_cache cache = {0};
-    void *row = memory_allocate((size_t)tensor->row_bytes);
-    wisp_status status = row ? WISP_OK : fail_memory(error, tensor->row_bytes);
+    struct rows rows;
+    wisp_status status = rows_open(&rows, dir, tensor, 1, error);
     for (uint64_t i = 0; i < tensor->rows && status == WISP_OK; i++)
-        status =
-            directory_floats(dir, tensor, i, 1, &cache, row, values + i * tensor->dims[0], error);
-    tensor_cache_release(&cache);
-    memory_free(row);
+        status = rows_read(&rows, i, 1, values + i * tensor->dims[0], error);
+    rows_close(&rows);
+    return status;
+}
+
+static void count(const float *values, size_t n, wisp_histogram *h) {
+    for (size_t i = 0; i < n; i++) {
+        const double scaled = h->largest > 0 ? (double)values[i] / h->largest : 0;
+        const int bin = (int)((scaled + 1) / 2 * (double)WISP_HISTOGRAM_BINS);
+        h->bins[bin < WISP_HISTOGRAM_BINS ? bin : WISP_HISTOGRAM_BINS - 1]++;
+    }
+}
+
+static void measure(const float *values, size_t n, double *squares, wisp_histogram *h) {
+    for (size_t i = 0; i < n; i++) {
+        const double value = (double)values[i];
+        h->mean += value;
+        *squares += value * value;
+        h->least = fmin(h->least, value);
+        h->most = fmax(h->most, value);
+        h->zeros += value == 0;
+    }
+}
+
+/* Reads the rows twice: for the range, and to count. */
+static wisp_status make_histogram(struct rows *rows, float *values, uint64_t most,
+                                  wisp_histogram *h, wisp_error *error) {
+    const struct tensor *tensor = rows->tensor;
+    double squares = 0;
+    *h = (wisp_histogram){
+        .least = INFINITY, .most = -INFINITY, .values = tensor->rows * tensor->dims[0]};
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < tensor->rows; i += most) {
+            const uint64_t here = tensor->rows - i < most ? tensor->rows - i : most;
+            TRY(rows_read(rows, i, here, values, error));
+            if (round == 0)
+                measure(values, (size_t)(here * tensor->dims[0]), &squares, h);
+            else
+                count(values, (size_t)(here * tensor->dims[0]), h);
+        }
+        h->largest = fmax(-h->least, h->most);
+    }
+    h->mean /= (double)h->values;
+    h->deviation = sqrt(fmax(squares / (double)h->values - h->mean * h->mean, 0));
+    return WISP_OK;
+}
+
+wisp_status wisp_file_get_histogram(const wisp_file *file, size_t index, wisp_histogram *histogram,
+                                    wisp_error *error) {
+    const struct tensor *tensor;
+    TRY(require(file, "file", error));
+    TRY(require(histogram, "histogram", error));
+    TRY(find_readable(file, index, &tensor, error));
+    struct rows rows;
+    const uint64_t most = HISTOGRAM_VALUES / tensor->dims[0] + 1;
+    float *values = memory_allocate((size_t)(most * tensor->dims[0]) * sizeof *values);
+    wisp_status status = rows_open(&rows, &file->dir, tensor, most, error);
+    if (status == WISP_OK && !values)
+        status = fail_memory(error, most * tensor->dims[0] * sizeof *values);
+    if (status == WISP_OK)
+        status = make_histogram(&rows, values, most, histogram, error);
+    rows_close(&rows);
+    memory_free(values);
     return status;
 }
 

@@ -46,13 +46,23 @@ static wisp_status read_gguf(struct directory *dir, const char *path, wisp_error
     return gguf_read(dir, index, error);
 }
 
-wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error) {
+static wisp_status open_by(wisp_status (*read_folder)(struct directory *dir, const char *folder,
+                                                      wisp_error *error),
+                           struct directory *dir, const char *path, wisp_error *error) {
     *dir = (struct directory){0};
     const wisp_status status =
-        file_is_folder(path) ? hf_read_folder(dir, path, error) : read_gguf(dir, path, error);
+        file_is_folder(path) ? read_folder(dir, path, error) : read_gguf(dir, path, error);
     if (status != WISP_OK)
         directory_release(dir);
     return status;
+}
+
+wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error) {
+    return open_by(hf_read_folder, dir, path, error);
+}
+
+wisp_status directory_open_any(struct directory *dir, const char *path, wisp_error *error) {
+    return open_by(hf_read_any_folder, dir, path, error);
 }
 
 wisp_status wisp_model_open(const char *path, const wisp_model_options *options, wisp_model **model,

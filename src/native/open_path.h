@@ -8,4 +8,7 @@
  * or its contents are malformed or not supported; the directory then holds nothing. */
 wisp_status directory_open_path(struct directory *dir, const char *path, wisp_error *error);
 
+/* Opens folders of architectures that wisp does not know, too (huggingface/folder.h). */
+wisp_status directory_open_any(struct directory *dir, const char *path, wisp_error *error);
+
 #endif

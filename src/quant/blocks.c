@@ -54,6 +54,7 @@ static const struct block_format formats[] = {
     {BLOCK_TQ1_0, "TQ1_0", 256, 54, READ_NATIVELY(tq1_0)},
     {BLOCK_TQ2_0, "TQ2_0", 256, 66, READ_NATIVELY(tq2_0)},
     {BLOCK_MXFP4, "MXFP4", 32, 17, READ_NATIVELY(mxfp4)},
+    {BLOCK_T158, "BITNET_T158", 256, 66, READ_NATIVELY(bitnet_t158)},
     {40, "NVFP4", 64, 36, UNREAD},
     {41, "Q1_0", 128, 18, UNREAD},
 };
@@ -82,4 +83,25 @@ const struct block_format *block_format_by_name(const char *name) {
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes) {
     return n % format->elements == 0 &&
            checked_multiply(n / format->elements, format->bytes, bytes);
+}
+
+bool block_crosses_rows(const struct block_format *format) {
+    return format->id == BLOCK_T158;
+}
+
+bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t rows,
+                        uint64_t *bytes) {
+    uint64_t elements;
+    if (!block_crosses_rows(format) || n % format->elements == 0)
+        return block_row_bytes(format, n, bytes) && checked_multiply(rows, *bytes, bytes);
+    return checked_multiply(rows, n, &elements) &&
+           checked_multiply(elements / format->elements + (elements % format->elements > 0),
+                            format->bytes, bytes);
+}
+
+uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t most) {
+    uint64_t step = 1; /* the size of a block is a power of two */
+    while (block_crosses_rows(format) && step * n % format->elements != 0)
+        step *= 2;
+    return (most + step - 1) / step * step;
 }

@@ -26,11 +26,15 @@ enum block_type {
     BLOCK_BF16 = 30,
     BLOCK_TQ1_0 = 34,
     BLOCK_TQ2_0 = 35,
-    BLOCK_MXFP4 = 39
+    BLOCK_MXFP4 = 39,
+    /* PT-BitNet's ternary type, whose number in a file is BF16's. The metadata tells which of both
+     * is meant (formats/bitnet.h). */
+    BLOCK_T158 = 0x10000 | BLOCK_BF16
 };
 
 struct block_format {
-    uint32_t id; /* an enum block_type, or the number of a type that wisp cannot read */
+    uint32_t id; /* an enum block_type, or the number of a type that wisp cannot read. Files have
+                    its lower 16 bits */
     const char *name;
     uint32_t elements; /* the number of elements in a block */
     uint32_t bytes;    /* the size of a block */
@@ -57,5 +61,18 @@ const struct block_format *block_format_fitting(uint32_t id, uint64_t n);
 /* Computes the bytes of a row of n elements. Returns false where n is no multiple of the block's
  * elements, or where the size overflows. */
 bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *bytes);
+
+/* Whether the blocks of a format follow one another without regard to the ends of rows. All others
+ * begin anew with each row. */
+bool block_crosses_rows(const struct block_format *format);
+
+/* Computes the bytes of a tensor of `rows` rows of n elements. Returns false where block_row_bytes
+ * does for a format whose blocks begin with rows, or where the size overflows. */
+bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t rows,
+                        uint64_t *bytes);
+
+/* Returns the least number of rows, at least `most`, that end with a block where the rows before
+ * them did. */
+uint64_t block_whole_rows(const struct block_format *format, uint64_t n, uint64_t most);
 
 #endif

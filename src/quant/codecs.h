@@ -30,6 +30,7 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out);
 void dequantise_tq1_0(const void *blocks, size_t n, float *out);
 void dequantise_tq2_0(const void *blocks, size_t n, float *out);
 void dequantise_mxfp4(const void *blocks, size_t n, float *out);
+void dequantise_bitnet_t158(const void *blocks, size_t n, float *out);
 
 void quantise_f32(const float *values, size_t n, void *out);
 void quantise_f16(const float *values, size_t n, void *out);
@@ -49,6 +50,9 @@ void quantise_iq4_xs(const float *values, size_t n, void *out);
 void quantise_tq1_0(const float *values, size_t n, void *out);
 void quantise_tq2_0(const float *values, size_t n, void *out);
 void quantise_mxfp4(const float *values, size_t n, void *out);
+
+/* Quantises to BITNET_T158, which ggml does not have, with t158_defaults. */
+void quantise_bitnet_t158(const float *values, size_t n, void *out);
 
 /* Quantises to Q4_0 with the scale of least squared error rather than the reference's. */
 void quantise_q4_0_fitted(const float *values, size_t n, void *out);

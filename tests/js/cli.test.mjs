@@ -448,6 +448,59 @@ describe('other commands', () => {
       assert.equal(wisp(['quantize', ...wrong]).code, 2, wrong.join(' '));
   });
 
+  test('quantize --type bitnet_t158 takes options and policies, and writes a report', () => {
+    const path = join(folder, 'ternary.gguf');
+    const report = join(folder, 'ternary-report');
+    const policy = join(folder, 'own.policy');
+    const ternary = ['quantize', '--type', 'bitnet_t158'];
+    const { code, out, err } = wisp([...ternary, '--report', report, DEFAULT_MODEL_PATH, path]);
+    assert.equal(code, 0, err);
+    assert.match(
+      out,
+      /blk\.0\.ffn_up\.weight +BITNET_T158 +\d+ bytes .* zeros 0\.\d{4} {2}scale [\d.e-]+ \+- /,
+    );
+    const { tensors } = JSON.parse(readFileSync(`${report}.json`, 'utf8'));
+    const up = tensors.find((/** @type {any} */ t) => t.name === 'blk.0.ffn_up.weight');
+    assert.deepEqual([up.type, up.clamped, up.blocks * 66], ['BITNET_T158', 0, up.bytes]);
+    assert.ok(up.cosine > 0.8 && up.sparsity > 0.2 && up.scale_mean > up.scale_deviation);
+    assert.match(readFileSync(`${report}.svg`, 'utf8'), /^<svg [^]*ffn_up[^]*<\/svg>\n$/);
+    assert.match(wisp(['inspect', path]).out, /craftsman\.bitnet\.version +1\n/);
+    assert.equal(wisp(['embed', '-m', path, '--text', 'a']).code, 0);
+
+    writeFileSync(policy, wisp(['quantize', '--show-policy', 'default']).out + '\nblk* q9\n');
+    const dry = [...ternary, '--dry-run', DEFAULT_MODEL_PATH];
+    const wrong = wisp([...dry, '--policy', policy]);
+    assert.equal(wrong.code, 3);
+    assert.match(wrong.err, /own\.policy: line \d+: q9 is no type that wisp writes/);
+    const zeros = ['--target-sparsity', '0.75', '--epsilon', '1e-6', '--clip-threshold', '1.5'];
+    const sparse = wisp([...dry, '--block-size', '256', '--format', 'json', ...zeros]);
+    for (const tensor of JSON.parse(sparse.out).types[0].tensors)
+      assert.ok(tensor.blocks === undefined || tensor.sparsity >= 0.75);
+    for (const options of [
+      ['--block-size', '128'],
+      ['--block-size', '0'],
+      ['--epsilon', '0'],
+      ['--clip-threshold', '2.1'],
+      ['--clip-threshold', 'wide'],
+      ['--target-sparsity', '-1'],
+      ['--show-policy', 'none'],
+      ['--type', 'q8_0,q4_0', '--report', report],
+    ])
+      assert.equal(wisp([...dry, ...options]).code, 2, options.join(' '));
+  });
+
+  test('inspect --histogram counts the values of every tensor', () => {
+    const { out, code } = wisp(['inspect', '--histogram', '--format', 'json', DEFAULT_MODEL_PATH]);
+    assert.equal(code, 0);
+    for (const tensor of JSON.parse(out).tensors) {
+      const sum = tensor.bins.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b);
+      assert.deepEqual([tensor.bins.length, sum], [32, tensor.values]);
+    }
+    const table = wisp(['inspect', '--histogram', DEFAULT_MODEL_PATH]).out;
+    assert.match(table, /\ntoken_embd\.weight +\|[ ▁▂▃▄▅▆▇█]{32}\| \+-/);
+    assert.equal(wisp(['inspect', '--histogram', '--neurons', DEFAULT_MODEL_PATH]).code, 2);
+  });
+
   test('every command has help, and --version says what runs', () => {
     for (const command of ['embed', 'tokenize', 'similarity', 'convert', 'quantize', 'inspect']) {
       const { out, code } = wisp([command, '--help']);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kills the program, interrupts it, or lets the system refuse it, at every system call of a
- * conversion in turn. Afterwards the output must be either the earlier file or the whole new model.
- * The program is build/wisp, or the one that WISP_PROGRAM names. */
+ * conversion in turn, and kills it at every one of a quantisation. Afterwards the output must be
+ * either the earlier file or the whole new model. The program is build/wisp, or the one that
+ * WISP_PROGRAM names. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 
 static char input[128], output[128], folder[128];
 static struct bytes old, new; /* the two files that `output` may be */
+static bool quantises;        /* to BITNET_T158, rather than converts */
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -90,7 +92,11 @@ static _Noreturn void become_program(bool traced) {
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* which would itself trace the program */
     if (traced && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(126);
-    execl(program(), program(), "convert", input, output, (char *)NULL);
+    if (quantises)
+        execl(program(), program(), "quantize", "--type", "bitnet_t158", input, output,
+              (char *)NULL);
+    else
+        execl(program(), program(), "convert", input, output, (char *)NULL);
     _exit(127);
 }
 
@@ -309,6 +315,18 @@ static int set_up(void **state) {
     return 0;
 }
 
+static int quantise(void **state) {
+    wisp_error error;
+    (void)state;
+    quantises = true;
+    if (wisp_quantize(input, output, "bitnet_t158", NULL, &error) != WISP_OK)
+        return -1;
+    bytes_release(&new);
+    new = (struct bytes){0};
+    read_whole(output, &new);
+    return 0;
+}
+
 static int tidy(void **state) {
     (void)state;
     bytes_release(&old);
@@ -326,6 +344,7 @@ int main(void) {
         cmocka_unit_test(refused_every_call),
 #endif
 #endif
+        {"quantising, killed at every call", killed_at_every_call, quantise, NULL, NULL},
     };
     return cmocka_run_group_tests(tests, set_up, tidy);
 }

@@ -24,7 +24,7 @@ struct command {
     const char *closing; /* ends the output also after an error; NULL: nothing */
 };
 
-enum { COMMANDS = 29 };
+enum { COMMANDS = 31 };
 extern const struct command commands[COMMANDS];
 
 /* Make the folder, and run each command once to know what it writes; remove the folder. For

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wisp_file_* must list and read the contents that the builder wrote, and give typed errors for
  * malformed files. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -110,6 +111,35 @@ static uint64_t count_values(const wisp_tensor *tensor) {
     return n;
 }
 
+/* Counts as the comment of wisp_histogram says. */
+static void check_histogram(const wisp_file *file, size_t index, const float *values, size_t n) {
+    wisp_histogram h;
+    wisp_error error;
+    uint64_t bins[WISP_HISTOGRAM_BINS] = {0}, zeros = 0;
+    double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
+    assert_int_equal(wisp_file_get_histogram(file, index, &h, &error), WISP_OK);
+    for (size_t i = 0; i < n; i++) {
+        least = fmin(least, (double)values[i]);
+        most = fmax(most, (double)values[i]);
+        sum += (double)values[i];
+        zeros += values[i] == 0;
+    }
+    const double largest = fmax(-least, most), width = 2 * largest / (double)WISP_HISTOGRAM_BINS;
+    for (size_t i = 0; i < n; i++) {
+        const double value = (double)values[i], away = value - sum / (double)n;
+        const int bin = largest > 0 ? (int)floor((value + largest) / width) : 16;
+        bins[bin < WISP_HISTOGRAM_BINS ? bin : WISP_HISTOGRAM_BINS - 1]++;
+        squares += away * away;
+    }
+    uint64_t moved = 0; /* values at the edge between two bins may be in either */
+    for (size_t i = 0; i < WISP_HISTOGRAM_BINS; i++)
+        moved += h.bins[i] > bins[i] ? h.bins[i] - bins[i] : bins[i] - h.bins[i];
+    assert_true(moved <= 2 + n / 50);
+    assert_true(h.values == n && h.zeros == zeros && h.least == least && h.most == most);
+    assert_true(h.largest == largest && fabs(h.mean - sum / (double)n) < 1e-9);
+    assert_true(fabs(h.deviation - sqrt(squares / (double)n)) < 1e-6);
+}
+
 static void reads_tensors(void **state) {
     (void)state;
     for (uint32_t type = 0; type < 64; type++) {
@@ -145,6 +175,7 @@ static void reads_tensors(void **state) {
             format->dequantise(stored, values, wanted);
             assert_int_equal(wisp_file_read_tensor(file, n, read, &error), WISP_OK);
             assert_memory_equal(read, wanted, values * sizeof *read);
+            check_histogram(file, n, wanted, values);
             free(wanted);
             free(read);
             free(stored);
@@ -152,6 +183,9 @@ static void reads_tensors(void **state) {
         }
         assert_int_equal(n, tensors);
         assert_int_equal(wisp_file_read_tensor(file, n, NULL, &error), WISP_ERROR_ARGUMENT);
+        wisp_histogram histogram;
+        assert_int_equal(wisp_file_get_histogram(file, n, &histogram, &error), WISP_ERROR_ARGUMENT);
+        assert_int_equal(wisp_file_get_histogram(file, 0, NULL, &error), WISP_ERROR_ARGUMENT);
         wisp_file_close(file);
     }
 }

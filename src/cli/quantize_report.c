@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/quantize_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report_files.h"
+
+void quantize_report_add(struct quantize_report *report, const wisp_quantized_tensor *tensor) {
+    if (report->failed || !tensor->quantised)
+        return;
+    if (report->n == report->capacity) {
+        const size_t wanted = report->capacity ? 2 * report->capacity : 64;
+        wisp_quantized_tensor *moved = realloc(report->tensors, wanted * sizeof *moved);
+        report->failed = !moved;
+        if (report->failed)
+            return;
+        report->tensors = moved;
+        report->capacity = wanted;
+    }
+    char *name = strdup(tensor->name);
+    report->failed = !name;
+    if (report->failed)
+        return;
+    report->tensors[report->n] = *tensor;
+    report->tensors[report->n++].name = name;
+}
+
+void print_ternary_json(FILE *stream, const wisp_quantized_tensor *tensor) {
+    fprintf(stream,
+            ",\"blocks\":%llu,\"clamped\":%llu,\"scale_mean\":%.9g,\"scale_deviation\":%.9g,"
+            "\"sparsity\":%.9g",
+            (unsigned long long)tensor->blocks, (unsigned long long)tensor->clamped,
+            tensor->scale_mean, tensor->scale_deviation, tensor->sparsity);
+}
+
+static void print_json(FILE *stream, const void *context) {
+    const struct quantize_report *report = context;
+    fputs("{\"tensors\":[", stream);
+    for (size_t i = 0; i < report->n; i++) {
+        const wisp_quantized_tensor *t = &report->tensors[i];
+        fputs(i ? ",\n{\"name\":" : "\n{\"name\":", stream);
+        print_json_string(stream, wisp_text_of(t->name));
+        fprintf(stream,
+                ",\"type\":\"%s\",\"elements\":%llu,\"bytes\":%llu,\"mse\":%.9g,"
+                "\"cosine\":%.9g",
+                t->type, (unsigned long long)t->elements, (unsigned long long)t->bytes, t->mse,
+                t->cosine);
+        if (t->blocks > 0)
+            print_ternary_json(stream, t);
+        fputc('}', stream);
+    }
+    fputs("\n]}\n", stream);
+}
+
+/* Prints text as XML does. */
+static void print_xml(FILE *stream, const char *text) {
+    for (; *text; text++)
+        if (*text == '<' || *text == '>' || *text == '&')
+            fprintf(stream, "&#%d;", *text);
+        else if ((unsigned char)*text >= ' ')
+            fputc(*text, stream);
+}
+
+enum { LEFT = 8, WIDTH = 300, NUMBERS = 60, NAME = 300, BAR = 11, TENSOR = 46, TOP = 40 };
+
+static const char *const bar_names[] = {"cosine", "zeros", "deviation / mean of scales"};
+static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118"};
+
+enum { BARS = sizeof bar_names / sizeof *bar_names };
+
+/* Prints a tensor's bars, of which those after the first are of ternary ones, and its name. A value
+ * of 1 is WIDTH wide. */
+static void print_bars(FILE *stream, const wisp_quantized_tensor *t, size_t top) {
+    const double values[BARS] = {t->cosine, t->sparsity,
+                                 t->scale_mean > 0 ? t->scale_deviation / t->scale_mean : 0};
+    fprintf(stream, "<text x=\"%d\" y=\"%zu\">", LEFT + WIDTH + NUMBERS, top + 10);
+    print_xml(stream, t->name);
+    fprintf(stream, "</text><text x=\"%d\" y=\"%zu\" fill=\"#666\">%s, mse %.4g</text>\n",
+            LEFT + WIDTH + NUMBERS, top + 24, t->type, t->mse);
+    for (size_t i = 0; i < (t->blocks > 0 ? BARS : 1); i++) {
+        const double share = values[i] < 0 ? 0 : values[i] < 1 ? values[i] : 1;
+        const double width = share * (double)WIDTH;
+        fprintf(stream,
+                "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
+                "x=\"%.1f\" y=\"%zu\">%.4f</text>\n",
+                LEFT, top + (BAR + 1) * i, width, BAR, colours[i], (double)LEFT + width + 4,
+                top + (BAR + 1) * i + 10, values[i]);
+    }
+}
+
+static void print_svg(FILE *stream, const void *context) {
+    const struct quantize_report *report = context;
+    fprintf(stream,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
+            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
+            "fill=\"white\"/>\n",
+            LEFT + WIDTH + NUMBERS + NAME, TOP + TENSOR * report->n + 10);
+    for (int i = 0; i < BARS; i++)
+        fprintf(stream,
+                "<rect x=\"%d\" y=\"12\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
+                "y=\"21\">%s</text>\n",
+                LEFT + 110 * i, colours[i], LEFT + 110 * i + 14, bar_names[i]);
+    for (size_t i = 0; i < report->n; i++)
+        print_bars(stream, &report->tensors[i], TOP + TENSOR * i);
+    fputs("</svg>\n", stream);
+}
+
+int quantize_report_write(const struct quantize_report *report, const char *base) {
+    if (!report->failed)
+        return report_files_write(base, print_json, print_svg, report);
+    complain("out of memory");
+    return EXIT_FAILED;
+}
+
+void quantize_report_release(struct quantize_report *report) {
+    for (size_t i = 0; i < report->n; i++)
+        free((char *)report->tensors[i].name);
+    free(report->tensors);
+    *report = (struct quantize_report){0};
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report_files.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "host/file.h"
+
+static int make_path(char path[PATH_MAX], const char *base, const char *suffix) {
+    const int length = snprintf(path, PATH_MAX, "%s%s", base, suffix);
+    if (length >= 0 && length < PATH_MAX)
+        return EXIT_GOOD;
+    complain("--report %.80s...: the path is too long", base);
+    return EXIT_USAGE;
+}
+
+int report_files_check(const char *base) {
+    static const char *const suffixes[] = {".json", ".svg"};
+    char path[PATH_MAX];
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < 2 && code == EXIT_GOOD; i++) {
+        code = make_path(path, base, suffixes[i]);
+        if (code == EXIT_GOOD)
+            code = check_output("--report", path);
+    }
+    return code;
+}
+
+static int write_text(const char *path, const char *text, size_t length) {
+    struct file_writer writer;
+    wisp_error error;
+    wisp_status status = file_writer_open(&writer, path, &error);
+    if (status == WISP_OK) {
+        status = file_write(&writer, text, length, &error);
+        if (status == WISP_OK)
+            status = file_writer_commit(&writer, &error);
+        file_writer_discard(&writer);
+    }
+    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+}
+
+static int write_report(const char *base, const char *suffix,
+                        void (*print)(FILE *stream, const void *report), const void *report) {
+    char path[PATH_MAX], *text = NULL;
+    size_t length = 0;
+    int code = make_path(path, base, suffix);
+    if (code != EXIT_GOOD)
+        return code;
+    FILE *stream = open_memstream(&text, &length);
+    if (stream)
+        print(stream, report);
+    if (stream && close_memstream(stream, &text)) {
+        code = write_text(path, text, length);
+    } else {
+        complain("out of memory");
+        code = EXIT_FAILED;
+    }
+    free(text);
+    return code;
+}
+
+int report_files_write(const char *base, void (*json)(FILE *stream, const void *report),
+                       void (*svg)(FILE *stream, const void *report), const void *report) {
+    const int code = write_report(base, ".json", json, report);
+    return code == EXIT_GOOD ? write_report(base, ".svg", svg, report) : code;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reports as JSON and as a picture, which stand in two files with a common beginning of their
+ * names. */
+#ifndef WISP_CLI_REPORT_FILES_H
+#define WISP_CLI_REPORT_FILES_H
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+/* Checks that BASE.json and BASE.svg can be written. Returns an exit code, after complaining where
+ * it is not EXIT_GOOD. */
+int report_files_check(const char *base);
+
+/* Writes BASE.json and BASE.svg, whose contents the functions print for the report. Returns an exit
+ * code, after complaining where it is not EXIT_GOOD. */
+int report_files_write(const char *base, void (*json)(FILE *stream, const void *report),
+                       void (*svg)(FILE *stream, const void *report), const void *report);
+
+#endif

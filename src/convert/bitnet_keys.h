@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The metadata that tells BITNET_T158 from BF16. Native only. */
+#ifndef WISP_CONVERT_BITNET_KEYS_H
+#define WISP_CONVERT_BITNET_KEYS_H
+
+#include "formats/directory.h"
+
+/* Puts PT-BitNet's keys where one of the formats [n_tensors] is BITNET_T158, and removes them where
+ * none is. Fails with WISP_ERROR_UNSUPPORTED where a format is BF16, which has the same number. */
+wisp_status bitnet_put_keys(struct directory *dir, const struct block_format *const *formats,
+                            wisp_error *error);
+
+#endif
