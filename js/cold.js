@@ -15,7 +15,7 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
 /** @typedef {import('./cold-ranges.js').Range} Range */
 
-/** Bytes that are fetched first: most headers fit in them. */
+/** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
 
 /** Two ranges are fetched as one where at most so many bytes lie between. */
@@ -33,12 +33,12 @@ const GAP_BYTES = 16 * 1024;
 export const coldLoader =
   ({ openFile, own: coldOwn, script }) =>
   async (platform, own, source, options, wanted) => {
-    const { mode, gap } = checkCold(wanted);
+    const { mode, ...sizes } = checkCold(wanted);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
     if (options.integrity?.model)
       throw wrong('integrity', 'model: the file is not read as a whole');
     if (options.backend === 'native') throw wrong('backend', 'the option cold is for WebAssembly');
-    const cold = new ColdModel(mode, gap);
+    const cold = new ColdModel(mode, sizes);
     const loaded = await load(
       {
         ...platform,
@@ -73,25 +73,27 @@ export const coldLoader =
     };
   };
 
-/** @param {unknown} wanted @returns {{ mode: 'wait' | 'skip', gap: number }} */
+/** @param {unknown} wanted @returns {{ mode: 'wait' | 'skip', gap: number, first: number }} */
 function checkCold(wanted) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
-  const { mode, gap = GAP_BYTES, ...others } = /** @type {any} */ (given);
+  const { mode, gap = GAP_BYTES, first = FIRST_BYTES, ...others } = /** @type {any} */ (given);
   const [other] = Object.keys(others);
-  if (other) throw wrong('cold', `there is no ${other}; there are mode, gap`);
+  if (other) throw wrong('cold', `there is no ${other}; there are mode, gap, first`);
   if (mode !== 'wait' && mode !== 'skip') {
     throw wrong('cold', `'${mode}' is not one of all, wait, skip`);
   }
-  if (!(Number.isInteger(gap) && gap >= 0)) {
-    throw wrong('cold', `gap: ${gap} is not a whole number of bytes`);
+  for (const [name, value] of Object.entries({ gap, first })) {
+    if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
+    throw wrong('cold', `${name}: ${value} is no number of bytes`);
   }
-  return { mode, gap };
+  return { mode, gap, first };
 }
 
 /** A model whose workers may lack cold neurons. */
 class ColdModel {
   #mode;
   #gap;
+  #first;
   /** @type {Ranges | undefined} */
   #ranges;
   /** @type {RangeFile | undefined} */
@@ -109,10 +111,11 @@ class ColdModel {
   #skipped = new WeakMap();
   reason = '';
 
-  /** @param {'wait' | 'skip'} mode @param {number} gap */
-  constructor(mode, gap) {
+  /** @param {'wait' | 'skip'} mode @param {{ gap: number, first: number }} sizes */
+  constructor(mode, { gap, first }) {
     this.#mode = mode;
     this.#gap = gap;
+    this.#first = first;
     this.#module.catch(() => {}); // load reports it
   }
 
@@ -135,7 +138,7 @@ class ColdModel {
   async read(file, platform, { signal, progress }) {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#gap));
-    let end = FIRST_BYTES;
+    let end = this.#first;
     for (let have = 0; ; have = end) {
       await ranges.need([[have, end]], signal);
       end = Math.min(end, file.size);

@@ -78,12 +78,14 @@ export interface LoadOptions extends SparseOptions {
    * all: fetch the whole model. wait: fetch what it opens from, and neurons that are needed seldom when texts need
    * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
    * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.
+   * `first`: the bytes of the first request; with stats().cold.hotBytes, where that is known, it is the only one
+   * before the model is ready. Default: 1 MiB.
    */
   cold?:
     | 'all'
     | 'wait'
     | 'skip'
-    | { mode: 'wait' | 'skip'; gap?: number | undefined }
+    | { mode: 'wait' | 'skip'; gap?: number | undefined; first?: number | undefined }
     | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
   queueLimit?: number | undefined;

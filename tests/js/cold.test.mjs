@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models whose cold neurons come by range: the same bits as with the whole model, whatever a server sends.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { HttpFile } from '../../js/cold-http.js';
+import { Ranges } from '../../js/cold-ranges.js';
+import { Generator } from '../../js/generate-node.js';
+import { Embedder } from '../../js/node.js';
+import { shortTexts } from './pool/texts.mjs';
+import { serveRanges } from './range-server.mjs';
+import { smallColdModel, smallModel } from './support.mjs';
+
+const TEXTS = shortTexts(40, 3);
+const path = smallColdModel();
+const bytes = readFileSync(path);
+const folder = mkdtempSync(join(tmpdir(), 'wisp-cold-'));
+after(() => rmSync(folder, { recursive: true }));
+
+/** @typedef {import('./range-server.mjs').RangeServer} RangeServer */
+
+/** @type {RangeServer} */
+let server;
+/** @type {import('../../js/rows.js').Rows} */
+let expected;
+before(async () => {
+  server = await serveRanges(bytes);
+  const whole = await Embedder.load(path, {
+    backend: 'wasm',
+    workers: 1,
+    predictor: 'lowrank',
+  });
+  expected = await whole.embed(TEXTS);
+  await whole.close();
+});
+after(() => server.close());
+
+function reset() {
+  server.bytes = bytes;
+  server.etag = '"one"';
+  server.fault = undefined;
+  server.forget();
+}
+
+/** Requests are small, so that there are several. */
+const SIZES = { gap: 64, first: 4096 };
+
+/** @type {Embedder[]} */
+const opened = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((embedder) => embedder.destroy()));
+});
+
+/**
+ * Loads a model, which the end of a test closes.
+ * @param {any} [options]
+ * @param {any} [source]
+ */
+async function load(options, source = server.url) {
+  const cold = { mode: 'wait', ...SIZES };
+  const embedder = await Embedder.load(source, { cold, workers: 1, ...options });
+  opened.push(embedder);
+  return embedder;
+}
+
+/**
+ * @param {Embedder} embedder
+ * @returns {import('../../types/index.js').ColdTotals}
+ */
+const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
+
+/** @param {{ code: string, message: RegExp }} about */
+const failure =
+  ({ code, message }) =>
+  (/** @type {any} */ error) => {
+    assert.equal(error.name, 'WispError');
+    assert.equal(error.code, code, error.message);
+    assert.match(error.message, message);
+    return true;
+  };
+
+/** Asserts that no byte was asked for twice. */
+function assertOnce() {
+  const ranges = [...server.asked].sort((a, b) => a[0] - b[0]);
+  ranges.forEach(([from, to], i) => {
+    assert.ok(from <= to);
+    if (i > 0) assert.ok(from > ranges[i - 1][1], `${ranges[i - 1]} and ${from}`);
+  });
+}
+
+/** Answers come late, and not in the order of the requests. */
+function shuffle() {
+  let seed = 7;
+  server.fault = (_, next) => {
+    seed = (seed * 48271) % 2147483647;
+    setTimeout(next, seed % 13);
+  };
+}
+
+describe('cold neurons', () => {
+  for (const workers of [0, 1, 4]) {
+    test(`with ${workers} workers rows have the bits of the whole model, and each byte comes once`, async () => {
+      reset();
+      shuffle();
+      const embedder = await load({ workers });
+      assert.ok(server.asked.length > 2, 'the header is longer than the first request');
+      const { hotBytes, fileBytes, mode } = coldOf(embedder);
+      assert.equal(mode, 'wait');
+      assert.equal(fileBytes, bytes.length);
+      assert.equal(embedder.info().modelBytes, bytes.length);
+      assert.ok(hotBytes < bytes.length);
+      const halves = await Promise.all([0, 20].map((at) => embedder.embed(TEXTS.slice(at, at + 20)))); // prettier-ignore
+      const singles = await Promise.all(TEXTS.map((text) => embedder.embed(text)));
+      const size = embedder.dimensions;
+      TEXTS.forEach((_, i) => {
+        const row = expected.row(i);
+        assert.deepEqual(halves[i < 20 ? 0 : 1].row(i % 20), row);
+        assert.deepEqual(singles[i].subarray(0, size), row);
+      });
+      assertOnce();
+      const { misses, warmNeurons, neurons, hotNeurons, skipped, requests } = coldOf(embedder);
+      assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
+      assert.equal(skipped, 0);
+      assert.equal(requests, server.asked.length);
+      for (const headers of server.headers) assert.equal(headers['accept-encoding'], 'identity');
+    });
+  }
+
+  test('what is wanted by several is requested once', async () => {
+    reset();
+    const file = new HttpFile(server.url);
+    const ranges = new Ranges(file, 0);
+    const { signal } = new AbortController();
+    await ranges.need([[0, 100]], signal);
+    await Promise.all([
+      ranges.need([[50, 300]], signal),
+      ranges.need(
+        [
+          [200, 400],
+          [390, 500],
+        ],
+        signal,
+      ),
+    ]);
+    assertOnce();
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 500])), bytes.subarray(0, 500));
+    assert.equal(file.size, bytes.length);
+    assert.equal(file.received, 500);
+  });
+
+  test('skip: rows say how many neurons were left out, and nothing more is fetched', async () => {
+    reset();
+    const embedder = await load({ cold: { mode: 'skip', ...SIZES }, workers: 2 });
+    const before = server.asked.length;
+    const all = await Promise.all([embedder.embed(TEXTS), embedder.embed(TEXTS[0])]);
+    assert.equal(server.asked.length, before);
+    const [many, one] = all.map((rows) => /** @type {any} */ (rows).skipped);
+    assert.ok(one > 0 && many > one);
+    assert.equal(coldOf(embedder).skipped, many + one);
+    assert.deepEqual(all[1], await embedder.embed(TEXTS[0]));
+    assert.notDeepEqual(all[0].row(0), expected.row(0));
+  });
+
+  test('files: the same bits by path and URL, and a change is noticed', async () => {
+    const copy = join(folder, 'copy.gguf');
+    writeFileSync(copy, bytes);
+    for (const source of [copy, pathToFileURL(copy)]) {
+      const embedder = await load({}, source);
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+    }
+    const embedder = await load({}, copy);
+    truncateSync(copy, bytes.length - 1);
+    await assert.rejects(
+      embedder.embed(TEXTS),
+      failure({ code: 'io', message: /the file has changed since it was opened/ }),
+    );
+    assert.equal((await embedder.tokenize('a')).length, 3);
+    await assert.rejects(load({}, join(folder, 'none')), { code: 'not_found' });
+  });
+
+  test('a model without cold neurons is loaded as a whole', async () => {
+    const embedder = await load({}, smallModel());
+    assert.equal(coldOf(embedder).mode, 'all');
+    assert.match(String(/** @type {any} */ (embedder.info().reasons).cold), /no cold neurons/);
+    assert.equal((await embedder.embed('a')).count, 1);
+  });
+
+  test('setSparse opens the model again, and its neurons come from what was fetched', async () => {
+    reset();
+    const embedder = await load();
+    await embedder.embed(TEXTS);
+    await embedder.setSparse({ predictor: 'lowrank' });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    assertOnce();
+    await assert.rejects(embedder.setSparse({ predictor: 'dense' }), { code: 'unsupported' });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
+  test('wrong options', async () => {
+    const { signal } = new AbortController();
+    for (const options of [
+      { cold: 'sometimes' },
+      { cold: { mode: 'wait', gap: -1 } },
+      { cold: { mode: 'wait', size: 1 } },
+      { backend: 'native' },
+      { integrity: { model: `sha256-${'A'.repeat(43)}=` } },
+    ]) {
+      await assert.rejects(load({ signal, ...options }), { code: 'argument' }, JSON.stringify(options)); // prettier-ignore
+    }
+    for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
+      await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
+    }
+    await assert.rejects(Generator.load(path, { cold: 'wait' }), { code: 'argument', field: 'cold' }); // prettier-ignore
+  });
+});
+
+/** @typedef {NonNullable<RangeServer['fault']>} Fault */
+
+/** Sends a part of what was asked for, and says that it is that. @type {Fault} */
+const sendsSome = (response, _, [from, to]) => {
+  const last = from + Math.floor((Math.min(to, bytes.length - 1) - from) / 2);
+  response.setHeader('ETag', server.etag);
+  response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
+  response.end(bytes.subarray(from, last + 1));
+};
+
+/** Says more than it sends. @type {(ends: 'end' | 'destroy') => Fault} */
+const truncates =
+  (ends) =>
+  (response, _, [from, to]) => {
+    const last = Math.min(to, bytes.length - 1);
+    response.setHeader('ETag', server.etag);
+    response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
+    response.write(bytes.subarray(from, (from + last) >> 1), () => response[ends]());
+  };
+
+/** @type {(headers: (from: number, last: number) => Record<string, string | number>, more?: number) => Fault} */
+const says =
+  (headers, more = 0) =>
+  (response, _, [from, to]) => {
+    const last = Math.min(to, bytes.length - 1);
+    response.writeHead(206, {
+      ETag: server.etag,
+      'Content-Range': `bytes ${from}-${last}/${bytes.length}`,
+      ...headers(from, last),
+    });
+    response.end(Buffer.concat([bytes.subarray(from, last + 1), Buffer.alloc(more)]));
+  };
+
+/** @type {Fault} */
+const sendsAll = (response) => void response.writeHead(200, { ETag: server.etag }).end(bytes);
+
+/** @type {(fault: Fault, times: number) => Fault} */
+const first = (fault, times) => (response, next, range, number) =>
+  number < times ? fault(response, next, range, number) : next();
+
+/**
+ * What a server sends for ranges of neurons. Without an error rows are right.
+ * @type {Record<string, { fault: Fault, error?: { code: string, message: RegExp } }>}
+ */
+const FAULTS = {
+  'less than was asked for': { fault: first(sendsSome, 3) },
+  'a body that ends early': { fault: first(truncates('end'), 2) },
+  'a connection that breaks': { fault: first(truncates('destroy'), 2) },
+  'no answer, once': { fault: first((response) => response.destroy(), 1) },
+  'no answer, ever': {
+    fault: (response) => response.destroy(),
+    error: { code: 'io', message: /cannot reach http/ },
+  },
+  'no byte, ever': {
+    fault: (response, _, [from, to]) => {
+      response.writeHead(206, { ETag: server.etag, 'Content-Range': `bytes ${from}-${to}/${bytes.length}` }); // prettier-ignore
+      response.end();
+    },
+    error: { code: 'io', message: /bytes \d+ to \d+: the transfer ends after 0 of \d+ bytes/ },
+  },
+  'the whole file': { fault: sendsAll },
+  'the whole file of another size': {
+    fault: (response) => void response.writeHead(200, { ETag: server.etag }).end(bytes.subarray(1)),
+    error: { code: 'io', message: /the transfer ends|has changed/ },
+  },
+  'an error of the server, once': {
+    fault: first((response) => void response.writeHead(503, { 'Retry-After': 0 }).end(), 1),
+  },
+  416: {
+    fault: (response) => void response.writeHead(416).end(),
+    error: { code: 'io', message: /has changed.*no bytes \d+ to/ },
+  },
+  404: {
+    fault: (response) => void response.writeHead(404).end(),
+    error: { code: 'not_found', message: /HTTP 404/ },
+  },
+  204: {
+    fault: (response) => void response.writeHead(204, { ETag: server.etag }).end(),
+    error: { code: 'io', message: /answers 204/ },
+  },
+  'another file': {
+    fault: says(() => ({ ETag: '"two"' })),
+    error: { code: 'io', message: /has changed.*it was "one", and is "two"/ },
+  },
+  'a file without a state': {
+    fault: (response, next) => {
+      const { setHeader } = response;
+      response.setHeader = (name, value) =>
+        name === 'ETag' ? response : setHeader.call(response, name, value);
+      next();
+    },
+    error: { code: 'io', message: /has changed/ },
+  },
+  'another size': {
+    fault: says((from, last) => ({ 'Content-Range': `bytes ${from}-${last}/${bytes.length + 1}` })),
+    error: { code: 'io', message: /has changed.*it had \d+ bytes/ },
+  },
+  'another range': {
+    fault: says((from, last) => ({
+      'Content-Range': `bytes ${from - 1}-${last - 1}/${bytes.length}`,
+    })),
+    error: { code: 'io', message: /were asked for, and 'bytes \d+-\d+\/\d+' came/ },
+  },
+  'a longer range': {
+    fault: says((from, last) => ({ 'Content-Range': `bytes ${from}-${last + 1}/${bytes.length}` })),
+    error: { code: 'io', message: /were asked for/ },
+  },
+  'no Content-Range': {
+    fault: says(() => ({ 'Content-Range': 'none' })),
+    error: { code: 'io', message: /'none' came/ },
+  },
+  'a longer body': {
+    fault: says(() => ({}), 9),
+    error: { code: 'io', message: /more bytes came than/ },
+  },
+  'a compressed range': {
+    fault: (response, _, [from, to]) => {
+      const body = gzipSync(bytes.subarray(from, to + 1));
+      response.writeHead(206, {
+        ETag: server.etag,
+        'Content-Encoding': 'gzip',
+        'Content-Range': `bytes ${from}-${to}/${bytes.length}`,
+      });
+      response.end(body);
+    },
+    error: { code: 'io', message: /compresses ranges \(gzip\)/ },
+  },
+};
+
+describe('a server that sends for ranges', () => {
+  for (const [name, { fault, error }] of Object.entries(FAULTS)) {
+    test(`${name}: ${error ? 'a typed error, and the pool lives on' : 'right rows'}`, async () => {
+      reset();
+      const embedder = await load({ workers: 2 });
+      server.forget();
+      server.fault = fault;
+      if (error) await assert.rejects(embedder.embed(TEXTS), failure(error));
+      else assert.deepEqual(await embedder.embed(TEXTS), expected);
+      server.fault = undefined;
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      assert.equal(embedder.stats().lostWorkers, 0);
+    });
+  }
+});
+
+describe('a server that sends when a model is opened', () => {
+  /** @type {Record<string, { fault: Fault, error?: { code: string, message: RegExp }, mode?: string }>} */
+  const cases = {
+    'the whole file': { fault: sendsAll, mode: 'all' },
+    'the whole file, compressed': {
+      fault: (response) =>
+        void response.writeHead(200, { 'Content-Encoding': 'gzip' }).end(gzipSync(bytes)),
+      mode: 'all',
+    },
+    'a body that ends early': { fault: first(truncates('end'), 2) },
+    'the whole file, which breaks off': {
+      fault: first((response) => {
+        response.writeHead(200, { ETag: server.etag, 'Content-Length': bytes.length });
+        response.write(bytes.subarray(0, 50_000), () => response.destroy());
+      }, 2),
+    },
+    'a page': {
+      fault: (response) => void response.writeHead(200).end('<!doctype html>'),
+      error: { code: 'format', message: /an HTML page and not the file/ },
+    },
+    'no Content-Range': {
+      fault: says(() => ({ 'Content-Range': 'bytes 0-9/*' })),
+      error: { code: 'io', message: /were asked for, and 'bytes 0-9\/\*' came/ },
+    },
+    404: {
+      fault: (response) => void response.writeHead(404).end(),
+      error: { code: 'not_found', message: /HTTP 404/ },
+    },
+    'a file that ends in its header': {
+      fault: (response) => void response.writeHead(200).end(bytes.subarray(0, 3000)),
+      error: { code: 'format', message: /model.gguf/ },
+    },
+  };
+  for (const [name, { fault, error, mode = 'wait' }] of Object.entries(cases)) {
+    test(`${name}: ${error ? 'a typed error' : 'right rows'}`, async () => {
+      reset();
+      server.fault = fault;
+      if (error) return void (await assert.rejects(load(), failure(error)));
+      const embedder = await load({ predictor: 'lowrank' });
+      assert.equal(coldOf(embedder).mode, mode);
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+    });
+  }
+});
+
+describe('a server that stops answering', () => {
+  /** Resolves when a request waits for its answer. */
+  const stall = () =>
+    new Promise((resolve) => {
+      server.fault = (response) => {
+        response
+          .writeHead(206, { ETag: server.etag, 'Content-Range': 'bytes 0-1/2' })
+          .flushHeaders();
+        resolve(undefined);
+      };
+    });
+  const isQuiet = async () => {
+    while (server.open > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+
+  for (const workers of [0, 2]) {
+    test(`aborting a call ends its requests, with ${workers} workers; later calls are right`, async () => {
+      reset();
+      const embedder = await load({ workers });
+      const stop = new AbortController();
+      server.fault = () => stop.abort();
+      await assert.rejects(embedder.embed(TEXTS, { signal: stop.signal }), { code: 'cancelled' });
+      await isQuiet();
+      server.fault = undefined;
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      assert.equal(embedder.stats().lostWorkers, 0);
+    });
+  }
+
+  test('aborting one of two calls leaves the requests that the other waits for', async () => {
+    reset();
+    const embedder = await load({ workers: 2 });
+    const stop = new AbortController();
+    /** @type {(() => void)[]} */
+    const held = [];
+    const asked = new Promise((resolve) => {
+      server.fault = (_, next) => void (held.push(next), resolve(undefined));
+    });
+    const texts = TEXTS.slice(0, 20);
+    const one = embedder.embed(texts, { signal: stop.signal });
+    const two = embedder.embed(texts);
+    await asked;
+    stop.abort();
+    await assert.rejects(one, { code: 'cancelled' });
+    server.fault = undefined;
+    held.forEach((next) => next());
+    assert.deepEqual((await two).row(0), expected.row(0));
+  });
+
+  test('destroy rejects what waits', async () => {
+    reset();
+    const embedder = await load({ workers: 2 });
+    const stalled = stall();
+    const call = embedder.embed(TEXTS);
+    const rejected = assert.rejects(call, { code: 'closed' });
+    await stalled;
+    await embedder.destroy();
+    await rejected;
+    await isQuiet();
+  });
+
+  test('aborting load ends its request', async () => {
+    reset();
+    const stop = new AbortController();
+    server.fault = () => stop.abort();
+    await assert.rejects(load({ signal: stop.signal }), { code: 'cancelled' });
+    await isQuiet();
+  });
+
+  test('a request without a byte for some time is made again', async () => {
+    reset();
+    const file = new HttpFile(server.url, 50);
+    const { signal } = new AbortController();
+    server.fault = first(() => {}, 1);
+    const ranges = new Ranges(file, 0);
+    await ranges.need([[0, 1000]], signal);
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));
+    server.fault = () => {};
+    await assert.rejects(
+      ranges.need([[1000, 2000]], signal),
+      failure({ code: 'io', message: /sent nothing for 50 ms/ }),
+    );
+  });
+});
