@@ -139,12 +139,11 @@ class ColdModel {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#gap));
     let end = this.#first;
-    for (let have = 0; ; have = end) {
-      await ranges.need([[have, end]], signal);
+    for (;;) {
+      await ranges.need([[0, end]], signal);
       end = Math.min(end, file.size);
-      if (have === 0) checkMagic(ranges.bytes.read([0, Math.min(4, end)]), file.name);
+      checkMagic(ranges.bytes.read([0, Math.min(4, end)]), file.name);
       progress(end, this.#hotBytes || undefined);
-      if (this.#hotBytes === end) break;
       this.#hotBytes ||= await this.#findHot(end);
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
       end = Math.min(this.#hotBytes || 2 * end, file.size);
@@ -215,7 +214,7 @@ class ColdModel {
     return ({ reply, end }) => {
       /** @type {{ cold?: ColdStats }} */
       const counted = {};
-      let wait = new AbortController();
+      let wait = new AbortController(); // of the request that is answered
       this.#links.add(counted);
       const leave = () => {
         wait.abort();
@@ -228,7 +227,6 @@ class ColdModel {
         reply: (message) => {
           const { type, ranges, cold, skipped, value } = /** @type {any} */ (message);
           if (type === 'needs') {
-            wait = new AbortController();
             return void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
           }
           counted.cold = cold ?? counted.cold;
@@ -245,7 +243,10 @@ class ColdModel {
       });
       return {
         ...link,
-        post: (message) => link.post(this.#withOptions(/** @type {any} */ (message))),
+        post: (message) => {
+          wait = new AbortController();
+          link.post(this.#withOptions(/** @type {any} */ (message)));
+        },
         cancel: () => wait.abort(),
         stop: () => {
           leave();

@@ -126,7 +126,7 @@ describe('cold neurons', () => {
       assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
       assert.equal(skipped, 0);
       assert.equal(requests, server.asked.length);
-      for (const headers of server.headers) assert.equal(headers['accept-encoding'], 'identity');
+      for (const headers of server.headers) assert.match(String(headers['accept-encoding']), /^identity(, identity)?$/);
     });
   }
 
