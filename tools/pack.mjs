@@ -25,7 +25,7 @@ const hash = (name) =>
 
 // TypeScript takes a .d.ts of this package for an ES module's, and refuses it to CommonJS programs.
 // Its imports name the copies.
-for (const name of ['index', 'generate', 'hub', 'text', 'search', 'vector-index']) {
+for (const name of ['index', 'generate', 'hub', 'cold', 'text', 'search', 'vector-index']) {
   const text = String(readFileSync(at(`types/${name}.d.ts`)));
   writeFileSync(at(`types/${name}.d.cts`), text.replaceAll("'./index.js'", "'./index.cjs'"));
 }

@@ -10,8 +10,10 @@ import { gzipSync } from 'node:zlib';
 import { HttpFile } from '../../js/cold-http.js';
 import { Ranges } from '../../js/cold-ranges.js';
 import { Generator } from '../../js/generate-node.js';
+import { load as loadModel } from '../../js/load.js';
 import { Embedder } from '../../js/node.js';
 import { shortTexts } from './pool/texts.mjs';
+import { rangeFaults } from './range-faults.mjs';
 import { serveRanges } from './range-server.mjs';
 import { smallColdModel, smallModel } from './support.mjs';
 
@@ -56,13 +58,18 @@ afterEach(async () => {
 });
 
 /**
- * Loads a model, which the end of a test closes.
+ * Loads a model; the end of a test closes it where load() is called.
  * @param {any} [options]
  * @param {any} [source]
  */
-async function load(options, source = server.url) {
+async function open(options, source = server.url) {
   const cold = { mode: 'wait', ...SIZES };
-  const embedder = await Embedder.load(source, { cold, workers: 1, ...options });
+  return Embedder.load(source, { cold, workers: 1, ...options });
+}
+
+/** @type {typeof open} */
+async function load(...given) {
+  const embedder = await open(...given);
   opened.push(embedder);
   return embedder;
 }
@@ -126,7 +133,8 @@ describe('cold neurons', () => {
       assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
       assert.equal(skipped, 0);
       assert.equal(requests, server.asked.length);
-      for (const headers of server.headers) assert.match(String(headers['accept-encoding']), /^identity(, identity)?$/);
+      for (const headers of server.headers)
+        assert.match(String(headers['accept-encoding']), /^identity(, identity)?$/);
     });
   }
 
@@ -200,6 +208,13 @@ describe('cold neurons', () => {
     assert.deepEqual(await embedder.embed(TEXTS), expected);
   });
 
+  test('without wisp-engine/cold a page is told to import it', async () => {
+    await assert.rejects(
+      loadModel(/** @type {any} */ ({}), /** @type {any} */ ({}), 'm.gguf', { cold: 'wait' }),
+      failure({ code: 'argument', message: /^cold: import 'wisp-engine\/cold'$/ }),
+    );
+  });
+
   test('wrong options', async () => {
     const { signal } = new AbortController();
     for (const options of [
@@ -218,153 +233,31 @@ describe('cold neurons', () => {
   });
 });
 
-/** @typedef {NonNullable<RangeServer['fault']>} Fault */
-
-/** Sends a part of what was asked for, and says that it is that. @type {Fault} */
-const sendsSome = (response, _, [from, to]) => {
-  const last = from + Math.floor((Math.min(to, bytes.length - 1) - from) / 2);
-  response.setHeader('ETag', server.etag);
-  response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
-  response.end(bytes.subarray(from, last + 1));
-};
-
-/** Says more than it sends. @type {(ends: 'end' | 'destroy') => Fault} */
-const truncates =
-  (ends) =>
-  (response, _, [from, to]) => {
-    const last = Math.min(to, bytes.length - 1);
-    response.setHeader('ETag', server.etag);
-    response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
-    response.write(bytes.subarray(from, (from + last) >> 1), () => response[ends]());
-  };
-
-/** @type {(headers: (from: number, last: number) => Record<string, string | number>, more?: number) => Fault} */
-const says =
-  (headers, more = 0) =>
-  (response, _, [from, to]) => {
-    const last = Math.min(to, bytes.length - 1);
-    response.writeHead(206, {
-      ETag: server.etag,
-      'Content-Range': `bytes ${from}-${last}/${bytes.length}`,
-      ...headers(from, last),
-    });
-    response.end(Buffer.concat([bytes.subarray(from, last + 1), Buffer.alloc(more)]));
-  };
-
-/** @type {Fault} */
-const sendsAll = (response) => void response.writeHead(200, { ETag: server.etag }).end(bytes);
-
-/** @type {(fault: Fault, times: number) => Fault} */
-const first = (fault, times) => (response, next, range, number) =>
-  number < times ? fault(response, next, range, number) : next();
-
-/**
- * What a server sends for ranges of neurons. Without an error rows are right.
- * @type {Record<string, { fault: Fault, error?: { code: string, message: RegExp } }>}
- */
-const FAULTS = {
-  'less than was asked for': { fault: first(sendsSome, 3) },
-  'a body that ends early': { fault: first(truncates('end'), 2) },
-  'a connection that breaks': { fault: first(truncates('destroy'), 2) },
-  'no answer, once': { fault: first((response) => response.destroy(), 1) },
-  'no answer, ever': {
-    fault: (response) => response.destroy(),
-    error: { code: 'io', message: /cannot reach http/ },
-  },
-  'no byte, ever': {
-    fault: (response, _, [from, to]) => {
-      response.writeHead(206, { ETag: server.etag, 'Content-Range': `bytes ${from}-${to}/${bytes.length}` }); // prettier-ignore
-      response.end();
-    },
-    error: { code: 'io', message: /bytes \d+ to \d+: the transfer ends after 0 of \d+ bytes/ },
-  },
-  'the whole file': { fault: sendsAll },
-  'the whole file of another size': {
-    fault: (response) => void response.writeHead(200, { ETag: server.etag }).end(bytes.subarray(1)),
-    error: { code: 'io', message: /the transfer ends|has changed/ },
-  },
-  'an error of the server, once': {
-    fault: first((response) => void response.writeHead(503, { 'Retry-After': 0 }).end(), 1),
-  },
-  416: {
-    fault: (response) => void response.writeHead(416).end(),
-    error: { code: 'io', message: /has changed.*no bytes \d+ to/ },
-  },
-  404: {
-    fault: (response) => void response.writeHead(404).end(),
-    error: { code: 'not_found', message: /HTTP 404/ },
-  },
-  204: {
-    fault: (response) => void response.writeHead(204, { ETag: server.etag }).end(),
-    error: { code: 'io', message: /answers 204/ },
-  },
-  'another file': {
-    fault: says(() => ({ ETag: '"two"' })),
-    error: { code: 'io', message: /has changed.*it was "one", and is "two"/ },
-  },
-  'a file without a state': {
-    fault: (response, next) => {
-      const { setHeader } = response;
-      response.setHeader = (name, value) =>
-        name === 'ETag' ? response : setHeader.call(response, name, value);
-      next();
-    },
-    error: { code: 'io', message: /has changed/ },
-  },
-  'another size': {
-    fault: says((from, last) => ({ 'Content-Range': `bytes ${from}-${last}/${bytes.length + 1}` })),
-    error: { code: 'io', message: /has changed.*it had \d+ bytes/ },
-  },
-  'another range': {
-    fault: says((from, last) => ({
-      'Content-Range': `bytes ${from - 1}-${last - 1}/${bytes.length}`,
-    })),
-    error: { code: 'io', message: /were asked for, and 'bytes \d+-\d+\/\d+' came/ },
-  },
-  'a longer range': {
-    fault: says((from, last) => ({ 'Content-Range': `bytes ${from}-${last + 1}/${bytes.length}` })),
-    error: { code: 'io', message: /were asked for/ },
-  },
-  'no Content-Range': {
-    fault: says(() => ({ 'Content-Range': 'none' })),
-    error: { code: 'io', message: /'none' came/ },
-  },
-  'a longer body': {
-    fault: says(() => ({}), 9),
-    error: { code: 'io', message: /more bytes came than/ },
-  },
-  'a compressed range': {
-    fault: (response, _, [from, to]) => {
-      const body = gzipSync(bytes.subarray(from, to + 1));
-      response.writeHead(206, {
-        ETag: server.etag,
-        'Content-Encoding': 'gzip',
-        'Content-Range': `bytes ${from}-${to}/${bytes.length}`,
-      });
-      response.end(body);
-    },
-    error: { code: 'io', message: /compresses ranges \(gzip\)/ },
-  },
-};
-
-describe('a server that sends for ranges', () => {
-  for (const [name, { fault, error }] of Object.entries(FAULTS)) {
+describe('a server that sends for ranges', { concurrency: 8 }, () => {
+  for (const [name, { error }] of Object.entries(rangeFaults(undefined, bytes).ranges)) {
     test(`${name}: ${error ? 'a typed error, and the pool lives on' : 'right rows'}`, async () => {
-      reset();
-      const embedder = await load({ workers: 2 });
-      server.forget();
-      server.fault = fault;
-      if (error) await assert.rejects(embedder.embed(TEXTS), failure(error));
-      else assert.deepEqual(await embedder.embed(TEXTS), expected);
-      server.fault = undefined;
-      assert.deepEqual(await embedder.embed(TEXTS), expected);
-      assert.equal(embedder.stats().lostWorkers, 0);
+      const own = await serveRanges(bytes);
+      own.etag = '"one"';
+      const embedder = await open({ workers: 1 }, own.url);
+      try {
+        own.forget();
+        own.fault = rangeFaults(own, bytes).ranges[name].fault;
+        if (error) await assert.rejects(embedder.embed(TEXTS), failure(error));
+        else assert.deepEqual(await embedder.embed(TEXTS), expected);
+        own.fault = undefined;
+        assert.deepEqual(await embedder.embed(TEXTS), expected);
+        assert.equal(/** @type {any} */ (embedder.stats()).lostWorkers, 0);
+      } finally {
+        await embedder.destroy();
+        await own.close();
+      }
     });
   }
 });
 
 describe('a server that sends when a model is opened', () => {
-  /** @type {Record<string, { fault: Fault, error?: { code: string, message: RegExp }, mode?: string }>} */
+  const { first, says, sendsAll, truncates } = rangeFaults(undefined, bytes);
+  /** @type {Record<string, { fault: import('./range-faults.mjs').Fault, error?: { code: string, message: RegExp }, mode?: string }>} */
   const cases = {
     'the whole file': { fault: sendsAll, mode: 'all' },
     'the whole file, compressed': {
@@ -481,7 +374,7 @@ describe('a server that stops answering', () => {
     reset();
     const file = new HttpFile(server.url, 50);
     const { signal } = new AbortController();
-    server.fault = first(() => {}, 1);
+    server.fault = rangeFaults(undefined, bytes).first(() => {}, 1);
     const ranges = new Ranges(file, 0);
     await ranges.need([[0, 1000]], signal);
     assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));

@@ -18,6 +18,8 @@ import { createServer } from 'node:http';
  * @property {() => void} forget
  * @property {((response: Response, next: () => void, range: [number, number], number: number) => void) | undefined} fault
  *   answers the request of that number since the last `forget`, or calls `next`
+ * @property {((path: string) => unknown) | undefined} told is called for requests of other files, which are answered
+ *   when what it returns has come
  * @property {() => Promise<void>} close
  */
 
@@ -42,6 +44,7 @@ export async function serveRanges(bytes) {
       server.headers = [];
     },
     fault: undefined,
+    told: undefined,
     close: () =>
       new Promise((done) => {
         http.close(() => done());
@@ -52,11 +55,16 @@ export async function serveRanges(bytes) {
   /** @param {Request} request @param {Response} response */
   function answer(request, response) {
     response.setHeader('Access-Control-Allow-Origin', '*');
-    response.setHeader('Access-Control-Expose-Headers', 'Content-Range, ETag');
+    response.setHeader('Access-Control-Expose-Headers', 'Content-Range, Content-Encoding, ETag');
     response.setHeader('Cross-Origin-Resource-Policy', 'cross-origin');
     if (request.method === 'OPTIONS') {
       const allowed = { 'Access-Control-Allow-Headers': 'range' };
       return void response.writeHead(204, allowed).end();
+    }
+    if (request.url !== '/model.gguf') {
+      return void Promise.resolve(server.told?.(String(request.url))).then(() =>
+        response.writeHead(204).end(),
+      );
     }
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
     const range = /** @type {[number, number]} */ ([Number(from), Number(to)]);
