@@ -13,6 +13,12 @@ import { noTool, onlyInAll, smallColdModel } from './support.mjs';
 const TEXTS = shortTexts(24, 3);
 const bytes = readFileSync(smallColdModel());
 
+const PAGE = '/cold.html';
+
+/** @param {string} path */
+const page = (path) =>
+  path === PAGE ? { body: '<!doctype html><link rel="icon" href="data:,">' } : undefined;
+
 for (const browser of ['chromium', 'firefox']) {
   const inOneBrowser = browser === 'chromium' ? false : onlyInAll;
   describe(`cold neurons in ${browser}`, { skip: inOneBrowser || noTool(browser) }, () => {
@@ -21,7 +27,7 @@ for (const browser of ['chromium', 'firefox']) {
     /** @type {Awaited<ReturnType<typeof serve>>[]} */
     let servers;
     before(async () => {
-      servers = await Promise.all([serve(), serve({ isolated: true })]);
+      servers = await Promise.all([serve({ page }), serve({ page, isolated: true })]);
       tab = await launch[browser]();
     });
     after(async () => {
@@ -29,7 +35,7 @@ for (const browser of ['chromium', 'firefox']) {
       await Promise.all(servers.map((server) => server.close()));
     });
     const visit = (/** @type {number} */ isolated) =>
-      tab.open(`${servers[isolated].origin}/tests/js/page/blank.html`);
+      tab.open(servers[isolated].origin + PAGE);
 
     for (const isolated of [0, 1]) {
       for (const workers of isolated ? [4] : [0, 1, 4]) {
