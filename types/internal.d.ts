@@ -58,7 +58,7 @@ export interface Platform {
     integrity?: string,
   ): Promise<WebAssembly.Module>;
   readModel(own: () => URL, source: ModelSource | undefined, reading: Reading): Promise<HeldModel>;
-  /** Loads a model by ranges; wisp-engine/cold sets it. */
+  /** Loads a model by ranges. wisp-engine/cold sets it. */
   cold?(
     platform: Platform,
     own: Own,
