@@ -39,6 +39,8 @@ export class Bytes {
   #pages = new Map();
   /** @type {Range[]} in rising order, with gaps between */
   #present = [];
+  /** Is called when bytes have been written. */
+  onWrite = () => {};
 
   /**
    * Writes bytes, which are not present before they are marked so.
@@ -49,6 +51,7 @@ export class Bytes {
     this.#eachPage(at, at + bytes.length, (page, from, to, done) =>
       page.set(bytes.subarray(done, done + to - from), from),
     );
+    this.onWrite();
   }
 
   /** @param {Range} range whose bytes have been written */
@@ -75,6 +78,16 @@ export class Bytes {
     const bytes = new Uint8Array(end - start);
     this.#eachPage(start, end, (page, from, to, done) => bytes.set(page.subarray(from, to), done));
     return bytes;
+  }
+
+  /**
+   * Lets go of bytes that nobody reads again, though they remain present.
+   * @param {number} end the first that stays
+   */
+  forget(end) {
+    for (const number of this.#pages.keys()) {
+      if ((number + 1) * PAGE_BYTES <= end) this.#pages.delete(number);
+    }
   }
 
   /**
@@ -171,7 +184,6 @@ export class Ranges {
     const [first, ...rest] = missing;
     if (!first) return undefined;
     const joined = /** @type {Range} */ ([...first]);
-    joined[1] = Math.min(joined[1], joined[0] + MOST_BYTES);
     for (const [start, end] of rest) {
       if (start > joined[1] + this.#gap || end > joined[0] + MOST_BYTES) break;
       const between = /** @type {Range} */ ([joined[1], start]);

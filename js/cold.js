@@ -139,11 +139,21 @@ class ColdModel {
     this.#file = file;
     const ranges = (this.#ranges = new Ranges(file, this.#gap));
     let end = this.#first;
+    /** @type {{ error: unknown } | undefined} by onProgress */
+    let thrown;
+    ranges.bytes.onWrite = () => {
+      try {
+        const total = this.#hotBytes || undefined;
+        progress(Math.min(file.received, total ?? Infinity), total);
+      } catch (error) {
+        thrown ??= { error };
+      }
+    };
     for (;;) {
       await ranges.need([[0, end]], signal);
+      if (thrown) throw thrown.error;
       end = Math.min(end, file.size);
       checkMagic(ranges.bytes.read([0, Math.min(4, end)]), file.name);
-      progress(end, this.#hotBytes || undefined);
       this.#hotBytes ||= await this.#findHot(end);
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
       end = Math.min(this.#hotBytes || 2 * end, file.size);
@@ -155,7 +165,9 @@ class ColdModel {
       this.reason =
         this.#hotBytes < file.size ? 'asked for' : 'the file has no cold neurons (wisp calibrate)';
     }
+    ranges.bytes.onWrite = () => {};
     const bytes = ranges.bytes.read([0, this.#hotBytes]);
+    ranges.bytes.forget(this.#hotBytes);
     progress(this.#hotBytes, this.#hotBytes);
     if (!platform.sharing().shared) return new Blob([bytes]);
     const shared = sharedBytes(bytes.length);

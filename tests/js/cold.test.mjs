@@ -138,6 +138,26 @@ describe('cold neurons', () => {
     });
   }
 
+  test('with the number of its hot bytes a model opens after one request; progress ends there', async () => {
+    reset();
+    const { hotBytes } = coldOf(await load());
+    server.forget();
+    /** @type {any[]} */
+    const seen = [];
+    const onProgress = (/** @type {any} */ { phase, loaded, total }) =>
+      void (phase === 'model' && seen.push([loaded, total]));
+    const embedder = await load({ cold: { mode: 'wait', first: hotBytes }, onProgress });
+    assert.deepEqual(server.asked, [[0, hotBytes - 1]]);
+    assert.ok(seen.every(([loaded], i) => i === 0 || loaded >= seen[i - 1][0]));
+    assert.deepEqual(seen.at(-1), [hotBytes, hotBytes]);
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    const mine = new TypeError('mine');
+    const throws = () => {
+      throw mine;
+    };
+    await assert.rejects(load({ onProgress: throws }), mine);
+  });
+
   test('what is wanted by several is requested once', async () => {
     reset();
     const file = new HttpFile(server.url);
