@@ -133,9 +133,8 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
 }
 
 wisp_status engine_open_session(struct engine *engine) {
-    const wisp_session_options options = {.recall = engine->recall,
-                                          .threads = engine->threads,
-                                          .skip_absent = engine->skip_absent};
+    const wisp_session_options options = {
+        .recall = engine->recall, .threads = engine->threads, .skip_absent = engine->skip_absent};
     TRY(wisp_session_open(engine->model, &options, &engine->session, &engine->error));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }

@@ -34,8 +34,7 @@ for (const browser of ['chromium', 'firefox']) {
       await tab.close();
       await Promise.all(servers.map((server) => server.close()));
     });
-    const visit = (/** @type {number} */ isolated) =>
-      tab.open(servers[isolated].origin + PAGE);
+    const visit = (/** @type {number} */ isolated) => tab.open(servers[isolated].origin + PAGE);
 
     for (const isolated of [0, 1]) {
       for (const workers of isolated ? [4] : [0, 1, 4]) {
