@@ -187,8 +187,8 @@ export class Ranges {
     for (const [start, end] of rest) {
       if (start > joined[1] + this.#gap || end > joined[0] + MOST_BYTES) break;
       const between = /** @type {Range} */ ([joined[1], start]);
-      const isKnown = start > joined[1] && this.bytes.missing(between).length !== 1;
-      if (isKnown || flying.some((each) => overlap(each, between))) break;
+      const unknown = this.bytes.missing(between).reduce((sum, [a, b]) => sum + b - a, 0);
+      if (unknown < start - joined[1] || flying.some((each) => overlap(each, between))) break;
       joined[1] = Math.max(joined[1], end);
     }
     return joined;

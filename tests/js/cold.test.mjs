@@ -176,6 +176,20 @@ describe('cold neurons', () => {
     ]);
     assertOnce();
     assert.deepEqual(Buffer.from(ranges.bytes.read([0, 500])), bytes.subarray(0, 500));
+    // Ranges are not joined over bytes that are there, though the gap is wide.
+    const wide = new Ranges(new HttpFile(server.url), 1000);
+    server.forget();
+    await wide.need([[110, 115]], signal);
+    await wide.need(
+      [
+        [100, 110],
+        [130, 140],
+        [200, 210],
+      ],
+      signal,
+    );
+    const asked = [...server.asked].sort((a, b) => a[0] - b[0]);
+    assert.deepEqual(asked, [[100, 109], [110, 114], [130, 209]]); // prettier-ignore
     assert.equal(file.size, bytes.length);
     assert.equal(file.received, 500);
   });
