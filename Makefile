@@ -286,16 +286,17 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          src/binding/% %scalar.c %pack_q4.c src/text/chat%.c src/text/gbnf.c \
+                          src/binding/% %scalar.c %pack_q4.c %neuron_cold.c src/text/chat%.c src/text/gbnf.c \
                           src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
 
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
-# by itself or as DECODER_KERNELS, leave out what only decoders need. wisp-generate-*.wasm has everything, and the
+# by itself or as DECODER_KERNELS, leave out what only decoders need, and those that ask whether
+# COLD_NEURONS_MAY_BE_ABSENT have what only these modules need. wisp-generate-*.wasm has everything, and the
 # exports in wasm/generate; the files that ask are compiled a second time for it, all others are shared.
-WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS' $(WASM_SOURCES))
+WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS|COLD_NEURONS_MAY_BE_ABSENT' $(WASM_SOURCES))
 WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
 # A third module shares its memory with the workers of a team. All of it is compiled for that.
 WASM_THREADS = -matomics -mbulk-memory

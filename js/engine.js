@@ -237,7 +237,7 @@ export class Engine {
     const length = group.reduce((sum, bytes) => sum + bytes.length, table);
     return this.withBlock(length, (input) =>
       this.withBlock(4 * size * group.length, (output) => {
-        this.#writeTexts(input, length, group);
+        this.writeTexts(input, length, group);
         this.check((wasm) =>
           wasm.engine_embed(this.engine, input, group.length, prompt, dimensions, output),
         );
@@ -253,7 +253,7 @@ export class Engine {
    * @param {number} length
    * @param {Uint8Array[]} group
    */
-  #writeTexts(block, length, group) {
+  writeTexts(block, length, group) {
     const view = this.bytes(block, length);
     const table = new Uint32Array(view.buffer, block, 2 * group.length);
     let at = 8 * group.length;
@@ -414,7 +414,7 @@ function memorySource(bytes) {
  * @param {number} first
  * @returns {Uint8Array[]}
  */
-function takeGroup(texts, first) {
+export function takeGroup(texts, first) {
   /** @type {Uint8Array[]} */
   const group = [];
   let bytes = 0;

@@ -14,7 +14,7 @@ import { Pool } from './pool.js';
 const START_MS = 60_000;
 
 const LOAD_OPTIONS =
-  'workers signal onProgress compute kernels predictor sparsity recall queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
+  'workers signal onProgress compute kernels predictor sparsity recall cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
     ' ',
   );
 
@@ -28,6 +28,11 @@ const LOAD_OPTIONS =
  */
 export async function load(platform, own, source, options = {}) {
   checkOptions(options, own.threads ? [...LOAD_OPTIONS, 'threads'] : LOAD_OPTIONS);
+  const { cold = 'all', ...others } = options;
+  if (cold !== 'all') {
+    if (!platform.cold) throw wrong('cold', "import 'wisp-engine/cold'");
+    return platform.cold(platform, own, source, others, cold);
+  }
   const threads = own.threads?.(platform, options);
   const { signal, compute, kernels, predictor, sparsity, recall } = options;
   const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;

@@ -132,7 +132,7 @@ async function readModel(own, source, reading) {
  * A string is a URL where it begins as one, else a path.
  * @param {string | URL} source
  */
-function asUrl(source) {
+export function asUrl(source) {
   if (source instanceof URL) return source;
   return /^(https?|file|data|blob|hf):/i.test(source) ? new URL(source) : undefined;
 }
@@ -183,7 +183,7 @@ async function readOpened(file, size, path, reading) {
  * @param {unknown} error
  * @param {string} path
  */
-function fileError(error, path) {
+export function fileError(error, path) {
   if (error instanceof WispError) return error;
   const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
   const more =

@@ -29,6 +29,7 @@ for (const name of [
   'index',
   'generate',
   'hub',
+  'cold',
   'text',
   'search',
   'vector-index',

@@ -32,6 +32,23 @@ export interface Exports {
   engine_info(engine: number): number;
   engine_stats(engine: number): number;
   engine_prompt(engine: number, name: number): number;
+  /** Modules that generate have none of the following. */
+  engine_hot_bytes(engine: number, size: number, available: number): number;
+  engine_error_status(engine: number): number;
+  engine_begin(
+    engine: number,
+    texts: number,
+    n: number,
+    prompt: number,
+    dimensions: number,
+    rows: number,
+    skipped: number,
+  ): number;
+  engine_continue(engine: number): number;
+  engine_give_up(engine: number): void;
+  engine_needs(engine: number, gap: number, ranges: number, count: number): number;
+  engine_provide(engine: number, offset: number, bytes: number, length: number): number;
+  engine_cold_stats(engine: number, stats: number): void;
 }
 
 /** The functions of wasm/generate. */

@@ -74,6 +74,19 @@ export interface LoadOptions extends SparseOptions {
   kernels?: string | undefined;
   /** Count the predictor's recall: see stats. */
   recall?: boolean | undefined;
+  /**
+   * all: fetch the whole model. wait: fetch what it opens from, and neurons that are needed seldom when texts need
+   * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
+   * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.
+   * `first`: the bytes of the first request; with stats().cold.hotBytes, where that is known, it is the only one
+   * before the model is ready. Default: 1 MiB.
+   */
+  cold?:
+    | 'all'
+    | 'wait'
+    | 'skip'
+    | { mode: 'wait' | 'skip'; gap?: number | undefined; first?: number | undefined }
+    | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
   queueLimit?: number | undefined;
   /**
@@ -183,6 +196,8 @@ export class Rows extends Values {
   dimensions: number;
   /** Returns row i, as a view of these values. */
   row(i: number): Float32Array;
+  /** With the option cold 'skip': the neurons that the rows were computed without. */
+  skipped?: number;
   [Symbol.iterator](): IterableIterator<Float32Array>;
 }
 
@@ -219,7 +234,14 @@ export interface EmbedderInfo extends EngineInfo {
   sharedMemory: boolean;
   backend: 'native' | 'wasm';
   /** Why this backend, this build, this number of workers and this way to share the model were chosen. */
-  reasons: { backend: string; build: string; workers: string; memory: string };
+  reasons: {
+    backend: string;
+    build: string;
+    workers: string;
+    memory: string;
+    /** With the option cold: why the model has all neurons, or not. */
+    cold?: string;
+  };
 }
 
 /**
@@ -253,6 +275,28 @@ export interface Totals {
   layers: LayerStats[];
 }
 
+/** What was fetched of a model with the option cold. Neurons are those of all layers. */
+export interface ColdTotals {
+  /** all: the server sends no ranges, or the file has no cold neurons. */
+  mode: 'all' | 'wait' | 'skip';
+  fileBytes: number;
+  /** The bytes of the file that it opens from. */
+  hotBytes: number;
+  /** Bytes that came, those of repeated requests too. */
+  fetchedBytes: number;
+  requests: number;
+  neurons: number;
+  /** Neurons that are always in memory. */
+  hotNeurons: number;
+  /** Other neurons in the memory of the worker that has most of them. */
+  warmNeurons: number;
+  /** Cold neurons that batches needed and that were in memory, or not. */
+  hits: number;
+  misses: number;
+  /** Neurons that tokens were computed without. */
+  skipped: number;
+}
+
 /** Totals since loading, and the present state. */
 export interface EmbedderStats extends Totals {
   backend: 'native' | 'wasm';
@@ -262,6 +306,8 @@ export interface EmbedderStats extends Totals {
   busyWorkers: number;
   lostWorkers: number;
   waitingTexts: number;
+  /** With the option cold. */
+  cold?: ColdTotals;
 }
 
 /** A model that embeds texts, by workers that share the load. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types that the modules of the package hand to each other. They stand here, because a page loads the comments of js/.
+import type { Bytes } from '../js/cold-ranges.js';
 import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
@@ -18,6 +19,20 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
+}
+
+/** A file of which ranges are read. */
+export interface RangeFile {
+  readonly name: string;
+  /** Bytes; 0 before the first range has been read. */
+  readonly size: number;
+  /** Whether all of it came in place of a range. */
+  readonly isWhole: boolean;
+  /** Requests so far, and bytes that came. */
+  readonly requests: number;
+  readonly received: number;
+  /** Writes bytes start to end - 1 of the file, or to its end where that comes first. */
+  read(range: [number, number], bytes: Bytes, signal: AbortSignal): Promise<void>;
 }
 
 /** The bytes of a model, for a pool and its workers. */
@@ -43,6 +58,14 @@ export interface Platform {
     integrity?: string,
   ): Promise<WebAssembly.Module>;
   readModel(own: () => URL, source: ModelSource | undefined, reading: Reading): Promise<HeldModel>;
+  /** Loads a model by ranges. wisp-engine/cold sets it. */
+  cold?(
+    platform: Platform,
+    own: Own,
+    source: ModelSource | undefined,
+    options: LoadOptions,
+    wanted: LoadOptions['cold'],
+  ): Promise<Loaded>;
   startWorker(
     own: () => any,
     given: string | URL | (() => any) | undefined,

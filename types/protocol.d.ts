@@ -131,6 +131,45 @@ export type Request =
   | LoadRequest
   | DetokenizeRequest;
 
+/** How an engine opens a model of which only the beginning is there. */
+export interface ColdOptions {
+  /** Bytes of the whole file. */
+  size: number;
+  /** Ranges with at most so many bytes between are asked for as one. */
+  gap: number;
+  /** Compute without absent neurons. */
+  skip: boolean;
+}
+
+/** Bytes of the file from `offset` on. */
+export interface Piece {
+  offset: number;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Comes from a worker while it answers a request: its engine waits for these bytes. */
+export interface Needs {
+  type: 'needs';
+  ranges: [start: number, end: number][];
+}
+
+/** The answer to that, which has no reply. */
+export interface ProvideRequest {
+  type: 'provide';
+  pieces: Piece[];
+  error?: PackedError;
+}
+
+/** Neurons of one worker's engine; counts are totals since it was opened. */
+export interface ColdStats {
+  neurons: number;
+  hotNeurons: number;
+  warmNeurons: number;
+  hits: number;
+  misses: number;
+  skipped: number;
+}
+
 /** Totals of one worker since it was opened, and the memory it holds. */
 export interface Usage extends Totals {
   memoryBytes: number;
@@ -145,6 +184,10 @@ export interface Done {
    */
   value: any;
   usage: Usage;
+  /** Of a worker whose model may lack its cold neurons. */
+  cold?: ColdStats;
+  /** Neurons that each text was computed without. */
+  skipped?: Float64Array | undefined;
 }
 
 /** Tokens of texts that are being written, and the results so far. */

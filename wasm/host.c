@@ -26,8 +26,64 @@ static int read_from_host(void *context, uint64_t offset, void *buffer, size_t l
  * host can still read it after this call. */
 EXPORT("engine_open")
 wisp_status engine_open(struct engine *engine, double size, int lasting) {
-    const wisp_source source = {
-        .size = (uint64_t)size, .read = read_from_host, .name = "model", .lasting = lasting != 0};
+    const wisp_source source = {.size = (uint64_t)size,
+                                .read = read_from_host,
+                                .name = "model",
+                                .lasting = lasting != 0,
+                                .available = engine->available};
     TRY(engine_open_model(engine, &source));
     return engine_open_session(engine);
 }
+
+#ifdef WISP_EMBED_ONLY
+/* ---- models without their cold neurons ------------------------------------------------------ */
+
+/* Returns the bytes that a model opens from without its cold neurons, of a file of `size` bytes of
+ * which `available` are there; 0 on failure, WISP_ERROR_IO where more of it must be there. */
+EXPORT("engine_hot_bytes")
+double engine_hot_bytes(struct engine *engine, double size, double available) {
+    const wisp_source source = {.size = (uint64_t)size,
+                                .read = read_from_host,
+                                .name = "model",
+                                .available = (uint64_t)available};
+    uint64_t bytes;
+    return wisp_source_hot_bytes(&source, &bytes, &engine->error) == WISP_OK ? (double)bytes : 0;
+}
+
+EXPORT("engine_error_status") wisp_status engine_error_status(const struct engine *engine) {
+    return engine->error.status;
+}
+
+/* Does what engine_embed does, and counts the absent neurons of each text in skipped [n]. Where it
+ * returns WISP_NEED_RANGES, all that it was given must stay until the call ends. */
+EXPORT("engine_begin")
+wisp_status engine_begin(struct engine *engine, const wisp_text *texts, size_t n,
+                         const char *prompt, size_t dimensions, float *rows, uint64_t *skipped) {
+    const wisp_embed_options options = {
+        .prompt = prompt, .dimensions = dimensions, .skipped = skipped};
+    return wisp_embed(engine->session, texts, n, &options, rows, &engine->error);
+}
+
+EXPORT("engine_continue") wisp_status engine_continue(struct engine *engine) {
+    return wisp_embed_continue(engine->session, &engine->error);
+}
+
+EXPORT("engine_give_up") void engine_give_up(struct engine *engine) {
+    wisp_embed_give_up(engine->session);
+}
+
+EXPORT("engine_needs")
+wisp_status engine_needs(struct engine *engine, size_t gap, const wisp_range **ranges,
+                         size_t *count) {
+    return wisp_session_needs(engine->session, gap, ranges, count, &engine->error);
+}
+
+EXPORT("engine_provide")
+wisp_status engine_provide(struct engine *engine, double offset, const void *bytes, size_t length) {
+    return wisp_session_provide(engine->session, (uint64_t)offset, bytes, length, &engine->error);
+}
+
+EXPORT("engine_cold_stats") void engine_cold_stats(struct engine *engine, wisp_cold_stats *stats) {
+    wisp_model_get_cold_stats(engine->model, stats);
+}
+#endif

@@ -109,6 +109,14 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
         engine->threads = (uint32_t)number;
         return WISP_OK;
     }
+    if (strcmp(name, "available") == 0) {
+        engine->available = (uint64_t)number;
+        return WISP_OK;
+    }
+    if (strcmp(name, "skip_absent") == 0) {
+        engine->skip_absent = number != 0;
+        return WISP_OK;
+    }
     if (strcmp(name, "sparsity") == 0)
         return set_sparsity(engine, text != NULL, number);
     return fail(&engine->error, WISP_ERROR_ARGUMENT, NULL, name, "there is no such option");
@@ -119,12 +127,14 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
 wisp_status engine_open_model(struct engine *engine, const wisp_source *source) {
     const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
-                                        .predictor = (wisp_predictor)engine->predictor};
+                                        .predictor = (wisp_predictor)engine->predictor,
+                                        .hot_only = engine->available > 0};
     return wisp_model_open_source(source, &options, &engine->model, &engine->error);
 }
 
 wisp_status engine_open_session(struct engine *engine) {
-    const wisp_session_options options = {.recall = engine->recall, .threads = engine->threads};
+    const wisp_session_options options = {
+        .recall = engine->recall, .threads = engine->threads, .skip_absent = engine->skip_absent};
     TRY(wisp_session_open(engine->model, &options, &engine->session, &engine->error));
     return engine->has_sparsity ? set_sparsity(engine, true, engine->sparsity) : WISP_OK;
 }

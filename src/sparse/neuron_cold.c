@@ -7,6 +7,13 @@
 #include "base/checked.h"
 #include "base/memory.h"
 
+/* In WebAssembly no memory is given back, so nothing is evicted. */
+#ifdef __wasm__
+enum { MAY_EVICT = 0 };
+#else
+enum { MAY_EVICT = 1 };
+#endif
+
 /* After this many holds for each layer, the counts of uses are halved, so that what was needed
  * lately counts more. */
 enum { HOLDS_OF_AN_AGE = 32 };
@@ -125,7 +132,7 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
 static void fit_budget(const struct neuron_store *store) {
     struct neuron_cold *cold = store->cold;
     const size_t words = words_of(store), groups = store->shape.layers * words;
-    while (cold->discard && cold->stats.warm_bytes > cold->stats.budget) {
+    while (MAY_EVICT && cold->discard && cold->stats.warm_bytes > cold->stats.budget) {
         size_t worst = groups;
         for (size_t i = 0; i < groups; i++) {
             const struct neuron_layer *l = &store->layer[i / words];
@@ -169,18 +176,21 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
     hold->held = true;
     enter(cold);
     count_absent(l, words, hold);
-    if (++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
+    if (MAY_EVICT && ++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
         for (size_t i = 0; i < store->shape.layers * words; i++)
             cold->groups[i].uses /= 2;
     cold->stats.misses += hold->n_absent;
     for (size_t w = 0; w < words; w++) {
         struct group *g = group_of(store, layer, w);
         cold->stats.hits += count_bits(hold->places[w] & ~hold->absent[w] & ~hot_bits(l, w));
-        g->uses += hold->places[w] != 0;
-        g->last = hold->places[w] != 0 ? cold->holds : g->last;
+        if (MAY_EVICT) {
+            g->uses += hold->places[w] != 0;
+            g->last = hold->places[w] != 0 ? cold->holds : g->last;
+        }
         if (skip)
             hold->places[w] &= ~hold->absent[w];
-        g->holds += hold->places[w] != 0;
+        if (MAY_EVICT)
+            g->holds += hold->places[w] != 0;
     }
     leave(cold);
 }
@@ -195,6 +205,8 @@ void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold)
     if (!hold->held)
         return;
     hold->held = false;
+    if (!MAY_EVICT)
+        return;
     enter(store->cold);
     for (size_t w = 0; w < words_of(store); w++)
         group_of(store, hold->layer, w)->holds -= hold->places[w] != 0;

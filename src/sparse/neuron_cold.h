@@ -14,9 +14,9 @@
 
 #include "sparse/neuron_store.h"
 
-/* Says whether this build opens models without their cold neurons. WebAssembly modules do not as
- * yet: their package brings no rows, and pages that embed would load the code for nothing. */
-#ifdef __wasm__
+/* Says whether this build opens models without their cold neurons. Modules that generate do not:
+ * no generator brings rows, and its pages would load the code for nothing. */
+#if defined(__wasm__) && !defined(WISP_EMBED_ONLY)
 enum { COLD_NEURONS_MAY_BE_ABSENT = 0 };
 #else
 enum { COLD_NEURONS_MAY_BE_ABSENT = 1 };

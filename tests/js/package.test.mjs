@@ -75,11 +75,23 @@ test('a page loads what finds models by name only when it does so: 12 KB at most
   assert.ok(bytes <= 12 * 1024, `${bytes} bytes`);
 });
 
-test('modules that only embed have no decoders: at most 81 KB after brotli, the others 152', () => {
+test('a page loads what fetches cold neurons only when it does so: 16 KB at most', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const cold = scriptsOf('cold-browser.js', 'cold-worker-browser.js').reached;
+  const more = [...cold].filter((name) => !embedding.has(name));
+  const bytes = more.reduce(
+    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
+    0,
+  );
+  assert.ok(more.includes('cold-http.js') && more.includes('cold-engine.js'));
+  assert.ok(bytes <= 16 * 1024, `${bytes} bytes`);
+});
+
+test('modules that only embed have no decoders: at most 84 KB after brotli, the others 152', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) =>
       brotliCompressSync(readFileSync(`${ROOT}js/${name}-${build}.wasm`)).length;
-    assert.ok(size('wisp') <= 81_000, `${build}: ${size('wisp')} bytes`);
+    assert.ok(size('wisp') <= 83_500, `${build}: ${size('wisp')} bytes`);
     for (const name of ['wisp-generate', 'wisp-threads'])
       assert.ok(size(name) <= 152_000, `${name}-${build}: ${size(name)} bytes`);
   }
@@ -334,6 +346,7 @@ describe('installed from npm pack into an empty project', () => {
       'types/generate.d.ts',
       'types/generate.d.cts',
       'types/hub.d.cts',
+      'types/cold.d.cts',
       'types/text.d.cts',
       'types/search.d.cts',
       'types/langchain.d.cts',

@@ -160,6 +160,17 @@ export function smallCalibratedModel(name = 'cls12') {
   return path;
 }
 
+/** Returns such a model with half of its hot neurons, so that texts need cold ones. */
+export function smallColdModel() {
+  const calibrated = smallCalibratedModel();
+  const path = `${ROOT}build/test-models/cls12-cold.gguf`;
+  if (!existsSync(path) || statSync(path).mtimeMs < statSync(calibrated).mtimeMs) {
+    const { code, err } = wisp(['convert', '--hot', '0.5', calibrated, path]);
+    if (code !== 0) throw new Error(err);
+  }
+  return path;
+}
+
 /**
  * Returns the reason to skip a test that needs a program of .tools/bin, or false where it exists. CI skips nothing.
  * @param {string} name

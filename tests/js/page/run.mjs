@@ -13,6 +13,7 @@ import { searchCases } from '../texts/search-cases.mjs';
 import { streamCases } from '../texts/stream-cases.mjs';
 
 export { killWorkers, loadMutants } from '../campaign/page.mjs';
+export * from './cold.mjs';
 export * from './hub.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);

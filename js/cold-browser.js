@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/cold as a browser imports it: Embedder.load with the option cold.
+import { HttpFile } from './cold-http.js';
+import { serveCold } from './cold-worker.js';
+import { coldLoader } from './cold.js';
+import { resolve } from './files.js';
+import { localLink } from './link-local.js';
+import { wrong } from './options.js';
+import { platform } from './platform-browser.js';
+
+export { WispError } from './errors.js';
+
+platform.cold = coldLoader({
+  openFile(source) {
+    if ((typeof source !== 'string' && !(source instanceof URL)) || /^hf:/.test(String(source))) {
+      throw wrong('cold', 'the source is no URL, of which parts could be fetched');
+    }
+    return new HttpFile(resolve(source, 'source').href);
+  },
+  own: {
+    // Bundlers recognise exactly this expression.
+    worker: () =>
+      new Worker(new URL('./cold-worker-browser.js', import.meta.url), {
+        type: 'module',
+        name: 'wisp',
+      }),
+    local: localLink(serveCold),
+  },
+  script: 'cold-worker-browser',
+});

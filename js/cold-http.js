@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges of a file on a server. Whatever a server sends in their place is either of use or an error.
+import { WispError, cancelled, onAbort } from './errors.js';
+import { HubError, ask, readAll } from './hub.js';
+
+/** @typedef {import('./cold-ranges.js').Range} Range */
+/** @typedef {import('./cold-ranges.js').Bytes} Bytes */
+
+/** A request that has brought no byte for so long is made again. */
+const STALL_MS = 30_000;
+
+/** A file on a server, a RangeFile. */
+export class HttpFile {
+  /** Bytes of the file, once the server has said so. */
+  size = 0;
+  /** Whether the server has sent the whole file in place of a range. */
+  isWhole = false;
+  requests = 0;
+  received = 0;
+  name;
+  #stall;
+  /** @type {string | null | undefined} what names the state of the file */
+  #state;
+
+  /**
+   * @param {string} url
+   * @param {number} [stall] milliseconds
+   */
+  constructor(url, stall = STALL_MS) {
+    this.name = url;
+    this.#stall = stall;
+  }
+
+  /**
+   * Fetches a range, in as many requests as it takes.
+   * @param {Range} range that ends where the file does, where it is longer
+   * @param {Bytes} bytes
+   * @param {AbortSignal} signal
+   */
+  async read([start, end], bytes, signal) {
+    let at = start;
+    const last = () => (this.size === 0 ? end : Math.min(end, this.size));
+    await readAll(
+      {
+        url: `${this.name}, bytes ${start} to ${end - 1}`,
+        size: end - start,
+        // A file that ends within the range has no more.
+        at: () => (at < last() ? at : end) - start,
+        read: () => this.#request([at, last()], bytes, signal, (to) => void (at = to)),
+        isBroken: (error) =>
+          error instanceof HubError ? error.status === 0 : !(error instanceof WispError),
+      },
+      { signal },
+    );
+  }
+
+  /**
+   * Makes one request, and writes what comes. A time limit begins anew with every part of the body.
+   * @param {Range} range
+   * @param {Bytes} bytes
+   * @param {AbortSignal} signal
+   * @param {(at: number) => void} reach says how far the bytes have come
+   */
+  async #request(range, bytes, signal, reach) {
+    const stop = new AbortController();
+    const forget = onAbort(signal, () => stop.abort(signal.reason));
+    let isStalled = false;
+    const stall = () => {
+      isStalled = true;
+      stop.abort();
+    };
+    let timer = setTimeout(stall, this.#stall);
+    try {
+      const response = await this.#ask(range, stop.signal);
+      const [from, to] = this.#place(response, range);
+      const body = response.body?.getReader();
+      let place = from;
+      for (;;) {
+        const { done, value } = (await body?.read()) ?? { done: true, value: undefined };
+        if (done || !value) break;
+        clearTimeout(timer);
+        timer = setTimeout(stall, this.#stall);
+        this.received += value.length;
+        if (place + value.length > to) {
+          throw this.#error(`more bytes came than the ${to - from} that the server named`);
+        }
+        bytes.write(place, value);
+        place += value.length;
+        if (from === range[0]) reach(Math.min(place, range[1]));
+      }
+      if (response.status === 206) return; // what is missing is asked for again
+      if (this.size === 0) this.size = place;
+      if (place !== this.size) throw new TypeError('the transfer broke off');
+      this.isWhole = true;
+      bytes.mark([0, place]);
+      reach(range[1]);
+    } catch (error) {
+      if (signal.aborted) throw cancelled(signal);
+      if (!isStalled) throw error;
+      const text = `${this.name}: the server has sent nothing for ${this.#stall} ms`;
+      throw new HubError('io', text, 0, error);
+    } finally {
+      clearTimeout(timer);
+      forget();
+      stop.abort(); // lets go of a body that is not read
+    }
+  }
+
+  /**
+   * @param {Range} range
+   * @param {AbortSignal} signal
+   */
+  async #ask([start, end], signal) {
+    this.requests++;
+    const headers = { Range: `bytes=${start}-${end - 1}`, 'Accept-Encoding': 'identity' };
+    try {
+      return await ask(this.name, { cache: 'no-store', headers }, { signal });
+    } catch (error) {
+      if (!(error instanceof HubError) || error.status !== 416) throw error;
+      throw this.#changed(`the server has no bytes ${start} to ${end - 1}`);
+    }
+  }
+
+  /**
+   * Checks an answer, and returns where its bytes stand in the file.
+   * @param {Response} response
+   * @param {Range} range that was asked for
+   * @returns {Range}
+   */
+  #place({ status, headers, type }, [start, end]) {
+    const state = headers.get('etag') ?? headers.get('last-modified');
+    if (this.#state === undefined) this.#state = state;
+    if (state !== this.#state) {
+      throw this.#changed(`it was ${this.#state}, and is ${state}`);
+    }
+    const coding = headers.get('content-encoding');
+    const isCoded = coding !== null && coding !== 'identity';
+    if (status !== 206) {
+      if (status !== 200) throw this.#error(`the server answers ${status} to a range`);
+      const length = isCoded ? 0 : Number(headers.get('content-length'));
+      if (length && this.size && length !== this.size) {
+        throw this.#changed(`it had ${this.size} bytes, and has ${length}`);
+      }
+      if (length) this.size = length;
+      return [0, this.size || Infinity];
+    }
+    if (isCoded)
+      throw this.#error(`the server compresses ranges (${coding}), which cannot be used`);
+    const text = headers.get('content-range');
+    if (text === null && type === 'cors') {
+      throw this.#error(
+        'the answer has no Content-Range that can be read: from another origin the server must send ' +
+          'Access-Control-Expose-Headers: Content-Range, ETag',
+      );
+    }
+    const found = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(text ?? '');
+    const [from, last, size] = (found ?? []).slice(1).map(Number);
+    if (!found || from !== start || last < from || last >= end || last >= size) {
+      throw this.#error(`bytes ${start} to ${end - 1} were asked for, and '${text}' came`);
+    }
+    if (this.size && size !== this.size) {
+      throw this.#changed(`it had ${this.size} bytes, and has ${size}`);
+    }
+    this.size = size;
+    return [from, last + 1];
+  }
+
+  /** @param {string} text */
+  #error(text) {
+    return new WispError('io', `${this.name}: ${text}`);
+  }
+
+  /** @param {string} text */
+  #changed(text) {
+    return this.#error(`the file has changed since it was opened; load it again (${text})`);
+  }
+}

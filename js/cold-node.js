@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// wisp-engine/cold as Node imports it: Embedder.load with the option cold, of files and URLs.
+import { open } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { HttpFile } from './cold-http.js';
+import { serveCold } from './cold-worker.js';
+import { coldLoader } from './cold.js';
+import { WispError, throwIfAborted } from './errors.js';
+import { localLink } from './link-local.js';
+import { wrong } from './options.js';
+import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
+
+export { WispError } from './errors.js';
+
+/**
+ * A file on disk, a RangeFile. It is opened for each range, so that nothing stays open where an embedder is not closed.
+ */
+class DiskFile {
+  size = 0;
+  isWhole = false;
+  requests = 0;
+  received = 0;
+  name;
+  /** What tells that the file is still the one that was opened. */
+  #state = '';
+
+  /** @param {string} path */
+  constructor(path) {
+    this.name = path;
+  }
+
+  /**
+   * @param {import('./cold-ranges.js').Range} range
+   * @param {import('./cold-ranges.js').Bytes} bytes
+   * @param {AbortSignal} signal
+   */
+  async read([start, end], bytes, signal) {
+    try {
+      const file = await open(this.name);
+      try {
+        await this.#check(file);
+        const part = new Uint8Array(Math.min(end, this.size) - start);
+        for (let at = 0; at < part.length;) {
+          throwIfAborted(signal);
+          const { bytesRead } = await file.read(part, at, part.length - at, start + at);
+          if (bytesRead === 0) throw new WispError('io', `${this.name} has become shorter`);
+          at += bytesRead;
+        }
+        this.requests++;
+        this.received += part.length;
+        await this.#check(file); // bytes that were read before the file was written to are good
+        bytes.write(start, part);
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      throw fileError(error, this.name);
+    }
+  }
+
+  /** @param {import('node:fs/promises').FileHandle} file */
+  async #check(file) {
+    const { dev, ino, size, mtimeNs } = await file.stat({ bigint: true });
+    const state = `${dev} ${ino} ${size} ${mtimeNs}`;
+    this.#state ||= state;
+    this.size ||= Number(size);
+    if (state !== this.#state) {
+      throw new WispError(
+        'io',
+        `${this.name}: the file has changed since it was opened; load it again`,
+      );
+    }
+  }
+}
+
+platform.cold = coldLoader({
+  openFile(source) {
+    if (typeof source === 'string' || source instanceof URL) {
+      const url = asUrl(source);
+      if (!url) return new DiskFile(String(source));
+      if (url.protocol === 'file:') return new DiskFile(fileURLToPath(url));
+      if (/^https?:$/.test(url.protocol)) return new HttpFile(url.href);
+    }
+    throw wrong('cold', 'the source is no path or URL, of which parts could be read');
+  },
+  own: {
+    worker: () => new Worker(new URL('./cold-worker-node.js', import.meta.url), WORKER_OPTIONS),
+    local: localLink(serveCold),
+  },
+  script: 'cold-worker-node',
+});

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code that runs in a worker whose model may lack its cold neurons.
+import { ColdEngine } from './cold-engine.js';
+import { unpackError } from './errors.js';
+import { serveBy } from './worker.js';
+
+/** @typedef {import('../types/protocol.js').Piece} Piece */
+
+/**
+ * @param {Parameters<import('./worker.js').Serve>[0]} post
+ * @returns {ReturnType<import('./worker.js').Serve>}
+ */
+export const serveCold = (post) => {
+  /** @type {ColdEngine | undefined} */
+  let engine;
+  /** @type {Float64Array | undefined} neurons that each text of the last request was computed without */
+  let skipped;
+  /** @type {(answer: import('../types/protocol.js').ProvideRequest) => void} */
+  let provided = () => {};
+
+  /**
+   * Asks the pool for bytes of the file.
+   * @param {[number, number][]} ranges
+   * @returns {Promise<Piece[]>}
+   */
+  const fetch = (ranges) =>
+    new Promise((resolve, reject) => {
+      provided = ({ error, pieces }) => (error ? reject(unpackError(error)) : resolve(pieces));
+      post(/** @type {any} */ ({ type: 'needs', ranges }), []);
+    });
+
+  const open = async (/** @type {[any, any, any]} */ ...of) =>
+    (engine = await ColdEngine.open(...of));
+  const receive = serveBy(
+    (reply, transfer) => {
+      const cold = reply.type === 'done' && engine?.cold && engine.coldStats();
+      post(cold ? { ...reply, cold, skipped } : reply, transfer);
+      skipped = undefined;
+    },
+    { open },
+    async (current, { type, texts, options }) => {
+      if (type !== 'embed')
+        return Float32Array.from(texts, (/** @type {string} */ text) => current.countTokens(text));
+      if (!current.cold) return current.embed(texts, options);
+      const found = await current.embedCold(texts, options, fetch);
+      skipped = found.skipped;
+      return found.rows;
+    },
+  );
+  return async (/** @type {any} */ request) =>
+    request.type === 'provide' ? provided(request) : receive(request);
+};

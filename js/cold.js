@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
+// and its workers ask the pool for the neurons that texts need.
+import { Ranges } from './cold-ranges.js';
+import { STATUS_CODES, WispError, packError } from './errors.js';
+import { checkMagic } from './hub.js';
+import { EmbedJob } from './job.js';
+import { load } from './load.js';
+import { wrong } from './options.js';
+import { sharedBytes, sharedPart } from './source.js';
+
+/** @typedef {import('../types/internal.js').Platform} Platform */
+/** @typedef {import('../types/internal.js').StartLink} StartLink */
+/** @typedef {import('../types/internal.js').RangeFile} RangeFile */
+/** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
+/** @typedef {import('./cold-ranges.js').Range} Range */
+
+/** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
+const FIRST_BYTES = 1024 * 1024;
+
+/** Two ranges are fetched as one where at most so many bytes lie between. */
+const GAP_BYTES = 16 * 1024;
+
+/**
+ * Makes the function that load calls for the option cold.
+ * @param {object} parts
+ * @param {(source: import('./source.js').ModelSource) => RangeFile} parts.openFile throws where the source is none
+ *   of which ranges can be fetched
+ * @param {Pick<import('../types/internal.js').Own, 'worker' | 'local'>} parts.own
+ * @param {string} parts.script the name of the worker's
+ * @returns {NonNullable<Platform['cold']>}
+ */
+export const coldLoader =
+  ({ openFile, own: coldOwn, script }) =>
+  async (platform, own, source, options, wanted) => {
+    const { mode, ...sizes } = checkCold(wanted);
+    if (own.threads) throw wrong('cold', 'generators load the whole model');
+    if (options.integrity?.model)
+      throw wrong('integrity', 'model: the file is not read as a whole');
+    if (options.backend === 'native') throw wrong('backend', 'the option cold is for WebAssembly');
+    const cold = new ColdModel(mode, sizes);
+    const loaded = await load(
+      {
+        ...platform,
+        compile: (...of) => cold.compiled(platform.compile(...of)),
+        startWorker: (...of) => cold.link(platform.startWorker(...of)),
+        async readModel(ownModel, given, reading) {
+          if (options.wasm instanceof WebAssembly.Module) {
+            void cold.compiled(Promise.resolve(options.wasm));
+          }
+          const model = await cold.read(openFile(given ?? ownModel()), platform, reading);
+          return { model, release: () => cold.close() };
+        },
+      },
+      {
+        ...own,
+        ...coldOwn,
+        local: cold.link(coldOwn.local),
+        names: { ...own.names, worker: script },
+        native: () => ({ reason: 'the option cold is for WebAssembly' }),
+      },
+      source,
+      options,
+    );
+    const { pool } = loaded;
+    const stats = pool.stats.bind(pool);
+    pool.stats = () => ({ ...stats(), cold: cold.stats() });
+    if (mode === 'skip') cold.countSkipped(pool);
+    return {
+      ...loaded,
+      modelBytes: cold.size,
+      reasons: { .../** @type {any} */ (loaded.reasons), cold: cold.reason },
+    };
+  };
+
+/** @param {unknown} wanted @returns {{ mode: 'wait' | 'skip', gap: number, first: number }} */
+function checkCold(wanted) {
+  const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
+  const { mode, gap = GAP_BYTES, first = FIRST_BYTES, ...others } = /** @type {any} */ (given);
+  const [other] = Object.keys(others);
+  if (other) throw wrong('cold', `there is no ${other}; there are mode, gap, first`);
+  if (mode !== 'wait' && mode !== 'skip') {
+    throw wrong('cold', `'${mode}' is not one of all, wait, skip`);
+  }
+  for (const [name, value] of Object.entries({ gap, first })) {
+    if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
+    throw wrong('cold', `${name}: ${value} is no number of bytes`);
+  }
+  return { mode, gap, first };
+}
+
+/** A model whose workers may lack cold neurons. */
+class ColdModel {
+  #mode;
+  #gap;
+  #first;
+  /** @type {Ranges | undefined} */
+  #ranges;
+  /** @type {RangeFile | undefined} */
+  #file;
+  /** Bytes of the file before the first cold neuron. */
+  #hotBytes = 0;
+  /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
+  #resolve = () => {};
+  /** @type {Promise<WebAssembly.Module>} */
+  #module = new Promise((resolve) => (this.#resolve = resolve));
+  /** What the workers' engines count. @type {Set<{ cold?: ColdStats }>} */
+  #links = new Set();
+  #ended = { hits: 0, misses: 0, skipped: 0 };
+  /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */
+  #skipped = new WeakMap();
+  reason = '';
+
+  /** @param {'wait' | 'skip'} mode @param {{ gap: number, first: number }} sizes */
+  constructor(mode, { gap, first }) {
+    this.#mode = mode;
+    this.#gap = gap;
+    this.#first = first;
+    this.#module.catch(() => {}); // load reports it
+  }
+
+  get size() {
+    return this.#file?.size ?? 0;
+  }
+
+  /** @param {Promise<WebAssembly.Module>} module */
+  compiled(module) {
+    this.#resolve(module);
+    return module;
+  }
+
+  /**
+   * Reads the part of a model's file that it opens from.
+   * @param {RangeFile} file
+   * @param {Platform} platform
+   * @param {import('../types/internal.js').Reading} reading
+   */
+  async read(file, platform, { signal, progress }) {
+    this.#file = file;
+    const ranges = (this.#ranges = new Ranges(file, this.#gap));
+    let end = this.#first;
+    /** @type {{ error: unknown } | undefined} by onProgress */
+    let thrown;
+    ranges.bytes.onWrite = () => {
+      try {
+        const total = this.#hotBytes || undefined;
+        progress(Math.min(file.received, total ?? Infinity), total);
+      } catch (error) {
+        thrown ??= { error };
+      }
+    };
+    for (;;) {
+      await ranges.need([[0, end]], signal);
+      if (thrown) throw thrown.error;
+      end = Math.min(end, file.size);
+      checkMagic(ranges.bytes.read([0, Math.min(4, end)]), file.name);
+      this.#hotBytes ||= await this.#findHot(end);
+      if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
+      end = Math.min(this.#hotBytes || 2 * end, file.size);
+    }
+    if (file.isWhole) {
+      this.reason = 'the server sends the whole file in place of a range';
+      this.#hotBytes = file.size;
+    } else {
+      this.reason =
+        this.#hotBytes < file.size ? 'asked for' : 'the file has no cold neurons (wisp calibrate)';
+    }
+    ranges.bytes.onWrite = () => {};
+    const bytes = ranges.bytes.read([0, this.#hotBytes]);
+    ranges.bytes.forget(this.#hotBytes);
+    progress(this.#hotBytes, this.#hotBytes);
+    if (!platform.sharing().shared) return new Blob([bytes]);
+    const shared = sharedBytes(bytes.length);
+    shared.set(bytes);
+    return sharedPart(shared);
+  }
+
+  /**
+   * Returns how many bytes of the file the model opens from; 0 where its header does not end before `end`.
+   * @param {number} end
+   */
+  async #findHot(end) {
+    const bytes = /** @type {Ranges} */ (this.#ranges).bytes.read([0, end]);
+    const { size, name } = /** @type {RangeFile} */ (this.#file);
+    const instance = await WebAssembly.instantiate(await this.#module, {
+      wisp: {
+        seconds: () => 0,
+        read(
+          /** @type {number} */ offset,
+          /** @type {number} */ into,
+          /** @type {number} */ length,
+        ) {
+          new Uint8Array(wasm.memory.buffer, into >>> 0, length).set(
+            bytes.subarray(offset, offset + length),
+          );
+          return 0;
+        },
+      },
+      env: { emscripten_notify_memory_growth() {} },
+    });
+    const wasm = /** @type {import('../types/exports.js').Exports} */ (
+      /** @type {unknown} */ (instance.exports)
+    );
+    wasm._initialize();
+    const engine = wasm.engine_new();
+    const found = engine && wasm.engine_hot_bytes(engine, size, end);
+    if (found > 0) return found;
+    const all = new Uint8Array(wasm.memory.buffer);
+    const text = (/** @type {number} */ at) =>
+      new TextDecoder().decode(all.slice(at >>> 0, all.indexOf(0, at >>> 0)));
+    const code = engine ? STATUS_CODES[wasm.engine_error_status(engine)] : 'memory';
+    if (code === 'io' && end < size) return 0;
+    throw new WispError(
+      /** @type {any} */ (code),
+      `${name}: ${engine ? text(wasm.engine_error_message(engine)) : 'the module cannot grow'}`,
+      { field: engine ? text(wasm.engine_error_field(engine)) : '' },
+    );
+  }
+
+  /**
+   * Answers what workers ask for, and takes down what they count.
+   * @param {StartLink} start
+   * @returns {StartLink}
+   */
+  link(start) {
+    return ({ reply, end }) => {
+      /** @type {{ cold?: ColdStats }} */
+      const counted = {};
+      let wait = new AbortController(); // of the request that is answered
+      this.#links.add(counted);
+      const leave = () => {
+        wait.abort();
+        if (!this.#links.delete(counted) || !counted.cold) return;
+        for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+          this.#ended[name] += counted.cold[name];
+        }
+      };
+      const link = start({
+        reply: (message) => {
+          const { type, ranges, cold, skipped, value } = /** @type {any} */ (message);
+          if (type === 'needs') {
+            return void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
+          }
+          counted.cold = cold ?? counted.cold;
+          if (skipped) {
+            const size = value.length / skipped.length;
+            this.#skipped.set(value.buffer, { counts: skipped, size });
+          }
+          reply(message);
+        },
+        end: (error) => {
+          leave();
+          end(error);
+        },
+      });
+      return {
+        ...link,
+        post: (message) => {
+          wait = new AbortController();
+          link.post(this.#withOptions(/** @type {any} */ (message)));
+        },
+        cancel: () => wait.abort(),
+        stop: () => {
+          leave();
+          return link.stop();
+        },
+      };
+    };
+  }
+
+  /** @param {any} message */
+  #withOptions(message) {
+    const { size } = this;
+    if (message.type !== 'open' || this.#hotBytes === size) return message;
+    const cold = { size, gap: this.#gap, skip: this.#mode === 'skip' };
+    return { ...message, options: { ...message.options, cold } };
+  }
+
+  /**
+   * @param {Range[]} wanted
+   * @param {AbortSignal} signal
+   * @param {(answer: import('../types/protocol.js').ProvideRequest) => void} post
+   */
+  async #answer(wanted, signal, post) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    try {
+      await ranges.need(wanted, signal);
+      const pieces = wanted.map((range) => ({ offset: range[0], bytes: ranges.bytes.read(range) }));
+      post({ type: 'provide', pieces });
+    } catch (error) {
+      post({ type: 'provide', pieces: [], error: packError(error) });
+    }
+  }
+
+  /**
+   * Lets rows say how many neurons they were computed without.
+   * @param {import('./pool.js').Pool} pool
+   */
+  countSkipped(pool) {
+    const submit = pool.submit.bind(pool);
+    pool.submit = async (job) => {
+      if (!(job instanceof EmbedJob)) return submit(job);
+      let skipped = 0;
+      const take = job.take.bind(job);
+      job.take = (budget) => {
+        const task = take(budget);
+        const { done } = task;
+        task.done = (values) => {
+          // Rows of several calls come in one buffer.
+          const { counts, size } = this.#skipped.get(values.buffer) ?? {};
+          const first = values.byteOffset / 4 / (size ?? 1);
+          const own = counts?.subarray(first, first + values.length / (size ?? 1)) ?? [];
+          for (const count of own) skipped += count;
+          done(values);
+        };
+        return task;
+      };
+      return Object.assign(await submit(job), { skipped });
+    };
+  }
+
+  /** @returns {import('../types/index.js').ColdTotals} */
+  stats() {
+    const { received = 0, requests = 0, size = 0 } = this.#file ?? {};
+    const totals = { ...this.#ended };
+    const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0 };
+    for (const { cold } of this.#links) {
+      if (!cold) continue;
+      for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+        totals[name] += cold[name];
+      }
+      Object.assign(neurons, {
+        neurons: cold.neurons,
+        hotNeurons: cold.hotNeurons,
+        warmNeurons: Math.max(neurons.warmNeurons, cold.warmNeurons),
+      });
+    }
+    return {
+      mode: this.#hotBytes < size ? this.#mode : 'all',
+      fileBytes: size,
+      hotBytes: this.#hotBytes,
+      fetchedBytes: received,
+      requests,
+      ...neurons,
+      ...totals,
+    };
+  }
+
+  close() {
+    this.#ranges?.close();
+  }
+}

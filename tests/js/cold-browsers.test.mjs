@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cold neurons by range in real browsers, whatever a server sends.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { serve } from '../../tools/serve.mjs';
+import { launch } from './browsers.mjs';
+import { shortTexts } from './pool/texts.mjs';
+import { rangeFaults } from './range-faults.mjs';
+import { serveRanges } from './range-server.mjs';
+import { noTool, onlyInAll, smallColdModel } from './support.mjs';
+
+const TEXTS = shortTexts(24, 3);
+const bytes = readFileSync(smallColdModel());
+
+const PAGE = '/cold.html';
+
+/** @param {string} path */
+const page = (path) =>
+  path === PAGE ? { body: '<!doctype html><link rel="icon" href="data:,">' } : undefined;
+
+for (const browser of ['chromium', 'firefox']) {
+  const inOneBrowser = browser === 'chromium' ? false : onlyInAll;
+  describe(`cold neurons in ${browser}`, { skip: inOneBrowser || noTool(browser) }, () => {
+    /** @type {import('./browsers.mjs').Tab} */
+    let tab;
+    /** @type {Awaited<ReturnType<typeof serve>>[]} */
+    let servers;
+    before(async () => {
+      servers = await Promise.all([serve({ page }), serve({ page, isolated: true })]);
+      tab = await launch[browser]();
+    });
+    after(async () => {
+      await tab.close();
+      await Promise.all(servers.map((server) => server.close()));
+    });
+    const visit = (/** @type {number} */ isolated) => tab.open(servers[isolated].origin + PAGE);
+
+    for (const isolated of [0, 1]) {
+      for (const workers of isolated ? [4] : [0, 1, 4]) {
+        const kind = isolated ? 'an isolated' : 'a plain';
+        test(`${kind} page, ${workers} workers: the bits of the whole model, ranges in any order`, async () => {
+          await visit(isolated);
+          const server = await serveRanges(bytes);
+          let seed = 7;
+          server.fault = (_, next) => {
+            seed = (seed * 48271) % 2147483647;
+            setTimeout(next, seed % 13);
+          };
+          const found = await tab.call('embedByRanges', server.url, TEXTS, workers);
+          await server.close();
+          assert.ok(found.equal);
+          assert.ok(found.skipped > 0);
+          assert.equal(found.cold.mode, 'wait');
+          assert.ok(found.cold.misses > 0);
+          assert.equal(found.sharedMemory, isolated === 1 && workers > 0);
+        });
+      }
+    }
+
+    test('what servers send for ranges: right rows, or a typed error after which rows are right', async () => {
+      await visit(0);
+      const names = Object.keys(rangeFaults(undefined, bytes).ranges);
+      const all = await Promise.all(
+        names.map(async (name) => {
+          const server = await serveRanges(bytes);
+          const { fault, error } = rangeFaults(server, bytes).ranges[name];
+          const set = (/** @type {typeof fault | undefined} */ wanted) => {
+            server.forget();
+            server.fault = wanted;
+          };
+          server.told = (path) => set(path === '/fault' ? fault : undefined);
+          const found = await tab.call('embedFromFaulty', server.url, TEXTS);
+          await server.close();
+          return { name, error, found };
+        }),
+      );
+      for (const { name, error, found } of all) {
+        assert.equal(found.error?.name, error && 'WispError', `${name}: ${found.error?.message}`);
+        // A browser may itself refuse what it cannot read, which is an error of the connection.
+        if (error) assert.equal(found.error.code, error.code, `${name}: ${found.error.message}`);
+        assert.ok(found.equal, name);
+        assert.equal(found.rows, all[0].found.rows, name);
+        assert.equal(found.lostWorkers, 0, name);
+      }
+    });
+
+    test('a call that is aborted while the server is silent; the next is right', async () => {
+      await visit(0);
+      const server = await serveRanges(bytes);
+      let ask = () => {};
+      const asked = new Promise((resolve) => (ask = () => resolve(undefined)));
+      server.told = async (path) => {
+        if (path === '/asked') return void (await asked);
+        server.fault = path === '/fault' ? ask : undefined;
+      };
+      const found = await tab.call('abortRanges', server.url, TEXTS);
+      await server.close();
+      assert.deepEqual(found, {
+        error: { name: 'AbortError', code: 'cancelled' },
+        count: TEXTS.length,
+        lostWorkers: 0,
+      });
+    });
+  });
+}

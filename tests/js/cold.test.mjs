@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models whose cold neurons come by range: the same bits as with the whole model, whatever a server sends.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { HttpFile } from '../../js/cold-http.js';
+import { Ranges } from '../../js/cold-ranges.js';
+import { Generator } from '../../js/generate-node.js';
+import { load as loadModel } from '../../js/load.js';
+import { Embedder } from '../../js/node.js';
+import { shortTexts } from './pool/texts.mjs';
+import { rangeFaults } from './range-faults.mjs';
+import { serveRanges } from './range-server.mjs';
+import { smallColdModel, smallModel } from './support.mjs';
+
+const TEXTS = shortTexts(40, 3);
+const path = smallColdModel();
+const bytes = readFileSync(path);
+const folder = mkdtempSync(join(tmpdir(), 'wisp-cold-'));
+after(() => rmSync(folder, { recursive: true }));
+
+/** @typedef {import('./range-server.mjs').RangeServer} RangeServer */
+
+/** @type {RangeServer} */
+let server;
+/** @type {import('../../js/rows.js').Rows} */
+let expected;
+before(async () => {
+  server = await serveRanges(bytes);
+  const whole = await Embedder.load(path, {
+    backend: 'wasm',
+    workers: 1,
+    predictor: 'lowrank',
+  });
+  expected = await whole.embed(TEXTS);
+  await whole.close();
+});
+after(() => server.close());
+
+function reset() {
+  server.bytes = bytes;
+  server.etag = '"one"';
+  server.fault = undefined;
+  server.forget();
+}
+
+/** Requests are small, so that there are several. */
+const SIZES = { gap: 64, first: 4096 };
+
+/** @type {Embedder[]} */
+const opened = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((embedder) => embedder.destroy()));
+});
+
+/**
+ * Loads a model; the end of a test closes it where load() is called.
+ * @param {any} [options]
+ * @param {any} [source]
+ */
+async function open(options, source = server.url) {
+  const cold = { mode: 'wait', ...SIZES };
+  return Embedder.load(source, { cold, workers: 1, ...options });
+}
+
+/** @type {typeof open} */
+async function load(...given) {
+  const embedder = await open(...given);
+  opened.push(embedder);
+  return embedder;
+}
+
+/**
+ * @param {Embedder} embedder
+ * @returns {import('../../types/index.js').ColdTotals}
+ */
+const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
+
+/** @param {{ code: string, message: RegExp }} about */
+const failure =
+  ({ code, message }) =>
+  (/** @type {any} */ error) => {
+    assert.equal(error.name, 'WispError');
+    assert.equal(error.code, code, error.message);
+    assert.match(error.message, message);
+    return true;
+  };
+
+/** Asserts that no byte was asked for twice. */
+function assertOnce() {
+  const ranges = [...server.asked].sort((a, b) => a[0] - b[0]);
+  ranges.forEach(([from, to], i) => {
+    assert.ok(from <= to);
+    if (i > 0) assert.ok(from > ranges[i - 1][1], `${ranges[i - 1]} and ${from}`);
+  });
+}
+
+/** Answers come late, and not in the order of the requests. */
+function shuffle() {
+  let seed = 7;
+  server.fault = (_, next) => {
+    seed = (seed * 48271) % 2147483647;
+    setTimeout(next, seed % 13);
+  };
+}
+
+describe('cold neurons', () => {
+  for (const workers of [0, 1, 4]) {
+    test(`with ${workers} workers rows have the bits of the whole model, and each byte comes once`, async () => {
+      reset();
+      shuffle();
+      const embedder = await load({ workers });
+      assert.ok(server.asked.length > 2, 'the header is longer than the first request');
+      const { hotBytes, fileBytes, mode } = coldOf(embedder);
+      assert.equal(mode, 'wait');
+      assert.equal(fileBytes, bytes.length);
+      assert.equal(embedder.info().modelBytes, bytes.length);
+      assert.ok(hotBytes < bytes.length);
+      const halves = await Promise.all([0, 20].map((at) => embedder.embed(TEXTS.slice(at, at + 20)))); // prettier-ignore
+      const singles = await Promise.all(TEXTS.map((text) => embedder.embed(text)));
+      const size = embedder.dimensions;
+      TEXTS.forEach((_, i) => {
+        const row = expected.row(i);
+        assert.deepEqual(halves[i < 20 ? 0 : 1].row(i % 20), row);
+        assert.deepEqual(singles[i].subarray(0, size), row);
+      });
+      assertOnce();
+      const { misses, warmNeurons, neurons, hotNeurons, skipped, requests } = coldOf(embedder);
+      assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
+      assert.equal(skipped, 0);
+      assert.equal(requests, server.asked.length);
+      for (const headers of server.headers)
+        assert.match(String(headers['accept-encoding']), /^identity(, identity)?$/);
+    });
+  }
+
+  test('with the number of its hot bytes a model opens after one request; progress ends there', async () => {
+    reset();
+    const { hotBytes } = coldOf(await load());
+    server.forget();
+    /** @type {any[]} */
+    const seen = [];
+    const onProgress = (/** @type {any} */ { phase, loaded, total }) =>
+      void (phase === 'model' && seen.push([loaded, total]));
+    const embedder = await load({ cold: { mode: 'wait', first: hotBytes }, onProgress });
+    assert.deepEqual(server.asked, [[0, hotBytes - 1]]);
+    assert.ok(seen.every(([loaded], i) => i === 0 || loaded >= seen[i - 1][0]));
+    assert.deepEqual(seen.at(-1), [hotBytes, hotBytes]);
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    const mine = new TypeError('mine');
+    const throws = () => {
+      throw mine;
+    };
+    await assert.rejects(load({ onProgress: throws }), mine);
+  });
+
+  test('what is wanted by several is requested once', async () => {
+    reset();
+    const file = new HttpFile(server.url);
+    const ranges = new Ranges(file, 0);
+    const { signal } = new AbortController();
+    await ranges.need([[0, 100]], signal);
+    await Promise.all([
+      ranges.need([[50, 300]], signal),
+      ranges.need(
+        [
+          [200, 400],
+          [390, 500],
+        ],
+        signal,
+      ),
+    ]);
+    assertOnce();
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 500])), bytes.subarray(0, 500));
+    // Ranges are not joined over bytes that are there, though the gap is wide.
+    const wide = new Ranges(new HttpFile(server.url), 1000);
+    server.forget();
+    await wide.need([[110, 115]], signal);
+    await wide.need(
+      [
+        [100, 110],
+        [130, 140],
+        [200, 210],
+      ],
+      signal,
+    );
+    const asked = [...server.asked].sort((a, b) => a[0] - b[0]);
+    assert.deepEqual(asked, [[100, 109], [110, 114], [130, 209]]); // prettier-ignore
+    assert.equal(file.size, bytes.length);
+    assert.equal(file.received, 500);
+  });
+
+  test('skip: rows say how many neurons were left out, and nothing more is fetched', async () => {
+    reset();
+    const embedder = await load({ cold: { mode: 'skip', ...SIZES }, workers: 2 });
+    const before = server.asked.length;
+    const all = await Promise.all([embedder.embed(TEXTS), embedder.embed(TEXTS[0])]);
+    assert.equal(server.asked.length, before);
+    const [many, one] = all.map((rows) => /** @type {any} */ (rows).skipped);
+    assert.ok(one > 0 && many > one);
+    assert.equal(coldOf(embedder).skipped, many + one);
+    assert.deepEqual(all[1], await embedder.embed(TEXTS[0]));
+    assert.notDeepEqual(all[0].row(0), expected.row(0));
+  });
+
+  test('files: the same bits by path and URL, and a change is noticed', async () => {
+    const copy = join(folder, 'copy.gguf');
+    writeFileSync(copy, bytes);
+    for (const source of [copy, pathToFileURL(copy)]) {
+      const embedder = await load({}, source);
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+    }
+    const embedder = await load({}, copy);
+    truncateSync(copy, bytes.length - 1);
+    await assert.rejects(
+      embedder.embed(TEXTS),
+      failure({ code: 'io', message: /the file has changed since it was opened/ }),
+    );
+    assert.equal((await embedder.tokenize('a')).length, 3);
+    await assert.rejects(load({}, join(folder, 'none')), { code: 'not_found' });
+  });
+
+  test('a model without cold neurons is loaded as a whole', async () => {
+    const embedder = await load({}, smallModel());
+    assert.equal(coldOf(embedder).mode, 'all');
+    assert.match(String(/** @type {any} */ (embedder.info().reasons).cold), /no cold neurons/);
+    assert.equal((await embedder.embed('a')).count, 1);
+  });
+
+  test('setSparse opens the model again, and its neurons come from what was fetched', async () => {
+    reset();
+    const embedder = await load();
+    await embedder.embed(TEXTS);
+    await embedder.setSparse({ predictor: 'lowrank' });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    assertOnce();
+    await assert.rejects(embedder.setSparse({ predictor: 'dense' }), { code: 'unsupported' });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
+  test('without wisp-engine/cold a page is told to import it', async () => {
+    await assert.rejects(
+      loadModel(/** @type {any} */ ({}), /** @type {any} */ ({}), 'm.gguf', { cold: 'wait' }),
+      failure({ code: 'argument', message: /^cold: import 'wisp-engine\/cold'$/ }),
+    );
+  });
+
+  test('wrong options', async () => {
+    const { signal } = new AbortController();
+    for (const options of [
+      { cold: 'sometimes' },
+      { cold: { mode: 'wait', gap: -1 } },
+      { cold: { mode: 'wait', size: 1 } },
+      { backend: 'native' },
+      { integrity: { model: `sha256-${'A'.repeat(43)}=` } },
+    ]) {
+      await assert.rejects(load({ signal, ...options }), { code: 'argument' }, JSON.stringify(options)); // prettier-ignore
+    }
+    for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
+      await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
+    }
+    await assert.rejects(Generator.load(path, { cold: 'wait' }), { code: 'argument', field: 'cold' }); // prettier-ignore
+  });
+});
+
+describe('a server that sends for ranges', { concurrency: 8 }, () => {
+  for (const [name, { error }] of Object.entries(rangeFaults(undefined, bytes).ranges)) {
+    test(`${name}: ${error ? 'a typed error, and the pool lives on' : 'right rows'}`, async () => {
+      const own = await serveRanges(bytes);
+      own.etag = '"one"';
+      const embedder = await open({ workers: 1 }, own.url);
+      try {
+        own.forget();
+        own.fault = rangeFaults(own, bytes).ranges[name].fault;
+        if (error) await assert.rejects(embedder.embed(TEXTS), failure(error));
+        else assert.deepEqual(await embedder.embed(TEXTS), expected);
+        own.fault = undefined;
+        assert.deepEqual(await embedder.embed(TEXTS), expected);
+        assert.equal(/** @type {any} */ (embedder.stats()).lostWorkers, 0);
+      } finally {
+        await embedder.destroy();
+        await own.close();
+      }
+    });
+  }
+});
+
+describe('a server that sends when a model is opened', () => {
+  const { first, says, sendsAll, truncates } = rangeFaults(undefined, bytes);
+  /** @type {Record<string, { fault: import('./range-faults.mjs').Fault, error?: { code: string, message: RegExp }, mode?: string }>} */
+  const cases = {
+    'the whole file': { fault: sendsAll, mode: 'all' },
+    'the whole file, compressed': {
+      fault: (response) =>
+        void response.writeHead(200, { 'Content-Encoding': 'gzip' }).end(gzipSync(bytes)),
+      mode: 'all',
+    },
+    'a body that ends early': { fault: first(truncates('end'), 2) },
+    'the whole file, which breaks off': {
+      fault: first((response) => {
+        response.writeHead(200, { ETag: server.etag, 'Content-Length': bytes.length });
+        response.write(bytes.subarray(0, 50_000), () => response.destroy());
+      }, 2),
+    },
+    'a page': {
+      fault: (response) => void response.writeHead(200).end('<!doctype html>'),
+      error: { code: 'format', message: /an HTML page and not the file/ },
+    },
+    'no Content-Range': {
+      fault: says(() => ({ 'Content-Range': 'bytes 0-9/*' })),
+      error: { code: 'io', message: /were asked for, and 'bytes 0-9\/\*' came/ },
+    },
+    404: {
+      fault: (response) => void response.writeHead(404).end(),
+      error: { code: 'not_found', message: /HTTP 404/ },
+    },
+    'a file that ends in its header': {
+      fault: (response) => void response.writeHead(200).end(bytes.subarray(0, 3000)),
+      error: { code: 'format', message: /model.gguf/ },
+    },
+  };
+  for (const [name, { fault, error, mode = 'wait' }] of Object.entries(cases)) {
+    test(`${name}: ${error ? 'a typed error' : 'right rows'}`, async () => {
+      reset();
+      server.fault = fault;
+      if (error) return void (await assert.rejects(load(), failure(error)));
+      const embedder = await load({ predictor: 'lowrank' });
+      assert.equal(coldOf(embedder).mode, mode);
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+    });
+  }
+});
+
+describe('a server that stops answering', () => {
+  /** Resolves when a request waits for its answer. */
+  const stall = () =>
+    new Promise((resolve) => {
+      server.fault = (response) => {
+        response
+          .writeHead(206, { ETag: server.etag, 'Content-Range': 'bytes 0-1/2' })
+          .flushHeaders();
+        resolve(undefined);
+      };
+    });
+  const isQuiet = async () => {
+    while (server.open > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+
+  for (const workers of [0, 2]) {
+    test(`aborting a call ends its requests, with ${workers} workers; later calls are right`, async () => {
+      reset();
+      const embedder = await load({ workers });
+      const stop = new AbortController();
+      server.fault = () => stop.abort();
+      await assert.rejects(embedder.embed(TEXTS, { signal: stop.signal }), { code: 'cancelled' });
+      await isQuiet();
+      server.fault = undefined;
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      assert.equal(embedder.stats().lostWorkers, 0);
+    });
+  }
+
+  test('aborting one of two calls leaves the requests that the other waits for', async () => {
+    reset();
+    const embedder = await load({ workers: 2 });
+    const stop = new AbortController();
+    /** @type {(() => void)[]} */
+    const held = [];
+    const asked = new Promise((resolve) => {
+      server.fault = (_, next) => void (held.push(next), resolve(undefined));
+    });
+    const texts = TEXTS.slice(0, 20);
+    const one = embedder.embed(texts, { signal: stop.signal });
+    const two = embedder.embed(texts);
+    await asked;
+    stop.abort();
+    await assert.rejects(one, { code: 'cancelled' });
+    server.fault = undefined;
+    held.forEach((next) => next());
+    assert.deepEqual((await two).row(0), expected.row(0));
+  });
+
+  test('destroy rejects what waits', async () => {
+    reset();
+    const embedder = await load({ workers: 2 });
+    const stalled = stall();
+    const call = embedder.embed(TEXTS);
+    const rejected = assert.rejects(call, { code: 'closed' });
+    await stalled;
+    await embedder.destroy();
+    await rejected;
+    await isQuiet();
+  });
+
+  test('aborting load ends its request', async () => {
+    reset();
+    const stop = new AbortController();
+    server.fault = () => stop.abort();
+    await assert.rejects(load({ signal: stop.signal }), { code: 'cancelled' });
+    await isQuiet();
+  });
+
+  test('a request without a byte for some time is made again', async () => {
+    reset();
+    const file = new HttpFile(server.url, 50);
+    const { signal } = new AbortController();
+    server.fault = rangeFaults(undefined, bytes).first(() => {}, 1);
+    const ranges = new Ranges(file, 0);
+    await ranges.need([[0, 1000]], signal);
+    assert.deepEqual(Buffer.from(ranges.bytes.read([0, 1000])), bytes.subarray(0, 1000));
+    server.fault = () => {};
+    await assert.rejects(
+      ranges.need([[1000, 2000]], signal),
+      failure({ code: 'io', message: /sent nothing for 50 ms/ }),
+    );
+  });
+});

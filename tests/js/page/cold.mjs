@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that the tests of cold neurons run inside a page.
+import { Embedder } from '../../../js/browser.js';
+import '../../../js/cold-browser.js';
+
+const SIZES = { gap: 64, first: 4096 };
+
+/** @param {Float32Array} rows */
+const bits = (rows) => Array.from(new Uint32Array(rows.buffer)).join();
+
+/**
+ * Embeds texts by ranges, and says whether rows have the bits of the whole model.
+ * @param {string} url
+ * @param {string[]} texts
+ * @param {number} workers
+ */
+export async function embedByRanges(url, texts, workers) {
+  const whole = await Embedder.load(url, { workers: 1, predictor: 'lowrank' });
+  const expected = bits(await whole.embed(texts));
+  await whole.close();
+  const embedder = await Embedder.load(url, { workers, cold: { mode: 'wait', ...SIZES } });
+  const [first, second] = await Promise.all([embedder.embed(texts), embedder.embed(texts)]);
+  const { cold } = /** @type {any} */ (embedder.stats());
+  const { sharedMemory } = embedder.info();
+  await embedder.close();
+  const skipping = await Embedder.load(url, { workers, cold: 'skip' });
+  const { skipped } = /** @type {any} */ (await skipping.embed(texts));
+  await skipping.close();
+  return {
+    equal: bits(first) === expected && bits(second) === expected,
+    cold,
+    sharedMemory,
+    skipped,
+  };
+}
+
+/**
+ * Embeds texts from a server that answers wrongly when it is asked to by /fault, then rightly.
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function embedFromFaulty(url, texts) {
+  const embedder = await Embedder.load(url, { workers: 0, cold: { mode: 'wait', ...SIZES } });
+  const told = (/** @type {string} */ path) => fetch(new URL(path, url));
+  await told('/fault');
+  const found = await embedder.embed(texts).then(bits, ({ name, code, message }) => ({ name, code, message })); // prettier-ignore
+  await told('/mend');
+  const rows = bits(await embedder.embed(texts));
+  const { lostWorkers } = embedder.stats();
+  await embedder.close();
+  return {
+    error: typeof found === 'string' ? undefined : found,
+    equal: typeof found !== 'string' || found === rows,
+    rows,
+    lostWorkers,
+  };
+}
+
+/**
+ * Aborts a call when the server has been asked for neurons and does not answer.
+ * @param {string} url
+ * @param {string[]} texts
+ */
+export async function abortRanges(url, texts) {
+  const embedder = await Embedder.load(url, { workers: 2, cold: { mode: 'wait', ...SIZES } });
+  await fetch(new URL('/fault', url));
+  const stop = new AbortController();
+  const call = embedder
+    .embed(texts, { signal: stop.signal })
+    .catch(({ name, code }) => ({ name, code }));
+  await fetch(new URL('/asked', url));
+  stop.abort();
+  const error = await call;
+  await fetch(new URL('/mend', url));
+  const rows = await embedder.embed(texts);
+  const { lostWorkers } = embedder.stats();
+  await embedder.close();
+  return { error, count: rows.count, lostWorkers };
+}
