@@ -55,7 +55,8 @@ static struct sequence *find_free(const struct requests *r, const struct token_l
 static size_t kept_tokens(const struct requests *r, size_t request, size_t n) {
     const int32_t first = codec_first_token(r->session->model->codec);
     const bool begins = first >= 0 && r->prompts[request].ids[0] == first;
-    return smaller((size_t)r->options[request]->keep_tokens + begins, n);
+    /* A sum of keep_tokens, which may be UINT32_MAX, can be too large for size_t. */
+    return smaller(r->options[request]->keep_tokens, n - begins) + begins;
 }
 
 /* Drops the oldest tokens of a list after the first `kept`, in blocks of half of what the context
