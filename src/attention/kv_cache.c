@@ -72,7 +72,7 @@ static wisp_status reserve_rope(struct kv_cache *cache, size_t positions, const 
     fill_rope_tables(rope, cache->shape.head_size, count, table);
     memory_free(cache->rope);
     cache->rope = table;
-    cache->local_rope = tables > 1 ? table + size : NULL;
+    cache->other_rope = tables > 1 ? table + size : NULL;
     cache->rope_positions = count;
     return WISP_OK;
 }
@@ -203,7 +203,7 @@ struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t l
 size_t kv_cache_bytes(const struct kv_cache *cache) {
     return cache->capacity / KV_PAGE * page_bytes(&cache->shape) +
            cache->page_slots * sizeof *cache->page +
-           (cache->local_rope ? 2
+           (cache->other_rope ? 2
             : cache->rope     ? 1
                               : 0) *
                cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
