@@ -93,11 +93,10 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
     }
     TRY(reserve_rope(cache, pages * KV_PAGE, rope, error));
     while (cache->capacity < positions) {
-        unsigned char *page = memory_allocate(bytes);
+        /* Products read positions that no token has yet, and the values that fill a panel. */
+        unsigned char *page = memory_allocate_zeros(bytes);
         if (!page)
             return fail_memory(error, bytes);
-        /* Products read positions that no token has yet, and the values that fill a panel. */
-        memset(page, 0, bytes);
         cache->page[cache->capacity / KV_PAGE] = page;
         cache->capacity += KV_PAGE;
     }
@@ -314,7 +313,7 @@ bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position
 
 void kv_cache_release(struct kv_cache *cache) {
     for (size_t i = 0; i < cache->capacity / KV_PAGE; i++)
-        memory_free(cache->page[i]);
+        memory_free_zeros(cache->page[i]);
     free(cache->page);
     memory_free(cache->rope);
     *cache = (struct kv_cache){0};
