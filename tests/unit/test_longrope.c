@@ -26,8 +26,10 @@ static const char SHORT[] = "rope_factors_short.weight", LONG[] = "rope_factors_
 static void add_factors(struct gguf *file, const char *name, float first, float times) {
     tiny_add_tensor(file, name, PAIRS, 1, BLOCK_F32);
     gguf_settle(file);
-    for (size_t i = 0; i < PAIRS; i++, first *= times)
+    for (size_t i = 0; i < PAIRS; i++) {
         bytes_set_f32(&gguf_tensor(file, name)->data, i * sizeof first, first);
+        first *= times;
+    }
 }
 
 /* Makes tiny_decoders[index], which is a Llama. */
