@@ -497,12 +497,14 @@ campaign-models: build/wisp
 	.tools/bin/python-torch tests/oracle/models.py $< $(if $(SEED),--seed $(SEED)) $(MODELS)
 
 # Compares decoders of random weights, and chat formats, with transformers.
-test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle/chat_driver build/wisp
+test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle/chat_driver build/wisp \
+    build/native/tests/oracle/codec_driver
 	$(call only_in_all,decoders against transformers,\
 	    $(SETUP) python torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
 	    .tools/bin/python-torch tests/oracle/decoder_folders.py $< build/wisp && \
+	    .tools/bin/python-torch tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp vocab && \
 	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp && \
 	    .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })
 

@@ -8,13 +8,14 @@ import { WriteJob } from './write-job.js';
 /** @typedef {import('../types/generate.js').GenerateOptions} GenerateOptions */
 /** @typedef {import('../types/generate.js').Token} Token */
 
-const WHOLE = ['maxTokens', 'topK', 'penaltyWindow', 'logprobs'];
+const WHOLE = ['maxTokens', 'topK', 'penaltyWindow', 'logprobs', 'keep'];
 const NUMBERS = [
   ...['temperature', 'topP', 'minP', 'typicalP'],
   ...['repetitionPenalty', 'presencePenalty', 'frequencyPenalty'],
 ];
 const OTHERS = [
   'temperatureLast',
+  'contextShift',
   'logitBias',
   'seed',
   'stop',
@@ -302,6 +303,7 @@ function checkText(options) {
   if (grammar !== undefined && jsonSchema !== undefined) {
     throw wrong('jsonSchema', 'a grammar is given too, and a text has one of them');
   }
+  if (given.keep && !given.contextShift) throw wrong('keep', 'it belongs to contextShift');
   // Copies, because the text may wait, and the caller may change what is its own.
   return {
     ...given,

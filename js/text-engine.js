@@ -21,6 +21,8 @@ const NUMBERS = {
   penaltyWindow: 'penalty_window',
   seed: 'seed',
   logprobs: 'logprobs',
+  contextShift: 'context_shift',
+  keep: 'keep_tokens',
 };
 
 /** The module's names of the options that its errors may name. */

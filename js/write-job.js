@@ -37,6 +37,7 @@ export class WriteJob extends Job {
       tokens: 0,
       promptSeconds: 0,
       seconds: 0,
+      droppedTokens: 0,
     }));
     this.#more = this.#nextMore();
     const wake = () => this.#wake();

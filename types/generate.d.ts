@@ -62,6 +62,13 @@ export interface TextOptions {
   jsonSchema?: object | boolean | string | undefined;
   /** Also give the log-probability of each token and of so many most likely ones. */
   logprobs?: number | undefined;
+  /**
+   * Where the model's context is full, drop the older half of the text and go on. Then a text without
+   * `maxTokens` ends only where the model or the caller ends it, and a prompt may be longer than the context.
+   */
+  contextShift?: boolean | undefined;
+  /** With contextShift: the first tokens of the prompt that are never dropped. */
+  keep?: number | undefined;
 }
 
 /** How a reply is written. */
@@ -150,6 +157,7 @@ export interface GenerationResult {
    * model's context is full. caller: the loop was left. grammar: it lets nothing follow.
    */
   end: 'token' | 'stop' | 'length' | 'context' | 'caller' | 'grammar';
+  /** Without those that contextShift dropped before the first token. */
   promptTokens: number;
   /** Tokens of the prompt that the worker had read for the text before. */
   reusedTokens: number;
@@ -158,6 +166,8 @@ export interface GenerationResult {
   /** Spent on the prompt, and on the text. */
   promptSeconds: number;
   seconds: number;
+  /** Tokens of prompt and text that contextShift dropped. */
+  droppedTokens: number;
   /** The seed in use, which gives the same text again. */
   seed: number;
 }

@@ -33,7 +33,7 @@ console.log(
     promptPerSecond: prompt.length / ((first - start) / 1000),
     firstMs: first - start,
     perSecond: (count - 1) / ((end - first) / 1000),
-    peakMB: (peak() - before) / 1000,
+    peakMB: (peak() - before) * 1.024e-3, // of KiB
   }),
 );
 process.exit(0); // llama.cpp's threads need not end first

@@ -53,7 +53,7 @@ function run([program, ...words], prompt) {
       const status = existsSync(`/proc/${child.pid}/status`)
         ? readFileSync(`/proc/${child.pid}/status`, 'utf8')
         : '';
-      peakMB = Math.max(peakMB, Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1000);
+      peakMB = Math.max(peakMB, Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1.024e-3); // of KiB
     }, 20);
     child.stdout.on('data', (data) => (output += data));
     child.stderr.on('data', (data) => (errors += data));

@@ -12,7 +12,7 @@ import { Generator } from '../../js/generate-browser.js';
 
 /**
  * @typedef {object} Peer
- * @property {object} about
+ * @property {{ threads: number }} about
  * @property {(prompt: string, tokens: number) => Promise<Written>} write
  */
 
@@ -38,11 +38,11 @@ async function time(write) {
 
 /** @type {Record<string, (model: string, threads: number) => Promise<Peer>>} */
 export const peers = {
-  async wisp(model) {
-    const generator = await Generator.load(model);
-    const { kernels, compute, build } = generator.info();
+  async wisp(model, wanted) {
+    const generator = await Generator.load(model, { threads: wanted });
+    const { kernels, compute, build, threads } = generator.info();
     return {
-      about: { kernels, compute, build },
+      about: { kernels, compute, build, threads },
       async write(prompt, maxTokens) {
         /** @type {any} */
         let writing;

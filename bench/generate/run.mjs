@@ -2,7 +2,7 @@
 // Generating in Chromium, wisp beside wllama on the same GGUF file, in turn:
 //   node bench/generate/run.mjs [--shape qwen3-0.6b] [--type Q8_0] [--prompt 200] [--tokens 64] [--rounds 5]
 //     [--threads 1] [--isolated] [--only wisp] [--json FILE]
-// Weights are random. Run `make wasm` first, and `npm ci` in bench/ for wllama.
+// More than one thread needs --isolated. Weights are random. Run `make wasm` first, and `npm ci` in bench/ for wllama.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -47,14 +47,23 @@ const pages = await Promise.all(
     page.setDefaultTimeout(600_000);
     await page.goto(`${server.origin}/bench/generate/page.html`);
     await page.waitForFunction(() => 'ready' in document.documentElement.dataset);
-    return { peer, page, about: {}, runs: /** @type {import('./page.mjs').Written[]} */ ([]) };
+    return {
+      peer,
+      page,
+      about: { threads: 0 },
+      runs: /** @type {import('./page.mjs').Written[]} */ ([]),
+    };
   }),
 );
-for (const each of pages)
+for (const each of pages) {
   each.about = await each.page.evaluate(
     ([peer, model, threads]) => /** @type {any} */ (globalThis).open(peer, model, threads),
     [each.peer, `/build/bench/${name}`, Number(values.threads)],
   );
+  // A page without shared memory has one thread, whatever is asked for.
+  if (each.about.threads !== Number(values.threads))
+    throw new Error(`${each.peer}: --threads ${values.threads}, and ${each.about.threads} compute`);
+}
 // Round 0 warms up.
 for (let round = 0; round <= Number(values.rounds); round++)
   for (const { page, runs } of round % 2 ? pages : [...pages].reverse()) {

@@ -72,7 +72,7 @@ static wisp_status reserve_rope(struct kv_cache *cache, size_t positions, const 
     fill_rope_tables(rope, cache->shape.head_size, count, table);
     memory_free(cache->rope);
     cache->rope = table;
-    cache->local_rope = tables > 1 ? table + size : NULL;
+    cache->other_rope = tables > 1 ? table + size : NULL;
     cache->rope_positions = count;
     return WISP_OK;
 }
@@ -93,11 +93,10 @@ wisp_status kv_cache_reserve(struct kv_cache *cache, size_t positions, const str
     }
     TRY(reserve_rope(cache, pages * KV_PAGE, rope, error));
     while (cache->capacity < positions) {
-        unsigned char *page = memory_allocate(bytes);
+        /* Products read positions that no token has yet, and the values that fill a panel. */
+        unsigned char *page = memory_allocate_zeros(bytes);
         if (!page)
             return fail_memory(error, bytes);
-        /* Products read positions that no token has yet, and the values that fill a panel. */
-        memset(page, 0, bytes);
         cache->page[cache->capacity / KV_PAGE] = page;
         cache->capacity += KV_PAGE;
     }
@@ -203,7 +202,7 @@ struct kv_head kv_cache_head(const struct kv_cache *cache, size_t page, size_t l
 size_t kv_cache_bytes(const struct kv_cache *cache) {
     return cache->capacity / KV_PAGE * page_bytes(&cache->shape) +
            cache->page_slots * sizeof *cache->page +
-           (cache->local_rope ? 2
+           (cache->other_rope ? 2
             : cache->rope     ? 1
                               : 0) *
                cache->rope_positions * cache->shape.head_size * sizeof *cache->rope;
@@ -314,7 +313,7 @@ bool kv_cache_import(const struct kv_cache *cache, size_t layer, size_t position
 
 void kv_cache_release(struct kv_cache *cache) {
     for (size_t i = 0; i < cache->capacity / KV_PAGE; i++)
-        memory_free(cache->page[i]);
+        memory_free_zeros(cache->page[i]);
     free(cache->page);
     memory_free(cache->rope);
     *cache = (struct kv_cache){0};

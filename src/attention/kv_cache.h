@@ -42,8 +42,10 @@ struct kv_cache {
     size_t page_slots; /* pointers that `page` has room for */
     /* [rope_positions, head_size]: the table of rope.h; NULL where nothing is rotated */
     float *rope;
-    float *local_rope; /* likewise with local_theta, in the memory of `rope`; NULL without one */
+    /* Likewise with long_factors or local_theta, in the memory of `rope`; NULL without these. */
+    float *other_rope;
     size_t rope_positions; /* at least `capacity` */
+    bool is_long;          /* keys are rotated by long_factors, where there are such factors */
 };
 
 /* The keys and values of one key-value head in one page. Numbers are floats, 16-bit floats or

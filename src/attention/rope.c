@@ -48,15 +48,19 @@ void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions
 }
 
 size_t rope_tables(const struct rope *rope) {
-    return rope->theta == 0 ? 0 : rope->local_theta == 0 ? 1 : 2;
+    return rope->theta == 0 ? 0 : rope->local_theta == 0 && !rope->long_factors ? 1 : 2;
 }
 
 void fill_rope_tables(const struct rope *rope, size_t head_size, size_t positions, float *tables) {
-    const struct rope local = {.theta = rope->local_theta, .pairs = rope->pairs};
+    struct rope other = {.theta = rope->local_theta};
+    if (rope->long_factors) {
+        other = *rope;
+        other.factors = rope->long_factors;
+    }
     if (rope_tables(rope) > 0)
         fill_rope_table(rope, head_size, positions, tables);
     if (rope_tables(rope) > 1)
-        fill_rope_table(&local, head_size, positions, tables + positions * head_size);
+        fill_rope_table(&other, head_size, positions, tables + positions * head_size);
 }
 
 /* Rotates one head. Pair i is values i * step and i * step + apart. */

@@ -17,6 +17,9 @@ enum rope_pairs {
 struct rope {
     float theta;          /* at least 1; 0 where heads are not rotated */
     const float *factors; /* [head_size / 2]; NULL: all are 1 */
+    /* [head_size / 2]: the factors of sequences that are long (kv_cache.h). NULL where those of all
+     * are the same. Not beside local_theta. */
+    const float *long_factors;
     enum rope_pairs pairs;
     /* Cosines and sines are multiplied by it, which multiplies scores by its square; 0: they are
      * not. */
@@ -30,8 +33,8 @@ struct rope {
  * sines. */
 void fill_rope_table(const struct rope *rope, size_t head_size, size_t positions, float *table);
 
-/* Returns the number of tables that positions need: none, that of theta, or that of local_theta
- * too. */
+/* Returns the number of tables that positions need: none, that of theta, or that of long_factors or
+ * local_theta too. */
 size_t rope_tables(const struct rope *rope);
 
 /* Fills the tables one after the other, each as fill_rope_table does. */

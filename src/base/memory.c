@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *memory_allocate(size_t bytes) {
     if (bytes > SIZE_MAX - MEMORY_ALIGNMENT)
@@ -24,4 +25,23 @@ void memory_free(void *block) {
 #else
     free(block);
 #endif
+}
+
+/* The block of calloc, whose address stands before the aligned part. That begins 1 to
+ * MEMORY_ALIGNMENT bytes after the block, and so a multiple of the alignment of calloc, which is
+ * that of any type. */
+void *memory_allocate_zeros(size_t bytes) {
+    char *block = bytes < SIZE_MAX - MEMORY_ALIGNMENT ? calloc(1, bytes + MEMORY_ALIGNMENT) : NULL;
+    if (!block)
+        return NULL;
+    char *aligned = block + (MEMORY_ALIGNMENT - (uintptr_t)block % MEMORY_ALIGNMENT);
+    memcpy(aligned - sizeof block, &block, sizeof block);
+    return aligned;
+}
+
+void memory_free_zeros(void *block) {
+    char *start = NULL;
+    if (block)
+        memcpy(&start, (char *)block - sizeof start, sizeof start);
+    free(start);
 }

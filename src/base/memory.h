@@ -15,4 +15,9 @@ void *memory_allocate(size_t bytes);
 /* Frees a block that memory_allocate returned; NULL is allowed. */
 void memory_free(void *block);
 
+/* Returns memory of zeros, likewise, which memory_free_zeros frees; NULL is allowed there. Of a
+ * large block the system provides only those parts that are written. */
+void *memory_allocate_zeros(size_t bytes);
+void memory_free_zeros(void *block);
+
 #endif

@@ -47,6 +47,7 @@ struct beam_search {
     struct extension *extensions; /* [beams * keep] */
     struct addition *additions;   /* [beams] */
     size_t in_pass;               /* additions of a pass that is paused */
+    bool reads;                   /* the pass adds no token that was chosen last */
     size_t length;                /* of the running texts; 0 while the prompt is read */
     wisp_end length_end;          /* why a text of `most` tokens ends */
     bool is_done;
@@ -139,6 +140,10 @@ static wisp_status run_on(struct beam_search *s, const struct extension *extensi
     s->running = s->next;
     s->next = swapped;
     s->n_running = n;
+    const bool is_long = generation_is_long(s->session, s->prompt.count + s->running[0].n);
+    for (size_t i = 0; i < n; i++)
+        if (s->running[i].sequence->cache.is_long != is_long)
+            sequence_rewind(s->running[i].sequence, 0, is_long);
     return WISP_OK;
 }
 
@@ -168,15 +173,23 @@ static wisp_status step(struct beam_search *s, const float *logits, wisp_error *
     return WISP_OK;
 }
 
-/* Chooses what the next pass adds, and returns the number of additions. */
-static size_t plan(const struct beam_search *s) {
-    if (s->length == 0) {
-        struct sequence *sequence = s->running[0].sequence;
-        const size_t done = sequence->past.count;
-        s->additions[0] = (struct addition){sequence, s->prompt.ids + done,
-                                            smaller(s->prompt.count - done, PROMPT_TOKENS)};
+/* Chooses what the next pass adds, and returns the number of additions. Sets *reads where that is
+ * not the last token of each running beam, but what comes before it: a part of the prompt, or of a
+ * text that has become long and is read anew. */
+static size_t plan(const struct beam_search *s, bool *reads) {
+    const size_t prompt = s->prompt.count;
+    *reads = true;
+    for (size_t b = 0; b < s->n_running; b++) {
+        const struct beam *beam = &s->running[b];
+        const size_t done = beam->sequence->past.count, before = prompt + beam->n - (beam->n > 0);
+        const int32_t *ids = done < prompt ? s->prompt.ids + done : beam->ids + (done - prompt);
+        const size_t left = (done < prompt ? prompt : before) - done;
+        if (left == 0)
+            continue;
+        s->additions[0] = (struct addition){beam->sequence, ids, smaller(left, PROMPT_TOKENS)};
         return 1;
     }
+    *reads = false;
     for (size_t b = 0; b < s->n_running; b++)
         s->additions[b] =
             (struct addition){s->running[b].sequence, &s->running[b].ids[s->running[b].n - 1], 1};
@@ -222,7 +235,7 @@ wisp_status beams_run(struct beam_search *s, double seconds, wisp_error *error) 
         const float *logits;
         bool paused;
         if (s->in_pass == 0) {
-            const size_t n = plan(s);
+            const size_t n = plan(s, &s->reads);
             TRY(generation_begin(s->session, s->additions, n, false, error));
             s->in_pass = n;
         }
@@ -231,7 +244,8 @@ wisp_status beams_run(struct beam_search *s, double seconds, wisp_error *error) 
         if (paused)
             return WISP_OK;
         s->in_pass = 0;
-        if (s->length > 0 || s->running[0].sequence->past.count == s->prompt.count)
+        const bool begins = s->length == 0 && s->running[0].sequence->past.count == s->prompt.count;
+        if (begins || !s->reads)
             TRY(step(s, logits, error));
     } while (!s->is_done && clock_seconds() < pause_at);
     return s->is_done ? hand_out(s, error) : WISP_OK;
@@ -260,7 +274,9 @@ static wisp_status prepare(struct beam_search *s, wisp_error *error) {
     struct sequence *first = &s->session->generation->sequences[0];
     s->running[0].sequence = first;
     s->n_running = 1;
-    sequence_rewind(first, sequence_shared(first, s->prompt.ids, s->prompt.count - 1));
+    const bool is_long = generation_is_long(s->session, s->prompt.count);
+    const size_t shared = sequence_shared(first, s->prompt.ids, s->prompt.count - 1, is_long);
+    sequence_rewind(first, shared, is_long);
     sequence_mark(first, s->prompt.count - 1);
     return WISP_OK;
 }

@@ -32,11 +32,12 @@ struct slot {
 /* Returns a sequence without a request: the one that shares most tokens with the prompt, and among
  * those that share as many the one with the shortest text. */
 static struct sequence *find_free(const struct requests *r, const struct token_list *prompt) {
+    const bool is_long = generation_is_long(r->session, prompt->count);
     struct sequence *best = NULL;
     size_t best_shared = 0;
     for (size_t i = 0; i < r->most; i++) {
         struct sequence *s = &r->session->generation->sequences[i];
-        const size_t shared = sequence_shared(s, prompt->ids, prompt->count - 1);
+        const size_t shared = sequence_shared(s, prompt->ids, prompt->count - 1, is_long);
         bool taken = false;
         for (size_t k = 0; k < r->count; k++)
             taken = taken || r->slots[k].sequence == s;
@@ -55,7 +56,8 @@ static struct sequence *find_free(const struct requests *r, const struct token_l
 static size_t kept_tokens(const struct requests *r, size_t request, size_t n) {
     const int32_t first = codec_first_token(r->session->model->codec);
     const bool begins = first >= 0 && r->prompts[request].ids[0] == first;
-    return smaller((size_t)r->options[request]->keep_tokens + begins, n);
+    /* A sum of keep_tokens, which may be UINT32_MAX, can be too large for size_t. */
+    return smaller(r->options[request]->keep_tokens, n - begins) + begins;
 }
 
 /* Drops the oldest tokens of a list after the first `kept`, in blocks of half of what the context
@@ -84,19 +86,22 @@ static wisp_status slide_prompt(struct requests *r, size_t request, wisp_error *
     return WISP_OK;
 }
 
-/* Makes the text so far, which fills the context, and the token chosen last a prompt that is read
- * anew without its oldest part. */
-static wisp_status slide_text(const struct requests *r, struct slot *slot, wisp_error *error) {
+/* Makes the text so far and the token chosen last a prompt that is read anew: without its oldest
+ * part where it fills the context, or by the angles of long texts. */
+static wisp_status read_anew(const struct requests *r, struct slot *slot, wisp_error *error) {
+    const size_t context = r->session->model->max_tokens;
     struct token_list *prompt = &r->prompts[slot->request];
     const struct token_list *past = &slot->sequence->past;
     wisp_generation *result = &r->results[slot->request];
-    const size_t kept = kept_tokens(r, slot->request, result->prompt_tokens);
     for (size_t i = prompt->count; i < past->count; i++)
         TRY(token_list_add(prompt, past->ids[i], error));
     TRY(token_list_add(prompt, slot->id, error));
-    result->dropped_tokens += slide(prompt, kept, past->count);
-    sequence_rewind(slot->sequence,
-                    sequence_shared(slot->sequence, prompt->ids, prompt->count - 1));
+    if (prompt->count > context)
+        result->dropped_tokens +=
+            slide(prompt, kept_tokens(r, slot->request, result->prompt_tokens), context);
+    const bool is_long = generation_is_long(r->session, prompt->count);
+    const size_t shared = sequence_shared(slot->sequence, prompt->ids, prompt->count - 1, is_long);
+    sequence_rewind(slot->sequence, shared, is_long);
     slot->reading = true;
     return WISP_OK;
 }
@@ -108,10 +113,12 @@ static wisp_status slide_text(const struct requests *r, struct slot *slot, wisp_
 static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
     const struct generation *g = r->session->generation;
     const struct token_list *prompt = &r->prompts[r->next];
+    const bool is_long = generation_is_long(r->session, prompt->count);
     const struct sequence *source = NULL;
     size_t known = 0;
     for (size_t i = 0; i < g->count; i++) {
-        const size_t shared = sequence_shared(&g->sequences[i], prompt->ids, prompt->count - 1);
+        const size_t shared =
+            sequence_shared(&g->sequences[i], prompt->ids, prompt->count - 1, is_long);
         if (!source || shared > known) {
             source = &g->sequences[i];
             known = shared;
@@ -123,7 +130,8 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
         while (shared + 1 < prompt->count && shared < other->count &&
                other->ids[shared] == prompt->ids[shared])
             shared++;
-        if (r->slots[i].reading && shared >= known + WORTH_WAITING)
+        if (r->slots[i].reading && shared >= known + WORTH_WAITING &&
+            r->slots[i].sequence->cache.is_long == is_long)
             *waits = true;
     }
     if (*waits)
@@ -142,10 +150,10 @@ static wisp_status join(struct requests *r, bool *waits, wisp_error *error) {
         TRY(generation_token_order(r->session, &order, error));
     TRY(reply_open(&slot->reply, r->session->model, r->options[slot->request], order, prompt->ids,
                    prompt->count, result, error));
-    if (source != slot->sequence)
+    if (source != slot->sequence && known > 0)
         TRY(sequence_copy(r->session, slot->sequence, source, known, error));
     else
-        sequence_rewind(slot->sequence, known);
+        sequence_rewind(slot->sequence, known, is_long);
     sequence_mark(slot->sequence, prompt->count - 1);
     return WISP_OK;
 }
@@ -190,9 +198,12 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));
     result->seconds = clock_seconds() - slot->since;
     *left = !more;
-    if (more && options->context_shift &&
-        slot->sequence->past.count == r->session->model->max_tokens)
-        TRY(slide_text(r, slot, error));
+    const size_t count = slot->sequence->past.count;
+    const bool is_full = options->context_shift && count == r->session->model->max_tokens;
+    const bool becomes_long =
+        generation_is_long(r->session, count + 1) != slot->sequence->cache.is_long;
+    if (more && (is_full || becomes_long))
+        TRY(read_anew(r, slot, error));
     if (!more && options->ended)
         options->ended(options->context, result);
     return WISP_OK;

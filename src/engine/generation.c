@@ -65,6 +65,11 @@ wisp_status generation_token_order(wisp_session *session, const struct token_ord
     return status;
 }
 
+bool generation_is_long(const wisp_session *session, size_t n) {
+    const uint32_t long_after = session->model->network.config.long_after;
+    return long_after > 0 && n > long_after;
+}
+
 wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
                              wisp_error *error) {
     const struct network *network = &session->model->network;
@@ -76,8 +81,9 @@ wisp_status sequence_reserve(const wisp_session *session, struct sequence *seque
 
 wisp_status sequence_copy(const wisp_session *session, struct sequence *to,
                           const struct sequence *from, size_t n, wisp_error *error) {
-    const size_t shared = sequence_shared(to, from->past.ids, n);
-    sequence_rewind(to, shared);
+    const bool is_long = from->cache.is_long;
+    const size_t shared = sequence_shared(to, from->past.ids, n, is_long);
+    sequence_rewind(to, shared, is_long);
     TRY(sequence_reserve(session, to, n, error));
     for (size_t i = shared; i < n; i++) {
         const wisp_status status = token_list_add(&to->past, from->past.ids[i], error);

@@ -15,6 +15,10 @@ wisp_status generation_open(wisp_session *session, size_t n, wisp_error *error);
 wisp_status generation_token_order(wisp_session *session, const struct token_order **order,
                                    wisp_error *error);
 
+/* Whether the angles of a text of n tokens are those of long texts (config.long_after). A text that
+ * becomes long is computed anew. */
+bool generation_is_long(const wisp_session *session, size_t n);
+
 /* Makes room for n tokens. */
 wisp_status sequence_reserve(const wisp_session *session, struct sequence *sequence, size_t n,
                              wisp_error *error);

@@ -25,9 +25,10 @@ static wisp_status compute(wisp_session *session, const int32_t *ids, size_t n, 
     struct sequence *sequence = &session->generation->sequences[0];
     const size_t vocabulary = session->model->network.config.vocabulary_size;
     const size_t rows = larger(smaller(MOST_LOGITS / vocabulary, PROMPT_TOKENS), 1);
-    size_t done = sequence_shared(sequence, ids, first);
+    const bool is_long = generation_is_long(session, n);
+    size_t done = sequence_shared(sequence, ids, first, is_long);
     wisp_status status = WISP_OK;
-    sequence_rewind(sequence, done);
+    sequence_rewind(sequence, done, is_long);
     sequence_mark(sequence, first);
     for (size_t step; done < n && status == WISP_OK; done += step) {
         /* The last token before `first` needs no logits, but a pass computes a row anyway. */

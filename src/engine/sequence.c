@@ -3,16 +3,20 @@
 
 #include <stdlib.h>
 
-size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n) {
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n,
+                       bool is_long) {
     const struct token_list *past = &sequence->past;
     size_t shared = 0;
+    if (sequence->cache.is_long != is_long)
+        return 0;
     while (shared < n && shared < past->count && ids[shared] == past->ids[shared])
         shared++;
     return conv_state_known(&sequence->conv, shared);
 }
 
-void sequence_rewind(struct sequence *sequence, size_t n) {
+void sequence_rewind(struct sequence *sequence, size_t n, bool is_long) {
     conv_state_rewind(&sequence->conv, n);
+    sequence->cache.is_long = is_long;
     sequence->past.count = sequence->cache.length = n;
 }
 

@@ -27,11 +27,13 @@ struct generation {
 
 /* Returns how many of the n ids the sequence begins with and can go on after: all of the common
  * beginning, or of a model with short convolutions the longest part of it after which their state
- * is known. */
-size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n);
+ * is known. They are of a text that is long (generation_is_long) or not: a sequence of the other
+ * kind can go on after none. */
+size_t sequence_shared(const struct sequence *sequence, const int32_t *ids, size_t n, bool is_long);
 
-/* Keeps the first n tokens of the text only. n is 0 or what sequence_shared has returned. */
-void sequence_rewind(struct sequence *sequence, size_t n);
+/* Keeps the first n tokens of the text only, n being 0 or what sequence_shared has returned, and
+ * goes on with a text that is long or not. */
+void sequence_rewind(struct sequence *sequence, size_t n, bool is_long);
 
 /* Makes the sequence keep the state after n tokens, where texts that begin with the same prompt go
  * on. It has at most n tokens now. */

@@ -160,12 +160,21 @@ static wisp_status write_section(const struct state_sink *sink, const void *byte
     return sink->write(sink->context, sum, sizeof sum, error);
 }
 
-/* Writes a text: the number of its tokens, its tokens, for each layer and page the positions, and
- * the states of its convolutions. `buffer` has room for the largest of these sections. */
-static wisp_status write_sequence(const struct sequence *sequence, const struct state_sink *sink,
-                                  unsigned char *buffer, wisp_error *error) {
+/* Returns how many tokens of a sequence are saved. What was computed of a long text, of which only
+ * a short beginning is left, could not be told from a short text, and is not. */
+static size_t saved_tokens(const wisp_session *session, const struct sequence *sequence) {
+    const size_t n = sequence->cache.length;
+    return generation_is_long(session, n) == sequence->cache.is_long ? n : 0;
+}
+
+/* Writes the first n tokens of a text: their number, the tokens, for each layer and page the
+ * positions, and the states of its convolutions. `buffer` has room for the largest of these
+ * sections. */
+static wisp_status write_sequence(const struct sequence *sequence, size_t n,
+                                  const struct state_sink *sink, unsigned char *buffer,
+                                  wisp_error *error) {
     const struct kv_cache *cache = &sequence->cache;
-    const size_t n = cache->length, bytes = kv_position_bytes(&cache->shape);
+    const size_t bytes = kv_position_bytes(&cache->shape);
     store_u64(buffer, n);
     store_u64(buffer + AT_MARK, sequence->conv.layers > 0 ? sequence->conv.mark : 0);
     TRY(write_section(sink, buffer, TEXT_BYTES, error));
@@ -195,10 +204,11 @@ static size_t largest_section(const struct sequence *sequence, size_t n) {
 }
 
 /* Returns the bytes of the state of all texts. */
-static uint64_t state_bytes(const struct generation *g) {
+static uint64_t state_bytes(const wisp_session *session) {
+    const struct generation *g = session->generation;
     uint64_t size = HEADER_BYTES + CHECKSUM_BYTES;
     for (size_t i = 0; i < g->count; i++)
-        size += sequence_bytes(&g->sequences[i], g->sequences[i].cache.length);
+        size += sequence_bytes(&g->sequences[i], saved_tokens(session, &g->sequences[i]));
     return size;
 }
 
@@ -209,16 +219,17 @@ wisp_status state_write(wisp_session *session, const struct state_sink *sink, wi
     size_t largest = 0;
     for (size_t i = 0; i < g->count; i++) {
         const struct sequence *sequence = &g->sequences[i];
-        largest = larger(largest, largest_section(sequence, sequence->cache.length));
+        largest = larger(largest, largest_section(sequence, saved_tokens(session, sequence)));
     }
     TRY(make_header(session, header, error));
-    store_u64(header + AT_SIZE, state_bytes(g));
+    store_u64(header + AT_SIZE, state_bytes(session));
     store_u64(header + AT_SEQUENCES, g->count);
     struct workspace *space = &session->workers[0].forward;
     TRY(workspace_reserve(space, largest, error));
     TRY(write_section(sink, header, sizeof header, error));
     for (size_t i = 0; i < g->count; i++)
-        TRY(write_sequence(&g->sequences[i], sink, space->base, error));
+        TRY(write_sequence(&g->sequences[i], saved_tokens(session, &g->sequences[i]), sink,
+                           space->base, error));
     return WISP_OK;
 }
 
@@ -326,6 +337,7 @@ static wisp_status read_sequence(struct state_reader *r, struct sequence *sequen
                         "a number of state %zu is not finite", i);
     }
     conv->length = sequence->cache.length = n;
+    sequence->cache.is_long = generation_is_long(r->session, n);
     conv->mark = mark <= n ? (size_t)mark : 0;
     return WISP_OK;
 }
@@ -384,7 +396,7 @@ wisp_status wisp_session_save_bytes(wisp_session *session, void *bytes, size_t c
     unsigned char *to = bytes;
     const struct state_sink sink = {write_to_memory, &to};
     TRY(generation_open(session, 1, error));
-    if (!checked_size(state_bytes(session->generation), size))
+    if (!checked_size(state_bytes(session), size))
         return fail_memory(error, UINT64_MAX);
     return *size <= capacity ? state_write(session, &sink, error) : WISP_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "formats/schema.h"
 #include "host/file.h"
 #include "host/input_file.h"
@@ -15,7 +16,7 @@
 static const char JSON_FILE[] = "tokenizer.json", MODEL_FILE[] = "tokenizer.model",
                   CONFIG_FILE[] = "tokenizer_config.json", ADDED_FILE[] = "added_tokens.json",
                   MAP_FILE[] = "special_tokens_map.json", ENDS_FILE[] = "generation_config.json",
-                  TEMPLATE_FILE[] = "chat_template.jinja";
+                  TEMPLATE_FILE[] = "chat_template.jinja", VOCAB_FILE[] = "vocab.json";
 
 wisp_status codec_fail_format(const struct codec_reading *r, const char *field, const char *what) {
     return fail(r->error, WISP_ERROR_FORMAT, r->file, field, "%s", what);
@@ -27,8 +28,7 @@ wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *fi
                 hf_shown(value), wanted);
 }
 
-/* Makes errors name this file of the folder. */
-static wisp_status name_file(struct codec_reading *r, const char *name) {
+wisp_status codec_name_file(struct codec_reading *r, const char *name) {
     char path[HF_PATH_BYTES];
     hf_path_of(path, r->folder, name);
     r->file = arena_copy_text(&r->dir->arena, path, strlen(path));
@@ -112,7 +112,7 @@ static bool id_of_key(const struct json *entry, uint64_t *id) {
 
 /* Reads added_tokens_decoder of tokenizer_config.json. With a tokenizer.json it must repeat what
  * that says of each of its tokens: transformers would add others to it. Else it adds tokens to
- * those of tokenizer.model, and says which of these are special. */
+ * those of the other files, and says which of these are special. */
 static wisp_status read_decoder(struct codec_reading *r, const struct json *list, bool repeats) {
     static const char field[] = "added_tokens_decoder";
     if (json_is_absent(list))
@@ -140,13 +140,13 @@ static wisp_status read_decoder(struct codec_reading *r, const struct json *list
     return WISP_OK;
 }
 
-/* Reads added_tokens.json, an object of ids by their tokens, beside a tokenizer.model. */
+/* Reads added_tokens.json, an object of ids by their tokens, where there is no tokenizer.json. */
 static wisp_status read_added(struct codec_reading *r) {
     const struct json *list;
     TRY(hf_read_json(r->dir, r->folder, ADDED_FILE, false, JSON_OBJECT, &list, r->error));
     if (!list)
         return WISP_OK;
-    TRY(name_file(r, ADDED_FILE));
+    TRY(codec_name_file(r, ADDED_FILE));
     const struct json **by_id; /* [capacity] */
     ARENA_TAKE(&r->dir->arena, by_id, (size_t)r->capacity, r->error);
     for (const struct json *entry = list->first; entry; entry = entry->next) {
@@ -223,9 +223,9 @@ static wisp_status read_ends(struct codec_reading *r, const struct settings *s) 
     size_t count;
     uint64_t id;
     ARENA_TAKE(&r->dir->arena, ids, most, r->error);
-    TRY(name_file(r, has_own ? ENDS_FILE : "config.json"));
+    TRY(codec_name_file(r, has_own ? ENDS_FILE : "config.json"));
     TRY(read_ids(r, given, field, ids, &count));
-    TRY(name_file(r, CONFIG_FILE));
+    TRY(codec_name_file(r, CONFIG_FILE));
     TRY(find_named(r, s, "eos_token", true, &named));
     r->eos = named >= 0 ? named : r->eos >= 0 ? r->eos : count > 0 ? ids[0] : -1;
     TRY(find_named(r, s, "bos_token", true, &named));
@@ -369,15 +369,64 @@ static wisp_status reserve(struct codec_reading *r) {
 /* Reads tokenizer.model and what adds to it. */
 static wisp_status read_model_file(struct codec_reading *r, const struct settings *s) {
     const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder");
-    TRY(name_file(r, MODEL_FILE));
+    TRY(codec_name_file(r, MODEL_FILE));
     TRY(codec_read_sentencepiece(r));
     /* transformers spells a space before the text alone where the tokenizer is no legacy one. */
     if (json_is(json_get(s->tokenizer, "legacy"), JSON_FALSE))
         r->prefix = "first";
     if (json_is_absent(decoder))
         return read_added(r);
-    TRY(name_file(r, CONFIG_FILE));
+    TRY(codec_name_file(r, CONFIG_FILE));
     return read_decoder(r, decoder, false);
+}
+
+/* Marks a token as special, unless it is one character: some models pad with such a token, which
+ * texts are still made of. */
+static void mark_special(struct codec_reading *r, int32_t id) {
+    uint32_t code_point;
+    if (id >= 0 &&
+        utf8_decode(r->tokens[id].bytes, r->tokens[id].length, &code_point) < r->tokens[id].length)
+        r->types[id] = TOKEN_CONTROL;
+}
+
+/* Marks the tokens that settings name as special, as transformers does where no list of tokens says
+ * so. A text ends at the usual token where no setting names another. */
+static wisp_status mark_named(struct codec_reading *r, const struct settings *s) {
+    static const char *const fields[] = {"unk_token", "bos_token", "eos_token", "pad_token"};
+    static const char list[] = "additional_special_tokens";
+    const struct json *more = json_get(s->tokenizer, list);
+    int32_t id;
+    r->eos = codec_find_token(r, wisp_text_of("<|endoftext|>"));
+    mark_special(r, r->eos);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        TRY(find_named(r, s, fields[i], false, &id));
+        mark_special(r, id);
+    }
+    if (json_is_absent(more))
+        more = json_get(s->map, list);
+    if (!json_is_absent(more) && !json_is(more, JSON_ARRAY))
+        return codec_fail_format(r, list, "a list of tokens belongs here");
+    for (more = json_is_absent(more) ? NULL : more->first; more; more = more->next) {
+        const struct json *content = json_get(more, "content"), *text = content ? content : more;
+        if (!json_is(text, JSON_STRING))
+            return codec_fail_format(r, list, "a token belongs here");
+        mark_special(r, codec_find_token(r, (wisp_text){text->text, text->text_length}));
+    }
+    return WISP_OK;
+}
+
+/* Reads vocab.json, merges.txt and what adds to them. */
+static wisp_status read_vocab_file(struct codec_reading *r, const struct settings *s) {
+    const struct json *decoder = json_get(s->tokenizer, "added_tokens_decoder"), *vocab;
+    TRY(codec_name_file(r, CONFIG_FILE));
+    TRY(hf_read_json(r->dir, r->folder, VOCAB_FILE, true, JSON_OBJECT, &vocab, r->error));
+    TRY(codec_read_vocab(r, s->tokenizer, s->config, vocab));
+    if (json_is_absent(decoder))
+        TRY(read_added(r));
+    TRY(codec_name_file(r, CONFIG_FILE));
+    TRY(read_decoder(r, decoder, false));
+    TRY(codec_sort_tokens(r));
+    return mark_named(r, s);
 }
 
 wisp_status hf_read_codec(struct directory *dir, const char *folder, const struct hf_config *config,
@@ -397,18 +446,20 @@ wisp_status hf_read_codec(struct directory *dir, const char *folder, const struc
     TRY(hf_read_json(dir, folder, MAP_FILE, false, JSON_OBJECT, &s.map, error));
     TRY(hf_read_json(dir, folder, ENDS_FILE, false, JSON_OBJECT, &s.generation, error));
     TRY(reserve(&r));
-    if (!file_exists(hf_path_of(path, folder, JSON_FILE)) &&
-        file_exists(hf_path_of(path, folder, MODEL_FILE))) {
+    const bool has_json = file_exists(hf_path_of(path, folder, JSON_FILE));
+    if (!has_json && file_exists(hf_path_of(path, folder, MODEL_FILE))) {
         TRY(read_model_file(&r, &s));
+    } else if (!has_json && file_exists(hf_path_of(path, folder, VOCAB_FILE))) {
+        TRY(read_vocab_file(&r, &s));
     } else {
         TRY(hf_read_json(dir, folder, JSON_FILE, true, JSON_OBJECT, &root, error));
-        TRY(name_file(&r, JSON_FILE));
+        TRY(codec_name_file(&r, JSON_FILE));
         TRY(codec_read_json(&r, root));
-        TRY(name_file(&r, CONFIG_FILE));
+        TRY(codec_name_file(&r, CONFIG_FILE));
         TRY(read_decoder(&r, json_get(s.tokenizer, "added_tokens_decoder"), true));
     }
     TRY(codec_sort_tokens(&r));
-    TRY(name_file(&r, CONFIG_FILE));
+    TRY(codec_name_file(&r, CONFIG_FILE));
     TRY(read_added_ends(&r, &s));
     TRY(find_named(&r, &s, "pad_token", false, &padding));
     TRY(put_id(&r, "tokenizer.ggml.padding_token_id", padding));

@@ -5,7 +5,8 @@
 
 #include "huggingface/config.h"
 
-/* Reads tokenizer.json, or tokenizer.model where there is none, tokenizer_config.json and
+/* Reads tokenizer.json, or where there is none tokenizer.model, or vocab.json and merges.txt;
+ * tokenizer_config.json and
  * generation_config.json: adds tokenizer.ggml.* and wisp.tokenizer.*, with `vocabulary_size`
  * tokens. Texts get the ids that Hugging Face tokenizers gives them, which does not find special
  * tokens in a text when it is asked not to. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A decoder's tokenizer between its files, which codec_json.c and sentencepiece_model.c read, and
- * the metadata of a directory, which codec_files.c adds. */
+ * A decoder's tokenizer between its files, which codec_json.c, codec_vocab.c and
+ * sentencepiece_model.c read, and the metadata of a directory, which codec_files.c adds. */
 #ifndef WISP_HUGGINGFACE_CODEC_READING_H
 #define WISP_HUGGINGFACE_CODEC_READING_H
 
@@ -41,6 +41,9 @@ wisp_status codec_fail_unsupported(const struct codec_reading *r, const char *fi
 
 /* ---- codec_files.c -------------------------------------------------------------------------- */
 
+/* Makes errors name this file of the folder. */
+wisp_status codec_name_file(struct codec_reading *r, const char *name);
+
 /* Puts a token at an id that has none, with the type TOKEN_NORMAL. The text must be terminated and
  * live in the arena. */
 wisp_status codec_put_token(struct codec_reading *r, uint64_t id, wisp_text text);
@@ -63,6 +66,11 @@ wisp_status codec_add_token(struct codec_reading *r, const struct json *entry, u
 /* ---- the files ------------------------------------------------------------------------------ */
 
 wisp_status codec_read_json(struct codec_reading *r, const struct json *root);
+
+/* Reads vocab.json, which was parsed, and merges.txt, with the settings of tokenizer_config.json,
+ * which r->file is, and of config.json. */
+wisp_status codec_read_vocab(struct codec_reading *r, const struct json *tokenizer,
+                             const struct json *config, const struct json *vocab);
 
 /* Reads tokenizer.model, which is r->file. */
 wisp_status codec_read_sentencepiece(struct codec_reading *r);

@@ -153,6 +153,52 @@ static wisp_status put_yarn(struct directory *dir, const struct hf_config *confi
     return put_attention_factor(dir, s, architecture, factor, error);
 }
 
+/* ---- LongRoPE ------------------------------------------------------------------------------- */
+
+/* Reads the length that the model was trained with: as in transformers, one outside the object
+ * counts before one in it, and max_position_embeddings where there is none. */
+static wisp_status read_original(const struct hf_config *config, const struct scaling *s,
+                                 uint32_t *original, wisp_error *error) {
+    static const struct hf_field positions = {"max_position_embeddings", NULL, NULL},
+                                 field = {ORIGINAL, NULL, NULL};
+    const struct json *outer = json_get(config->root, ORIGINAL);
+    const struct json *inner = json_get(s->own.root, ORIGINAL);
+    if (!json_is_absent(outer) && !json_is_absent(inner))
+        TRY(hf_check_spellings(config->file, ORIGINAL, outer, s->field, inner, error));
+    if (json_is_absent(outer) && json_is_absent(inner))
+        return hf_read_size_or(config, &positions, 0, original, error);
+    return hf_read_size_or(json_is_absent(outer) ? &s->own : config, &field, 0, original, error);
+}
+
+static wisp_status put_longrope(struct directory *dir, const struct hf_config *config,
+                                const struct scaling *s, const char *architecture,
+                                wisp_error *error) {
+    static const char attention[] = "attention_factor";
+    static const struct hf_field positions = {"max_position_embeddings", NULL, NULL};
+    uint32_t original, all;
+    double factor, length = 1;
+    char key[KEY_BYTES];
+    TRY(read_original(config, s, &original, error));
+    TRY(hf_read_size_or(config, &positions, 0, &all, error));
+    factor = (double)all / (double)original;
+    if (!json_is_absent(json_get(s->own.root, FACTOR)))
+        TRY(read_number(s, FACTOR, 1, &factor, error));
+    if (!json_is_absent(json_get(s->own.root, attention))) {
+        TRY(read_number(s, attention, 1e-6, &length, error));
+    } else if (factor > 1) {
+        if (original < 2)
+            return fail(error, WISP_ERROR_FORMAT, config->file, ORIGINAL,
+                        "1, from which no %s follows", attention);
+        length = sqrt(1 + log(factor) / log((double)original));
+    }
+    snprintf(key, sizeof key, "%s.rope.scaling.type", architecture);
+    TRY(directory_put_text(dir, key, wisp_text_of("longrope"), error));
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture);
+    TRY(directory_put_u32(dir, key, original, error));
+    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", architecture);
+    return directory_put_f32(dir, key, (float)length, error);
+}
+
 /* ---- all types ------------------------------------------------------------------------------ */
 
 static wisp_status put_scaling(struct directory *dir, const struct hf_config *config,
@@ -164,10 +210,12 @@ static wisp_status put_scaling(struct directory *dir, const struct hf_config *co
     if (json_is_absent(s->type) || json_equals(s->type, "default") ||
         (has_factors && json_equals(s->type, "llama3")))
         return WISP_OK;
+    if (has_factors && json_equals(s->type, "longrope"))
+        return put_longrope(dir, config, s, architecture, error);
     if (!is_yarn && !json_equals(s->type, "linear") && !json_equals(s->type, "dynamic"))
         return fail(error, WISP_ERROR_UNSUPPORTED, config->file, s->field,
                     "type %.32s is not supported, only default, linear, %syarn and dynamic",
-                    hf_shown(s->type), has_factors ? "llama3, " : "");
+                    hf_shown(s->type), has_factors ? "llama3, longrope, " : "");
     TRY(read_number(s, FACTOR, 1, &factor, error));
     if (json_equals(s->type, "dynamic"))
         return WISP_OK;
@@ -221,9 +269,9 @@ wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
     return put_scaling(dir, config, &s, architecture, rope->has_factors, error);
 }
 
-/* ---- the factors of Llama 3.1 --------------------------------------------------------------- */
+/* ---- factors -------------------------------------------------------------------------------- */
 
-/* Gives the factors that hf_put_rope_factors has computed. */
+/* Gives factors that stand in memory. */
 static wisp_status make_factors(const struct directory *dir, const struct tensor *tensor,
                                 uint64_t first, uint64_t rows, struct tensor_cache *cache,
                                 void *buffer, const void **bytes, wisp_error *error) {
@@ -232,48 +280,86 @@ static wisp_status make_factors(const struct directory *dir, const struct tensor
     return WISP_OK;
 }
 
-wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *config,
-                                const char *architecture, wisp_error *error) {
+/* Adds a tensor of factors, which the caller fills. */
+static wisp_status add_factors(struct directory *dir, const char *name, uint32_t pairs,
+                               float **factors, wisp_error *error) {
+    struct tensor *tensor;
+    ARENA_TAKE(&dir->arena, *factors, pairs, error);
+    TRY(directory_add_tensor(dir, &tensor, error));
+    *tensor = (struct tensor){.name = name,
+                              .format = block_format_by_id(BLOCK_F32),
+                              .n_dims = 1,
+                              .dims = {pairs, 1, 1, 1},
+                              .rows = 1,
+                              .row_bytes = pairs * sizeof **factors,
+                              .bytes = pairs * sizeof **factors,
+                              .make = make_factors,
+                              .maker = *factors};
+    return WISP_OK;
+}
+
+static wisp_status add_llama3(struct directory *dir, const struct scaling *s,
+                              const char *architecture, uint32_t head_size, wisp_error *error) {
     static const double pi = 3.14159265358979323846;
     char key[KEY_BYTES];
-    struct scaling s;
-    struct tensor *tensor;
     double factor, low, high, original;
     float theta, *factors;
-    uint32_t head_size;
-    TRY(find_scaling(config, &s, error));
-    if (!json_equals(s.type, "llama3"))
-        return WISP_OK;
-    TRY(read_number(&s, FACTOR, 1, &factor, error));
-    TRY(read_number(&s, "low_freq_factor", 1e-6, &low, error));
-    TRY(read_number(&s, "high_freq_factor", low, &high, error));
-    TRY(read_number(&s, ORIGINAL, 1, &original, error));
+    TRY(read_number(s, FACTOR, 1, &factor, error));
+    TRY(read_number(s, "low_freq_factor", 1e-6, &low, error));
+    TRY(read_number(s, "high_freq_factor", low, &high, error));
+    TRY(read_number(s, ORIGINAL, 1, &original, error));
     if (high == low)
-        return fail(error, WISP_ERROR_FORMAT, config->file, "high_freq_factor",
+        return fail(error, WISP_ERROR_FORMAT, s->own.file, "high_freq_factor",
                     "is low_freq_factor, which leaves nothing between them");
     snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
     TRY(metadata_f32(dir, key, &theta, error));
-    snprintf(key, sizeof key, "%s.rope.dimension_count", architecture);
-    TRY(metadata_u32(dir, key, &head_size, error));
-    if (head_size < 2 || head_size > 1 << 20) /* the architecture's page refuses it */
-        return WISP_OK;
-    const uint32_t pairs = head_size / 2;
-    ARENA_TAKE(&dir->arena, factors, pairs, error);
-    for (uint32_t i = 0; i < pairs; i++) {
+    TRY(add_factors(dir, "rope_freqs.weight", head_size / 2, &factors, error));
+    for (uint32_t i = 0; i < head_size / 2; i++) {
         const float angle = 1 / powf(theta, (float)(2 * i) / (float)head_size);
         const double turns = original * (double)angle / (2 * pi);
         const double share = fmin(fmax((turns - low) / (high - low), 0), 1); /* of the angle kept */
         factors[i] = (float)(1 / ((1 - share) / factor + share));
     }
-    TRY(directory_add_tensor(dir, &tensor, error));
-    *tensor = (struct tensor){.name = "rope_freqs.weight",
-                              .format = block_format_by_id(BLOCK_F32),
-                              .n_dims = 1,
-                              .dims = {pairs, 1, 1, 1},
-                              .rows = 1,
-                              .row_bytes = pairs * sizeof *factors,
-                              .bytes = pairs * sizeof *factors,
-                              .make = make_factors,
-                              .maker = factors};
     return WISP_OK;
+}
+
+/* Adds the factors of a list. */
+static wisp_status add_listed(struct directory *dir, const struct scaling *s, const char *field,
+                              const char *name, uint32_t pairs, wisp_error *error) {
+    const struct json *list = json_get(s->own.root, field);
+    float *factors;
+    double value;
+    if (!list)
+        return fail(error, WISP_ERROR_NOT_FOUND, s->own.file, field,
+                    "%s of type %s needs this list", s->field, hf_shown(s->type));
+    if (!json_is(list, JSON_ARRAY) || list->count != pairs)
+        return fail(error, WISP_ERROR_FORMAT, s->own.file, field,
+                    "not a list of %u numbers, one for each pair of a head's values", pairs);
+    TRY(add_factors(dir, name, pairs, &factors, error));
+    for (const struct json *entry = list->first; entry; entry = entry->next) {
+        if (!json_to_double(entry, &value) || !(value >= 1) || !isfinite((float)value))
+            return fail(error, WISP_ERROR_FORMAT, s->own.file, field,
+                        "%.32s is no number of at least 1", hf_shown(entry));
+        *factors++ = (float)value;
+    }
+    return WISP_OK;
+}
+
+wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *config,
+                                const char *architecture, wisp_error *error) {
+    char key[KEY_BYTES];
+    struct scaling s;
+    uint32_t head_size;
+    TRY(find_scaling(config, &s, error));
+    const bool is_long = json_equals(s.type, "longrope");
+    if (!is_long && !json_equals(s.type, "llama3"))
+        return WISP_OK;
+    snprintf(key, sizeof key, "%s.rope.dimension_count", architecture);
+    TRY(metadata_u32(dir, key, &head_size, error));
+    if (head_size < 2 || head_size > 1 << 20) /* the architecture's page refuses it */
+        return WISP_OK;
+    if (!is_long)
+        return add_llama3(dir, &s, architecture, head_size, error);
+    TRY(add_listed(dir, &s, "short_factor", "rope_factors_short.weight", head_size / 2, error));
+    return add_listed(dir, &s, "long_factor", "rope_factors_long.weight", head_size / 2, error);
 }

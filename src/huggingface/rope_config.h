@@ -9,7 +9,8 @@
 /* The rotary positions of a class of transformers. */
 struct hf_rope {
     double usual_theta; /* where config.json has none */
-    bool has_factors;   /* models may have rope_freqs.weight, so that llama3 can be computed */
+    bool has_factors;   /* models may have rope_freqs.weight, so that llama3 and longrope can be
+                           computed */
     /* Local layers have a base of their own, and config.json describes both kinds of layers as
      * Gemma 3's class does: rope_parameters has an object for each kind, and rope_scaling is of
      * global layers. */
@@ -18,13 +19,14 @@ struct hf_rope {
 };
 
 /* Adds the base, or both, and the scaling of positions. Refuses types of scaling other than
- * default, linear, llama3, yarn and dynamic. The last divides no angles within the
+ * default, linear, llama3, longrope, yarn and dynamic. The last divides no angles within the
  * max_position_embeddings of a model, beyond which no model runs here. */
 wisp_status hf_put_rope(struct directory *dir, const struct hf_config *config,
                         const char *architecture, const struct hf_rope *rope, wisp_error *error);
 
-/* Adds the tensor rope_freqs.weight, which divides the angles of each pair, where the type is
- * llama3. directory_finish must have been called since hf_put_rope. */
+/* Adds the tensors that divide the angles of each pair: rope_freqs.weight where the type is llama3,
+ * and rope_factors_short.weight and rope_factors_long.weight where it is longrope. directory_finish
+ * must have been called since hf_put_rope. */
 wisp_status hf_put_rope_factors(struct directory *dir, const struct hf_config *config,
                                 const char *architecture, wisp_error *error);
 

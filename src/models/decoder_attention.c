@@ -36,7 +36,7 @@ void decoder_attention_release(struct decoder_attention *weights) {
 
 /* Normalises and rotates the queries and keys of the member's tokens, and puts their keys and
  * values into the caches of their sequences. Local layers rotate by the angles of
- * rope->local_theta where there is one. */
+ * rope->local_theta where there is one, and long sequences by those of rope->long_factors. */
 static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cursor at,
                             const struct decoder_attention *weights, const struct rope *rope) {
     const struct model_config *c = &pass->network->config;
@@ -58,8 +58,10 @@ static void rotate_and_keep(const struct pass *pass, uint32_t member, struct cur
                                              c->head_size, keys);
         }
         if (rope->theta != 0) {
-            const bool local = cache->local_rope && config_is_local(c, at.layer);
-            const float *tables = local ? cache->local_rope : cache->rope;
+            const bool other = rope->long_factors
+                                   ? cache->is_long
+                                   : cache->other_rope && config_is_local(c, at.layer);
+            const float *tables = other ? cache->other_rope : cache->rope;
             const float *table = tables + position * c->head_size;
             apply_rope(rope, table, n, c->heads, c->head_size, q, s->q_stride);
             apply_rope(rope, table, n, c->kv_heads, c->head_size, kv, s->kv_stride);

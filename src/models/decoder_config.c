@@ -38,7 +38,7 @@ wisp_status decoder_read_sizes(const struct config_reader *r) {
     TRY(refuse_variants(r));
     TRY(config_read_sizes(r));
     TRY(config_read_kv_heads(r));
-    c->rope_divisor = 1;
+    c->rope_divisor = c->rope_length = 1;
     TRY(read_float(r, "attention.scale", 0, &c->attention_scale));
     if (c->attention_scale == 0) /* files write it for "as usual" */
         c->attention_scale = 1 / sqrtf((float)c->head_size);
@@ -74,6 +74,26 @@ wisp_status decoder_read_window(const struct config_reader *r, uint32_t pattern)
     return WISP_OK;
 }
 
+static const char ATTENTION_FACTOR[] = "rope.scaling.attn_factor",
+                  YARN_ATTENTION_FACTOR[] = "rope.scaling.yarn_attn_factor";
+
+/* Reads the number of positions that the model was trained with before its angles were scaled. */
+static wisp_status read_original_context(const struct config_reader *r, uint32_t *context) {
+    char key[CONFIG_KEY_BYTES];
+    *context = r->config->max_positions;
+    TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key), context,
+                        r->error));
+    if (*context == 0)
+        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is no length");
+    return WISP_OK;
+}
+
+static wisp_status refuse_zero_factor(const struct config_reader *r, const char *name) {
+    char key[CONFIG_KEY_BYTES];
+    return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, config_key(r, name, key),
+                "0, by which all scores would be 0");
+}
+
 /* Reads YaRN's settings. llama.cpp multiplies the usual attention factor by its key attn_factor,
  * and its converter writes the whole one of a model that has its own as yarn_attn_factor. */
 static wisp_status read_yarn(const struct config_reader *r) {
@@ -81,13 +101,10 @@ static wisp_status read_yarn(const struct config_reader *r) {
     struct rope_yarn *yarn = &c->yarn;
     char key[CONFIG_KEY_BYTES];
     float share = 1;
-    *yarn = (struct rope_yarn){.context = c->max_positions, .beta_fast = 32, .beta_slow = 1};
+    *yarn = (struct rope_yarn){.beta_fast = 32, .beta_slow = 1};
     TRY(config_refuse_others(r, "rope.scaling.yarn_ext_factor", "1"));
     TRY(config_refuse_others(r, "rope.scaling.yarn_log_multiplier", "0"));
-    TRY(metadata_u32_or(r->dir, config_key(r, "rope.scaling.original_context_length", key),
-                        &yarn->context, r->error));
-    if (yarn->context == 0)
-        return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, key, "0, which is no length");
+    TRY(read_original_context(r, &yarn->context));
     if (!(c->rope_theta > 1))
         return fail(r->error, WISP_ERROR_FORMAT, r->dir->file, config_key(r, "rope.freq_base", key),
                     "1, by which YaRN knows no slow pairs");
@@ -100,16 +117,24 @@ static wisp_status read_yarn(const struct config_reader *r) {
                                                     : "rope.scaling.yarn_beta_slow",
                                key),
                     "0, which is no number of turns");
-    TRY(read_float(r, "rope.scaling.attn_factor", 0, &share));
-    yarn->attention_factor = share * (float)(0.1 * log((double)c->rope_divisor) + 1);
-    TRY(read_float(r, "rope.scaling.yarn_attn_factor", 0, &yarn->attention_factor));
-    if (yarn->attention_factor == 0)
-        return fail(
-            r->error, WISP_ERROR_FORMAT, r->dir->file,
-            config_key(r, share == 0 ? "rope.scaling.attn_factor" : "rope.scaling.yarn_attn_factor",
-                       key),
-            "0, by which all scores would be 0");
+    TRY(read_float(r, ATTENTION_FACTOR, 0, &share));
+    c->rope_length = share * (float)(0.1 * log((double)c->rope_divisor) + 1);
+    TRY(read_float(r, YARN_ATTENTION_FACTOR, 0, &c->rope_length));
+    if (c->rope_length == 0)
+        return refuse_zero_factor(r, share == 0 ? ATTENTION_FACTOR : YARN_ATTENTION_FACTOR);
     return WISP_OK;
+}
+
+/* Reads LongRoPE's settings; its factors are tensors. A divisor would divide the angles beside
+ * them.
+ */
+static wisp_status read_longrope(const struct config_reader *r) {
+    struct model_config *c = r->config;
+    TRY(config_refuse_others(r, "rope.scaling.factor", "1"));
+    TRY(config_refuse_others(r, "rope.scale_linear", "1"));
+    TRY(read_original_context(r, &c->long_after));
+    TRY(read_float(r, ATTENTION_FACTOR, 0, &c->rope_length));
+    return c->rope_length == 0 ? refuse_zero_factor(r, ATTENTION_FACTOR) : WISP_OK;
 }
 
 /* As in llama.cpp, a file without a type scales linearly, and the newer key counts. */
@@ -126,9 +151,11 @@ wisp_status decoder_read_rope(const struct config_reader *r) {
         c->rope_divisor = 1;
     else if (strcmp(scaling, "yarn") == 0)
         return read_yarn(r);
+    else if (strcmp(scaling, "longrope") == 0)
+        return read_longrope(r);
     else if (strcmp(scaling, "linear") != 0)
         return fail(r->error, WISP_ERROR_UNSUPPORTED, r->dir->file, key,
-                    "%.32s is not supported, only none, linear and yarn", scaling);
+                    "%.32s is not supported, only none, linear, yarn and longrope", scaling);
     return WISP_OK;
 }
 

@@ -16,8 +16,8 @@ wisp_status decoder_read_sizes(const struct config_reader *reader);
  * `pattern` is that number where the key is absent. */
 wisp_status decoder_read_window(const struct config_reader *reader, uint32_t pattern);
 
-/* Reads rope_theta as config_read_rotation does, rope_divisor, and yarn. Refuses models that scale
- * positions other than linearly or by YaRN. */
+/* Reads rope_theta as config_read_rotation does, rope_divisor, yarn, long_after and rope_length.
+ * Refuses models that scale positions other than linearly, by YaRN or by LongRoPE. */
 wisp_status decoder_read_rope(const struct config_reader *reader);
 
 /* Reads attention_cap and logit_cap, which stay as they are where the key is absent. */

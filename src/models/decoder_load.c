@@ -22,7 +22,7 @@ wisp_status decoder_load_logits(struct network *network, struct linear *logits, 
     return WISP_OK;
 }
 
-/* Reads the factors by which Llama 3.1 and later divide the angles of slow pairs. */
+/* Reads the factors of a tensor, by which the angles of pairs are divided. */
 static wisp_status read_factors(const struct network *network, const char *name, float **factors,
                                 wisp_error *error) {
     const size_t pairs = network->config.head_size / 2;
@@ -60,18 +60,23 @@ static void scale_pairs(const struct model_config *c, float *factors) {
     }
 }
 
-/* Sets the rotations of the model, and *factors as struct decoder_weights says. */
-static wisp_status load_rope(const struct network *network, struct rope *rope, float **factors,
+/* Sets the rotations of the model, whose factors struct decoder_weights owns. */
+static wisp_status load_rope(const struct network *network, struct decoder_weights *weights,
                              wisp_error *error) {
-    static const char name[] = "rope_freqs.weight";
+    static const char all[] = "rope_freqs.weight", of_short[] = "rope_factors_short.weight",
+                      of_long[] = "rope_factors_long.weight";
     const struct model_config *c = &network->config;
     const size_t pairs = c->head_size / 2;
-    *rope = (struct rope){.theta = c->rope_theta,
-                          .pairs = c->rope_pairs,
-                          .attention_factor = c->yarn.context > 0 ? c->yarn.attention_factor : 1,
-                          .local_theta = c->local_rope_theta};
-    if (directory_find_tensor(network->dir, name)) {
-        TRY(read_factors(network, name, factors, error));
+    const char *other = c->long_after > 0 ? all : of_short;
+    float **factors = &weights->rope_factors;
+    if (directory_find_tensor(network->dir, other))
+        return fail(error, WISP_ERROR_UNSUPPORTED, network->dir->file, other,
+                    "factors that do not go with the type of rope.scaling");
+    if (c->long_after > 0) {
+        TRY(read_factors(network, of_short, factors, error));
+        TRY(read_factors(network, of_long, &weights->long_factors, error));
+    } else if (directory_find_tensor(network->dir, all)) {
+        TRY(read_factors(network, all, factors, error));
     } else if (c->rope_divisor != 1) {
         *factors = memory_allocate(pairs * sizeof **factors);
         if (!*factors)
@@ -79,15 +84,20 @@ static wisp_status load_rope(const struct network *network, struct rope *rope, f
         for (size_t i = 0; i < pairs; i++)
             (*factors)[i] = 1;
     }
-    if (*factors)
+    if (*factors && c->long_after == 0)
         scale_pairs(c, *factors);
-    rope->factors = *factors;
+    weights->rope = (struct rope){.theta = c->rope_theta,
+                                  .factors = *factors,
+                                  .long_factors = weights->long_factors,
+                                  .pairs = c->rope_pairs,
+                                  .attention_factor = c->rope_length,
+                                  .local_theta = c->local_rope_theta};
     return WISP_OK;
 }
 
 wisp_status decoder_weights_load(struct network *network, const char *output_norm,
                                  struct decoder_weights *weights, wisp_error *error) {
-    TRY(load_rope(network, &weights->rope, &weights->rope_factors, error));
+    TRY(load_rope(network, weights, error));
     TRY(load_rms_norm(network, output_norm, network->config.hidden_size, &weights->output_norm,
                       error));
     return decoder_load_logits(network, &weights->logits, error);
@@ -97,6 +107,7 @@ void decoder_weights_release(struct decoder_weights *weights) {
     linear_release(&weights->logits);
     memory_free(weights->output_norm);
     memory_free(weights->rope_factors);
+    memory_free(weights->long_factors);
 }
 
 void decoder_rope(const struct network *network, struct rope *rope) {

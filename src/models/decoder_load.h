@@ -15,7 +15,9 @@ struct decoder_weights {
     struct rope rope;
     float *rope_factors;  /* [head_size / 2]: of the tensor rope_freqs.weight, times
                              config.rope_divisor, or that share of it which YaRN gives a
-                             pair; NULL where there is neither */
+                             pair; NULL where there is neither. With config.long_after
+                             those of rope_factors_short.weight */
+    float *long_factors;  /* [head_size / 2]: of rope_factors_long.weight; NULL without */
     float *output_norm;   /* [hidden_size]: weight of the last norm */
     struct linear logits; /* [vocabulary_size, hidden_size] */
 };

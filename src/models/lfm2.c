@@ -215,7 +215,8 @@ static wisp_status lfm2_read_config(const struct directory *dir, struct model_co
     return decoder_read_rope(&r);
 }
 
-static const char *const tensors[] = {"token_embd", "token_embd_norm", "output", "rope_freqs",
+static const char *const tensors[] = {"token_embd", "token_embd_norm",    "output",
+                                      "rope_freqs", "rope_factors_short", "rope_factors_long",
                                       NULL};
 static const char *const layer_tensors[] = {"attn_norm",
                                             "attn_q",

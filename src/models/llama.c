@@ -98,7 +98,9 @@ static wisp_status qwen3_read_config(const struct directory *dir, struct model_c
     return read_decoder(&r);
 }
 
-static const char *const tensors[] = {"token_embd", "output_norm", "output", "rope_freqs", NULL};
+static const char *const tensors[] = {"token_embd", "output_norm",        "output",
+                                      "rope_freqs", "rope_factors_short", "rope_factors_long",
+                                      NULL};
 static const char *const layer_tensors[] = {
     "attn_q_norm", "attn_k_norm", "attn_norm",     "attn_q",      "attn_k",        "attn_v",
     "attn_output", "ffn_norm",    TENSOR_FFN_GATE, TENSOR_FFN_UP, TENSOR_FFN_DOWN, NULL};

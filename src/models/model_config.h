@@ -20,7 +20,6 @@ enum { CONFIG_MAX_LAYERS = 1024 };
 struct rope_yarn {
     uint32_t context; /* 0: no YaRN */
     float beta_fast, beta_slow;
-    float attention_factor; /* of cosines and sines */
 };
 
 struct model_config {
@@ -48,7 +47,11 @@ struct model_config {
     float local_rope_theta; /* of local layers; 0: rope_theta is that of all layers */
     float rope_divisor;     /* of the angles of rope_theta: positions are scaled; 1 in most */
     struct rope_yarn yarn;  /* which of these angles are divided; all where its context is 0 */
-    uint32_t conv_taps;     /* tokens that a short convolution sees; 0: no layer has one */
+    /* LongRoPE: the angles of sequences of more tokens have other factors than those of shorter
+     * ones. 0: all have the same. */
+    uint32_t long_after;
+    float rope_length;  /* cosines and sines are multiplied by it; 1 in most */
+    uint32_t conv_taps; /* tokens that a short convolution sees; 0: no layer has one */
     uint64_t conv_layers[CONFIG_MAX_LAYERS / 64]; /* a bit for each layer, set where one stands in
                                                      the place of attention */
 };

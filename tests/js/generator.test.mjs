@@ -27,6 +27,7 @@ import {
   PROMPT,
   PROMPTS,
   SCHEMA,
+  SHIFTED,
   cases,
 } from './generator/cases.mjs';
 import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
@@ -86,6 +87,11 @@ const native = {
     return JSON.parse(line);
   }),
   beams: fromLines(nativeText(['--beams', String(BEAMS.beams), '-n', String(BEAMS.maxTokens)])),
+  shifted: SHIFTED.map(({ prompt, keep, maxTokens }) => {
+    const shift = ['--context-shift', '--bias', '1=-inf', '--bias', '2=-inf'];
+    if (keep) shift.push('--keep', String(keep));
+    return nativeText([...shift, '-n', String(maxTokens)], prompt);
+  }),
 };
 
 for (const workers of [1, 0]) {

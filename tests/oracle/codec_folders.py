@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the codecs of decoders' Hugging Face folders with Hugging Face tokenizers, id for id.
 
-    tests/oracle/codec_folders.py DRIVER WISP
+    tests/oracle/codec_folders.py DRIVER WISP [vocab]
 
 DRIVER is tests/oracle/codec_driver.c built against the core, and WISP the program. A tokenizer.json is written by
 `tokenizers`: byte-level BPE, SentencePiece's BPE and Unigram with every way to spell spaces, with added tokens of all
-flags. A tokenizer.model is written here. Each stands beside a tiny decoder; the folder, and the GGUF that `wisp convert`
+flags. A tokenizer.model, or vocab.json and merges.txt, is written here. Each stands beside a tiny decoder; the folder, and the GGUF that `wisp convert`
 makes of it, must give the ids of `tokenizers`, which is told not to find special tokens in a text. Texts are those of
-codecs.py. Exits with 1 on any mismatch.
+codecs.py. Exits with 1 on any mismatch. With `vocab` only folders of vocab.json and merges.txt are compared.
 """
 
 import collections
@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+# The Python that has transformers need not have gguf; the one of tools/setup.py has it.
+sys.path += map(str, Path(__file__).resolve().parents[2].glob(".tools/python/lib/python3*/site-packages"))
 
 import tokenizer as texts_of  # tests/oracle/tokenizer.py: texts, samples and the comparison of ids
 
@@ -106,6 +109,50 @@ def byte_level(root, training):
         flagged.add_tokens([AddedToken(text, **flags) for text, flags in zip(ADDED, FLAGS)])
         flagged.add_tokens([AddedToken("e\u0301x", normalized=True), AddedToken("\u00e9y", normalized=True)])
         yield FolderCodec(root, f"{pre}, added tokens of all flags", flagged, round_trip=False)
+
+
+def from_files(files, kind):
+    """What transformers makes of vocab.json and merges.txt, by its own class where it is installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, contents in files.items():
+            Path(folder, name).write_text(contents, encoding="utf-8", newline="\n")
+        if importlib.util.find_spec("transformers"):
+            import transformers
+
+            return getattr(transformers, kind).from_pretrained(folder)._tokenizer
+        peer = Tokenizer(models.BPE.from_file(f"{folder}/vocab.json", f"{folder}/merges.txt"))
+        peer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if kind == "Qwen2Tokenizer":
+            peer.normalizer = normalizers.NFC()
+            peer.pre_tokenizer = pre_tokenizers.Sequence([
+                pre_tokenizers.Split(Regex(codecs.PATTERNS["qwen2"]), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        peer.add_special_tokens(["<|endoftext|>"])
+        peer.add_tokens([AddedToken(text, normalized=True) for text in ADDED])
+        return peer
+
+
+def vocabulary_files(root, training):
+    for pre, kind in (("gpt-2", "GPT2Tokenizer"), ("qwen2", "Qwen2Tokenizer")):
+        merges = codecs.train_merges(pre, training, 1500)
+        model = json.loads(codecs.byte_level(root, pre, "unused", merges).peer.to_str())["model"]
+        words = len(model["vocab"])
+        pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+        added = ["<|endoftext|>", *ADDED]
+        files = {"vocab.json": json.dumps(model["vocab"], ensure_ascii=False), "merges.txt": "\n".join(["#version: 0.2", *pairs, ""]),
+                 "added_tokens.json": json.dumps({text: words + i for i, text in enumerate(added)}),
+                 "tokenizer_config.json": json.dumps({"tokenizer_class": kind, "eos_token": "<|endoftext|>"}),
+                 "special_tokens_map.json": json.dumps({"eos_token": "<|endoftext|>"})}
+        yield FolderCodec(root, f"vocab.json, {kind}", from_files(files, kind), files=files, round_trip=False,
+                          words=words + len(added) + 3)
+        listed = {str(words + i): dict(content=text, special=False, **FLAGS[i - 1]) if i else dict(content=text, special=True)
+                  for i, text in enumerate(added)}
+        if importlib.util.find_spec("transformers"):
+            del files["added_tokens.json"]
+            files["tokenizer_config.json"] = json.dumps({"tokenizer_class": kind, "eos_token": "<|endoftext|>",
+                                                         "added_tokens_decoder": listed})
+            yield FolderCodec(root, f"vocab.json, {kind}, listed tokens", from_files(files, kind), files=files,
+                              round_trip=False, words=words + len(added) + 3)
 
 
 # ---- SentencePiece --------------------------------------------------------------------------------------------------
@@ -268,10 +315,14 @@ def bpe_models(root, training):
         "tokenizer.model": model_file(pieces, 2), "tokenizer_config.json": json.dumps({"add_bos_token": False})})
 
 
-def all_codecs(root):
+def all_codecs(root, only_vocab):
     training = codecs.training_texts()
+    if only_vocab:
+        yield from vocabulary_files(root, training)
+        return
     pieces = train_unigram(training)
     yield from byte_level(root, training)
+    yield from vocabulary_files(root, training)
     yield from sentencepiece(root, training)
     yield from unigram(root, pieces)
     yield from sentencepiece_models(root, pieces)
@@ -293,7 +344,7 @@ def main():
     groups = {"every code point": several, "generated": codecs.generated(texts_of.extent(2000)),
               "white space": spelled(texts_of.extent(2000))}
     with tempfile.TemporaryDirectory() as root:
-        for i, codec in enumerate(all_codecs(root)):
+        for i, codec in enumerate(all_codecs(root, sys.argv[3:] == ["vocab"])):
             for name, texts in groups.items():
                 codecs.check(driver, report, codec, name, texts)
             if i % (1 if texts_of.EVERYTHING else 5) == 0:

@@ -73,6 +73,8 @@ MORE = {
         **LLAMA, rope_parameters=decoders.YARN | {"mscale": 0.707, "mscale_all_dim": 1.4})),
     "qwen2, YaRN of the whole context": (Qwen2ForCausalLM, Qwen2Config(
         **SIZES, num_key_value_heads=2, rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 8.0})),
+    "llama, LongRoPE of a longer original": (LlamaForCausalLM, LlamaConfig(
+        **LLAMA, rope_parameters=decoders.LONGROPE | {"original_max_position_embeddings": 400, "factor": 8.0})),
     "llama, dynamic": (LlamaForCausalLM, LlamaConfig(
         **LLAMA, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0})),
     "gpt2, neurons of their own number, ReLU, a head of its own": (GPT2LMHeadModel, GPT2Config(

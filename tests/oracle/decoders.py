@@ -30,12 +30,15 @@ except ImportError as error:
     sys.exit(0)
 
 VOCABULARY, READ, GREEDY, TOLERANCE = 300, 300, 200, 1e-4
+BRIEF = 100  # tokens of a short text, which LongRoPE rotates otherwise
 
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
              max_position_embeddings=512, bos_token_id=1, eos_token_id=2)
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 128}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 128}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 128,
+            "short_factor": [1.0 + 0.03 * i for i in range(16)], "long_factor": [1.05 * 1.3**i for i in range(16)]}
 
 
 def plain_rope(theta):
@@ -61,6 +64,11 @@ MODELS = {
     "qwen3, YaRN with settings of its own": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
         **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=YARN | {
             "rope_theta": 1000000.0, "factor": 2.5, "beta_fast": 16.0, "beta_slow": 2.0, "attention_factor": 1.3})),
+    "llama, LongRoPE": ("llama", LlamaForCausalLM, LlamaConfig(
+        **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=LONGROPE)),
+    "qwen3, LongRoPE with settings of its own": ("qwen3", Qwen3ForCausalLM, Qwen3Config(
+        **SIZES, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True, rope_parameters=LONGROPE | {
+            "rope_theta": 1000000.0, "factor": 2.5, "attention_factor": 1.3})),
     "llama, gates of ReLU": ("llama", LlamaForCausalLM, LlamaConfig(
         **SIZES, num_key_value_heads=2, tie_word_embeddings=False, hidden_act="relu",
         rope_parameters=plain_rope(10000.0))),
@@ -187,6 +195,9 @@ def write_config(writer, architecture, config):
         for key, setting in (("attn_factor", "attention_factor"), ("beta_fast", "beta_fast"), ("beta_slow", "beta_slow")):
             if setting in rope:
                 writer.add_float32(f"{architecture}.rope.scaling.yarn_{key}", rope[setting])
+    if rope["rope_type"] == "longrope":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if getattr(config, "hidden_act", "silu") != "silu":
         writer.add_string("wisp.hidden_act", config.hidden_act)
     if getattr(config, "attn_logit_softcapping", None):
@@ -237,6 +248,12 @@ def write_gguf(path, architecture, model):
         writer.add_tensor(name, np.ascontiguousarray(tensor.float().numpy()))
     if architecture == "llama" and model.config.rope_parameters["rope_type"] == "llama3":
         writer.add_tensor("rope_freqs.weight", rope_factors(model))
+    rope = getattr(model.config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        writer.add_rope_scaling_attn_factors(model.model.rotary_emb.attention_scaling)
+        for name in ("short", "long"):
+            factors = np.array(rope[f"{name}_factor"], dtype=np.float32)
+            writer.add_tensor(f"rope_factors_{name}.weight", factors)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -266,12 +283,14 @@ def compare(driver, folder, index, name, sets):
     # Greedy decoding that never ends; the scores of all tokens are compared at once below.
     whole = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=GREEDY, do_sample=False,
                            eos_token_id=VOCABULARY, pad_token_id=0)
-    expected = model(whole).logits[0].numpy()
+    expected, brief = model(whole).logits[0].numpy(), model(whole[:, :BRIEF]).logits[0].numpy()
     worst = 0.0
     for kernels in sets:
         for threads in (1, 3):
             got = logits_of(driver, path, whole[0].tolist(), kernels, threads)
             worst = max(worst, float(np.abs(got - expected).max() / np.abs(expected).max()))
+            alone = logits_of(driver, path, whole[0, :BRIEF].tolist(), kernels, threads)
+            worst = max(worst, float(np.abs(alone - brief).max() / np.abs(brief).max()))
             chosen = got[READ - 1 : READ + GREEDY - 1].argmax(axis=1)
             if not np.array_equal(chosen, whole[0, READ:].numpy()):
                 print(f"FAILED: {name}, {kernels}: greedy tokens differ")

@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The linker's names for the functions that it wraps (WATCH_ALLOCATIONS in the Makefile). */
 void *__real_malloc(size_t size);
 void *__real_realloc(void *block, size_t size);
+void *__real_calloc(size_t count, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *block);
 
@@ -86,7 +86,12 @@ static void *counted(void *block) {
     return block;
 }
 
+/* Some C libraries' calloc calls malloc, which would be counted once more. */
+static _Thread_local bool in_calloc;
+
 void *__wrap_malloc(size_t size) {
+    if (in_calloc)
+        return __real_malloc(size);
     return grant(size) ? counted(__real_malloc(size)) : NULL;
 }
 
@@ -96,9 +101,10 @@ void *__wrap_calloc(size_t count, size_t size) {
         total = UINT64_MAX;
     if (!grant(total))
         return NULL;
-    /* Some C libraries' calloc calls malloc, which would be counted once more. */
-    void *block = counted(__real_malloc((size_t)total));
-    return block ? memset(block, 0, (size_t)total) : NULL;
+    in_calloc = true;
+    void *block = __real_calloc(count, size);
+    in_calloc = false;
+    return counted(block);
 }
 
 void *__wrap_realloc(void *block, size_t size) {

@@ -164,11 +164,35 @@ static void put_added(struct bytes *out, unsigned id, const char *text, bool spe
     put_text(out, entry);
 }
 
-static void make_byte_level(struct folder *folder) {
+/* Adds the vocabulary of a byte-level tokenizer. */
+static void put_byte_level(struct bytes *out) {
     static const char *const tokens[] = {"he",          "ll",           "llo",         "hello",
                                          "\u0120hello", "\u00c3\u00a9", "\u0120\u0120"};
-    struct bytes out = {0};
     unsigned id = 0, others = 0x100;
+    for (uint32_t b = 0; b < 256; b++) {
+        char text[5] = "";
+        const bool printable = (b > 0x20 && b < 0x7F) || (b > 0xA0 && b != 0xAD);
+        text[utf8_encode(printable ? b : others++, text)] = '\0';
+        put_token(out, text, id++, false);
+    }
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        put_token(out, tokens[i], id++, false);
+}
+
+static void make_vocab(struct folder *folder) {
+    struct bytes out = {0};
+    put_text(&out, "{");
+    put_byte_level(&out);
+    put_text(&out, "}");
+    put_file(folder, "vocab.json", &out);
+    folder_put_text(folder, "merges.txt",
+                    "#version: 0.2\nh e\nl l\nll o\nhe llo\n\u0120 hello\n\u00c3 \u00a9\n"
+                    "\u0120 \u0120\n");
+    folder_put_text(folder, "added_tokens.json", "{\"<|endoftext|>\":263,\"<tool>\":264}");
+}
+
+static void make_byte_level(struct folder *folder) {
+    struct bytes out = {0};
     put_text(&out, "{\"added_tokens\":[");
     put_added(&out, BYTE_LEVEL_END, "<|endoftext|>", true);
     put_text(&out, ",");
@@ -185,14 +209,7 @@ static void make_byte_level(struct folder *folder) {
         "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"<|endoftext|>\":{"
         "\"id\":\"<|endoftext|>\",\"ids\":[263],\"tokens\":[\"<|endoftext|>\"]}}},"
         "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{");
-    for (uint32_t b = 0; b < 256; b++) {
-        char text[5] = "";
-        const bool printable = (b > 0x20 && b < 0x7F) || (b > 0xA0 && b != 0xAD);
-        text[utf8_encode(printable ? b : others++, text)] = '\0';
-        put_token(&out, text, id++, false);
-    }
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        put_token(&out, tokens[i], id++, false);
+    put_byte_level(&out);
     put_text(&out, "},\"merges\":[\"h e\",[\"l\",\"l\"],\"ll o\",\"he llo\",\"\u0120 hello\","
                    "\"\u00c3 \u00a9\",\"\u0120 \u0120\"]}}");
     put_file(folder, "tokenizer.json", &out);
@@ -312,6 +329,12 @@ void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer
     switch (tokenizer) {
     case TOKENIZER_BYTE_LEVEL:
         make_byte_level(folder);
+        break;
+    case TOKENIZER_VOCAB:
+        make_vocab(folder);
+        folder_put_text(folder, "tokenizer_config.json",
+                        "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":false,"
+                        "\"eos_token\":\"<|endoftext|>\",\"unk_token\":\"<|endoftext|>\"}");
         break;
     case TOKENIZER_SENTENCEPIECE:
     case TOKENIZER_UNIGRAM:

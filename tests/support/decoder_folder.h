@@ -12,6 +12,7 @@ enum decoder_tokenizer {
     TOKENIZER_UNIGRAM,       /* tokenizer.json */
     TOKENIZER_MODEL_BPE,     /* tokenizer.model */
     TOKENIZER_MODEL_UNIGRAM, /* tokenizer.model, with a character map that makes A of a */
+    TOKENIZER_VOCAB,         /* vocab.json and merges.txt: the byte-level one, of GPT-2's class */
     DECODER_TOKENIZERS
 };
 
@@ -34,7 +35,7 @@ enum decoder_family {
 };
 
 /* config.json, model.safetensors, tokenizer_config.json, generation_config.json, and tokenizer.json
- * or tokenizer.model with added_tokens.json. */
+ * or tokenizer.model or vocab.json and merges.txt with added_tokens.json. */
 void decoder_folder_make(struct folder *folder, enum decoder_tokenizer tokenizer);
 
 /* Makes these files for another family, with TOKENIZER_MODEL_BPE, two layers and a window of 4

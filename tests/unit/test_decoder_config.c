@@ -51,7 +51,10 @@ static void positions_are_scaled_as_in_llama_cpp(void **state) {
         {"linear", 0.5f, 0, WISP_ERROR_FORMAT, "llama.rope.scaling.factor", 0},
         {NULL, 0, -2, WISP_ERROR_FORMAT, "llama.rope.scale_linear", 0},
         {"yarn", 8, 0, WISP_OK, NULL, 8},
-        {"longrope", 8, 0, WISP_ERROR_UNSUPPORTED, "llama.rope.scaling.type", 0},
+        {"longrope", 0, 0, WISP_OK, NULL, 1},
+        {"longrope", 8, 0, WISP_ERROR_UNSUPPORTED, "llama.rope.scaling.factor", 0},
+        {"longrope", 0, 4, WISP_ERROR_UNSUPPORTED, "llama.rope.scale_linear", 0},
+        {"su", 8, 0, WISP_ERROR_UNSUPPORTED, "llama.rope.scaling.type", 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -123,7 +126,7 @@ static void yarn_has_settings(void **state) {
             assert_int_equal(config.yarn.context, cases[i].context);
             assert_true(config.yarn.beta_fast == cases[i].fast);
             assert_true(config.yarn.beta_slow == cases[i].slow);
-            assert_true(fabsf(config.yarn.attention_factor - cases[i].attention) < 1e-6f);
+            assert_true(fabsf(config.rope_length - cases[i].attention) < 1e-6f);
         } else {
             assert_string_equal(error.field, key);
         }

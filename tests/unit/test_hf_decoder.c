@@ -103,9 +103,8 @@ static void settings_of_config_json(void **state) {
         {t, CONFIG, "\"silu\"", "\"relu2\"", WISP_OK, NULL, NULL},
         {t, CONFIG, "{", "{\"partial_rotary_factor\":0.5,", UNSUPPORTED, "partial_rotary_factor",
          "only 1"},
-        {t, CONFIG, "\"rope_scaling\":null",
-         "\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":2}", UNSUPPORTED, "rope_scaling",
-         "type longrope is not supported"},
+        {t, CONFIG, "\"rope_scaling\":null", "\"rope_scaling\":{\"rope_type\":\"su\",\"factor\":2}",
+         UNSUPPORTED, "rope_scaling", "type su is not supported"},
         {t, CONFIG, "\"rope_scaling\":null",
          "\"rope_parameters\":{\"rope_type\":\"su\",\"factor\":2}", UNSUPPORTED, "rope_parameters",
          "su"},
@@ -286,6 +285,62 @@ static void parts_of_tokenizer_json(void **state) {
     check_edits(edits, sizeof edits / sizeof *edits);
 }
 
+static void parts_of_vocab_and_merges(void **state) {
+    static const enum decoder_tokenizer v = TOKENIZER_VOCAB;
+    static const char VOCAB[] = "vocab.json", MERGES[] = "merges.txt",
+                      ADDED[] = "added_tokens.json";
+    static const struct edit edits[] = {
+        {v, SETTINGS, "\"GPT2Tokenizer\"", "\"GPT2TokenizerFast\"", WISP_OK, NULL, NULL},
+        {v, SETTINGS, "\"GPT2Tokenizer\"", "\"Qwen2Tokenizer\"", WISP_OK, NULL, NULL},
+        {v, SETTINGS, "\"GPT2Tokenizer\"", "\"CodeGenTokenizer\"", UNSUPPORTED, "tokenizer_class",
+         "only GPT2Tokenizer and Qwen2Tokenizer"},
+        {v, SETTINGS, "\"GPT2Tokenizer\"", "null", UNSUPPORTED, "tokenizer_class", NULL},
+        {v, SETTINGS, "\"add_prefix_space\":false", "\"add_prefix_space\":true", UNSUPPORTED,
+         "add_prefix_space", "only false"},
+        {v, SETTINGS, "{", "{\"additional_special_tokens\":[\"<tool>\",{\"content\":\"x\"}],",
+         WISP_OK, NULL, NULL},
+        {v, SETTINGS, "{", "{\"additional_special_tokens\":[7],", FORMAT,
+         "additional_special_tokens", NULL},
+        {v, SETTINGS, "{", "{\"additional_special_tokens\":7,", FORMAT, "additional_special_tokens",
+         NULL},
+        {v, SETTINGS, "{", "{\"added_tokens_decoder\":{\"263\":{\"content\":\"<|endoftext|>\"}},",
+         WISP_OK, NULL, NULL},
+        {v, SETTINGS, "{", "{\"added_tokens_decoder\":{\"265\":{\"content\":\"<|endoftext|>\"}},",
+         FORMAT, "added_tokens", "next free"},
+        {v, SETTINGS, "\"eos_token\":\"<|endoftext|>\"", "\"eos_token\":\"<end>\"", FORMAT,
+         "eos_token", "not in the vocabulary"},
+        {v, VOCAB, "\"he\":256", "\"he\":257", FORMAT, "vocab", "\"ll\" and \"he\" have one id"},
+        {v, VOCAB, "\"he\":256", "\"he\":265", FORMAT, "vocab",
+         "vocab.json: vocab: the id of \"he\" is 265, which is not one of 0 to 262"},
+        {v, VOCAB, "\"he\":256", "\"he\":-1", FORMAT, "vocab", "-1"},
+        {v, VOCAB, "\"he\":256", "\"he\":\"256\"", FORMAT, "vocab", "not one of"},
+        {v, VOCAB, "\"he\":256,", "", FORMAT, "vocab", "which is not one of 0 to 261"},
+        {v, VOCAB, "\"he\":256", "\"ll\":256", FORMAT, "ll", NULL},
+        {v, MERGES, "#version: 0.2\n", "", FORMAT, "merges",
+         "merges.txt: merges: line 1 does not begin with \"#version\""},
+        {v, MERGES, "h e\n", "h x\n", FORMAT, "merges",
+         "merges.txt: merges: line 2, \"h x\": one of the two, or what they make"},
+        {v, MERGES, "ll o\n", "ll \xFF\n", FORMAT, "merges", "line 4"},
+        {v, MERGES, "l l\n", "l  l\n", FORMAT, "merges", "line 3, \"l  l\": two tokens"},
+        {v, MERGES, "l l\n", "ll\n", FORMAT, "merges", "line 3"},
+        {v, MERGES, "l l\n", " ll\n", FORMAT, "merges", "line 3"},
+        {v, MERGES, "l l\n", "ll \n", FORMAT, "merges", "line 3"},
+        {v, MERGES, "l l\n", "\nl l\n", FORMAT, "merges", "line 3, \"\""},
+        {v, MERGES, "l l\n", "l l\r\n", FORMAT, "merges", "line 3"},
+        {v, MERGES, "l l\n", "#version: 0.2\nl l\n", FORMAT, "merges", "line 3"},
+        {v, ADDED, "264", "300", FORMAT, "<tool>", NULL},
+        {v, ADDED, "264", "265", FORMAT, "added_tokens", "next free"},
+    };
+    struct folder folder;
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+    decoder_folder_make(&folder, v);
+    folder_drop(&folder, MERGES);
+    const struct opening opening = open_folder(&folder);
+    expect_outcome(&opening, WISP_ERROR_NOT_FOUND, NULL, "merges.txt");
+    folder_release(&folder);
+}
+
 /* ---- ids ------------------------------------------------------------------------------------ */
 
 struct opened {
@@ -382,6 +437,14 @@ static void check_model_unigram(const struct opened *o) {
     CHECK(o, "A\u00e9", 1, S, S + 11, S + 10);
 }
 
+/* GPT-2's pattern leaves one of two spaces to the word. */
+static void check_vocab(const struct opened *o) {
+    CHECK(o, "hello  hello", 259, 32, 260);
+    CHECK(o, "<tool>hell\u00e9", 264, 256, 257, 261);
+    CHECK(o, "<|endoftext|>", '<', '|', 'e', 'n', 'd', 'o', 'f', 't', 'e', 'x', 't', '|', '>');
+    assert_true(codec_is_end(o->codec, 263) && codec_is_end(o->codec, 5));
+}
+
 static void ids_of_each_kind(void **state) {
     (void)state;
     check_codec(TOKENIZER_BYTE_LEVEL, check_byte_level);
@@ -389,6 +452,7 @@ static void ids_of_each_kind(void **state) {
     check_codec(TOKENIZER_UNIGRAM, check_unigram);
     check_codec(TOKENIZER_MODEL_BPE, check_model_bpe);
     check_codec(TOKENIZER_MODEL_UNIGRAM, check_model_unigram);
+    check_codec(TOKENIZER_VOCAB, check_vocab);
 }
 
 /* ---- convert -------------------------------------------------------------------------------- */
@@ -506,6 +570,7 @@ int main(void) {
         cmocka_unit_test(settings_of_other_families),
         cmocka_unit_test(a_decoder_that_embeds_is_refused),
         cmocka_unit_test(parts_of_tokenizer_json),
+        cmocka_unit_test(parts_of_vocab_and_merges),
         cmocka_unit_test(ids_of_each_kind),
         cmocka_unit_test(a_converted_folder_has_the_same_logits),
         cmocka_unit_test(a_tied_last_layer_must_be_the_embedding),

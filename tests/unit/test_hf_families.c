@@ -196,7 +196,11 @@ static struct opening open_scaled(const char *scaling) {
 
 #define YARN "{\"rope_type\":\"yarn\",\"factor\":4"
 
-static void settings_of_yarn(void **state) {
+#define LONGROPE "{\"rope_type\":\"longrope\",\"short_factor\":[1,1.5],\"long_factor\":[2,9]"
+
+static const char ORIGINAL[] = "original_max_position_embeddings";
+
+static void settings_of_scaling(void **state) {
     static const struct {
         const char *scaling;
         int status;
@@ -219,8 +223,31 @@ static void settings_of_yarn(void **state) {
         {YARN ",\"rope_theta\":1},\"rope_theta\":1,\"x\":{", FORMAT, NULL, NULL},
         {YARN "},\"original_max_position_embeddings\":9,\"x\":{}", UNSUPPORTED,
          "original_max_position_embeddings", "outside"},
-        {"{\"rope_type\":\"longrope\",\"factor\":4}", UNSUPPORTED, "rope_scaling",
-         "type longrope is not supported, only default, linear, llama3, yarn and dynamic"},
+        {"{\"rope_type\":\"su\",\"factor\":4}", UNSUPPORTED, "rope_scaling",
+         "type su is not supported, only default, linear, llama3, longrope, yarn and dynamic"},
+        {LONGROPE "}", WISP_OK, NULL, NULL},
+        {LONGROPE ",\"factor\":null,\"attention_factor\":null}", WISP_OK, NULL, NULL},
+        {LONGROPE ",\"original_max_position_embeddings\":32},"
+                  "\"original_max_position_embeddings\":32,\"x\":{}",
+         WISP_OK, NULL, NULL},
+        {LONGROPE ",\"original_max_position_embeddings\":32},"
+                  "\"original_max_position_embeddings\":33,\"x\":{}",
+         FORMAT, ORIGINAL, "disagrees"},
+        {LONGROPE "},\"original_max_position_embeddings\":0,\"x\":{}", FORMAT, ORIGINAL, NULL},
+        {LONGROPE ",\"original_max_position_embeddings\":1}", FORMAT, ORIGINAL,
+         "no attention_factor follows"},
+        {LONGROPE ",\"factor\":0.5}", FORMAT, "factor", "at least 1"},
+        {LONGROPE ",\"attention_factor\":0}", FORMAT, "attention_factor", "here, not 0"},
+        {"{\"type\":\"longrope\",\"short_factor\":[1,1]}", NOT_FOUND, "long_factor", "this list"},
+        {"{\"type\":\"longrope\",\"long_factor\":[1,1]}", NOT_FOUND, "short_factor", "this list"},
+        {"{\"type\":\"longrope\",\"short_factor\":[1],\"long_factor\":[1,1]}", FORMAT,
+         "short_factor", "not a list of 2 numbers"},
+        {"{\"type\":\"longrope\",\"short_factor\":[1,1],\"long_factor\":2}", FORMAT, "long_factor",
+         "not a list of 2 numbers"},
+        {"{\"type\":\"longrope\",\"short_factor\":[1,0.5],\"long_factor\":[1,1]}", FORMAT,
+         "short_factor", "0.5 is no number of at least 1"},
+        {"{\"type\":\"longrope\",\"short_factor\":[1,1],\"long_factor\":[1,1e60]}", FORMAT,
+         "long_factor", "no number"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -294,13 +321,16 @@ static void forms_of_gemma3_agree(void **state) {
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
 }
 
-static void yarn_converts(void **state) {
+static void scaling_converts(void **state) {
     static const char *const scalings[] = {"null",
                                            YARN "}",
                                            YARN ",\"original_max_position_embeddings\":100000}",
                                            YARN ",\"attention_factor\":1.5}",
                                            YARN ",\"mscale\":0.5,\"mscale_all_dim\":1}",
-                                           YARN ",\"beta_fast\":2,\"beta_slow\":0.25}"};
+                                           YARN ",\"beta_fast\":2,\"beta_slow\":0.25}",
+                                           LONGROPE "}",
+                                           LONGROPE ",\"factor\":8}",
+                                           LONGROPE ",\"original_max_position_embeddings\":20}"};
     enum { SCALINGS = sizeof scalings / sizeof *scalings };
     static float logits[SCALINGS][LOGITS], converted[LOGITS];
     char path[256], file[256];
@@ -347,10 +377,10 @@ int main(void) {
         cmocka_unit_test(settings_of_gpt2),
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
-        cmocka_unit_test(settings_of_yarn),
+        cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),
         cmocka_unit_test(forms_of_gemma3_agree),
-        cmocka_unit_test(yarn_converts),
+        cmocka_unit_test(scaling_converts),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("folders of other decoders", tests, NULL, tidy);

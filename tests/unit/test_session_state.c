@@ -243,7 +243,7 @@ static void a_load_without_memory_changes_nothing(void **state) {
     add(session, ids, 9, logits);
     add(session, ids + 20, 1, before);
     for (;; n++) {
-        sequence_rewind(&session->generation->sequences[0], 9);
+        sequence_rewind(&session->generation->sequences[0], 9, false);
         allocations_watch();
         allocations_fail_after(n, n % 2 == 1);
         const wisp_status status = wisp_session_load_bytes(session, bytes, size, &error);

@@ -91,6 +91,7 @@ static const struct {
     WHOLE(penalty_window),
     {"max_tokens", offsetof(wisp_generate_options, max_tokens), false},
     {"logprobs", offsetof(wisp_generate_options, logprobs), false},
+    {"keep_tokens", offsetof(wisp_generate_options, keep_tokens), false},
 };
 
 /* Sets an option to a number. Whole numbers are those of JavaScript, checked there. */
@@ -109,6 +110,8 @@ wisp_status text_set(struct text *text, const char *name, double number) {
         text->options.sampling.seed = (uint64_t)number;
     else if (strcmp(name, "temperature_last") == 0)
         text->options.sampling.temperature_last = number != 0;
+    else if (strcmp(name, "context_shift") == 0)
+        text->options.context_shift = number != 0;
     else if (strcmp(name, "no_thinking") == 0)
         text->conversation.no_thinking = number != 0;
     else
@@ -283,10 +286,10 @@ wisp_status writing_run(struct writing *writing, double seconds) {
         const wisp_generation *result = &writing->results[text->index];
         put(engine,
             "%s{\"end\":\"%s\",\"promptTokens\":%zu,\"reusedTokens\":%zu,\"tokens\":%zu,"
-            "\"promptSeconds\":%.9g,\"seconds\":%.9g}",
+            "\"promptSeconds\":%.9g,\"seconds\":%.9g,\"droppedTokens\":%zu}",
             text->index ? "," : "", wisp_end_name(text->has_ended ? result->end : WISP_END_CALLER),
             result->prompt_tokens, result->reused_tokens, result->tokens, result->prompt_seconds,
-            result->seconds);
+            result->seconds, result->dropped_tokens);
     }
     put(engine, "]}");
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;

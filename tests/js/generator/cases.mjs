@@ -30,6 +30,7 @@ import { check, inTime, pause, rejects } from '../pool/checks.mjs';
  * @property {string} schema under SCHEMA
  * @property {{ text: string, end: string }[]} batch after PROMPTS
  * @property {{ text: string, score: number, logprob: number, tokens: number, end: string }[]} beams
+ * @property {string[]} shifted after SHIFTED
  */
 
 export const PROMPT = 'Once upon a time';
@@ -53,6 +54,13 @@ export const PROMPTS = [
 
 export const BATCH = { maxTokens: 20, atOnce: 3 };
 export const BEAMS = { beams: 3, maxTokens: 12 };
+
+/** A text that outgrows the context of 512 tokens twice, and prompts that are longer than it. */
+export const SHIFTED = [
+  { prompt: PROMPT, keep: 4, maxTokens: 900 },
+  { prompt: 'Tom and Ann went to the park. '.repeat(80), maxTokens: 40 },
+  { prompt: 'Tom and Ann went to the park. '.repeat(80), keep: 100, maxTokens: 40 },
+];
 
 /** @type {import('../../../types/generate.js').Message[]} */
 export const MESSAGES = [
@@ -350,6 +358,50 @@ export const cases = {
       const period = (await generator.tokenize('.')).at(-1) ?? -1;
       const sentence = await generator.generate(PROMPT, { stopTokens: [period] }).result();
       check(sentence.end === 'token' && !sentence.text.includes('.'), sentence.text);
+    }),
+
+  'contextShift lets texts and prompts outgrow the context, as in the native program': (env) =>
+    withGenerator(env, async (generator) => {
+      const shift = { logitBias: { 1: -Infinity, 2: -Infinity }, contextShift: true };
+      for (const [i, { prompt, ...options }] of SHIFTED.entries()) {
+        const { text, end, tokens, promptTokens, droppedTokens } = await generator
+          .generate(prompt, { ...shift, ...options })
+          .result();
+        check(text === env.native.shifted[i], `${i}: ${text} and not ${env.native.shifted[i]}`);
+        check(end === 'length' && tokens === options.maxTokens, `${i}: ${end} after ${tokens}`);
+        check(promptTokens <= 512 && droppedTokens > 250, `${i}: ${droppedTokens} were dropped`);
+      }
+      const batch = generator.generateBatch(
+        [...SHIFTED, { prompt: 'a', contextShift: false }],
+        shift,
+      );
+      const results = await batch.results();
+      results.slice(0, -1).forEach(({ text }, i) => {
+        check(text === env.native.shifted[i], `${i}, in a batch: ${text}`);
+      });
+      check(results[3].end === 'context' && results[3].droppedTokens === 0, results[3].end);
+      // Only the reader ends it.
+      let tokens = 0;
+      for await (const { text } of generator.generate(PROMPT, shift).tokens()) {
+        check(text !== undefined, 'no text');
+        if (++tokens === 600) break;
+      }
+      check(tokens === 600, `${tokens} tokens`);
+      // The first token of every text stays too, and two of 512 are left to others.
+      const [, , { prompt }] = SHIFTED;
+      const most = { ...shift, keep: 509, maxTokens: 2 };
+      check((await generator.generate(prompt, most).result()).tokens === 2, 'keep: 509');
+      for (const keep of [510, 2 ** 32 - 1]) {
+        const wanted = generator.generate(prompt, { ...shift, keep });
+        const error = await rejects(wanted.text(), 'argument', /^model: keep: \d+ tokens stay/);
+        check(error.field === 'keep', error.field);
+      }
+      await rejects(generator.generate(prompt, { keep: 0 }).text(), 'argument', /context has 512/);
+      throwsArgument(() => generator.generate(PROMPT, { keep: 4 }), 'keep');
+      throwsArgument(() => generator.generate(PROMPT, { contextShift: true, keep: 0.5 }), 'keep');
+      const beams = generator.beamSearch(PROMPT, /** @type {any} */ ({ contextShift: true }));
+      check((await rejects(beams, 'argument')).field === 'contextShift', 'beams');
+      await works(env, generator);
     }),
 
   'calls queue, and take turns': (env) =>
