@@ -154,6 +154,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options->kernels, &kernels, error));
+    if (COLD_NEURONS_MAY_BE_ABSENT)
+        TRY(chunks_read(&model->dir, &model->chunks, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
@@ -162,6 +164,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
             return fail(error, WISP_ERROR_IO, model->dir.file, NULL,
                         "bytes %llu to %llu are missing, before the first cold neuron",
                         (unsigned long long)available, (unsigned long long)hot_bytes - 1);
+        TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
     }
     if (model->network.architecture->embeds)

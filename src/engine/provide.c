@@ -36,22 +36,47 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
     for (uint32_t i = 0; i < session->n_workers; i++)
         if (session->workers[i].waits)
             n += neuron_hold_ranges(store, &session->workers[i].pass.hold, needs->ranges + n);
+    const struct chunks *chunks = &session->model->chunks;
+    for (size_t i = 0; i < n && chunks->digests; i++)
+        needs->ranges[i] = chunks_around(chunks, needs->ranges[i]);
     if (n > 0)
         qsort(needs->ranges, n, sizeof *needs->ranges, compare_ranges);
     for (size_t i = 0; i < n; i++) {
         const wisp_range next = needs->ranges[i];
         wisp_range *last = *count > 0 ? &needs->ranges[*count - 1] : NULL;
         const uint64_t end = last ? last->offset + last->length : 0;
-        /* Several workers may wait for one row. */
-        if (last && next.offset < end)
+        const uint64_t joined = last ? next.offset + next.length - last->offset : 0;
+        /* Several workers may wait for one row, and several rows for one chunk. */
+        if (last && next.offset + next.length <= end)
             continue;
-        if (last && next.offset - end <= gap &&
-            next.offset + next.length - last->offset <= MOST_RANGE_BYTES)
-            last->length = next.offset + next.length - last->offset;
+        /* A row whose chunks fit no longer gets all of them in a range of its own. */
+        if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
+            last->length = joined;
         else
             needs->ranges[(*count)++] = next;
     }
     *ranges = needs->ranges;
+    return WISP_OK;
+}
+
+/* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
+ * their digests, and sets *checked to the range of them, which has no bytes where there are none. */
+static wisp_status check_chunks(const wisp_model *model, uint64_t offset, const unsigned char *bytes,
+                                size_t length, wisp_range *checked, wisp_error *error) {
+    const struct chunks *chunks = &model->chunks;
+    const uint64_t end = offset + length, first = offset > chunks->cold ? offset : chunks->cold;
+    for (uint64_t i = first < chunks->end ? chunk_at(chunks, first) : chunks->n; i < chunks->n;
+         i++) {
+        const wisp_range chunk = chunk_range(chunks, i);
+        if (chunk.offset + chunk.length > end)
+            break;
+        if (chunk.offset < offset)
+            continue;
+        TRY(chunk_check(&model->dir, chunks, i, bytes + (chunk.offset - offset), error));
+        if (checked->length == 0)
+            checked->offset = chunk.offset;
+        checked->length += chunk.length;
+    }
     return WISP_OK;
 }
 
@@ -67,5 +92,15 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     if (length > UINT64_MAX - offset)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "offset",
                     "%zu bytes from %llu on end past 2^64", length, (unsigned long long)offset);
-    return neuron_cold_provide(&session->model->network.neurons, offset, bytes, length, error);
+    const struct chunks *chunks = &session->model->chunks;
+    const unsigned char *from = bytes;
+    if (chunks->digests) {
+        /* Rows are taken of the whole cold chunks alone, and of none where one is wrong. */
+        wisp_range checked = {0};
+        TRY(check_chunks(session->model, offset, bytes, length, &checked, error));
+        from += checked.length > 0 ? checked.offset - offset : 0;
+        offset = checked.offset;
+        length = (size_t)checked.length;
+    }
+    return neuron_cold_provide(&session->model->network.neurons, offset, from, length, error);
 }

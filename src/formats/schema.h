@@ -133,6 +133,17 @@
  * of tensors of the plain file, or -1 where the layer is stored plain. */
 #define KEY_NEURONS_PLACES "wisp.neurons.places"
 
+/* ---- hashes of chunks: written with rows of neurons ------------------------------------------- */
+
+/* The prefix of the next two keys, of which a file has both or neither (formats/chunks.h). */
+#define KEY_CHUNKS_PREFIX "wisp.chunks."
+
+/* u32, a power of two from 4096 to 1048576: the bytes of a chunk. */
+#define KEY_CHUNKS_BYTES "wisp.chunks.bytes"
+
+/* u8[chunks, 32]: the SHA-256 of each chunk of the file after its header. */
+#define KEY_CHUNKS_SHA256 "wisp.chunks.sha256"
+
 /* ---- tensors of a layer ---------------------------------------------------------------------- */
 
 /* A layer's tensor is called "blk.<layer>.<part><suffix>", layers counted from 0. Parts are the
