@@ -447,7 +447,9 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * source only the bytes before the first of them are used then (wisp_source_hot_bytes), and the
  * others need not be there: `available` says so, without which `read` is also asked for up to
  * 65,536 bytes behind the list of tensors. The predictor is lowrank (AUTO becomes LOWRANK) or
- * sentence. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
+ * sentence. Where the file has digests of its chunks (docs/formats.md), the hot bytes are compared
+ * with them: WISP_ERROR_FORMAT names a chunk that differs. Models that are opened as a whole are
+ * not compared. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
  * generates, and a file of a version of wisp that wrote no row scales.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent neurons
@@ -480,7 +482,9 @@ typedef struct wisp_range {
 
 /* Points *ranges to the ranges of the file that the session's waiting call needs, in rising order,
  * and sets *count to their number. Ranges are joined, up to 1 MiB, where at most `gap` bytes that
- * are not needed lie between: they are read along. Neurons that were provided meanwhile, also
+ * are not needed lie between: they are read along. Of a file with digests of its chunks
+ * (docs/formats.md) they are whole chunks, and one begins within the range before it where a row
+ * that lies in two chunks has no room in that. Neurons that were provided meanwhile, also
  * through another session, are not among them, so there may be none left. The ranges live until the
  * next call with the session. There are none where no call waits. */
 WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
@@ -491,7 +495,12 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
  * with `hot_only`; the bytes are copied. Every cold neuron whose row lies wholly within them
  * becomes present; other bytes are ignored, also those of a part of a row. May be called at any
  * time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight is
- * not finite. */
+ * not finite.
+ *
+ * Of a file with digests of its chunks, every whole cold chunk is compared with its digest, and
+ * rows are taken of these chunks alone: a range of wisp_session_needs has to come in one call.
+ * Where a chunk differs no row is taken, and WISP_ERROR_FORMAT names the chunk's number and bytes.
+ */
 WISP_API wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const void *bytes,
                                           size_t length, wisp_error *error);
 
@@ -951,6 +960,22 @@ WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_ten
 /* As wisp_model_get_assumption. */
 WISP_API bool wisp_file_get_assumption(const wisp_file *file, size_t index,
                                        wisp_assumption *assumption);
+
+/* What wisp_file_verify found: the number of chunks that are right, the bytes of a chunk, and bytes
+ * and SHA-256 of the header, which has the digests of all chunks. */
+typedef struct wisp_verified {
+    uint64_t chunks, chunk_bytes;
+    uint64_t header_bytes;
+    unsigned char header_sha256[32];
+} wisp_verified;
+
+/* Reads a GGUF file and compares each of its chunks with the digest that the header has of it
+ * (docs/formats.md). Fails with WISP_ERROR_NOT_FOUND where the file has no digests, and with
+ * WISP_ERROR_FORMAT where these are malformed or a chunk differs, whose number and bytes the
+ * message names. */
+WISP_API wisp_status wisp_file_verify(const wisp_file *file, wisp_verified *verified,
+                                      wisp_error *error);
+
 /* Copies bytes [offset, offset + length) of part `index` to `buffer`. WISP_ERROR_ARGUMENT where
  * they are not all in the part. This function and those that read tensors and frequencies fail with
  * WISP_ERROR_IO where the file was modified after it was opened. */

@@ -19,8 +19,8 @@ static uint32_t rotate(uint32_t x, unsigned bits) {
     return x >> bits | x << (32 - bits);
 }
 
-/* Adds a block of 64 bytes. The working variables a to h move on by one place in each round, so in round
- * i variable j is s[(j - i) mod 8], and after eight rounds each is where it was. */
+/* Adds a block of 64 bytes. The working variables a to h move on by one place in each round, so in
+ * round i variable j is s[(j - i) mod 8], and after eight rounds each is where it was. */
 static void add_block(struct sha256 *hash, const unsigned char *block) {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++, block += 4)

@@ -10,8 +10,9 @@ struct gguf_plan {
     /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
      * `quantise` and whose block divides the row. In the latter case its own has `dequantise`. */
     const struct block_format **formats;
-    uint32_t chunk_bytes; /* of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: none */
-    bool as_reference;    /* quantise as ggml's reference does (row_converter.h) */
+    uint32_t
+        chunk_bytes;   /* of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: none */
+    bool as_reference; /* quantise as ggml's reference does (row_converter.h) */
     /* Runs after each tensor with its index and, where it was quantised as_reference, what that
      * lost. May be NULL. */
     void (*written)(void *context, size_t index, const struct conversion_loss *loss);
@@ -22,10 +23,10 @@ struct gguf_plan {
     void *progress_context;
 };
 
-/* Writes the directory's metadata and its tensors, in their order, as GGUF version 3. Where the file
- * gets a table of chunks, its keys are added to the directory, which must not have them. Fails where a
- * tensor cannot be read, a value exceeds the range of its new format, the file cannot be written,
- * or `progress` cancels (WISP_ERROR_CANCELLED). */
+/* Writes the directory's metadata and its tensors, in their order, as GGUF version 3. Where the
+ * file gets a table of chunks, its keys are added to the directory, which must not have them. Fails
+ * where a tensor cannot be read, a value exceeds the range of its new format, the file cannot be
+ * written, or `progress` cancels (WISP_ERROR_CANCELLED). */
 wisp_status gguf_write(struct file_writer *file, struct directory *dir,
                        const struct gguf_plan *plan, wisp_error *error);
 

@@ -60,9 +60,11 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
 }
 
 /* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
- * their digests, and sets *checked to the range of them, which has no bytes where there are none. */
-static wisp_status check_chunks(const wisp_model *model, uint64_t offset, const unsigned char *bytes,
-                                size_t length, wisp_range *checked, wisp_error *error) {
+ * their digests, and sets *checked to the range of them, which has no bytes where there are none.
+ */
+static wisp_status check_chunks(const wisp_model *model, uint64_t offset,
+                                const unsigned char *bytes, size_t length, wisp_range *checked,
+                                wisp_error *error) {
     const struct chunks *chunks = &model->chunks;
     const uint64_t end = offset + length, first = offset > chunks->cold ? offset : chunks->cold;
     for (uint64_t i = first < chunks->end ? chunk_at(chunks, first) : chunks->n; i < chunks->n;

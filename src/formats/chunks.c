@@ -29,8 +29,7 @@ uint64_t chunk_at(const struct chunks *chunks, uint64_t offset) {
 
 wisp_range chunks_around(const struct chunks *chunks, wisp_range range) {
     const wisp_range first = chunk_range(chunks, chunk_at(chunks, range.offset));
-    const wisp_range last =
-        chunk_range(chunks, chunk_at(chunks, range.offset + range.length - 1));
+    const wisp_range last = chunk_range(chunks, chunk_at(chunks, range.offset + range.length - 1));
     return (wisp_range){first.offset, last.offset + last.length - first.offset};
 }
 
@@ -54,16 +53,15 @@ wisp_status chunks_read(const struct directory *dir, struct chunks *chunks, wisp
                     "an array of u8 belongs here");
     chunks->bytes = bytes;
     chunks->end = dir->sources[0].size;
-    chunks->start = (dir->stored ? dir->n_stored : dir->n_tensors) > 0 ? tensors[0].offset
-                                                                       : chunks->end;
+    chunks->start =
+        (dir->stored ? dir->n_stored : dir->n_tensors) > 0 ? tensors[0].offset : chunks->end;
     TRY(neurons_hot_bytes(dir, &chunks->cold, error));
     chunks_count(chunks);
     if (table->count != chunks->n * CHUNK_DIGEST_BYTES)
-        return fail(error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_SHA256,
-                    "%llu bytes, where %llu belong to %llu chunks",
-                    (unsigned long long)table->count,
-                    (unsigned long long)(chunks->n * CHUNK_DIGEST_BYTES),
-                    (unsigned long long)chunks->n);
+        return fail(
+            error, WISP_ERROR_FORMAT, dir->file, KEY_CHUNKS_SHA256,
+            "%llu bytes, where %llu belong to %llu chunks", (unsigned long long)table->count,
+            (unsigned long long)(chunks->n * CHUNK_DIGEST_BYTES), (unsigned long long)chunks->n);
     chunks->digests = table->as.numbers;
     return WISP_OK;
 }
@@ -103,8 +101,8 @@ wisp_status chunks_verify(const struct directory *dir, const struct chunks *chun
     for (uint64_t i = first; i < end && status == WISP_OK; i++) {
         const wisp_range range = chunk_range(chunks, i);
         if (source->data) {
-            status = chunk_check(dir, chunks, i,
-                                 (const unsigned char *)source->data + range.offset, error);
+            status = chunk_check(dir, chunks, i, (const unsigned char *)source->data + range.offset,
+                                 error);
             continue;
         }
         struct sha256 hash;
@@ -112,7 +110,8 @@ wisp_status chunks_verify(const struct directory *dir, const struct chunks *chun
         for (uint64_t done = 0; done < range.length && status == WISP_OK; done += READ_BYTES) {
             const uint64_t left = range.length - done;
             const size_t here = left < READ_BYTES ? (size_t)left : READ_BYTES;
-            status = source_read(source, KEY_CHUNKS_SHA256, range.offset + done, buffer, here, error);
+            status =
+                source_read(source, KEY_CHUNKS_SHA256, range.offset + done, buffer, here, error);
             if (status == WISP_OK)
                 sha256_add(&hash, buffer, here);
         }

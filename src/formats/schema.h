@@ -133,7 +133,8 @@
  * of tensors of the plain file, or -1 where the layer is stored plain. */
 #define KEY_NEURONS_PLACES "wisp.neurons.places"
 
-/* ---- hashes of chunks: written with rows of neurons ------------------------------------------- */
+/* ---- hashes of chunks: written with rows of neurons -------------------------------------------
+ */
 
 /* The prefix of the next two keys, of which a file has both or neither (formats/chunks.h). */
 #define KEY_CHUNKS_PREFIX "wisp.chunks."

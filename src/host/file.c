@@ -115,8 +115,7 @@ wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const 
                              size_t length, wisp_error *error) {
     FILE *stream = writer->stream;
     if (fseeko(stream, (off_t)offset, SEEK_SET) != 0 ||
-        (length && fwrite(bytes, 1, length, stream) != length) ||
-        fseeko(stream, 0, SEEK_END) != 0)
+        (length && fwrite(bytes, 1, length, stream) != length) || fseeko(stream, 0, SEEK_END) != 0)
         return fail_errno(error, writer->path, "write");
     return WISP_OK;
 }
