@@ -535,6 +535,7 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
+    uint64_t tokens;              /* cold tokens whose embeddings were provided; they stay */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */
@@ -1010,12 +1011,15 @@ typedef struct wisp_convert_options {
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
-    float hot;          /* choose the hot neurons of a calibrated model anew: in each layer the
-                           fewest to which this share of all needed activations belongs. The
-                           neurons of all layers become rows. 0: keep */
-    uint64_t hot_bytes; /* choose those of all layers that are needed most often and whose rows in
-                           the file fill at most so many bytes. 0: keep */
-    float sparsity;     /* the default sparsity of a calibrated model. 0: keep */
+    float hot;           /* choose the hot neurons of a calibrated model anew: in each layer the
+                            fewest to which this share of all needed activations belongs. The
+                            neurons of all layers become rows. 0: keep */
+    uint64_t hot_bytes;  /* choose those of all layers that are needed most often and whose rows in
+                            the file fill at most so many bytes. 0: keep */
+    float sparsity;      /* the default sparsity of a calibrated model. 0: keep */
+    uint64_t hot_tokens; /* put the embeddings of so many tokens, which calibration saw most often,
+                            at the beginning of the file, and the others behind all that is hot. 0:
+                            keep */
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

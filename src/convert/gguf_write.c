@@ -102,7 +102,7 @@ static wisp_status add_table(struct writer *w, struct directory *dir) {
     bool cold = false;
     chunks->bytes = w->plan->chunk_bytes;
     for (size_t i = 0; i < dir->n_tensors; i++) {
-        cold = cold || neurons_are_cold(dir->tensors[i].name);
+        cold = cold || tensor_is_cold(dir->tensors[i].name);
         chunks->cold += cold ? 0 : padded_bytes(w, i);
         chunks->end += padded_bytes(w, i);
     }

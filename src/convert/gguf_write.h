@@ -7,12 +7,15 @@
 #include "host/file.h"
 
 struct gguf_plan {
-    /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
-     * `quantise` and whose block divides the row. In the latter case its own has `dequantise`. */
+    /* [n_tensors], for write_model with room for one more: the format in which each tensor is
+     * written: its own, or another one that has `quantise` and whose block divides the row. In the
+     * latter case its own has `dequantise`. */
     const struct block_format **formats;
-    uint32_t
-        chunk_bytes;   /* of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: none */
-    bool as_reference; /* quantise as ggml's reference does (row_converter.h) */
+    /* Of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none. write_model
+     * chooses it. */
+    uint32_t chunk_bytes;
+    uint64_t hot_tokens; /* whose embeddings write_model puts first (convert/hot_tokens.h) */
+    bool as_reference;   /* quantise as ggml's reference does (row_converter.h) */
     /* Runs after each tensor with its index and, where it was quantised as_reference, what that
      * lost. May be NULL. */
     void (*written)(void *context, size_t index, const struct conversion_loss *loss);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/write_model.h"
 
+#include "convert/hot_tokens.h"
 #include "formats/schema.h"
 
 /* The bytes of a chunk. A chunk is the least that is fetched for an absent row, and about what a
@@ -23,11 +24,13 @@ wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
     struct neuron_arrangement arrangement;
     struct gguf_plan arranged = *plan;
     directory_drop_metadata(dir, KEY_CHUNKS_PREFIX); /* of the file that was read */
+    TRY(directory_finish(dir, error));
+    TRY(hot_tokens_arrange(dir, plan->formats, plan->hot_tokens, error));
     wisp_status status = neuron_rows_arrange(&arrangement, dir, plan->formats, layout, error);
-    if (arrangement.formats) {
+    if (arrangement.formats)
         arranged.formats = arrangement.formats;
+    if (arrangement.formats || plan->hot_tokens > 0)
         arranged.chunk_bytes = CHUNK_BYTES;
-    }
     if (status == WISP_OK)
         status = write_file(dir, &arranged, output, error);
     neuron_rows_release(&arrangement);

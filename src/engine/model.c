@@ -254,6 +254,7 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     if (!COLD_NEURONS_MAY_BE_ABSENT || !model->network.neurons.cold)
         return false;
     neuron_cold_stats(&model->network.neurons, stats);
+    stats->tokens = token_embedding_provided(&model->network.tokens);
     return true;
 }
 
@@ -286,6 +287,7 @@ float model_default_sparsity(const wisp_model *model) {
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct model_config *config = &model->network.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
+    const uint64_t token_row_bytes = model->network.tokens.tensor->row_bytes;
     wisp_cold_stats cold;
     wisp_model_get_cold_stats(model, &cold);
     *info = (wisp_model_info){
@@ -305,7 +307,8 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .vocabulary_size = config->vocabulary_size,
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
-        .resident_bytes = model->network.resident_bytes + cold.warm_bytes + model->dir.arena.total +
+        .resident_bytes = model->network.resident_bytes + cold.warm_bytes +
+                          cold.tokens * token_row_bytes + model->dir.arena.total +
                           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
                           (model->codec ? codec_resident_bytes(model->codec) : 0),
     };

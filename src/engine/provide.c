@@ -12,20 +12,29 @@ static int compare_ranges(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+/* Counts the rows that a pass waits for, and writes their ranges to `ranges` unless that is NULL:
+ * of tokens before they are looked up, and then of the neurons that it holds. */
+static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
+    const struct network *network = pass->network;
+    if (pass_cursor(pass).block == BLOCK_EMBED)
+        return token_embedding_absent(&network->tokens, pass->batch.ids, pass->tokens, ranges);
+    if (ranges)
+        return neuron_hold_ranges(&network->neurons, &pass->hold, ranges);
+    neuron_hold_count(&network->neurons, &pass->hold);
+    return pass->hold.n_absent;
+}
+
 wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_range **ranges,
                                size_t *count, wisp_error *error) {
     TRY(require(session, "session", error));
     TRY(require((const void *)ranges, "ranges", error));
     TRY(require(count, "count", error));
-    const struct neuron_store *store = &session->model->network.neurons;
     struct needs *needs = &session->needs;
     size_t absent = 0, n = 0;
     *count = 0;
     for (uint32_t i = 0; i < session->n_workers; i++)
-        if (session->workers[i].waits) {
-            neuron_hold_count(store, &session->workers[i].pass.hold);
-            absent += session->workers[i].pass.hold.n_absent;
-        }
+        if (session->workers[i].waits)
+            absent += absent_rows(&session->workers[i].pass, NULL);
     if (absent > needs->capacity) {
         free(needs->ranges);
         *needs = (struct needs){.ranges = malloc(absent * sizeof *needs->ranges)};
@@ -35,7 +44,7 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
     }
     for (uint32_t i = 0; i < session->n_workers; i++)
         if (session->workers[i].waits)
-            n += neuron_hold_ranges(store, &session->workers[i].pass.hold, needs->ranges + n);
+            n += absent_rows(&session->workers[i].pass, needs->ranges + n);
     const struct chunks *chunks = &session->model->chunks;
     for (size_t i = 0; i < n && chunks->digests; i++)
         needs->ranges[i] = chunks_around(chunks, needs->ranges[i]);
@@ -104,5 +113,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
         offset = checked.offset;
         length = (size_t)checked.length;
     }
-    return neuron_cold_provide(&session->model->network.neurons, offset, from, length, error);
+    const struct network *network = &session->model->network;
+    token_embedding_provide(&network->tokens, offset, from, length);
+    return neuron_cold_provide(&network->neurons, offset, from, length, error);
 }

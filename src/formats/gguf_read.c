@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
+#include "formats/token_split.h"
 
 enum {
     WINDOW_BYTES = 64 * 1024,
@@ -340,5 +341,7 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
     free(c.window);
     if (status == WISP_OK)
         status = directory_finish(dir, error);
-    return status == WISP_OK ? neurons_read(dir, error) : status;
+    if (status == WISP_OK)
+        status = neurons_read(dir, error);
+    return status == WISP_OK ? token_split_read(dir, error) : status;
 }

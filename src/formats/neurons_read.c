@@ -350,7 +350,9 @@ const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t 
     return down && down->make == neuron_matrices_down ? down->maker : NULL;
 }
 
-bool neurons_are_cold(const char *name) {
+bool tensor_is_cold(const char *name) {
+    if (strcmp(name, TENSOR_TOKENS_COLD) == 0)
+        return true;
     const size_t length = strlen(name), end = strlen(TENSOR_NEURONS_COLD);
     return length > end && strcmp(name + length - end, TENSOR_NEURONS_COLD) == 0;
 }
@@ -360,7 +362,7 @@ wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp
     *bytes = dir->sources[0].size;
     for (size_t i = 0; i < dir->n_stored; i++) {
         const struct tensor *tensor = &dir->stored[i];
-        const bool is_cold = neurons_are_cold(tensor->name);
+        const bool is_cold = tensor_is_cold(tensor->name);
         if (!cold && is_cold)
             *bytes = tensor->offset;
         if (cold && !is_cold)

@@ -133,6 +133,22 @@
  * of tensors of the plain file, or -1 where the layer is stored plain. */
 #define KEY_NEURONS_PLACES "wisp.neurons.places"
 
+/* ---- token embeddings by frequency: the order written by calibrate, the tensors by convert ------
+ */
+
+/* The prefix of the next key. */
+#define KEY_TOKENS_PREFIX "wisp.tokens."
+
+/* u16[tokens] or, of more than 65536, i32[tokens]: each token once, those that occur most often
+ * first. */
+#define KEY_TOKENS_ORDER "wisp.tokens.order"
+
+/* The plain tensor, and those that replace it in a file that has hot tokens: rows of the first
+ * tokens of KEY_TOKENS_ORDER, and of all others, in that order. */
+#define TENSOR_TOKENS "token_embd.weight"
+#define TENSOR_TOKENS_HOT "token_embd.hot"
+#define TENSOR_TOKENS_COLD "token_embd.cold"
+
 /* ---- hashes of chunks: written with rows of neurons -------------------------------------------
  */
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/hot_tokens.h"
 #include "convert/neuron_rows.h"
 #include "formats/schema.h"
 #include "native/open_path.h"
@@ -156,11 +157,13 @@ void set_chunks(const char *path, uint32_t bytes) {
     struct directory dir;
     wisp_error error;
     assert_int_equal(directory_open_path(&dir, path, &error), WISP_OK);
-    const struct block_format **formats = calloc(dir.n_tensors, sizeof *formats);
+    const struct block_format **formats = calloc(dir.n_tensors + 1, sizeof *formats);
     assert_non_null(formats);
     for (size_t i = 0; i < dir.n_tensors; i++)
         formats[i] = dir.tensors[i].format;
     directory_drop_metadata(&dir, KEY_CHUNKS_PREFIX);
+    assert_int_equal(directory_finish(&dir, &error), WISP_OK);
+    assert_int_equal(hot_tokens_arrange(&dir, formats, hot_tokens_of(&dir), &error), WISP_OK);
     assert_int_equal(neuron_rows_arrange(&rows, &dir, formats, NEURONS_AS_THEY_ARE, &error),
                      WISP_OK);
     const struct gguf_plan plan = {.formats = rows.formats, .chunk_bytes = bytes};
@@ -190,8 +193,12 @@ const char *cold_model(const char *name, const char *activation, bool by_text, u
     const wisp_convert_options as_rows = {.neurons = true};
     struct gguf file;
     wisp_error error;
+    int32_t tokens[TINY_TOKENS];
     make_predicting(&file, &p);
     gguf_set_i32s(&file, "wisp.sparse.hot", hot, COLD_LAYERS);
+    for (int32_t i = 0; i < TINY_TOKENS; i++)
+        tokens[i] = (i * 7 + 1) % TINY_TOKENS;
+    gguf_set_i32s(&file, "wisp.tokens.order", tokens, TINY_TOKENS);
     const char *plain = write_made(&file, "plain-cold.gguf"), *rows = temporary_path(name);
     if (wisp_convert(plain, rows, &as_rows, &error) != WISP_OK)
         fail_msg("%s", error.message);

@@ -21,7 +21,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4 };
+enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4, HOT_TOKENS = 11 };
 
 /* A file, and a copy of its bytes before the first cold one that ends where they end, so that
  * sanitizers see reads beyond them. */
@@ -50,15 +50,23 @@ static wisp_source source_of(const struct split *split, bool by_read) {
                          .size = split->size, .data = split->hot, .available = split->hot_bytes};
 }
 
-/* Makes a file, with digests of chunks of so many bytes; 0: with none. */
+/* Makes a file: with digests of chunks of so many bytes and with cold tokens, or, for 0, with
+ * neither.
+ */
 static struct split open_split(const char *activation, bool by_text, uint32_t type,
                                uint32_t chunk_bytes) {
     struct split split = {0};
     wisp_error error;
     snprintf(split.path, sizeof split.path, "%s",
              cold_model("rows.gguf", activation, by_text, type));
-    if (chunk_bytes > 0)
+    if (chunk_bytes > 0) {
+        const wisp_convert_options hot = {.hot_tokens = HOT_TOKENS};
+        char whole[sizeof split.path];
+        snprintf(whole, sizeof whole, "%s", split.path);
+        snprintf(split.path, sizeof split.path, "%s", temporary_path("tokens.gguf"));
+        assert_int_equal(wisp_convert(whole, split.path, &hot, &error), WISP_OK);
         set_chunks(split.path, chunk_bytes);
+    }
     split.bytes = read_file(split.path, &split.size);
     const wisp_source whole = {.size = split.size, .data = split.bytes};
     assert_int_equal(wisp_source_hot_bytes(&whole, &split.hot_bytes, &error), WISP_OK);
