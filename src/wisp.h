@@ -211,11 +211,11 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
                                             wisp_error *error);
 
 /* Sets *bytes to the length of the beginning of a GGUF file that a model opened with `hot_only` is
- * made of: all bytes before the first cold neuron (the first tensor blk.L.ffn_neurons.cold). That
- * is the whole file where it has no cold neurons. The source's `size` is that of the whole file;
- * only header, metadata and the list of tensors are used, and `close` is not called. Fails with
- * WISP_ERROR_IO where these do not fit the bytes that are `available`, and as opening the model
- * does where they are malformed. */
+ * made of: all bytes before the first cold row, of a token (token_embd.cold) or of a neuron (the
+ * first tensor blk.L.ffn_neurons.cold). That is the whole file where it has no cold rows. The
+ * source's `size` is that of the whole file; only header, metadata and the list of tensors are
+ * used, and `close` is not called. Fails with WISP_ERROR_IO where these do not fit the bytes that
+ * are `available`, and as opening the model does where they are malformed. */
 WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes,
                                            wisp_error *error);
 
@@ -293,7 +293,8 @@ typedef struct wisp_session_options {
                          then compute all activations once more, and the times include that */
     wisp_cache_type cache_type; /* of models that generate */
     bool skip_absent; /* of models opened with `hot_only`: do not wait for absent neurons, but
-                         compute without them, as if the predictor had not chosen them */
+                         compute without them, as if the predictor had not chosen them. A call
+                         waits for the embeddings of its tokens all the same */
 } wisp_session_options;
 
 /* Opens a session. `options` may be NULL. The model must stay open as long as the session.
@@ -452,7 +453,13 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * not compared. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
  * generates, and a file of a version of wisp that wrote no row scales.
  *
- * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent neurons
+ * So are the embeddings of tokens that are not hot, in a file that has hot ones
+ * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
+ * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
+ * digests. Embeddings that were provided stay in memory, whatever `memory` says. A call waits for
+ * them also with `skip_absent`.
+ *
+ * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
  * stopped:
  *
@@ -468,12 +475,13 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  *     }
  *     wisp_embed_give_up(session); // does nothing where the call has ended
  *
- * Nothing is computed twice: a batch stops when the predictor of a layer has chosen neurons, and
- * goes on with these. The embeddings have the bits of the model opened as a whole with the same
- * predictor, in whatever order ranges come. Texts, rows, prompt and `skipped` must stay as they are
- * until the call ends. Rows are complete when it returns WISP_OK.
+ * Nothing is computed twice: a batch stops before its tokens are looked up, for all of their rows
+ * at once, and when the predictor of a layer has chosen neurons, and goes on with these. The
+ * embeddings have the bits of the model opened as a whole with the same predictor, in whatever
+ * order ranges come. Texts, rows, prompt and `skipped` must stay as they are until the call ends.
+ * Rows are complete when it returns WISP_OK.
  *
- * All sessions of a model share the neurons that any of them was provided with. */
+ * All sessions of a model share the rows that any of them was provided with. */
 
 /* Bytes [offset, offset + length) of a file. */
 typedef struct wisp_range {
@@ -492,10 +500,10 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         wisp_error *error);
 
 /* Hands `length` bytes of the file, from `offset` on, to the model of a session that was opened
- * with `hot_only`; the bytes are copied. Every cold neuron whose row lies wholly within them
- * becomes present; other bytes are ignored, also those of a part of a row. May be called at any
- * time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight is
- * not finite.
+ * with `hot_only`; the bytes are copied. Every cold neuron or token whose row lies wholly within
+ * them becomes present; other bytes are ignored, also those of a part of a row. May be called at
+ * any time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight
+ * is not finite.
  *
  * Of a file with digests of its chunks, every whole cold chunk is compared with its digest, and
  * rows are taken of these chunks alone: a range of wisp_session_needs has to come in one call.

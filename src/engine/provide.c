@@ -4,7 +4,8 @@
 
 #include "engine/session.h"
 
-/* Ranges are not joined beyond this length, so that they can be read into a buffer. */
+/* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
+ * one row lies in may be longer. */
 static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
 
 static int compare_ranges(const void *a, const void *b) {

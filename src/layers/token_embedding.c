@@ -10,13 +10,6 @@
 #include "base/memory.h"
 #include "formats/schema.h"
 
-/* Says whether this build opens models without their cold tokens (sparse/neuron_cold.h). */
-#ifdef __wasm__
-enum { COLD_TOKENS_MAY_BE_ABSENT = 0 };
-#else
-enum { COLD_TOKENS_MAY_BE_ABSENT = 1 };
-#endif
-
 enum {
     /* At most this many bytes of rows are in memory at a time while checksums are computed. */
     CHECKED_BYTES = 128 * 1024,
@@ -90,8 +83,7 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
     const wisp_source *source = &e->dir->sources[tensor->source];
     const bool cold = part == &e->part[1];
     size_t bytes;
-    if (COLD_TOKENS_MAY_BE_ABSENT && cold && e->dir->hot_only &&
-        (source->available > 0 || !source->lasting || in_memory))
+    if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
         return open_cold(e, error);
     if (source->data && !in_memory) {
         part->rows = (const unsigned char *)source->data + tensor->offset;

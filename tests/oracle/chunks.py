@@ -65,7 +65,7 @@ def chunks_of(data):
     """First byte, end and digest of each chunk, and the end of the header."""
     header = Header(data)
     size, table = header.keys["wisp.chunks.bytes"], header.keys["wisp.chunks.sha256"]
-    cold = min((header.end + at for name, at in header.tensors if name.endswith(".ffn_neurons.cold")), default=len(data))
+    cold = min((header.end + at for name, at in header.tensors if name == "token_embd.cold" or name.endswith(".ffn_neurons.cold")), default=len(data))
     starts = [*range(header.end, cold, size), *range(cold, len(data), size)]
     ends = [*starts[1:], len(data)]
     assert len(table) == 32 * len(starts)
