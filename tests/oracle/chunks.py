@@ -17,8 +17,10 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+from gguf import GGUFReader
 from neurons import MODELS, WISP, wisp, write_ordered
 
+HOT_TOKENS = 5000
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
@@ -82,15 +84,24 @@ def verify(path):
 
 
 class Chunks(unittest.TestCase):
+    def check_tokens(self, plain, split):
+        """The rows of both tensors are those of the plain one, in the order of wisp.tokens.order."""
+        order = np.array(GGUFReader(plain).fields["wisp.tokens.order"].contents())
+        rows = {t.name: t.data for path in (plain, split) for t in GGUFReader(path).tensors if "token_embd." in t.name}
+        expected = rows["token_embd.weight"][order]
+        self.assertTrue(np.array_equal(rows["token_embd.hot"], expected[:HOT_TOKENS]))
+        self.assertTrue(np.array_equal(rows["token_embd.cold"], expected[HOT_TOKENS:]))
+
     def test_digests_are_right_and_find_changed_bytes(self):
         chosen = np.random.default_rng(11)
         with tempfile.TemporaryDirectory() as folder:
             ordered, rows = Path(folder, "ordered"), Path(folder, "rows")
             write_ordered(ordered, MODELS[0], chosen)
-            wisp("--neurons", ordered, rows)
+            wisp("--neurons", "--hot-tokens", HOT_TOKENS, ordered, rows)
             data = bytearray(rows.read_bytes())
             chunks, header = chunks_of(data)
             self.assertEqual(wrong_chunks(data), [])
+            self.check_tokens(ordered, rows)
             self.assertEqual(json.loads(verify(rows).stdout)["verified"],
                              {"chunks": len(chunks), "chunk_bytes": 65536, "header_bytes": header,
                               "header_sha256": hashlib.sha256(data[:header]).hexdigest()})
