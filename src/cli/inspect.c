@@ -253,9 +253,8 @@ int command_inspect(int argc, char **argv) {
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
     struct digest *digests = NULL;
-    if (verify && wisp_file_verify(file, &verified, &error) != WISP_OK)
-        code = complain_of(&error);
-    else if (sha256 && !neurons && digest_parts(file, &digests, &error) != WISP_OK)
+    if ((verify && wisp_file_verify(file, &verified, &error) != WISP_OK) ||
+        (sha256 && !neurons && digest_parts(file, &digests, &error) != WISP_OK))
         code = complain_of(&error);
     else if (neurons)
         code = print_neurons(file);
