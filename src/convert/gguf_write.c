@@ -47,7 +47,7 @@ static wisp_status put_array(struct writer *w, const struct metadata *entry) {
             TRY(put_text(w, entry->as.texts[i].bytes, entry->as.texts[i].length));
         return WISP_OK;
     }
-    if (entry->as.numbers == w->table.digests)
+    if (w->table.digests && entry->as.numbers == w->table.digests)
         w->table_offset = w->file->written;
     const size_t size = value_type_bytes(entry->element);
     const unsigned char *number = entry->as.numbers;
