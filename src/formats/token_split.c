@@ -96,7 +96,8 @@ wisp_status token_split_read(struct directory *dir, wisp_error *error) {
         memcpy(dir->stored, dir->tensors, dir->n_tensors * sizeof *dir->stored);
         dir->n_stored = dir->n_tensors;
     }
-    struct tensor *plain = &dir->tensors[hot - dir->tensors], *after = plain;
+    struct tensor *plain = &dir->tensors[hot - dir->tensors],
+                  *last = &dir->tensors[cold - dir->tensors];
     *plain = (struct tensor){.name = TENSOR_TOKENS,
                              .format = split->hot.format,
                              .n_dims = 2,
@@ -105,8 +106,7 @@ wisp_status token_split_read(struct directory *dir, wisp_error *error) {
                              .make = make_rows,
                              .maker = split};
     TRY(directory_measure_tensor(dir, plain, error));
-    after = &dir->tensors[cold - dir->tensors];
-    memmove(after, after + 1, (size_t)(dir->tensors + dir->n_tensors - after - 1) * sizeof *after);
+    memmove(last, last + 1, (size_t)(dir->tensors + dir->n_tensors - last - 1) * sizeof *last);
     dir->n_tensors--;
     return directory_finish(dir, error);
 }
