@@ -469,6 +469,7 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/codecs.py build/native/tests/oracle/codec_driver
 	.tools/bin/python tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp
 	.tools/bin/python tests/oracle/neurons.py build/wisp
+	.tools/bin/python tests/oracle/chunks.py build/wisp
 	.tools/bin/python tests/oracle/indexes.py build/wisp
 	$(call only_in_all,texts under grammars against jsonschema,\
 	    $(SETUP) sbom && .tools/bin/python-sbom tests/oracle/grammars.py build/wisp)

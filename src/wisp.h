@@ -211,11 +211,11 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
                                             wisp_error *error);
 
 /* Sets *bytes to the length of the beginning of a GGUF file that a model opened with `hot_only` is
- * made of: all bytes before the first cold neuron (the first tensor blk.L.ffn_neurons.cold). That
- * is the whole file where it has no cold neurons. The source's `size` is that of the whole file;
- * only header, metadata and the list of tensors are used, and `close` is not called. Fails with
- * WISP_ERROR_IO where these do not fit the bytes that are `available`, and as opening the model
- * does where they are malformed. */
+ * made of: all bytes before the first cold row, of a token (token_embd.cold) or of a neuron (the
+ * first tensor blk.L.ffn_neurons.cold). That is the whole file where it has no cold rows. The
+ * source's `size` is that of the whole file; only header, metadata and the list of tensors are
+ * used, and `close` is not called. Fails with WISP_ERROR_IO where these do not fit the bytes that
+ * are `available`, and as opening the model does where they are malformed. */
 WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes,
                                            wisp_error *error);
 
@@ -293,7 +293,8 @@ typedef struct wisp_session_options {
                          then compute all activations once more, and the times include that */
     wisp_cache_type cache_type; /* of models that generate */
     bool skip_absent; /* of models opened with `hot_only`: do not wait for absent neurons, but
-                         compute without them, as if the predictor had not chosen them */
+                         compute without them, as if the predictor had not chosen them. A call
+                         waits for the embeddings of its tokens all the same */
 } wisp_session_options;
 
 /* Opens a session. `options` may be NULL. The model must stay open as long as the session.
@@ -447,10 +448,18 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * source only the bytes before the first of them are used then (wisp_source_hot_bytes), and the
  * others need not be there: `available` says so, without which `read` is also asked for up to
  * 65,536 bytes behind the list of tensors. The predictor is lowrank (AUTO becomes LOWRANK) or
- * sentence. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
+ * sentence. Where the file has digests of its chunks (docs/formats.md), the hot bytes are compared
+ * with them: WISP_ERROR_FORMAT names a chunk that differs. Models that are opened as a whole are
+ * not compared. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
  * generates, and a file of a version of wisp that wrote no row scales.
  *
- * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent neurons
+ * So are the embeddings of tokens that are not hot, in a file that has hot ones
+ * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
+ * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
+ * digests. Embeddings that were provided stay in memory, whatever `memory` says. A call waits for
+ * them also with `skip_absent`.
+ *
+ * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
  * stopped:
  *
@@ -466,12 +475,13 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  *     }
  *     wisp_embed_give_up(session); // does nothing where the call has ended
  *
- * Nothing is computed twice: a batch stops when the predictor of a layer has chosen neurons, and
- * goes on with these. The embeddings have the bits of the model opened as a whole with the same
- * predictor, in whatever order ranges come. Texts, rows, prompt and `skipped` must stay as they are
- * until the call ends. Rows are complete when it returns WISP_OK.
+ * Nothing is computed twice: a batch stops before its tokens are looked up, for all of their rows
+ * at once, and when the predictor of a layer has chosen neurons, and goes on with these. The
+ * embeddings have the bits of the model opened as a whole with the same predictor, in whatever
+ * order ranges come. Texts, rows, prompt and `skipped` must stay as they are until the call ends.
+ * Rows are complete when it returns WISP_OK.
  *
- * All sessions of a model share the neurons that any of them was provided with. */
+ * All sessions of a model share the rows that any of them was provided with. */
 
 /* Bytes [offset, offset + length) of a file. */
 typedef struct wisp_range {
@@ -480,7 +490,9 @@ typedef struct wisp_range {
 
 /* Points *ranges to the ranges of the file that the session's waiting call needs, in rising order,
  * and sets *count to their number. Ranges are joined, up to 1 MiB, where at most `gap` bytes that
- * are not needed lie between: they are read along. Neurons that were provided meanwhile, also
+ * are not needed lie between: they are read along. Of a file with digests of its chunks
+ * (docs/formats.md) they are whole chunks, and one begins within the range before it where a row
+ * that lies in two chunks has no room in that. Neurons that were provided meanwhile, also
  * through another session, are not among them, so there may be none left. The ranges live until the
  * next call with the session. There are none where no call waits. */
 WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
@@ -488,10 +500,15 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
                                         wisp_error *error);
 
 /* Hands `length` bytes of the file, from `offset` on, to the model of a session that was opened
- * with `hot_only`; the bytes are copied. Every cold neuron whose row lies wholly within them
- * becomes present; other bytes are ignored, also those of a part of a row. May be called at any
- * time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight is
- * not finite. */
+ * with `hot_only`; the bytes are copied. Every cold neuron or token whose row lies wholly within
+ * them becomes present; other bytes are ignored, also those of a part of a row. May be called at
+ * any time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight
+ * is not finite.
+ *
+ * Of a file with digests of its chunks, every whole cold chunk is compared with its digest, and
+ * rows are taken of these chunks alone: a range of wisp_session_needs has to come in one call.
+ * Where a chunk differs no row is taken, and WISP_ERROR_FORMAT names the chunk's number and bytes.
+ */
 WISP_API wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const void *bytes,
                                           size_t length, wisp_error *error);
 
@@ -526,6 +543,7 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
+    uint64_t tokens;              /* cold tokens whose embeddings were provided; they stay */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */
@@ -951,6 +969,22 @@ WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_ten
 /* As wisp_model_get_assumption. */
 WISP_API bool wisp_file_get_assumption(const wisp_file *file, size_t index,
                                        wisp_assumption *assumption);
+
+/* What wisp_file_verify found: the number of chunks that are right, the bytes of a chunk, and bytes
+ * and SHA-256 of the header, which has the digests of all chunks. */
+typedef struct wisp_verified {
+    uint64_t chunks, chunk_bytes;
+    uint64_t header_bytes;
+    unsigned char header_sha256[32];
+} wisp_verified;
+
+/* Reads a GGUF file and compares each of its chunks with the digest that the header has of it
+ * (docs/formats.md). Fails with WISP_ERROR_NOT_FOUND where the file has no digests, and with
+ * WISP_ERROR_FORMAT where these are malformed or a chunk differs, whose number and bytes the
+ * message names. */
+WISP_API wisp_status wisp_file_verify(const wisp_file *file, wisp_verified *verified,
+                                      wisp_error *error);
+
 /* Copies bytes [offset, offset + length) of part `index` to `buffer`. WISP_ERROR_ARGUMENT where
  * they are not all in the part. This function and those that read tensors and frequencies fail with
  * WISP_ERROR_IO where the file was modified after it was opened. */
@@ -1001,12 +1035,15 @@ typedef struct wisp_convert_options {
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
-    float hot;          /* choose the hot neurons of a calibrated model anew: in each layer the
-                           fewest to which this share of all needed activations belongs. The
-                           neurons of all layers become rows. 0: keep */
-    uint64_t hot_bytes; /* choose those of all layers that are needed most often and whose rows in
-                           the file fill at most so many bytes. 0: keep */
-    float sparsity;     /* the default sparsity of a calibrated model. 0: keep */
+    float hot;           /* choose the hot neurons of a calibrated model anew: in each layer the
+                            fewest to which this share of all needed activations belongs. The
+                            neurons of all layers become rows. 0: keep */
+    uint64_t hot_bytes;  /* choose those of all layers that are needed most often and whose rows in
+                            the file fill at most so many bytes. 0: keep */
+    float sparsity;      /* the default sparsity of a calibrated model. 0: keep */
+    uint64_t hot_tokens; /* put the embeddings of so many tokens, which calibration saw most often,
+                            at the beginning of the file, and the others behind all that is hot. 0:
+                            keep */
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);

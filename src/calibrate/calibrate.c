@@ -221,7 +221,9 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                              const wisp_text *texts, size_t n, wisp_error *error) {
     const wisp_calibrate_options *o = c->options;
     TRY(open_layers(c, error));
-    TRY(collect_inputs(c->model, c->team, o, texts, n, c->layers, error));
+    uint32_t *token_counts;
+    ARENA_TAKE(&c->arena, token_counts, c->model->network.config.vocabulary_size, error);
+    TRY(collect_inputs(c->model, c->team, o, texts, n, c->layers, token_counts, error));
     TRY(each_layer(c, "layers", fit_layer, error));
     choose_thresholds(c, &c->tokens);
     if (o->sentence) {
@@ -242,6 +244,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .tokens = &c->tokens,
                                           .texts = o->sentence ? &c->texts : NULL,
                                           .formats = c->formats,
+                                          .token_counts = token_counts,
                                           .input = &c->model->dir,
                                           .shares = shares,
                                           .share = 1 - o->sparsity};

@@ -198,13 +198,15 @@ static wisp_status collect(struct collection *c, struct pool *team, const wisp_t
 
 wisp_status collect_inputs(const wisp_model *model, struct pool *team,
                            const wisp_calibrate_options *options, const wisp_text *texts, size_t n,
-                           struct layer *layers, wisp_error *error) {
+                           struct layer *layers, uint32_t *token_counts, wisp_error *error) {
     struct collection c = {.model = model,
                            .options = options,
                            .layers = layers,
                            .n_layers = model->network.config.layers,
                            .texts = n};
     const wisp_status status = collect(&c, team, texts, error);
+    for (size_t i = 0; status == WISP_OK && i < c.starts[n]; i++)
+        token_counts[c.ids[i]]++;
     free(c.ids);
     arena_release(&c.arena);
     return status;

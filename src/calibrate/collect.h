@@ -13,9 +13,10 @@ enum { HELD_OUT_EVERY = 8 };
 /* Runs the n texts and sets the inputs of each layer (layer.h), with text_means where
  * options->sentence asks for them. All layers keep the same tokens: options->tokens of them at most
  * and an eighth as many held out, drawn by the seed. The result does not depend on the number of
- * threads. Layers have their arena and sizes already. */
+ * threads. Layers have their arena and sizes already. Adds to token_counts [vocabulary_size] how
+ * often each token occurs in all texts. */
 wisp_status collect_inputs(const wisp_model *model, struct pool *team,
                            const wisp_calibrate_options *options, const wisp_text *texts, size_t n,
-                           struct layer *layers, wisp_error *error);
+                           struct layer *layers, uint32_t *token_counts, wisp_error *error);
 
 #endif

@@ -128,6 +128,41 @@ static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t
     return c->texts ? add_predictor(a, c, layer, &text_names, c->texts) : WISP_OK;
 }
 
+struct counted {
+    uint32_t token, count;
+};
+
+static int compare_counts(const void *a, const void *b) {
+    const struct counted *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
+                                : (x->token > y->token) - (x->token < y->token);
+}
+
+/* Adds the order of the tokens by how often they occur. */
+static wisp_status add_token_order(struct adder *a, const uint32_t *counts) {
+    struct directory *dir = a->dir;
+    const struct tensor *embedding = directory_find_tensor(dir, TENSOR_TOKENS);
+    const size_t n = embedding ? (size_t)embedding->rows : 0;
+    const bool small = n <= UINT16_MAX + 1;
+    struct counted *counted;
+    uint16_t *small_order;
+    int32_t *order;
+    ARENA_TAKE(&a->scratch, counted, n, a->error);
+    ARENA_TAKE(&dir->arena, small_order, small ? n : 0, a->error);
+    ARENA_TAKE(&dir->arena, order, small ? 0 : n, a->error);
+    for (size_t i = 0; i < n; i++)
+        counted[i] = (struct counted){(uint32_t)i, counts[i]};
+    if (n > 0)
+        qsort(counted, n, sizeof *counted, compare_counts);
+    for (size_t i = 0; i < n; i++)
+        if (small)
+            small_order[i] = (uint16_t)counted[i].token;
+        else
+            order[i] = (int32_t)counted[i].token;
+    return directory_put_numbers(dir, KEY_TOKENS_ORDER, small ? VALUE_U16 : VALUE_I32,
+                                 small ? (const void *)small_order : order, n, a->error);
+}
+
 static wisp_status add_keys(struct directory *dir, const struct calibrated *c, wisp_error *error) {
     const size_t width = c->layers->intermediate_size;
     int32_t *order, *hot;
@@ -151,6 +186,7 @@ static wisp_status write_all(struct adder *a, const char *output, const struct c
     struct gguf_plan plan = {0};
     TRY(open_adder(a, c));
     TRY(strip_calibration(dir, a->error));
+    TRY(add_token_order(a, c->token_counts));
     for (size_t l = 0; l < c->n_layers; l++)
         TRY(add_layer(a, c, l));
     TRY(add_keys(dir, c, a->error));

@@ -22,6 +22,7 @@ struct calibrated {
     const struct predictor_set *tokens;
     const struct predictor_set *texts; /* for whole texts; NULL: none */
     struct predictor_formats formats;
+    const uint32_t *token_counts;  /* [vocabulary_size]: how often calibration saw each token */
     const struct directory *input; /* the model that was calibrated */
     const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;                   /* the default */

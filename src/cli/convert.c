@@ -22,6 +22,9 @@ static const char help[] =
     "      --hot-bytes BYTES      those of all layers that are needed most often and fit BYTES, "
     "such\n"
     "                             as 3M. Implies --neurons\n"
+    "      --hot-tokens N         of a calibrated model: the embeddings of the N tokens that it "
+    "saw\n"
+    "                             most often stand at the beginning, too, the others at the end\n"
     "      --plain                remove what wisp calibrate added, and store plain matrices\n"
     "      --name NAME            the model's name in the file (default: keep)\n"
     "  -h, --help                 this text\n"
@@ -36,6 +39,7 @@ enum {
     OPTION_NEURONS,
     OPTION_HOT,
     OPTION_HOT_BYTES,
+    OPTION_HOT_TOKENS,
     OPTION_SPARSITY_SHARE
 };
 
@@ -47,6 +51,7 @@ static const struct option options[] = {
     {"neurons", no_argument, NULL, OPTION_NEURONS},
     {"hot", required_argument, NULL, OPTION_HOT},
     {"hot-bytes", required_argument, NULL, OPTION_HOT_BYTES},
+    {"hot-tokens", required_argument, NULL, OPTION_HOT_TOKENS},
     {"plain", no_argument, NULL, OPTION_PLAIN},
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -57,6 +62,7 @@ int command_convert(int argc, char **argv) {
     wisp_error error;
     double sparsity, share;
     unsigned long long bytes;
+    unsigned long hot_tokens;
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_TYPE)
@@ -69,6 +75,9 @@ int command_convert(int argc, char **argv) {
             o.hot = (float)share;
         else if (option == OPTION_HOT_BYTES && parse_bytes("hot-bytes", optarg, &bytes))
             o.hot_bytes = bytes;
+        else if (option == OPTION_HOT_TOKENS &&
+                 parse_count("hot-tokens", optarg, UINT32_MAX, &hot_tokens))
+            o.hot_tokens = hot_tokens;
         else if (option == OPTION_NEURONS)
             o.neurons = true;
         else if (option == OPTION_PLAIN)

@@ -23,6 +23,9 @@ static const char help[] =
     "      --histogram        print how the values of each tensor are distributed, and nothing "
     "else\n"
     "      --sha256           also print the SHA-256 of each file that holds weights\n"
+    "      --verify           compare the file with the SHA-256 of its chunks, which files with\n"
+    "                         neurons as rows have, and print that of its header. A chunk that\n"
+    "                         differs is named, with exit code 3\n"
     "  -h, --help             this text\n"
     "\n"
     "Exit codes: see wisp embed --help.\n";
@@ -32,12 +35,14 @@ enum {
     OPTION_SHA256,
     OPTION_NEURONS,
     OPTION_HISTOGRAM,
+    OPTION_VERIFY,
     TABLE_VALUE = 72,
     SHAPE_BYTES = 128
 };
 
 static const struct option options[] = {{"format", required_argument, NULL, OPTION_FORMAT},
                                         {"sha256", no_argument, NULL, OPTION_SHA256},
+                                        {"verify", no_argument, NULL, OPTION_VERIFY},
                                         {"neurons", no_argument, NULL, OPTION_NEURONS},
                                         {"histogram", no_argument, NULL, OPTION_HISTOGRAM},
                                         {"help", no_argument, NULL, 'h'},
@@ -47,6 +52,11 @@ static const struct option options[] = {{"format", required_argument, NULL, OPTI
 struct digest {
     char text[65];
 };
+
+static void format_digest(const unsigned char bytes[32], struct digest *digest) {
+    for (size_t i = 0; i < 32; i++)
+        snprintf(digest->text + 2 * i, 3, "%02x", bytes[i]);
+}
 
 static wisp_status digest_part(const wisp_file *file, size_t index, uint64_t size,
                                struct digest *digest, wisp_error *error) {
@@ -63,8 +73,7 @@ static wisp_status digest_part(const wisp_file *file, size_t index, uint64_t siz
         at += here;
     }
     sha256_finish(&hash, bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(digest->text + 2 * i, 3, "%02x", bytes[i]);
+    format_digest(bytes, digest);
     return WISP_OK;
 }
 
@@ -100,8 +109,9 @@ static void print_value(wisp_text text) {
     fputs(shown < text.length ? "...\n" : "\n", program_output);
 }
 
-/* `digests` is NULL where they were not asked for. */
-static void print_table(const wisp_file *file, const struct digest *digests) {
+/* `digests` and `verified` are NULL where they were not asked for. */
+static void print_table(const wisp_file *file, const struct digest *digests,
+                        const wisp_verified *verified) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
@@ -113,6 +123,14 @@ static void print_table(const wisp_file *file, const struct digest *digests) {
         fprintf(program_output, ", %llu bytes\n", (unsigned long long)part.size);
         if (digests)
             fprintf(program_output, "sha256 %s\n", digests[i].text);
+    }
+    if (verified) {
+        struct digest header;
+        format_digest(verified->header_sha256, &header);
+        fprintf(program_output,
+                "%llu chunks of %llu bytes are right; header: %llu bytes, sha256 %s\n",
+                (unsigned long long)verified->chunks, (unsigned long long)verified->chunk_bytes,
+                (unsigned long long)verified->header_bytes, header.text);
     }
     while (wisp_file_get_metadata(file, n, &metadata))
         n++;
@@ -157,7 +175,8 @@ static void print_json_value(const wisp_metadata *metadata) {
         print_json_text(text);
 }
 
-static void print_json(const wisp_file *file, const struct digest *digests) {
+static void print_json(const wisp_file *file, const struct digest *digests,
+                       const wisp_verified *verified) {
     wisp_file_part part;
     wisp_metadata metadata;
     wisp_tensor tensor;
@@ -171,7 +190,17 @@ static void print_json(const wisp_file *file, const struct digest *digests) {
             fprintf(program_output, ",\"sha256\":\"%s\"", digests[i].text);
         fputc('}', program_output);
     }
-    fputs("],\n\"metadata\":{", program_output);
+    fputs("],\n", program_output);
+    if (verified) {
+        struct digest header;
+        format_digest(verified->header_sha256, &header);
+        fprintf(program_output,
+                "\"verified\":{\"chunks\":%llu,\"chunk_bytes\":%llu,\"header_bytes\":%llu,"
+                "\"header_sha256\":\"%s\"},\n",
+                (unsigned long long)verified->chunks, (unsigned long long)verified->chunk_bytes,
+                (unsigned long long)verified->header_bytes, header.text);
+    }
+    fputs("\"metadata\":{", program_output);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &metadata); i++) {
         fputs(i ? ",\n" : "\n", program_output);
         print_json_text(metadata.key);
@@ -201,11 +230,14 @@ static void print_json(const wisp_file *file, const struct digest *digests) {
 int command_inspect(int argc, char **argv) {
     wisp_file *file;
     wisp_error error;
-    bool json = false, sha256 = false, neurons = false, histogram = false;
+    wisp_verified verified;
+    bool json = false, sha256 = false, neurons = false, histogram = false, verify = false;
     int option, code = EXIT_GOOD;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == OPTION_SHA256) {
             sha256 = true;
+        } else if (option == OPTION_VERIFY) {
+            verify = true;
         } else if (option == OPTION_NEURONS) {
             neurons = true;
         } else if (option == OPTION_HISTOGRAM) {
@@ -232,16 +264,17 @@ int command_inspect(int argc, char **argv) {
     if (wisp_file_open(argv[optind], &file, &error) != WISP_OK)
         return complain_of(&error);
     struct digest *digests = NULL;
-    if (sha256 && !neurons && !histogram && digest_parts(file, &digests, &error) != WISP_OK)
+    if ((verify && wisp_file_verify(file, &verified, &error) != WISP_OK) ||
+        (sha256 && !neurons && !histogram && digest_parts(file, &digests, &error) != WISP_OK))
         code = complain_of(&error);
     else if (neurons)
         code = print_neurons(file);
     else if (histogram)
         code = print_histograms(file, json);
     else if (json)
-        print_json(file, digests);
+        print_json(file, digests, verify ? &verified : NULL);
     else
-        print_table(file, digests);
+        print_table(file, digests, verify ? &verified : NULL);
     free(digests);
     wisp_file_close(file);
     const int closed = finish_output();

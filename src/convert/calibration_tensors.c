@@ -32,5 +32,6 @@ wisp_status strip_calibration(struct directory *dir, wisp_error *error) {
             dir->tensors[tensors++] = dir->tensors[i];
     dir->n_tensors = tensors;
     directory_drop_metadata(dir, KEY_SPARSE_PREFIX);
+    directory_drop_metadata(dir, KEY_TOKENS_PREFIX);
     return directory_finish(dir, error);
 }

@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include "convert/calibration_tensors.h"
 #include "convert/hot.h"
+#include "convert/hot_tokens.h"
 #include "convert/plan.h"
 #include "convert/write_model.h"
 #include "formats/schema.h"
@@ -86,11 +87,13 @@ static wisp_status convert(struct directory *dir, const char *output,
                                                                         : NEURONS_AS_THEY_ARE;
     if (options->hot != 0 && options->hot_bytes > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
-    if (options->plain && (options->neurons || chooses_hot))
+    if (options->plain && (options->neurons || chooses_hot || options->hot_tokens > 0))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
-                    "a plain model has no neurons as rows");
+                    "a plain model has no neurons as rows, and no hot tokens");
     if (options->plain)
         TRY(strip_calibration(dir, error));
+    else
+        plan->hot_tokens = options->hot_tokens > 0 ? options->hot_tokens : hot_tokens_of(dir);
     TRY(find_format(options->type, &type, error));
     TRY(find_format(options->embedding_type, &embedding_type, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "base/byte_order.h"
+#include "convert/chunk_table.h"
+#include "formats/neurons_read.h"
+#include "formats/schema.h"
 
 enum { ALIGNMENT = 32, CHUNK_VALUES = 64 * 1024 };
 
@@ -15,6 +18,8 @@ struct writer {
     const struct directory *dir;
     const struct gguf_plan *plan;
     struct tensor_cache cache; /* serves tensors that are made from others */
+    struct chunk_table table;  /* its `digests` are NULL where the file gets none */
+    uint64_t table_offset;     /* of the digests in the file */
     wisp_error *error;
 };
 
@@ -42,6 +47,8 @@ static wisp_status put_array(struct writer *w, const struct metadata *entry) {
             TRY(put_text(w, entry->as.texts[i].bytes, entry->as.texts[i].length));
         return WISP_OK;
     }
+    if (w->table.digests && entry->as.numbers == w->table.digests)
+        w->table_offset = w->file->written;
     const size_t size = value_type_bytes(entry->element);
     const unsigned char *number = entry->as.numbers;
     for (uint64_t i = 0; i < entry->count; i++, number += size) {
@@ -78,9 +85,38 @@ static wisp_status put_metadata(struct writer *w, const struct metadata *entry) 
     return entry->type == VALUE_ARRAY ? put_array(w, entry) : put_scalar(w, entry);
 }
 
+/* Returns the bytes that a tensor takes in the file, with those up to the next one. */
+static uint64_t padded_bytes(const struct writer *w, size_t i) {
+    const struct tensor *tensor = &w->dir->tensors[i];
+    uint64_t bytes = 0;
+    block_tensor_bytes(w->plan->formats[i], tensor->dims[0], tensor->rows, &bytes);
+    bytes += ALIGNMENT - 1;
+    return bytes - bytes % ALIGNMENT;
+}
+
+/* Adds the keys of the table of chunks to the directory, with zeros for the digests, which are
+ * written again when they are known. */
+static wisp_status add_table(struct writer *w, struct directory *dir) {
+    struct chunk_table *table = &w->table;
+    struct chunks *chunks = &table->chunks;
+    bool cold = false;
+    chunks->bytes = w->plan->chunk_bytes;
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        cold = cold || tensor_is_cold(dir->tensors[i].name);
+        chunks->cold += cold ? 0 : padded_bytes(w, i);
+        chunks->end += padded_bytes(w, i);
+    }
+    chunks_count(chunks);
+    ARENA_TAKE(&dir->arena, table->digests, chunks->n * CHUNK_DIGEST_BYTES, w->error);
+    TRY(directory_put_u32(dir, KEY_CHUNKS_BYTES, w->plan->chunk_bytes, w->error));
+    TRY(directory_put_numbers(dir, KEY_CHUNKS_SHA256, VALUE_U8, table->digests,
+                              chunks->n * CHUNK_DIGEST_BYTES, w->error));
+    return directory_finish(dir, w->error);
+}
+
 /* Writes the list of tensors. */
 static wisp_status put_directory(struct writer *w) {
-    uint64_t offset = 0, bytes = 0;
+    uint64_t offset = 0;
     for (size_t i = 0; i < w->dir->n_tensors; i++) {
         const struct tensor *tensor = &w->dir->tensors[i];
         TRY(put_text(w, tensor->name, strlen(tensor->name)));
@@ -89,18 +125,23 @@ static wisp_status put_directory(struct writer *w) {
             TRY(put_u64(w, tensor->dims[d]));
         TRY(put_u32(w, w->plan->formats[i]->id & 0xffff));
         TRY(put_u64(w, offset));
-        block_tensor_bytes(w->plan->formats[i], tensor->dims[0], tensor->rows, &bytes);
-        offset += bytes + ALIGNMENT - 1;
-        offset -= offset % ALIGNMENT;
+        offset += padded_bytes(w, i);
     }
     return WISP_OK;
 }
 
-/* Writes zeros up to the next multiple of the alignment. */
-static wisp_status put_padding(struct writer *w) {
-    static const char zeros[ALIGNMENT];
-    const size_t over = (size_t)(w->file->written % ALIGNMENT);
-    return over ? file_write(w->file, zeros, ALIGNMENT - over, w->error) : WISP_OK;
+/* Writes bytes behind the header. */
+static wisp_status put_data(struct writer *w, const void *bytes, size_t length) {
+    if (w->table.digests)
+        chunk_table_add(&w->table, bytes, length);
+    return file_write(w->file, bytes, length, w->error);
+}
+
+static const char zeros[ALIGNMENT];
+
+/* Returns the number of zeros up to the next multiple of the alignment. */
+static size_t padding(const struct writer *w) {
+    return (size_t)(-w->file->written % ALIGNMENT);
 }
 
 static wisp_status report_progress(struct writer *w, size_t done) {
@@ -129,22 +170,24 @@ static wisp_status put_tensor(struct writer *w, size_t index) {
         if (status == WISP_OK)
             block_tensor_bytes(format, tensor->dims[0], n, &bytes_here);
         if (status == WISP_OK)
-            status = file_write(w->file, bytes, (size_t)bytes_here, w->error);
+            status = put_data(w, bytes, (size_t)bytes_here);
         if (status == WISP_OK && n < left)
             status = report_progress(w, index);
     }
     const struct conversion_loss loss = converter.loss;
     row_converter_close(&converter);
     TRY(status);
-    TRY(put_padding(w));
+    TRY(put_data(w, zeros, padding(w)));
     if (w->plan->written)
         w->plan->written(w->plan->written_context, index, &loss);
     return report_progress(w, index + 1);
 }
 
-wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
+wisp_status gguf_write(struct file_writer *file, struct directory *dir,
                        const struct gguf_plan *plan, wisp_error *error) {
     struct writer w = {.file = file, .dir = dir, .plan = plan, .error = error};
+    if (plan->chunk_bytes > 0)
+        TRY(add_table(&w, dir));
     TRY(file_write(file, "GGUF", 4, error));
     TRY(put_u32(&w, 3));
     TRY(put_u64(&w, dir->n_tensors));
@@ -153,10 +196,13 @@ wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
         if (strcmp(dir->metadata[i].key, ALIGNMENT_KEY) != 0)
             TRY(put_metadata(&w, &dir->metadata[i]));
     TRY(put_directory(&w));
-    TRY(put_padding(&w));
+    TRY(file_write(file, zeros, padding(&w), error));
     wisp_status status = WISP_OK;
     for (size_t i = 0; i < dir->n_tensors && status == WISP_OK; i++)
         status = put_tensor(&w, i);
     tensor_cache_release(&w.cache);
+    if (status == WISP_OK && w.table.digests)
+        status = file_write_again(file, w.table_offset, w.table.digests,
+                                  (size_t)(w.table.chunks.n * CHUNK_DIGEST_BYTES), error);
     return status;
 }

@@ -7,11 +7,15 @@
 #include "host/file.h"
 
 struct gguf_plan {
-    /* [n_tensors]: the format in which each tensor is written: its own, or another one that has
-     * `quantise` and whose block divides the row or crosses rows. In the latter case its own has
-     * `dequantise`. */
+    /* [n_tensors], for write_model with room for one more: the format in which each tensor is
+     * written: its own, or another one that has `quantise` and whose block divides the row or
+     * crosses rows. In the latter case its own has `dequantise`. */
     const struct block_format **formats;
-    bool as_reference;                  /* quantise as ggml's reference does (row_converter.h) */
+    /* Of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none. write_model
+     * chooses it. */
+    uint32_t chunk_bytes;
+    uint64_t hot_tokens; /* whose embeddings write_model puts first (convert/hot_tokens.h) */
+    bool as_reference;   /* quantise as ggml's reference does (row_converter.h) */
     const struct t158_options *ternary; /* of BITNET_T158. NULL: the defaults */
     /* Runs after each tensor with its index and, where it was quantised as_reference, what that
      * lost. May be NULL. */
@@ -23,10 +27,11 @@ struct gguf_plan {
     void *progress_context;
 };
 
-/* Writes the directory's metadata and its tensors, in their order, as GGUF version 3. Fails where a
- * tensor cannot be read, a value exceeds the range of its new format, the file cannot be written,
- * or `progress` cancels (WISP_ERROR_CANCELLED). */
-wisp_status gguf_write(struct file_writer *file, const struct directory *dir,
+/* Writes the directory's metadata and its tensors, in their order, as GGUF version 3. Where the
+ * file gets a table of chunks, its keys are added to the directory, which must not have them. Fails
+ * where a tensor cannot be read, a value exceeds the range of its new format, the file cannot be
+ * written, or `progress` cancels (WISP_ERROR_CANCELLED). */
+wisp_status gguf_write(struct file_writer *file, struct directory *dir,
                        const struct gguf_plan *plan, wisp_error *error);
 
 #endif

@@ -155,6 +155,8 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
     TRY(choose_kernels(options->kernels, &kernels, error));
+    if (COLD_NEURONS_MAY_BE_ABSENT)
+        TRY(chunks_read(&model->dir, &model->chunks, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
         uint64_t hot_bytes;
         TRY(neurons_hot_bytes(&model->dir, &hot_bytes, error));
@@ -163,6 +165,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
             return fail(error, WISP_ERROR_IO, model->dir.file, NULL,
                         "bytes %llu to %llu are missing, before the first cold neuron",
                         (unsigned long long)available, (unsigned long long)hot_bytes - 1);
+        TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
     }
     if (model->network.architecture->embeds)
@@ -252,6 +255,7 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     if (!COLD_NEURONS_MAY_BE_ABSENT || !model->network.neurons.cold)
         return false;
     neuron_cold_stats(&model->network.neurons, stats);
+    stats->tokens = token_embedding_provided(&model->network.tokens);
     return true;
 }
 
@@ -284,6 +288,7 @@ float model_default_sparsity(const wisp_model *model) {
 void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
     const struct model_config *config = &model->network.config;
     const struct metadata *name = directory_find_metadata(&model->dir, "general.name");
+    const uint64_t token_row_bytes = model->network.tokens.tensor->row_bytes;
     wisp_cold_stats cold;
     wisp_model_get_cold_stats(model, &cold);
     *info = (wisp_model_info){
@@ -303,7 +308,8 @@ void wisp_model_get_info(const wisp_model *model, wisp_model_info *info) {
         .vocabulary_size = config->vocabulary_size,
         .max_tokens = model->max_tokens,
         .parameters = count_parameters(&model->dir),
-        .resident_bytes = model->network.resident_bytes + cold.warm_bytes + model->dir.arena.total +
+        .resident_bytes = model->network.resident_bytes + cold.warm_bytes +
+                          cold.tokens * token_row_bytes + model->dir.arena.total +
                           (model->tokenizer ? tokenizer_resident_bytes(model->tokenizer) : 0) +
                           (model->codec ? codec_resident_bytes(model->codec) : 0),
     };

@@ -3,12 +3,14 @@
 #ifndef WISP_ENGINE_MODEL_H
 #define WISP_ENGINE_MODEL_H
 
+#include "formats/chunks.h"
 #include "models/network_load.h"
 #include "text/codec.h"
 #include "text/tokenizer.h"
 
 struct wisp_model {
     struct directory dir;
+    struct chunks chunks; /* by which bytes that come in parts are checked */
     struct network network;
     struct tokenizer *tokenizer; /* of models that embed; else NULL */
     struct codec *codec;         /* of models that generate; else NULL */

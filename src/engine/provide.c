@@ -4,7 +4,8 @@
 
 #include "engine/session.h"
 
-/* Ranges are not joined beyond this length, so that they can be read into a buffer. */
+/* Ranges are not joined beyond this length, so that they can be read into a buffer. The chunks that
+ * one row lies in may be longer. */
 static const uint64_t MOST_RANGE_BYTES = UINT64_C(1) << 20;
 
 static int compare_ranges(const void *a, const void *b) {
@@ -12,20 +13,29 @@ static int compare_ranges(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+/* Counts the rows that a pass waits for, and writes their ranges to `ranges` unless that is NULL:
+ * of tokens before they are looked up, and then of the neurons that it holds. */
+static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
+    const struct network *network = pass->network;
+    if (pass_cursor(pass).block == BLOCK_EMBED)
+        return token_embedding_absent(&network->tokens, pass->batch.ids, pass->tokens, ranges);
+    if (ranges)
+        return neuron_hold_ranges(&network->neurons, &pass->hold, ranges);
+    neuron_hold_count(&network->neurons, &pass->hold);
+    return pass->hold.n_absent;
+}
+
 wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_range **ranges,
                                size_t *count, wisp_error *error) {
     TRY(require(session, "session", error));
     TRY(require((const void *)ranges, "ranges", error));
     TRY(require(count, "count", error));
-    const struct neuron_store *store = &session->model->network.neurons;
     struct needs *needs = &session->needs;
     size_t absent = 0, n = 0;
     *count = 0;
     for (uint32_t i = 0; i < session->n_workers; i++)
-        if (session->workers[i].waits) {
-            neuron_hold_count(store, &session->workers[i].pass.hold);
-            absent += session->workers[i].pass.hold.n_absent;
-        }
+        if (session->workers[i].waits)
+            absent += absent_rows(&session->workers[i].pass, NULL);
     if (absent > needs->capacity) {
         free(needs->ranges);
         *needs = (struct needs){.ranges = malloc(absent * sizeof *needs->ranges)};
@@ -35,23 +45,50 @@ wisp_status wisp_session_needs(wisp_session *session, uint64_t gap, const wisp_r
     }
     for (uint32_t i = 0; i < session->n_workers; i++)
         if (session->workers[i].waits)
-            n += neuron_hold_ranges(store, &session->workers[i].pass.hold, needs->ranges + n);
+            n += absent_rows(&session->workers[i].pass, needs->ranges + n);
+    const struct chunks *chunks = &session->model->chunks;
+    for (size_t i = 0; i < n && chunks->digests; i++)
+        needs->ranges[i] = chunks_around(chunks, needs->ranges[i]);
     if (n > 0)
         qsort(needs->ranges, n, sizeof *needs->ranges, compare_ranges);
     for (size_t i = 0; i < n; i++) {
         const wisp_range next = needs->ranges[i];
         wisp_range *last = *count > 0 ? &needs->ranges[*count - 1] : NULL;
         const uint64_t end = last ? last->offset + last->length : 0;
-        /* Several workers may wait for one row. */
-        if (last && next.offset < end)
+        const uint64_t joined = last ? next.offset + next.length - last->offset : 0;
+        /* Several workers may wait for one row, and several rows for one chunk. */
+        if (last && next.offset + next.length <= end)
             continue;
-        if (last && next.offset - end <= gap &&
-            next.offset + next.length - last->offset <= MOST_RANGE_BYTES)
-            last->length = next.offset + next.length - last->offset;
+        /* A row whose chunks fit no longer gets all of them in a range of its own. */
+        if (last && (next.offset <= end || next.offset - end <= gap) && joined <= MOST_RANGE_BYTES)
+            last->length = joined;
         else
             needs->ranges[(*count)++] = next;
     }
     *ranges = needs->ranges;
+    return WISP_OK;
+}
+
+/* Compares the cold chunks that lie wholly within bytes [offset, offset + length) of the file with
+ * their digests, and sets *checked to the range of them, which has no bytes where there are none.
+ */
+static wisp_status check_chunks(const wisp_model *model, uint64_t offset,
+                                const unsigned char *bytes, size_t length, wisp_range *checked,
+                                wisp_error *error) {
+    const struct chunks *chunks = &model->chunks;
+    const uint64_t end = offset + length, first = offset > chunks->cold ? offset : chunks->cold;
+    for (uint64_t i = first < chunks->end ? chunk_at(chunks, first) : chunks->n; i < chunks->n;
+         i++) {
+        const wisp_range chunk = chunk_range(chunks, i);
+        if (chunk.offset + chunk.length > end)
+            break;
+        if (chunk.offset < offset)
+            continue;
+        TRY(chunk_check(&model->dir, chunks, i, bytes + (chunk.offset - offset), error));
+        if (checked->length == 0)
+            checked->offset = chunk.offset;
+        checked->length += chunk.length;
+    }
     return WISP_OK;
 }
 
@@ -67,5 +104,17 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     if (length > UINT64_MAX - offset)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "offset",
                     "%zu bytes from %llu on end past 2^64", length, (unsigned long long)offset);
-    return neuron_cold_provide(&session->model->network.neurons, offset, bytes, length, error);
+    const struct chunks *chunks = &session->model->chunks;
+    const unsigned char *from = bytes;
+    if (chunks->digests) {
+        /* Rows are taken of the whole cold chunks alone, and of none where one is wrong. */
+        wisp_range checked = {0};
+        TRY(check_chunks(session->model, offset, bytes, length, &checked, error));
+        from += checked.length > 0 ? checked.offset - offset : 0;
+        offset = checked.offset;
+        length = (size_t)checked.length;
+    }
+    const struct network *network = &session->model->network;
+    token_embedding_provide(&network->tokens, offset, from, length);
+    return neuron_cold_provide(&network->neurons, offset, from, length, error);
 }

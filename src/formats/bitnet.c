@@ -81,8 +81,8 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
         return WISP_OK;
     if (dir->stored)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
-                    "neurons stored as rows beside BITNET_T158 tensors whose rows are no whole "
-                    "blocks");
+                    "neurons or tokens stored in the order of their use beside BITNET_T158 tensors "
+                    "whose rows are no whole blocks");
     dir->stored = malloc(dir->n_tensors * sizeof *dir->stored);
     if (!dir->stored)
         return fail_memory(error, dir->n_tensors * sizeof *dir->stored);

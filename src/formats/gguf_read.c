@@ -10,6 +10,7 @@
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
+#include "formats/token_split.h"
 
 enum {
     WINDOW_BYTES = 64 * 1024,
@@ -347,6 +348,8 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
         status = directory_finish(dir, error);
     if (status == WISP_OK)
         status = neurons_read(dir, error);
+    if (status == WISP_OK)
+        status = token_split_read(dir, error);
 #if !defined(__wasm__)
     if (status == WISP_OK)
         status = bitnet_make_rows(dir, error);

@@ -350,14 +350,19 @@ const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t 
     return down && down->make == neuron_matrices_down ? down->maker : NULL;
 }
 
+bool tensor_is_cold(const char *name) {
+    if (strcmp(name, TENSOR_TOKENS_COLD) == 0)
+        return true;
+    const size_t length = strlen(name), end = strlen(TENSOR_NEURONS_COLD);
+    return length > end && strcmp(name + length - end, TENSOR_NEURONS_COLD) == 0;
+}
+
 wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error) {
     const struct tensor *cold = NULL; /* the first */
     *bytes = dir->sources[0].size;
     for (size_t i = 0; i < dir->n_stored; i++) {
         const struct tensor *tensor = &dir->stored[i];
-        const size_t length = strlen(tensor->name), end = strlen(TENSOR_NEURONS_COLD);
-        const bool is_cold =
-            length > end && strcmp(tensor->name + length - end, TENSOR_NEURONS_COLD) == 0;
+        const bool is_cold = tensor_is_cold(tensor->name);
         if (!cold && is_cold)
             *bytes = tensor->offset;
         if (cold && !is_cold)

@@ -25,9 +25,12 @@ wisp_status neurons_read_hot(const struct directory *dir, uint64_t layers,
  * after directory_finish. Fails where a key or tensor of the layout is missing or malformed. */
 wisp_status neurons_read(struct directory *dir, wisp_error *error);
 
-/* Sets *bytes to the offset of the first cold row in the file, before which everything else stands;
- * to the size of the source where no neuron is cold. Fails with WISP_ERROR_UNSUPPORTED where
- * another tensor follows a cold one. */
+/* Returns whether a tensor of this name has rows of cold neurons or tokens. */
+bool tensor_is_cold(const char *name);
+
+/* Sets *bytes to the offset of the first cold row, of a neuron or a token, in the file, before
+ * which everything else stands; to the size of the source where there is none. Fails with
+ * WISP_ERROR_UNSUPPORTED where another tensor follows a cold one. */
 wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error);
 
 /* Returns the rows of a layer; NULL where the file stores its plain matrices. */

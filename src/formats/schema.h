@@ -154,6 +154,34 @@
  * of tensors of the plain file, or -1 where the layer is stored plain. */
 #define KEY_NEURONS_PLACES "wisp.neurons.places"
 
+/* ---- token embeddings by frequency: the order written by calibrate, the tensors by convert ------
+ */
+
+/* The prefix of the next key. */
+#define KEY_TOKENS_PREFIX "wisp.tokens."
+
+/* u16[tokens] or, of more than 65536, i32[tokens]: each token once, those that occur most often
+ * first. */
+#define KEY_TOKENS_ORDER "wisp.tokens.order"
+
+/* The plain tensor, and those that replace it in a file that has hot tokens: rows of the first
+ * tokens of KEY_TOKENS_ORDER, and of all others, in that order. */
+#define TENSOR_TOKENS "token_embd.weight"
+#define TENSOR_TOKENS_HOT "token_embd.hot"
+#define TENSOR_TOKENS_COLD "token_embd.cold"
+
+/* ---- hashes of chunks: written with rows of neurons -------------------------------------------
+ */
+
+/* The prefix of the next two keys, of which a file has both or neither (formats/chunks.h). */
+#define KEY_CHUNKS_PREFIX "wisp.chunks."
+
+/* u32, a power of two from 4096 to 1048576: the bytes of a chunk. */
+#define KEY_CHUNKS_BYTES "wisp.chunks.bytes"
+
+/* u8[chunks, 32]: the SHA-256 of each chunk of the file after its header. */
+#define KEY_CHUNKS_SHA256 "wisp.chunks.sha256"
+
 /* ---- tensors of a layer ---------------------------------------------------------------------- */
 
 /* A layer's tensor is called "blk.<layer>.<part><suffix>", layers counted from 0. Parts are the

@@ -111,6 +111,15 @@ wisp_status file_write(struct file_writer *writer, const void *bytes, size_t len
     return WISP_OK;
 }
 
+wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const void *bytes,
+                             size_t length, wisp_error *error) {
+    FILE *stream = writer->stream;
+    if (fseeko(stream, (off_t)offset, SEEK_SET) != 0 ||
+        (length && fwrite(bytes, 1, length, stream) != length) || fseeko(stream, 0, SEEK_END) != 0)
+        return fail_errno(error, writer->path, "write");
+    return WISP_OK;
+}
+
 /* Syncs the folder that holds the file at `path`: a rename is durable only then. */
 static void sync_folder_of(const char *path) {
     char copy[4096];

@@ -40,6 +40,10 @@ wisp_status file_writer_open(struct file_writer *writer, const char *path, wisp_
 wisp_status file_write(struct file_writer *writer, const void *bytes, size_t length,
                        wisp_error *error);
 
+/* Writes `length` bytes over those that were written from `offset` on. */
+wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const void *bytes,
+                             size_t length, wisp_error *error);
+
 /* Syncs the file, gives it its name, and syncs its folder. Where that fails it deletes the
  * temporary file. */
 wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error);

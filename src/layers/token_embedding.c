@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/token_embedding.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/memory.h"
+#include "formats/schema.h"
 
 enum {
     /* At most this many bytes of rows are in memory at a time while checksums are computed. */
@@ -13,14 +18,29 @@ enum {
     KEPT_BYTES = 256 * 1024
 };
 
-/* Reads all rows once and keeps their checksums. */
-static wisp_status sum_rows(struct token_embedding *e, wisp_error *error) {
-    const struct tensor *tensor = e->tensor;
+/* Says which cold rows have been provided. */
+struct cold_tokens {
+    atomic_flag busy; /* a lock of whoever provides rows */
+    atomic_uint_least64_t provided;
+    atomic_uint_least64_t present[]; /* a bit for each cold row, which is set when it is complete */
+};
+
+/* Returns the part that has the row of token `id`, and sets *row to its number there. */
+static const struct token_part *find_row(const struct token_embedding *e, int32_t id,
+                                         uint64_t *row) {
+    *row = e->split ? e->split->place[id] : (uint64_t)id;
+    if (*row < e->part[0].tensor->rows)
+        return &e->part[0];
+    *row -= e->part[0].tensor->rows;
+    return &e->part[1];
+}
+
+/* Reads the rows of a part, which are those of the places from `place` on, and keeps their
+ * checksums. */
+static wisp_status sum_rows(struct token_embedding *e, const struct token_part *part, size_t place,
+                            wisp_error *error) {
+    const struct tensor *tensor = part->tensor;
     const uint64_t rows = tensor->rows;
-    uint64_t bytes;
-    if (!checked_multiply(rows, sizeof *e->checksums, &bytes) || !checked_size(bytes, &e->bytes) ||
-        !(e->checksums = memory_allocate(e->bytes)))
-        return fail_memory(error, rows * sizeof *e->checksums);
     const size_t row_bytes = (size_t)tensor->row_bytes;
     const size_t step = larger(CHECKED_BYTES / row_bytes, 1);
     unsigned char *buffer = memory_allocate(step * row_bytes);
@@ -29,35 +49,136 @@ static wisp_status sum_rows(struct token_embedding *e, wisp_error *error) {
         const size_t here = rows - first < step ? (size_t)(rows - first) : step;
         const void *read;
         status = directory_rows(e->dir, tensor, first, here, NULL, buffer, &read, error);
-        for (size_t i = 0; i < here && status == WISP_OK; i++)
-            e->checksums[first + i] = checksum(buffer + i * row_bytes, row_bytes);
+        for (size_t i = 0; i < here && status == WISP_OK; i++) {
+            const size_t at = place + (size_t)first + i;
+            e->checksums[e->split ? e->split->token[at] : at] =
+                checksum(buffer + i * row_bytes, row_bytes);
+        }
     }
     memory_free(buffer);
     return status;
+}
+
+/* Makes the rows of the second part absent. Their places in memory take none before they are
+ * written. */
+static wisp_status open_cold(struct token_embedding *e, wisp_error *error) {
+    struct token_part *part = &e->part[1];
+    const size_t words = (size_t)((part->tensor->rows + 63) / 64);
+    const size_t bytes = sizeof *e->cold + words * sizeof *e->cold->present;
+    size_t all;
+    if (!checked_size(part->tensor->bytes, &all))
+        return fail_memory(error, part->tensor->bytes);
+    e->cold = calloc(1, bytes);
+    part->rows = part->copy = memory_allocate(all);
+    if (!e->cold || !part->copy)
+        return fail_memory(error, all);
+    atomic_flag_clear(&e->cold->busy);
+    e->bytes += bytes;
+    return WISP_OK;
+}
+
+static wisp_status load_part(struct token_embedding *e, struct token_part *part, bool in_memory,
+                             wisp_error *error) {
+    const struct tensor *tensor = part->tensor;
+    const wisp_source *source = &e->dir->sources[tensor->source];
+    const bool cold = part == &e->part[1];
+    size_t bytes;
+    if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
+        return open_cold(e, error);
+    if (source->data && !in_memory) {
+        part->rows = (const unsigned char *)source->data + tensor->offset;
+        return WISP_OK;
+    }
+    if (source->lasting && !in_memory)
+        return source->may_change
+                   ? sum_rows(e, part, cold ? (size_t)e->part[0].tensor->rows : 0, error)
+                   : WISP_OK;
+    if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))
+        return fail_memory(error, tensor->bytes);
+    e->bytes += bytes;
+    part->rows = part->copy;
+    return source_read(source, tensor->name, tensor->offset, part->copy, bytes, error);
 }
 
 wisp_status token_embedding_load(struct token_embedding *e, const struct directory *dir,
                                  size_t vocabulary_size, size_t hidden_size, bool in_memory,
                                  wisp_error *error) {
     *e = (struct token_embedding){.dir = dir};
-    TRY(directory_require_tensor(dir, "token_embd.weight", hidden_size, vocabulary_size, &e->tensor,
+    TRY(directory_require_tensor(dir, TENSOR_TOKENS, hidden_size, vocabulary_size, &e->tensor,
                                  error));
     const wisp_source *source = &dir->sources[e->tensor->source];
-    if (source->data && !in_memory)
-        return directory_rows(dir, e->tensor, 0, e->tensor->rows, NULL, NULL, &e->rows, error);
-    if (source->lasting && !in_memory)
-        return source->may_change ? sum_rows(e, error) : WISP_OK;
-    if (!checked_size(e->tensor->bytes, &e->bytes) || !(e->copy = memory_allocate(e->bytes)))
-        return fail_memory(error, e->tensor->bytes);
-    e->rows = e->copy;
-    return source_read(source, e->tensor->name, e->tensor->offset, e->copy, e->bytes, error);
+    e->split = token_split_of(e->tensor);
+    e->part[0].tensor = e->split ? &e->split->hot : e->tensor;
+    e->part[1].tensor = e->split ? &e->split->cold : NULL;
+    if (!source->data && source->lasting && source->may_change && !in_memory) {
+        const uint64_t rows = e->tensor->rows;
+        uint64_t bytes;
+        if (!checked_multiply(rows, sizeof *e->checksums, &bytes) ||
+            !checked_size(bytes, &e->bytes) || !(e->checksums = memory_allocate(e->bytes)))
+            return fail_memory(error, rows * sizeof *e->checksums);
+    }
+    TRY(load_part(e, &e->part[0], in_memory, error));
+    return e->split ? load_part(e, &e->part[1], in_memory, error) : WISP_OK;
 }
 
 void token_embedding_release(struct token_embedding *e) {
-    memory_free(e->copy);
+    memory_free(e->part[0].copy);
+    memory_free(e->part[1].copy);
     memory_free(e->checksums);
+    free(e->cold);
     *e = (struct token_embedding){0};
 }
+
+/* ---- absent rows ---------------------------------------------------------------------------- */
+
+static bool is_present(const struct cold_tokens *cold, uint64_t row) {
+    return atomic_load_explicit(&cold->present[row / 64], memory_order_acquire) >> row % 64 & 1;
+}
+
+size_t token_embedding_absent(const struct token_embedding *e, const int32_t *ids, size_t n,
+                              wisp_range *ranges) {
+    const uint64_t row_bytes = e->tensor->row_bytes;
+    size_t absent = 0;
+    for (size_t i = 0; i < n && e->cold; i++) {
+        uint64_t row;
+        const struct token_part *part = find_row(e, ids[i], &row);
+        if (part == &e->part[0] || is_present(e->cold, row))
+            continue;
+        if (ranges)
+            ranges[absent] = (wisp_range){part->tensor->offset + row * row_bytes, row_bytes};
+        absent++;
+    }
+    return absent;
+}
+
+void token_embedding_provide(const struct token_embedding *e, uint64_t offset, const void *bytes,
+                             size_t length) {
+    const struct token_part *part = &e->part[1];
+    const uint64_t row_bytes = e->tensor->row_bytes, end = offset + length;
+    if (!e->cold)
+        return;
+    const uint64_t start = part->tensor->offset;
+    uint64_t row = offset > start ? (offset - start + row_bytes - 1) / row_bytes : 0;
+    while (atomic_flag_test_and_set_explicit(&e->cold->busy, memory_order_acquire))
+        continue;
+    for (; row < part->tensor->rows && start + (row + 1) * row_bytes <= end; row++) {
+        if (is_present(e->cold, row))
+            continue;
+        memcpy(part->copy + row * row_bytes,
+               (const unsigned char *)bytes + (start + row * row_bytes - offset),
+               (size_t)row_bytes);
+        atomic_fetch_or_explicit(&e->cold->present[row / 64], UINT64_C(1) << row % 64,
+                                 memory_order_release);
+        atomic_fetch_add(&e->cold->provided, 1);
+    }
+    atomic_flag_clear_explicit(&e->cold->busy, memory_order_release);
+}
+
+uint64_t token_embedding_provided(const struct token_embedding *e) {
+    return e->cold ? atomic_load(&e->cold->provided) : 0;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 wisp_status token_rows_open(struct token_rows *kept, const struct token_embedding *e,
                             wisp_error *error) {
@@ -85,11 +206,11 @@ void token_rows_release(struct token_rows *kept) {
 /* Reads the stored row of a token into `to`, and compares it with its checksum. */
 static wisp_status read_row(const struct token_embedding *e, int32_t id, void *to,
                             wisp_error *error) {
-    const struct tensor *tensor = e->tensor;
+    const size_t row_bytes = (size_t)e->tensor->row_bytes;
+    uint64_t row;
+    const struct tensor *tensor = find_row(e, id, &row)->tensor;
     const wisp_source *source = &e->dir->sources[tensor->source];
-    const size_t row_bytes = (size_t)tensor->row_bytes;
-    TRY(source_read(source, tensor->name, tensor->offset + (uint64_t)id * row_bytes, to, row_bytes,
-                    error));
+    TRY(source_read(source, tensor->name, tensor->offset + row * row_bytes, to, row_bytes, error));
     if (e->checksums && checksum(to, row_bytes) != e->checksums[id])
         return fail(error, WISP_ERROR_IO, source->name, tensor->name,
                     "the file changed after it was opened: the embedding of token %d differs",
@@ -102,8 +223,10 @@ wisp_status token_embedding_row(const struct token_embedding *e, int32_t id,
                                 wisp_error *error) {
     const size_t row_bytes = (size_t)e->tensor->row_bytes;
     const void *row = buffer;
-    if (e->rows) {
-        row = (const unsigned char *)e->rows + (size_t)id * row_bytes;
+    uint64_t at;
+    const struct token_part *part = find_row(e, id, &at);
+    if (part->rows) {
+        row = part->rows + at * row_bytes;
     } else if (kept && kept->slots > 0) {
         const size_t slot = (size_t)id % kept->slots;
         row = kept->rows + slot * row_bytes;

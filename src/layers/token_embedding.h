@@ -4,25 +4,50 @@
 #ifndef WISP_LAYERS_TOKEN_EMBEDDING_H
 #define WISP_LAYERS_TOKEN_EMBEDDING_H
 
-#include "formats/directory.h"
+#include "formats/token_split.h"
+
+/* Rows that stand in one range of the file. */
+struct token_part {
+    const struct tensor *tensor;
+    const unsigned char *rows; /* its bytes; NULL where each row is read from the directory */
+    unsigned char *copy;       /* equals `rows` where they were copied, else NULL */
+};
+
+struct cold_tokens;
 
 struct token_embedding {
     const struct directory *dir;
-    const struct tensor *tensor; /* [vocabulary_size, hidden_size] */
-    const void *rows;            /* the tensor's bytes; NULL where each row is read from `dir` */
-    void *copy;                  /* equals `rows` where they were copied, else NULL */
-    uint64_t *checksums;         /* [vocabulary_size]: of rows that are read and may change */
-    size_t bytes;                /* size of the copy or of the checksums */
+    const struct tensor *tensor;     /* [vocabulary_size, hidden_size] */
+    const struct token_split *split; /* NULL: row i of the only part is that of token i */
+    struct token_part part[2];       /* the second one is empty where there is no split */
+    struct cold_tokens *cold;        /* which rows of the second part are there; NULL: all are */
+    uint64_t *checksums;             /* [vocabulary_size]: of rows that are read and may change */
+    size_t bytes; /* of copies, but for rows that may be absent, and of checksums */
 };
 
 /* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Copies its rows where
  * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
- * needed where the source is lasting, and copies them otherwise. Fails where the tensor is missing,
- * has another shape, or cannot be read. `dir` must outlive it. The caller releases it with
+ * needed where the source is lasting, and copies them otherwise. Where the directory is hot_only
+ * and the source has cold rows not or not for long, these are absent. Fails where the tensor is
+ * missing, has another shape, or cannot be read. `dir` must outlive it. The caller releases it with
  * token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
                                  size_t vocabulary_size, size_t hidden_size, bool in_memory,
                                  wisp_error *error);
+
+/* Returns how many of n tokens, each below vocabulary_size, have absent rows, and writes the ranges
+ * of these rows in the file to ranges [n], which may be NULL. A token counts as often as it comes.
+ */
+size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
+                              wisp_range *ranges);
+
+/* Copies all absent rows that lie wholly within bytes [offset, offset + length) of the file. May be
+ * called by several threads at a time, also while others use rows. */
+void token_embedding_provide(const struct token_embedding *embedding, uint64_t offset,
+                             const void *bytes, size_t length);
+
+/* Returns the number of rows that were provided so far, and are in memory. */
+uint64_t token_embedding_provided(const struct token_embedding *embedding);
 
 void token_embedding_release(struct token_embedding *embedding);
 
@@ -43,10 +68,10 @@ wisp_status token_rows_open(struct token_rows *kept, const struct token_embeddin
 
 void token_rows_release(struct token_rows *kept);
 
-/* Writes the embedding of token `id`, which is below vocabulary_size, to x [hidden_size]. `buffer`
- * has room for a stored row; `kept`, which may be NULL, is the calling thread's. Fails only where a
- * source must be read: with WISP_ERROR_IO where the read fails, or the row is not the one that was
- * there when the model was loaded. */
+/* Writes the embedding of token `id`, which is below vocabulary_size and whose row is not absent,
+ * to x [hidden_size]. `buffer` has room for a stored row; `kept`, which may be NULL, is the calling
+ * thread's. Fails only where a source must be read: with WISP_ERROR_IO where the read fails, or the
+ * row is not the one that was there when the model was loaded. */
 wisp_status token_embedding_row(const struct token_embedding *embedding, int32_t id,
                                 struct token_rows *kept, void *buffer, float *x, wisp_error *error);
 

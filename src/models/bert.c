@@ -81,7 +81,13 @@ static wisp_status embed_tokens(const struct pass *pass, const struct bert_state
     const struct bert_weights *w = network->weights;
     const size_t size = network->config.hidden_size;
     const struct batch *batch = &pass->batch;
+    const size_t absent = token_embedding_absent(&network->tokens, batch->ids, pass->tokens, NULL);
     float *positions = s->y;
+    if (absent > 0)
+        return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
+                    "the embeddings of %zu tokens are absent: wisp_session_needs says which bytes "
+                    "they are",
+                    absent);
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
             const size_t row = network->config.rope_theta != 0 ? 0 : t - batch->starts[i];

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "sparse/group_heap.h"
 
 /* In WebAssembly no memory is given back, so nothing is evicted. */
 #ifdef __wasm__
@@ -18,21 +19,13 @@ enum { MAY_EVICT = 1 };
  * lately counts more. */
 enum { HOLDS_OF_AN_AGE = 32 };
 
-/* A word of a layer's masks. */
-struct group {
-    uint32_t holds; /* passes that hold neurons of the group, which is not evicted meanwhile */
-    uint32_t
-        uses; /* holds so far, halved from time to time; counted while the group is absent, too */
-    uint64_t last; /* the number of the last of them */
-};
-
 struct neuron_cold {
     atomic_flag busy; /* a lock of all that follows, and of `present` and n_present of all layers.
                          It is held for microseconds: packing one neuron is the longest work */
     void (*discard)(void *block, size_t bytes); /* NULL: nothing is evicted */
-    struct group *groups;                       /* [layers, sparse_mask_words] */
-    float *values;  /* [4, hidden_size]: working memory to pack a neuron */
-    uint64_t holds; /* that began so far */
+    struct group_heap heap; /* of the groups, one for each word of the layers' masks */
+    float *values;          /* [4, hidden_size]: working memory to pack a neuron */
+    uint64_t holds;         /* that began so far */
     wisp_cold_stats stats;
 };
 
@@ -49,8 +42,8 @@ static size_t words_of(const struct neuron_store *store) {
     return sparse_mask_words(store->shape.intermediate_size);
 }
 
-static struct group *group_of(const struct neuron_store *store, size_t layer, size_t word) {
-    return &store->cold->groups[layer * words_of(store) + word];
+static struct cold_group *group_of(const struct neuron_store *store, size_t layer, size_t word) {
+    return &store->cold->heap.groups[layer * words_of(store) + word];
 }
 
 /* Returns the bits of a word of a mask that belong to neurons which were loaded with the layer. */
@@ -79,23 +72,39 @@ wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error) {
     store->cold = cold;
     atomic_flag_clear(&cold->busy);
     cold->stats.budget = UINT64_MAX;
-    cold->groups = calloc(groups, sizeof *cold->groups);
+    cold->heap.groups = calloc(groups, sizeof *cold->heap.groups);
+    cold->heap.order = calloc(groups, sizeof *cold->heap.order);
     cold->values = memory_allocate(4 * store->shape.hidden_size * sizeof *cold->values);
-    if (!cold->groups || !cold->values)
-        return fail_memory(error, groups * sizeof *cold->groups);
+    if (!cold->heap.groups || !cold->heap.order || !cold->values)
+        return fail_memory(error, groups * sizeof *cold->heap.groups);
     return WISP_OK;
 }
 
 void neuron_cold_release(struct neuron_store *store) {
     if (!store->cold)
         return;
-    free(store->cold->groups);
+    free(store->cold->heap.groups);
+    free(store->cold->heap.order);
     memory_free(store->cold->values);
     free(store->cold);
     store->cold = NULL;
 }
 
 /* ---- eviction ------------------------------------------------------------------------------- */
+
+/* Puts a group among those that may be evicted, or takes it away from them: after its neurons,
+ * holds or uses have changed. Groups in which hot neurons stand always stay. */
+static void file_group(const struct neuron_store *store, size_t layer, size_t word) {
+    const struct neuron_layer *l = &store->layer[layer];
+    const size_t group = layer * words_of(store) + word;
+    if (!MAY_EVICT)
+        return;
+    if (l->rows && l->present[word] != 0 && hot_bits(l, word) == 0 &&
+        group_of(store, layer, word)->holds == 0)
+        group_heap_put(&store->cold->heap, group);
+    else
+        group_heap_remove(&store->cold->heap, group);
+}
 
 /* Returns whether none of the neurons of a word is in memory, nor of a hot one. */
 static bool is_empty(const struct neuron_layer *l, size_t word, size_t words) {
@@ -118,6 +127,7 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
     cold->stats.warm_bytes -= group_bytes(l, word);
     l->n_present -= count_bits(l->present[word]);
     l->present[word] = 0;
+    file_group(store, layer, word);
     for (size_t i = 0; i < 3; i++)
         if (rows[i])
             cold->discard(rows[i] + first * l->row_bytes - before,
@@ -130,21 +140,12 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
  * was used longest ago instead would keep nothing until it is needed, where the budget is smaller
  * than the needs of a pass. */
 static void fit_budget(const struct neuron_store *store) {
-    struct neuron_cold *cold = store->cold;
-    const size_t words = words_of(store), groups = store->shape.layers * words;
-    while (MAY_EVICT && cold->discard && cold->stats.warm_bytes > cold->stats.budget) {
-        size_t worst = groups;
-        for (size_t i = 0; i < groups; i++) {
-            const struct neuron_layer *l = &store->layer[i / words];
-            const struct group *g = &cold->groups[i], *w = &cold->groups[worst % groups];
-            if (l->rows && l->present[i % words] != 0 && hot_bits(l, i % words) == 0 &&
-                g->holds == 0 &&
-                (worst == groups || g->uses < w->uses || (g->uses == w->uses && g->last > w->last)))
-                worst = i;
-        }
-        if (worst == groups)
-            return;
-        evict(store, worst / words, worst % words);
+    const struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store);
+    while (MAY_EVICT && cold->discard && cold->stats.warm_bytes > cold->stats.budget &&
+           cold->heap.n > 0) {
+        const size_t group = cold->heap.order[0];
+        evict(store, group / words, group % words);
     }
 }
 
@@ -177,11 +178,10 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
     enter(cold);
     count_absent(l, words, hold);
     if (MAY_EVICT && ++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
-        for (size_t i = 0; i < store->shape.layers * words; i++)
-            cold->groups[i].uses /= 2;
+        group_heap_age(&cold->heap, store->shape.layers * words);
     cold->stats.misses += hold->n_absent;
     for (size_t w = 0; w < words; w++) {
-        struct group *g = group_of(store, layer, w);
+        struct cold_group *g = group_of(store, layer, w);
         cold->stats.hits += count_bits(hold->places[w] & ~hold->absent[w] & ~hot_bits(l, w));
         if (MAY_EVICT) {
             g->uses += hold->places[w] != 0;
@@ -189,8 +189,10 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
         }
         if (skip)
             hold->places[w] &= ~hold->absent[w];
-        if (MAY_EVICT)
+        if (MAY_EVICT) {
             g->holds += hold->places[w] != 0;
+            file_group(store, layer, w);
+        }
     }
     leave(cold);
 }
@@ -208,8 +210,10 @@ void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold)
     if (!MAY_EVICT)
         return;
     enter(store->cold);
-    for (size_t w = 0; w < words_of(store); w++)
+    for (size_t w = 0; w < words_of(store); w++) {
         group_of(store, hold->layer, w)->holds -= hold->places[w] != 0;
+        file_group(store, hold->layer, w);
+    }
     fit_budget(store);
     leave(store->cold);
 }
@@ -246,6 +250,7 @@ static wisp_status provide_row(const struct neuron_store *store, size_t layer, s
         cold->stats.rows += status == WISP_OK;
         if (status == WISP_OK && first) {
             cold->stats.warm_bytes += group_bytes(l, place / 64);
+            file_group(store, layer, place / 64);
             fit_budget(store);
             if (cold->stats.warm_bytes > cold->stats.most_warm_bytes)
                 cold->stats.most_warm_bytes = cold->stats.warm_bytes;

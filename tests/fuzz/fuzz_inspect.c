@@ -75,6 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status != WISP_OK)
         return 0;
     read_parts(file, data, size);
+    wisp_verified verified;
+    fuzz_check(wisp_file_verify(file, &verified, &error), &error);
     for (size_t i = 0; wisp_file_get_metadata(file, i, &entry); i++)
         if (strlen(entry.key) == 0 || !entry.type || !entry.text ||
             (!entry.is_array && entry.elements != 1))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/chunks.h"
 #include "support/allocations.h"
 #include "support/folder.h"
 #include "support/opening.h"
@@ -23,7 +24,7 @@ enum { BATCH = 40, SIZE = 8, MAX_IDS = 16 };
 static struct {
     struct bytes file, rows;
     char file_path[128], rows_path[128], folder_path[128], nomic_path[128], output_path[128];
-    char predicting_paths[2][128], cold_path[128];
+    char predicting_paths[2][128], cold_path[128], split_path[128];
     wisp_model *model;
     wisp_session *session; /* of one test, which uses it again after a failure */
 } world;
@@ -231,6 +232,19 @@ static wisp_status embed_cold(wisp_error *error) {
     return status;
 }
 
+static wisp_status split_tokens(wisp_error *error) {
+    const wisp_convert_options hot = {.hot_tokens = 5};
+    return convert_by(world.cold_path, &hot, error);
+}
+
+static wisp_status open_split_tokens(wisp_error *error) {
+    const wisp_model_options options = {.hot_only = true, .in_memory = true};
+    wisp_model *model = NULL;
+    const wisp_status status = wisp_model_open(world.split_path, &options, &model, error);
+    wisp_model_close(model);
+    return status;
+}
+
 struct operation {
     const char *name;
     wisp_status (*run)(wisp_error *error);
@@ -266,6 +280,10 @@ static const struct operation operations[] = {
     {"embed with three threads, from there on", embed, 3, true},
     {"embed without cold neurons", embed_cold, 0, false},
     {"embed without cold neurons, from there on", embed_cold, 0, true},
+    {"make tokens hot", split_tokens, 0, false},
+    {"make tokens hot, from there on", split_tokens, 0, true},
+    {"open without cold tokens", open_split_tokens, 0, false},
+    {"open without cold tokens, from there on", open_split_tokens, 0, true},
     {"convert a file", convert_file, 0, false},
     {"convert a file, from there on", convert_file, 0, true},
     {"convert a folder", convert_folder, 0, false},
@@ -389,6 +407,11 @@ static int make_world(void **state) {
     make_predicting_models();
     snprintf(world.cold_path, sizeof world.cold_path, "%s",
              cold_model("cold.gguf", "gelu", false, BLOCK_Q8_0));
+    snprintf(world.split_path, sizeof world.split_path, "%s", temporary_path("split.gguf"));
+    const wisp_convert_options hot = {.hot_tokens = 5};
+    if (wisp_convert(world.cold_path, world.split_path, &hot, NULL) != WISP_OK)
+        return -1;
+    set_chunks(world.split_path, MIN_CHUNK_BYTES);
     return wisp_model_open(world.file_path, NULL, &world.model, NULL) == WISP_OK ? 0 : -1;
 }
 

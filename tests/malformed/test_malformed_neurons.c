@@ -24,7 +24,8 @@ static const char KINDS[] = "wisp.neurons.types", PLACES[] = "wisp.neurons.place
                   COLD_0[] = "blk.0.ffn_neurons.cold", COLD_1[] = "blk.1.ffn_neurons.cold",
                   SCALES_1[] = "blk.1.ffn_down_scales", UP_0[] = "blk.0.ffn_up.weight",
                   DOWN_1[] = "blk.1.ffn_down.weight", ROW_SCALES_1[] = "blk.1.ffn_down_row_scales",
-                  BASE_1[] = "blk.1.ffn_down_base", CENTER_1[] = "blk.1.ffn_center";
+                  BASE_1[] = "blk.1.ffn_down_base", BYTES[] = "wisp.chunks.bytes",
+                  SHA256[] = "wisp.chunks.sha256", CENTER_1[] = "blk.1.ffn_center";
 
 /* A change to a file. The meaning of `name` depends on `alter`. */
 struct malformed {
@@ -159,6 +160,43 @@ static void drop_both_row_scales(struct gguf *file, const char *name, int64_t pl
     drop_tensor(file, name, place, value);
 }
 
+/* Gives the file digests of chunks of 4096 bytes, and drops the key of this name where there is
+ * one.
+ */
+static void set_chunks(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    (void)place;
+    (void)value;
+    gguf_set_chunks(file, 4096);
+    if (name)
+        gguf_drop_key(file, name);
+}
+
+/* The same, with another size of the chunks in the header. */
+static void set_chunk_bytes(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    set_chunks(file, NULL, place, value);
+    gguf_set_u32(file, name, (uint32_t)value);
+}
+
+static void set_text(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    set_chunks(file, NULL, place, value);
+    gguf_set_text(file, name, "4096");
+}
+
+/* The same, with an element of another type, or with so many bytes of digests. */
+static void set_digests(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    set_chunks(file, NULL, place, value);
+    struct bytes *array = &gguf_key(file, name)->value;
+    bytes_set_u32(array, 0, (uint32_t)value);
+    bytes_set_u32(array, 4, (uint32_t)place);
+    array->size = 12 + (size_t)place;
+}
+
+/* A chunk whose digest is wrong does not matter to a file that is opened as a whole. */
+static void spoil_digest(struct gguf *file, const char *name, int64_t place, int64_t value) {
+    set_chunks(file, NULL, place, value);
+    gguf_key(file, name)->value.data[12] ^= 1;
+}
+
 /* Returns the bits of a float. */
 static void set_weight(struct gguf *file, const char *name, int64_t place, int64_t value) {
     bytes_set_u32(&gguf_tensor(file, name)->data, 4 * (size_t)place, (uint32_t)value);
@@ -224,6 +262,21 @@ static const struct malformed cases[] = {
     {"a base and centers", add_base_and_center, BASE_1, 8, 0, WISP_OK, NULL, NULL},
     {"a base of a row more", add_base_and_center, BASE_1, 9, 0, FORMAT, BASE_1, "[1, 9]"},
     {"a matrix besides its rows", add_tensor, UP_0, 0, 0, FORMAT, UP_0, "two tensors"},
+    {"chunks", set_chunks, NULL, 0, 0, WISP_OK, NULL, NULL},
+    {"a wrong digest", spoil_digest, SHA256, 0, 0, WISP_OK, NULL, NULL},
+    {"chunks without a size", set_chunks, BYTES, 0, 0, FORMAT, BYTES, "missing"},
+    {"chunks without digests", set_chunks, SHA256, 0, 0, FORMAT, SHA256, "missing"},
+    {"chunks of 0 bytes", set_chunk_bytes, BYTES, 0, 0, FORMAT, BYTES, "0 is no power of two"},
+    {"chunks of 2048 bytes", set_chunk_bytes, BYTES, 0, 2048, FORMAT, BYTES, "2048 is no"},
+    {"chunks of 2^21 bytes", set_chunk_bytes, BYTES, 0, 1 << 21, FORMAT, BYTES, "2097152 is no"},
+    {"chunks of 4097 bytes", set_chunk_bytes, BYTES, 0, 4097, FORMAT, BYTES, "4097 is no"},
+    {"chunks of 8192 bytes", set_chunk_bytes, BYTES, 0, 8192, FORMAT, SHA256, "96 bytes, where 64"},
+    {"a size that is text", set_text, BYTES, 0, 0, FORMAT, BYTES, "an integer"},
+    {"digests that are a number", set_number, SHA256, 0, 4096, FORMAT, BYTES, "missing"},
+    {"digests of i8", set_digests, SHA256, 96, VALUE_I8, FORMAT, SHA256, "array of u8"},
+    {"a digest less", set_digests, SHA256, 64, 0, FORMAT, SHA256, "64 bytes, where 96"},
+    {"a byte of digests less", set_digests, SHA256, 95, 0, FORMAT, SHA256, "95 bytes"},
+    {"no digests", set_digests, SHA256, 0, 0, FORMAT, SHA256, "0 bytes"},
     {"NaN in a row of W_up", set_weight, COLD_0, 3, 0x7FC00000, FORMAT, UP_0, "finite"},
     {"NaN in a column of W_down", set_weight, HOT_1, 9, 0x7FC00000, FORMAT, DOWN_1, "finite"},
 };

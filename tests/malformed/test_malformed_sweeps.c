@@ -532,7 +532,7 @@ int main(void) {
         SWEEP("every bit of the header flipped", flip_every_header_bit, &tiny_shape),
         SWEEP("every bit of the header flipped, q8_0", flip_every_header_bit, &tiny_shape_q8_0),
         SWEEP("every bit of the header flipped, nomic", flip_every_header_bit, &tiny_nomic),
-        SWEEP("every bit of the header flipped, rows", flip_every_header_bit, &tiny_rows),
+        SWEEP("every bit of the header flipped, rows", flip_every_header_bit, &tiny_chunks),
         SWEEP("random bytes", spoil_random_bytes, &tiny_shape),
         SWEEP("random bytes, q8_0", spoil_random_bytes, &tiny_shape_q8_0),
         SWEEP("random bytes, nomic", spoil_random_bytes, &tiny_nomic_q8_0),

@@ -54,6 +54,8 @@ def write_ordered(path, source, chosen):
                                  entry.types[-1] if kind == GGUFValueType.ARRAY else None)
     order = [int(j) for _ in range(layers) for j in chosen.permutation(wide)]
     writer.add_array(ORDER, order)
+    vocabulary = next(int(t.shape[1]) for t in reader.tensors if t.name == "token_embd.weight")
+    writer.add_array("wisp.tokens.order", [int(i) for i in chosen.permutation(vocabulary)])
     writer.add_array(HOT, [int(n) for n in chosen.integers(1, wide, layers)])
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, np.array(tensor.data), raw_dtype=tensor.tensor_type)

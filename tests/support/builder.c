@@ -38,6 +38,15 @@ const struct tiny_shape tiny_rows = {.hidden = 8,
                                      .type = BLOCK_F32,
                                      .rows = true};
 
+const struct tiny_shape tiny_chunks = {.hidden = 8,
+                                       .wide = 12,
+                                       .layers = 2,
+                                       .heads = 2,
+                                       .positions = 16,
+                                       .type = BLOCK_F32,
+                                       .rows = true,
+                                       .chunk_bytes = 4096};
+
 const struct tiny_shape tiny_nomic_rows_q8_0 = {.hidden = 32,
                                                 .wide = 64,
                                                 .layers = 2,

@@ -67,8 +67,9 @@ struct gguf {
 struct tiny_shape {
     uint32_t hidden, wide, layers, heads, positions;
     uint32_t type;
-    bool nomic; /* rotary positions, gated layers and no biases: nomic-bert */
-    bool rows;  /* neurons are rows, some of them cold, in the order of tiny_neuron */
+    bool nomic;           /* rotary positions, gated layers and no biases: nomic-bert */
+    bool rows;            /* neurons are rows, some of them cold, in the order of tiny_neuron */
+    uint32_t chunk_bytes; /* of the chunks whose digests the file has; 0: it has none */
 };
 
 /* hidden_size 8, 2 layers, f32: about 12 KB. */
@@ -83,6 +84,9 @@ extern const struct tiny_shape tiny_nomic, tiny_nomic_q8_0;
 /* The first and the last of these, with neurons as rows. */
 extern const struct tiny_shape tiny_rows, tiny_nomic_rows_q8_0;
 
+/* tiny_rows, with digests of chunks of 4096 bytes. */
+extern const struct tiny_shape tiny_chunks;
+
 /* Makes the file of a small LFM2: layers with a convolution, attention, and two more convolutions,
  * all f32, with LFM2_TOKENS tokens, LFM2_HIDDEN values of a token and a context of 1024. */
 enum { LFM2_TOKENS = 64, LFM2_HIDDEN = 16, LFM2_LAYERS = 4, LFM2_TAPS = 3 };
@@ -95,6 +99,10 @@ void gguf_release(struct gguf *file);
 /* Turns the neurons of a plain file into rows. gguf_make does this last where the shape asks for
  * it. */
 void gguf_make_rows(struct gguf *file, const struct tiny_shape *shape);
+
+/* Gives the file the digests of its chunks of so many bytes. A later change of tensors makes them
+ * wrong. */
+void gguf_set_chunks(struct gguf *file, uint32_t chunk_bytes);
 
 /* Return the neuron at a place, and the number of hot neurons of a layer. */
 int32_t tiny_neuron(const struct tiny_shape *shape, size_t layer, size_t place);

@@ -233,4 +233,6 @@ void gguf_make(struct gguf *file, const struct tiny_shape *shape) {
     if (shape->rows)
         gguf_make_rows(file, shape);
     gguf_settle(file);
+    if (shape->chunk_bytes > 0)
+        gguf_set_chunks(file, shape->chunk_bytes);
 }

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/hot_tokens.h"
+#include "convert/neuron_rows.h"
+#include "formats/schema.h"
+#include "native/open_path.h"
 #include "support/opening.h"
 
 #undef fail /* base/status.h has another */
@@ -147,6 +151,30 @@ const char *predicting_model(const char *name, const struct predicting *predicti
     return write_made(&file, name);
 }
 
+void set_chunks(const char *path, uint32_t bytes) {
+    struct neuron_arrangement rows;
+    struct file_writer writer;
+    struct directory dir;
+    wisp_error error;
+    assert_int_equal(directory_open_path(&dir, path, &error), WISP_OK);
+    const struct block_format **formats = calloc(dir.n_tensors + 1, sizeof *formats);
+    assert_non_null(formats);
+    for (size_t i = 0; i < dir.n_tensors; i++)
+        formats[i] = dir.tensors[i].format;
+    directory_drop_metadata(&dir, KEY_CHUNKS_PREFIX);
+    assert_int_equal(directory_finish(&dir, &error), WISP_OK);
+    assert_int_equal(hot_tokens_arrange(&dir, formats, hot_tokens_of(&dir), &error), WISP_OK);
+    assert_int_equal(neuron_rows_arrange(&rows, &dir, formats, NEURONS_AS_THEY_ARE, &error),
+                     WISP_OK);
+    const struct gguf_plan plan = {.formats = rows.formats, .chunk_bytes = bytes};
+    assert_int_equal(file_writer_open(&writer, path, &error), WISP_OK);
+    assert_int_equal(gguf_write(&writer, &dir, &plan, &error), WISP_OK);
+    assert_int_equal(file_writer_commit(&writer, &error), WISP_OK);
+    neuron_rows_release(&rows);
+    free((void *)formats);
+    directory_release(&dir);
+}
+
 const char *cold_model(const char *name, const char *activation, bool by_text, uint32_t type) {
     const struct tiny_shape shape = {.hidden = HIDDEN,
                                      .wide = COLD_WIDE,
@@ -165,11 +193,16 @@ const char *cold_model(const char *name, const char *activation, bool by_text, u
     const wisp_convert_options as_rows = {.neurons = true};
     struct gguf file;
     wisp_error error;
+    int32_t tokens[TINY_TOKENS];
     make_predicting(&file, &p);
     gguf_set_i32s(&file, "wisp.sparse.hot", hot, COLD_LAYERS);
+    for (int32_t i = 0; i < TINY_TOKENS; i++)
+        tokens[i] = (i * 7 + 1) % TINY_TOKENS;
+    gguf_set_i32s(&file, "wisp.tokens.order", tokens, TINY_TOKENS);
     const char *plain = write_made(&file, "plain-cold.gguf"), *rows = temporary_path(name);
     if (wisp_convert(plain, rows, &as_rows, &error) != WISP_OK)
         fail_msg("%s", error.message);
+    set_chunks(rows, 0);
     return rows;
 }
 

@@ -52,8 +52,12 @@ void make_predicting(struct gguf *file, const struct predicting *predicting);
 /* Writes that model to a file and returns its path. */
 const char *predicting_model(const char *name, const struct predicting *predicting);
 
-/* Writes such a model with its neurons as rows, of which layer l has COLD_HOT + l hot ones, and
- * returns its path. With gelu its layers have a compensation. */
+/* Writes a file whose neurons are rows anew with digests of chunks of so many bytes; 0: with none.
+ */
+void set_chunks(const char *path, uint32_t bytes);
+
+/* Writes such a model with its neurons as rows and without digests of chunks, of which layer l has
+ * COLD_HOT + l hot ones, and returns its path. With gelu its layers have a compensation. */
 enum { COLD_WIDE = 320, COLD_LAYERS = 2, COLD_HOT = 70 };
 const char *cold_model(const char *name, const char *activation, bool by_text, uint32_t type);
 

@@ -21,7 +21,7 @@
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
 
-enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4 };
+enum { WIDE = COLD_WIDE, LAYERS = COLD_LAYERS, HOT = COLD_HOT, SESSIONS = 4, HOT_TOKENS = 11 };
 
 /* A file, and a copy of its bytes before the first cold one that ends where they end, so that
  * sanitizers see reads beyond them. */
@@ -50,11 +50,23 @@ static wisp_source source_of(const struct split *split, bool by_read) {
                          .size = split->size, .data = split->hot, .available = split->hot_bytes};
 }
 
-static struct split open_split(const char *activation, bool by_text, uint32_t type) {
+/* Makes a file: with digests of chunks of so many bytes and with cold tokens, or, for 0, with
+ * neither.
+ */
+static struct split open_split(const char *activation, bool by_text, uint32_t type,
+                               uint32_t chunk_bytes) {
     struct split split = {0};
     wisp_error error;
     snprintf(split.path, sizeof split.path, "%s",
              cold_model("rows.gguf", activation, by_text, type));
+    if (chunk_bytes > 0) {
+        const wisp_convert_options hot = {.hot_tokens = HOT_TOKENS};
+        char whole[sizeof split.path];
+        snprintf(whole, sizeof whole, "%s", split.path);
+        snprintf(split.path, sizeof split.path, "%s", temporary_path("tokens.gguf"));
+        assert_int_equal(wisp_convert(whole, split.path, &hot, &error), WISP_OK);
+        set_chunks(split.path, chunk_bytes);
+    }
     split.bytes = read_file(split.path, &split.size);
     const wisp_source whole = {.size = split.size, .data = split.bytes};
     assert_int_equal(wisp_source_hot_bytes(&whole, &split.hot_bytes, &error), WISP_OK);
@@ -215,8 +227,10 @@ static void waiting_gives_the_bits_of_the_whole_model(void **state) {
     (void)state;
     make_texts(&texts);
     for (size_t a = 0; a < ACTIVATIONS; a++)
-        for (int by_text = 0; by_text < 2; by_text++) {
-            struct split split = open_split(activations[a], by_text, BLOCK_Q8_0);
+        for (int i = 0; i < 4; i++) {
+            const bool by_text = i % 2 != 0;
+            struct split split =
+                open_split(activations[a], by_text, BLOCK_Q8_0, i < 2 ? 0 : MIN_CHUNK_BYTES);
             check_waiting(&split, by_text ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_AUTO, &texts,
                           &random);
             close_split(&split);
@@ -226,7 +240,7 @@ static void waiting_gives_the_bits_of_the_whole_model(void **state) {
 /* A text whose tokens threads share, and one that is longer than a part of a pass, wait too. */
 static void threads_that_share_a_text_wait_together(void **state) {
     enum { WORDS = 14 };
-    struct split split = open_split("gelu", false, BLOCK_Q4_0);
+    struct split split = open_split("gelu", false, BLOCK_Q4_0, 0);
     char text[WORDS * 8] = "";
     float wanted[HIDDEN], row[HIDDEN];
     uint64_t random = 5;
@@ -287,7 +301,7 @@ static void spoil(void *block, size_t bytes) {
 static void sessions_share_neurons(void **state) {
     static struct caller callers[SESSIONS];
     static float wanted[TEXTS * HIDDEN];
-    struct split split = open_split("silu", false, BLOCK_Q8_0);
+    struct split split = open_split("silu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
     struct texts texts;
     (void)state;
     make_texts(&texts);
@@ -337,7 +351,7 @@ static void skipping_counts_what_it_leaves_out(void **state) {
     make_texts(&texts);
     for (int by_text = 0; by_text < 2; by_text++) {
         const wisp_predictor predictor = by_text ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_LOWRANK;
-        struct split split = open_split("gelu", by_text, BLOCK_Q8_0);
+        struct split split = open_split("gelu", by_text, BLOCK_Q8_0, 0);
         wisp_model *whole = open_with(split.path, WISP_COMPUTE_AUTO, predictor, NULL);
         wisp_session *reference = open_session(whole, 1, false);
         embed_or_fail(reference, texts.text, TEXTS, whole_rows);
@@ -400,7 +414,7 @@ static uint64_t left_after_eviction(wisp_model *model, const struct split *split
 
 static void a_call_that_waits_can_be_given_up(void **state) {
     static float rows[TEXTS * HIDDEN];
-    struct split split = open_split("relu", false, BLOCK_Q8_0);
+    struct split split = open_split("relu", false, BLOCK_Q8_0, MIN_CHUNK_BYTES);
     struct texts texts;
     wisp_error error;
     uint64_t random = 3, nothing_held = 0;
@@ -454,7 +468,7 @@ static void expect_no_model(const struct split *split, const wisp_model_options 
 }
 
 static void misuse_is_an_error(void **state) {
-    struct split split = open_split("relu", false, BLOCK_F32);
+    struct split split = open_split("relu", false, BLOCK_F32, 0);
     const wisp_model_options exact = {.hot_only = true, .predictor = WISP_PREDICTOR_EXACT},
                              dense = {.hot_only = true, .predictor = WISP_PREDICTOR_DENSE},
                              f32 = {.hot_only = true, .compute = WISP_COMPUTE_F32},
