@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli/cli.h"
+#include "cli/sample.h"
 
 static const char help[] =
     "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
@@ -26,6 +26,14 @@ static const char help[] =
     "                             (default: as --type)\n"
     "      --fallback TYPE        of matrices whose rows are no whole blocks of their type: 32 or\n"
     "                             256 values (default: such a matrix is an error)\n"
+    "      --data FILE|-          texts like those that the model will embed, one on each line: "
+    "choose\n"
+    "                             the codes so that layers' outputs on them change little. For q8_0,\n"
+    "                             q5_1, q5_0, q4_1, q4_0 and iq4_nl of models that embed\n"
+    "      --samples N            with --data: use N of the texts, chosen at random (default: 4000)\n"
+    "      --tokens N             with --data: use about N of their tokens (default: 32768)\n"
+    "      --seed N               with --data: seed of the random choices (default: 1)\n"
+    "  -t, --threads N            with --data: threads to compute with (default: the number of cores)\n"
     "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
     "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
     "                             (default: 262144)\n"
@@ -42,6 +50,11 @@ enum {
     OPTION_DRY_RUN,
     OPTION_SAMPLE,
     OPTION_FORMAT,
+    OPTION_DATA,
+    OPTION_SAMPLES,
+    OPTION_TOKENS,
+    OPTION_SEED,
+    MOST_SAMPLES = 1000000,
     MAX_TYPES = 32,
     DEFAULT_SAMPLE = 262144
 };
@@ -54,6 +67,11 @@ static const struct option options[] = {
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"format", required_argument, NULL, OPTION_FORMAT},
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"samples", required_argument, NULL, OPTION_SAMPLES},
+    {"tokens", required_argument, NULL, OPTION_TOKENS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"threads", required_argument, NULL, 't'},
     {"help", no_argument, NULL, 'h'},
     {0}};
 
@@ -88,7 +106,11 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
 static void print_table_tensor(const wisp_quantized_tensor *tensor) {
     fputs("  ", program_output);
     print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
-    if (tensor->fits)
+    if (tensor->plain_error > 0)
+        fprintf(program_output, " %-6s %12llu bytes  error of outputs %.6f, by rounding %.6f\n",
+                tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
+                tensor->plain_error);
+    else if (tensor->fits)
         fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s\n", tensor->type,
                 (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
                 tensor->fallback ? "  (fallback)" : "");
@@ -139,8 +161,9 @@ static void print_totals(const struct total *totals, size_t n) {
     }
 }
 
+/* Without texts, `texts` is empty. */
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
-                    const wisp_quantize_options *chosen, bool json) {
+                    const wisp_quantize_options *chosen, const struct sample *texts, bool json) {
     struct total totals[MAX_TYPES];
     struct printer p = {.json = json};
     wisp_error error;
@@ -149,8 +172,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
     o.tensor = take_tensor;
     o.progress = take_progress;
     o.context = &p;
-    watch_signals(NULL);
-    progress_start(&p.progress, "tensors");
+    progress_start(&p.progress, texts->n > 0 ? "batches" : "tensors");
     fputs(json ? "{\"types\":[" : "", program_output);
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
         totals[i] = (struct total){.type = types[i], .least_cosine = 1};
@@ -160,7 +182,11 @@ static int quantize(const char *input, const char *output, const char *const *ty
             fprintf(program_output, "%s\n{\"type\":\"%s\",\"tensors\":[", i ? "," : "", types[i]);
         else
             fprintf(program_output, "%s%s\n", i ? "\n" : "", types[i]);
-        if (wisp_quantize(input, output, types[i], &o, &error) != WISP_OK) {
+        const wisp_status status =
+            texts->n > 0 ? wisp_quantize_for_texts(input, output, types[i], texts->text, texts->n,
+                                                   &o, &error)
+                         : wisp_quantize(input, output, types[i], &o, &error);
+        if (status != WISP_OK) {
             progress_end(&p.progress);
             code = complain_of(&error);
         } else if (json) {
@@ -171,7 +197,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
     progress_end(&p.progress);
     if (code == EXIT_GOOD && json)
         fputs("]}\n", program_output);
-    else if (code == EXIT_GOOD)
+    else if (code == EXIT_GOOD && texts->n == 0)
         print_totals(totals, n);
     const int closed = finish_output();
     return code == EXIT_GOOD ? closed : code;
@@ -199,11 +225,13 @@ int command_quantize(int argc, char **argv) {
     wisp_quantize_options o = {.sample = DEFAULT_SAMPLE};
     const char *types[MAX_TYPES];
     char *list = NULL;
+    const char *data = NULL;
+    struct sample texts = {0};
     bool dry_run = false, json = false;
-    unsigned long sample;
+    unsigned long sample, samples = 4000, tokens = 0, seed = 1, threads = default_threads();
     size_t n = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "t:h", options, NULL)) != -1) {
         if (option == OPTION_TYPE) {
             list = optarg;
         } else if (option == OPTION_EMBEDDING_TYPE) {
@@ -222,6 +250,20 @@ int command_quantize(int argc, char **argv) {
             o.sample = sample;
         } else if (option == OPTION_FORMAT) {
             if (!parse_format(optarg, &json))
+                return EXIT_USAGE;
+        } else if (option == OPTION_DATA) {
+            data = optarg;
+        } else if (option == OPTION_SAMPLES) {
+            if (!parse_count("samples", optarg, MOST_SAMPLES, &samples))
+                return EXIT_USAGE;
+        } else if (option == OPTION_TOKENS) {
+            if (!parse_count("tokens", optarg, 1 << 24, &tokens))
+                return EXIT_USAGE;
+        } else if (option == OPTION_SEED) {
+            if (!parse_count("seed", optarg, 1ul << 31, &seed))
+                return EXIT_USAGE;
+        } else if (option == 't') {
+            if (!parse_count("threads", optarg, 1024, &threads))
                 return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
@@ -244,8 +286,23 @@ int command_quantize(int argc, char **argv) {
     }
     if (!check_path("input", argv[optind]))
         return EXIT_USAGE;
-    const int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
-    return code == EXIT_GOOD
-               ? quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, json)
-               : code;
+    if (data && (dry_run || o.output_type || o.fallback)) {
+        complain("quantize: --dry-run, --output-type and --fallback do not go with --data");
+        return EXIT_USAGE;
+    }
+    o.tokens = tokens;
+    o.seed = seed;
+    o.threads = (uint32_t)threads;
+    watch_signals(NULL);
+    int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
+    if (code == EXIT_GOOD && data)
+        code = sample_read(data, samples, seed, &texts);
+    if (code == EXIT_GOOD && data && texts.n == 0) {
+        complain("%s: no texts", data);
+        code = EXIT_FAILED;
+    }
+    if (code == EXIT_GOOD)
+        code = quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, &texts, json);
+    sample_release(&texts);
+    return code;
 }
