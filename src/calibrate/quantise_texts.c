@@ -3,6 +3,7 @@
  * model computes from the texts. Two copies of the model run side by side: the original, and the
  * one whose earlier matrices are quantised already. So each matrix also makes up for errors that
  * come from those before it. Native only. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,12 @@
 #include "convert/calibration_tensors.h"
 #include "convert/plan.h"
 #include "convert/write_model.h"
+#include "engine/model.h"
 #include "formats/schema.h"
 #include "host/file.h"
-#include "host/input_file.h"
 #include "models/bert.h"
 #include "models/pass.h"
 #include "native/open_path.h"
-
-#include "engine/model.h"
 
 enum { DEFAULT_TOKENS = 32768, LEAST_TOKENS = 64, BATCH_TOKENS = 256 };
 
@@ -76,7 +75,8 @@ struct run {
 
 static size_t batch_end(const struct run *r, size_t first) {
     size_t end = first + 1;
-    while (end < r->texts && r->starts[end + 1] - r->starts[first] <= BATCH_TOKENS)
+    while (end < r->texts && end - first < BATCH_TOKENS &&
+           r->starts[end + 1] - r->starts[first] <= BATCH_TOKENS)
         end++;
     return end;
 }
@@ -96,7 +96,7 @@ static wisp_status run_block(struct run *r, const struct network *network, struc
     const size_t values = tokens * network->config.hidden_size;
     const struct pass_size most = {
         .texts = end - first, .tokens = tokens, .longest = tokens, .members = 1};
-    size_t starts[BATCH_TOKENS + 2];
+    size_t starts[BATCH_TOKENS + 1];
     for (size_t i = 0; i <= end - first; i++)
         starts[i] = r->starts[first + i] - r->starts[first];
     TRY(workspace_reserve(&r->space, pass_workspace_bytes(network, &most), error));
@@ -271,6 +271,9 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
     r->used += n_parts * bytes;
     TRY(add_product(r, l, p, &s, scratch, error));
     TRY(correct_matrix(&s, &c, r->team, error));
+    if (!isfinite(c.plain) || !isfinite(c.error))
+        return fail(error, WISP_ERROR_UNSUPPORTED, r->out.file, name,
+                    "weights so large that outputs on the texts are not finite");
     for (size_t i = 0; i < n_parts; i++) {
         layer_tensor_name(name, l, p->parts[i], TENSOR_WEIGHT);
         struct tensor *tensor = find_tensor(r, name);
