@@ -1039,6 +1039,8 @@ typedef struct wisp_quantize_options {
     bool (*progress)(void *context, size_t done, size_t total);
     void *context;
     /* Only for wisp_quantize_for_texts: */
+    const char *ffn_type;      /* of the feed-forward matrices. NULL: as the other matrices */
+    const char *position_type; /* of the position embeddings. NULL: they become floats */
     size_t tokens;    /* of the texts, to use about so many. 0: 32768. Each holds 2 hidden_size
                          floats in memory */
     uint64_t seed;    /* chooses the texts, where they have more tokens */
@@ -1059,7 +1061,7 @@ WISP_API wisp_status wisp_quantize(const char *input, const char *output, const 
 
 /* Writes what wisp_quantize does for an encoder, with codes and scales that are chosen so that the
  * layers' outputs on the n texts change little, rather than the weights; biases make up for mean
- * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0" and "iq4_nl". `progress` counts
+ * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" and "mxfp4". `progress` counts
  * batches of texts, once for each matrix. `fallback`, `output_type` and `sample` are not used. The
  * same texts, options and kernel set give the same file. Holds two copies of the model as floats,
  * the texts' hidden states (see `tokens`) and, for a matrix with k inputs and n outputs, about 32

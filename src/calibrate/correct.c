@@ -98,10 +98,10 @@ static void refit_block(const struct work *w, size_t first, const struct row *r)
     struct grid_scale at = old;
     const double determinant = ll * one - l1 * l1;
     if (w->grid->has_offset && determinant > 1e-9 * ll * one) {
-        at.scale = grid_half(old.scale + (float)((one * lp - l1 * p) / determinant));
+        at.scale = grid_stored_scale(w->grid, old.scale + (float)((one * lp - l1 * p) / determinant));
         at.offset = grid_half(old.offset + (float)((ll * p - l1 * lp) / determinant));
     } else if (ll > 0) {
-        at.scale = grid_half(old.scale + (float)(lp / ll));
+        at.scale = grid_stored_scale(w->grid, old.scale + (float)(lp / ll));
     }
     double gain = 0;
     for (size_t i = 0; i < GRID_BLOCK; i++)

@@ -52,7 +52,8 @@ struct capture {
 
 struct run {
     const wisp_quantize_options *options;
-    const struct block_format *type, *embedding_type;
+    const struct block_format *type, *ffn_type, *embedding_type;
+    const struct block_format *position_type; /* NULL: floats */
     wisp_model *original, *working;
     struct directory out; /* the file that is written; its tensors become quantised one by one */
     struct pool *team;
@@ -237,7 +238,8 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
     struct linear *layer = linear_of(working, l, p);
     const bool has_bias = working->config.has_bias;
     struct layer_sums s = {.n = layer->n, .k = layer->k};
-    struct corrected c = {.format = r->type};
+    const struct block_format *type = p->block == BLOCK_ATTENTION ? r->type : r->ffn_type;
+    struct corrected c = {.format = type};
     char names[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES], name[TENSOR_NAME_BYTES];
     const char *parts[LINEAR_MAX_PARTS];
     float *weights;
@@ -245,7 +247,7 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
     while (p->parts[n_parts])
         n_parts++;
     const size_t rows = s.n / n_parts;
-    const size_t bytes = rows * (s.k / r->type->elements) * r->type->bytes;
+    const size_t bytes = rows * (s.k / type->elements) * type->bytes;
     ARENA_TAKE(scratch, s.xx, s.k * s.k, error);
     ARENA_TAKE(scratch, s.xy, s.k * s.n, error);
     ARENA_TAKE(scratch, s.x, s.k, error);
@@ -277,7 +279,7 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
     for (size_t i = 0; i < n_parts; i++) {
         layer_tensor_name(name, l, p->parts[i], TENSOR_WEIGHT);
         struct tensor *tensor = find_tensor(r, name);
-        TRY(replace(r, tensor, r->type, (size_t)(c.bytes - r->data) + i * bytes, error));
+        TRY(replace(r, tensor, type, (size_t)(c.bytes - r->data) + i * bytes, error));
         report(r, tensor, &c);
         if (!has_bias)
             continue;
@@ -300,27 +302,24 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
 static wisp_status round_tensor(struct run *r, const char *name, const struct block_format *format,
                                 wisp_error *error) {
     struct tensor *tensor = find_tensor(r, name);
-    struct row_converter converter;
-    const void *bytes;
-    uint64_t row_bytes;
+    struct arena scratch = {0};
+    void *stored;
+    float *values;
     if (!tensor || tensor->format == format)
         return WISP_OK;
-    if (!block_row_bytes(format, tensor->dims[0], &row_bytes))
-        return fail(error, WISP_ERROR_UNSUPPORTED, r->out.file, name,
-                    "rows of %llu values are not whole blocks of %s, which have %u",
-                    (unsigned long long)tensor->dims[0], format->name, format->elements);
-    const size_t offset = r->used;
+    const size_t offset = r->used, n = (size_t)tensor->dims[0];
+    stored = arena_allocate(&scratch, (size_t)tensor->row_bytes);
+    values = arena_allocate(&scratch, n * sizeof *values);
     wisp_status status =
-        row_converter_open(&converter, &r->out, tensor, format, false, 1, NULL, error);
+        stored && values ? WISP_OK : fail_memory(error, (size_t)tensor->row_bytes + 4 * n);
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row++) {
-        status = row_converter_read(&converter, row, 1, &bytes, error);
+        status = directory_floats(&r->out, tensor, row, 1, NULL, stored, values, error);
         if (status == WISP_OK)
-            memcpy(r->data + r->used, bytes, (size_t)row_bytes);
-        r->used += (size_t)row_bytes;
+            grid_quantise(block_grid_of(format->id), values, n, r->data + r->used);
+        r->used += n / format->elements * format->bytes;
     }
-    row_converter_close(&converter);
-    TRY(status);
-    return replace(r, tensor, format, offset, error);
+    arena_release(&scratch);
+    return status == WISP_OK ? replace(r, tensor, format, offset, error) : status;
 }
 
 /* ---- all together --------------------------------------------------------------------------- */
@@ -377,8 +376,9 @@ static wisp_status open_memory(struct run *r, wisp_error *error) {
         const uint64_t values = tensor->rows * tensor->dims[0];
         const struct block_format *format =
             strcmp(tensor->name, "token_embd.weight") == 0 ? r->embedding_type
-            : is_weight_matrix(tensor)                     ? r->type
-                                                           : block_format_by_id(BLOCK_F32);
+            : !is_weight_matrix(tensor)                    ? block_format_by_id(BLOCK_F32)
+            : r->type->bytes > r->ffn_type->bytes          ? r->type
+                                                           : r->ffn_type;
         r->capacity += (size_t)(values / format->elements * format->bytes) + 4;
     }
     r->data = malloc(r->capacity);
@@ -427,6 +427,8 @@ static wisp_status quantise_texts(struct run *r, const char *output, const wisp_
     TRY(choose_texts(r, texts, n, error));
     TRY(open_memory(r, error));
     TRY(round_tensor(r, "token_embd.weight", r->embedding_type, error));
+    if (r->position_type)
+        TRY(round_tensor(r, "position_embd.weight", r->position_type, error));
     token_embedding_release(&working->tokens);
     TRY(token_embedding_load(&working->tokens, &r->out, working->config.vocabulary_size, size,
                              false, error));
@@ -446,8 +448,8 @@ static wisp_status find_type(const char *option, const char *name, size_t row_le
     *format = block_format_by_name(name);
     if (!*format || !block_grid_of((*format)->id))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, option,
-                    "%.32s is not one of q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, which texts can "
-                    "improve",
+                    "%.32s is not one of q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, which "
+                    "texts can improve",
                     name);
     if (row_length % (*format)->elements != 0)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, option,
@@ -469,6 +471,11 @@ static wisp_status open_all(struct run *r, const char *input, const char *type,
                     network->architecture->name);
     TRY(find_type("type", type, network->config.hidden_size, &r->type, error));
     TRY(find_type("type", type, network->config.intermediate_size, &r->type, error));
+    TRY(find_type("ffn_type", o->ffn_type ? o->ffn_type : type, network->config.hidden_size,
+                  &r->ffn_type, error));
+    if (o->position_type)
+        TRY(find_type("position_type", o->position_type, network->config.hidden_size,
+                      &r->position_type, error));
     TRY(find_type("embedding_type", o->embedding_type ? o->embedding_type : type,
                   network->config.hidden_size, &r->embedding_type, error));
     TRY(wisp_model_open(input, &dense, &r->working, error));

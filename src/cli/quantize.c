@@ -29,7 +29,9 @@ static const char help[] =
     "      --data FILE|-          texts like those that the model will embed, one on each line: "
     "choose\n"
     "                             the codes so that layers' outputs on them change little. For q8_0,\n"
-    "                             q5_1, q5_0, q4_1, q4_0 and iq4_nl of models that embed\n"
+    "                             q5_1, q5_0, q4_1, q4_0, iq4_nl and mxfp4 of models that embed\n"
+    "      --ffn-type TYPE        with --data: of feed-forward matrices (default: as --type)\n"
+    "      --position-type TYPE   with --data: of position embeddings (default: f32)\n"
     "      --samples N            with --data: use N of the texts, chosen at random (default: 4000)\n"
     "      --tokens N             with --data: use about N of their tokens (default: 32768)\n"
     "      --seed N               with --data: seed of the random choices (default: 1)\n"
@@ -51,6 +53,8 @@ enum {
     OPTION_SAMPLE,
     OPTION_FORMAT,
     OPTION_DATA,
+    OPTION_FFN_TYPE,
+    OPTION_POSITION_TYPE,
     OPTION_SAMPLES,
     OPTION_TOKENS,
     OPTION_SEED,
@@ -68,6 +72,8 @@ static const struct option options[] = {
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"format", required_argument, NULL, OPTION_FORMAT},
     {"data", required_argument, NULL, OPTION_DATA},
+    {"ffn-type", required_argument, NULL, OPTION_FFN_TYPE},
+    {"position-type", required_argument, NULL, OPTION_POSITION_TYPE},
     {"samples", required_argument, NULL, OPTION_SAMPLES},
     {"tokens", required_argument, NULL, OPTION_TOKENS},
     {"seed", required_argument, NULL, OPTION_SEED},
@@ -251,6 +257,10 @@ int command_quantize(int argc, char **argv) {
         } else if (option == OPTION_FORMAT) {
             if (!parse_format(optarg, &json))
                 return EXIT_USAGE;
+        } else if (option == OPTION_FFN_TYPE) {
+            o.ffn_type = optarg;
+        } else if (option == OPTION_POSITION_TYPE) {
+            o.position_type = optarg;
         } else if (option == OPTION_DATA) {
             data = optarg;
         } else if (option == OPTION_SAMPLES) {
@@ -286,6 +296,10 @@ int command_quantize(int argc, char **argv) {
     }
     if (!check_path("input", argv[optind]))
         return EXIT_USAGE;
+    if (!data && (o.ffn_type || o.position_type)) {
+        complain("quantize: --ffn-type and --position-type go with --data");
+        return EXIT_USAGE;
+    }
     if (data && (dry_run || o.output_type || o.fallback)) {
         complain("quantize: --dry-run, --output-type and --fallback do not go with --data");
         return EXIT_USAGE;

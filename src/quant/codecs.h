@@ -57,10 +57,8 @@ void quantise_q4_0_fitted(const float *values, size_t n, void *out);
 void store_low_bits(const int codes[32], unsigned char *nibbles);
 void store_fifth_bits(const int codes[32], unsigned char *bytes);
 
-/* The levels of IQ4_NL. Returns the code of the level nearest to x, of two equally near ones the
- * upper one. */
+/* The levels of IQ4_NL and IQ4_XS. */
 extern const signed char iq4_levels[16];
-int iq4_nearest_level(float x);
 
 static inline float half_at(const unsigned char *bytes) {
     return float_of_half(load_u16(bytes));

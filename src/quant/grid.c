@@ -3,6 +3,10 @@
 
 #include "quant/codecs.h"
 
+/* Twice the values of MXFP4, rising; the file's codes are in another order. */
+static const signed char mxfp4_levels[] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
+static const unsigned char mxfp4_codes[] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7};
+
 static const struct block_grid grids[] = {
     {BLOCK_Q4_0, NULL, 16, -8, false},
     {BLOCK_Q4_1, NULL, 16, 0, true},
@@ -10,6 +14,7 @@ static const struct block_grid grids[] = {
     {BLOCK_Q5_1, NULL, 32, 0, true},
     {BLOCK_Q8_0, NULL, 255, -127, false},
     {BLOCK_IQ4_NL, iq4_levels, 16, 0, false},
+    {BLOCK_MXFP4, mxfp4_levels, 15, 0, false},
 };
 
 const struct block_grid *block_grid_of(enum block_type type) {
@@ -23,6 +28,13 @@ float grid_half(float value) {
     return float_of_half(half_of_float(fminf(fmaxf(value, -HALF_LARGEST), HALF_LARGEST)));
 }
 
+/* MXFP4 has powers of two for scales, of which 2^-126 to 2^126 are used here. */
+float grid_stored_scale(const struct block_grid *grid, float value) {
+    if (grid->type != BLOCK_MXFP4)
+        return grid_half(value);
+    return value > 0 ? exp2f(fminf(fmaxf(roundf(log2f(value)), -126), 126)) : 0x1p-126f;
+}
+
 static float level_of(const struct block_grid *grid, int code) {
     return (float)(grid->levels ? grid->levels[code] : grid->low + code);
 }
@@ -33,8 +45,17 @@ float grid_value(const struct block_grid *grid, struct grid_scale at, int code) 
 
 int grid_code(const struct block_grid *grid, struct grid_scale at, float x) {
     const float y = at.scale != 0 ? (x - at.offset) / at.scale : 0;
-    if (grid->levels)
-        return iq4_nearest_level(y);
+    if (grid->levels) {
+        int below = 0, above = grid->n_levels - 1; /* y lies between, or beyond an end */
+        while (above - below > 1) {
+            const int middle = (below + above) / 2;
+            if (y < (float)grid->levels[middle])
+                above = middle;
+            else
+                below = middle;
+        }
+        return y - (float)grid->levels[below] < (float)grid->levels[above] - y ? below : above;
+    }
     const float low = (float)grid->low, high = (float)(grid->low + grid->n_levels - 1);
     return (int)lrintf(fminf(fmaxf(y, low), high)) - grid->low;
 }
@@ -57,7 +78,7 @@ static float refit(const struct block_grid *grid, const float *values, const flo
         *at = (struct grid_scale){(w * xl - l * x) / determinant, (ll * x - l * xl) / determinant};
     else if (!grid->has_offset && ll > 0)
         at->scale = xl / ll;
-    *at = (struct grid_scale){grid_half(at->scale), grid_half(at->offset)};
+    *at = (struct grid_scale){grid_stored_scale(grid, at->scale), grid_half(at->offset)};
     for (int i = 0; i < GRID_BLOCK; i++) {
         const float off = values[i] - grid_value(grid, *at, grid_code(grid, *at, values[i]));
         error += weights[i] * off * off;
@@ -71,7 +92,7 @@ static float refit(const struct block_grid *grid, const float *values, const flo
 struct grid_scale grid_fit(const struct block_grid *grid, const float *values,
                            const float *weights) {
     enum { STEPS = 16 };
-    struct grid_scale best = {0};
+    struct grid_scale best = {grid_stored_scale(grid, 0), 0};
     float low = values[0], high = values[0], best_error = INFINITY;
     for (int i = 1; i < GRID_BLOCK; i++) {
         low = fminf(low, values[i]);
@@ -81,7 +102,8 @@ struct grid_scale grid_fit(const struct block_grid *grid, const float *values,
     const float first = level_of(grid, 0), last = level_of(grid, grid->n_levels - 1);
     for (int step = 0; step < STEPS && largest > 0; step++) {
         const float part = 1.1f - 0.03f * (float)step;
-        for (int sign = -1; sign <= (grid->has_offset ? -1 : 1); sign += 2) {
+        for (int sign = grid->type == BLOCK_MXFP4 ? 1 : -1; sign <= (grid->has_offset ? -1 : 1);
+             sign += 2) {
             struct grid_scale at = {(float)sign * largest / -first * part, 0};
             if (grid->has_offset) {
                 at.scale = (high - low) * part / last;
@@ -99,6 +121,15 @@ struct grid_scale grid_fit(const struct block_grid *grid, const float *values,
 
 void grid_store(const struct block_grid *grid, struct grid_scale at, const int codes[GRID_BLOCK],
                 unsigned char *out) {
+    if (grid->type == BLOCK_MXFP4) {
+        int stored[GRID_BLOCK];
+        for (int i = 0; i < GRID_BLOCK; i++)
+            stored[i] = mxfp4_codes[codes[i]];
+        /* The scale is half of 2^(exponent - 127). */
+        out[0] = (unsigned char)(ilogbf(at.scale) + 128);
+        store_low_bits(stored, out + 1);
+        return;
+    }
     store_half(at.scale, out);
     out += 2;
     if (grid->has_offset) {
@@ -115,4 +146,19 @@ void grid_store(const struct block_grid *grid, struct grid_scale at, const int c
         out += 4;
     }
     store_low_bits(codes, out);
+}
+
+void grid_quantise(const struct block_grid *grid, const float *values, size_t n,
+                   unsigned char *out) {
+    const uint32_t bytes = block_format_by_id(grid->type)->bytes;
+    float weights[GRID_BLOCK];
+    int codes[GRID_BLOCK];
+    for (int i = 0; i < GRID_BLOCK; i++)
+        weights[i] = 1;
+    for (size_t first = 0; first < n; first += GRID_BLOCK, out += bytes) {
+        const struct grid_scale at = grid_fit(grid, values + first, weights);
+        for (size_t i = 0; i < GRID_BLOCK; i++)
+            codes[i] = grid_code(grid, at, values[first + i]);
+        grid_store(grid, at, codes, out);
+    }
 }

@@ -15,7 +15,7 @@ struct block_grid {
     bool has_offset;
 };
 
-/* The scale and the offset of a block, rounded to the 16-bit floats that the file holds. */
+/* The scale and the offset of a block, as the file holds them. */
 struct grid_scale {
     float scale, offset;
 };
@@ -37,7 +37,12 @@ float grid_value(const struct block_grid *grid, struct grid_scale at, int code);
 void grid_store(const struct block_grid *grid, struct grid_scale at, const int codes[GRID_BLOCK],
                 unsigned char *out);
 
-/* Rounds a number to a finite 16-bit float. */
+/* Quantises n values, which are whole blocks, with the least error that grid_fit finds. */
+void grid_quantise(const struct block_grid *grid, const float *values, size_t n,
+                   unsigned char *out);
+
+/* Round an offset to a finite 16-bit float, and a scale to one that blocks of the type can hold. */
 float grid_half(float value);
+float grid_stored_scale(const struct block_grid *grid, float value);
 
 #endif

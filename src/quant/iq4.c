@@ -33,7 +33,8 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
         }
 }
 
-int iq4_nearest_level(float x) {
+/* Returns the code of the level nearest to x, of two equally near ones the upper one. */
+static int nearest_level(float x) {
     if (x <= (float)iq4_levels[0])
         return 0;
     if (x >= (float)iq4_levels[15])
@@ -54,7 +55,7 @@ int iq4_nearest_level(float x) {
 static void correlate(const float *values, float inverse, float *products, float *squares) {
     *products = *squares = 0;
     for (int j = 0; j < 32; j++) {
-        const float level = (float)iq4_levels[iq4_nearest_level(inverse * values[j])];
+        const float level = (float)iq4_levels[nearest_level(inverse * values[j])];
         const float weight = values[j] * values[j];
         *products += weight * level * values[j];
         *squares += weight * level * level;
@@ -83,8 +84,8 @@ static float fit_scale(const float *values) {
 
 static void store_codes(const float *values, float inverse, unsigned char *nibbles) {
     for (int j = 0; j < 16; j++)
-        nibbles[j] = (unsigned char)(iq4_nearest_level(inverse * values[j]) |
-                                     iq4_nearest_level(inverse * values[j + 16]) << 4);
+        nibbles[j] = (unsigned char)(nearest_level(inverse * values[j]) |
+                                     nearest_level(inverse * values[j + 16]) << 4);
 }
 
 void quantise_iq4_nl(const float *values, size_t n, void *out) {

@@ -23,7 +23,8 @@
 static wisp_error error;
 
 static const enum block_type types[] = {BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0,
-                                        BLOCK_Q5_1, BLOCK_Q8_0, BLOCK_IQ4_NL};
+                                        BLOCK_Q5_1, BLOCK_Q8_0, BLOCK_IQ4_NL,
+                                        BLOCK_MXFP4};
 
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -42,7 +43,7 @@ static void grids_are_what_blocks_hold(void **state) {
         const struct block_grid *grid = block_grid_of(types[t]);
         const struct block_format *format = block_format_by_id(types[t]);
         for (int round = 0; round < 40; round++) {
-            const struct grid_scale at = {grid_half(draw(&random) + 1.5f),
+            const struct grid_scale at = {grid_stored_scale(grid, draw(&random) + 1.5f),
                                           grid->has_offset ? grid_half(draw(&random)) : 0};
             unsigned char block[34];
             int codes[GRID_BLOCK];
