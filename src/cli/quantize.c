@@ -100,7 +100,12 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", program_output);
     print_json_string(program_output, wisp_text_of(tensor->name));
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
-    if (tensor->fits)
+    if (tensor->plain_error > 0)
+        fprintf(program_output,
+                ",\"type\":\"%s\",\"bytes\":%llu,\"output_error\":%.9g,\"plain_error\":%.9g}",
+                tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
+                tensor->plain_error);
+    else if (tensor->fits)
         fprintf(program_output,
                 ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g}",
                 tensor->type, (unsigned long long)tensor->bytes,

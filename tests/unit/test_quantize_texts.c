@@ -330,6 +330,44 @@ static void models_stay_near(void **state) {
     }
 }
 
+/* Models that are quantised already, and those whose neurons are rows. */
+static void models_of_any_kind(void **state) {
+    (void)state;
+    static const struct tiny_shape *const shapes[] = {&tiny_shape_q8_0, &tiny_nomic_rows_q8_0,
+                                                      &tiny_nomic_q8_0};
+    const wisp_text *texts = make_texts(1);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char input[256];
+        const wisp_quantize_options o = {.embedding_type = "mxfp4", .ffn_type = "q5_1"};
+        write_shape(shapes[i], input);
+        const char *output = temporary_path("again.gguf");
+        if (wisp_quantize_for_texts(input, output, "iq4_nl", texts, TEXTS, &o, &error) != WISP_OK)
+            fail_msg("%s: %s", error.field, error.message);
+        const struct opening opening = open_path(output, 1 << 24);
+        expect_outcome(&opening, WISP_OK, NULL, NULL);
+    }
+}
+
+/* Of BERT, position embeddings can be quantised. */
+static void positions_of_another_type(void **state) {
+    (void)state;
+    char input[256], output[256];
+    const wisp_text *texts = make_texts(1);
+    const wisp_quantize_options o = {.position_type = "q8_0"};
+    wisp_file *file;
+    wisp_tensor tensor = {0};
+    write_shape(&shape, input);
+    snprintf(output, sizeof output, "%s", temporary_path("positions.gguf"));
+    assert_int_equal(wisp_quantize_for_texts(input, output, "q5_0", texts, TEXTS, &o, &error),
+                     WISP_OK);
+    assert_int_equal(wisp_file_open(output, &file, &error), WISP_OK);
+    for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++)
+        if (strcmp(tensor.name, "position_embd.weight") == 0)
+            assert_string_equal(tensor.type, "Q8_0");
+    wisp_file_close(file);
+    assert_true(mean_cosine(output, input, texts) > 0.99);
+}
+
 struct stopping {
     size_t calls, most;
 };
@@ -404,6 +442,8 @@ int main(void) {
         cmocka_unit_test(grids_are_what_blocks_hold),
         cmocka_unit_test(corrections_lower_the_error),
         cmocka_unit_test(models_stay_near),
+        cmocka_unit_test(models_of_any_kind),
+        cmocka_unit_test(positions_of_another_type),
         cmocka_unit_test(cancelled_at_any_time),
         cmocka_unit_test(wrong_arguments),
     };
