@@ -1061,12 +1061,12 @@ WISP_API wisp_status wisp_quantize(const char *input, const char *output, const 
 
 /* Writes what wisp_quantize does for an encoder, with codes and scales that are chosen so that the
  * layers' outputs on the n texts change little, rather than the weights; biases make up for mean
- * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" and "mxfp4". `progress` counts
- * batches of texts, once for each matrix. `fallback`, `output_type` and `sample` are not used. The
- * same texts, options and kernel set give the same file. Holds two copies of the model as floats,
- * the texts' hidden states (see `tokens`) and, for a matrix with k inputs and n outputs, about 32
- * k^2 + 40 n k bytes. Fails with WISP_ERROR_UNSUPPORTED for models that generate text. Only in the
- * native library. */
+ * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" and "mxfp4". `progress`
+ * counts batches of texts, once for each matrix. `fallback`, `output_type` and `sample` are not
+ * used. The same texts, options and kernel set give the same file. Holds two copies of the model as
+ * floats, the texts' hidden states (see `tokens`) and, for a matrix with k inputs and n outputs,
+ * about 32 k^2 + 40 n k bytes. Fails with WISP_ERROR_UNSUPPORTED for models that generate text.
+ * Only in the native library. */
 WISP_API wisp_status wisp_quantize_for_texts(const char *input, const char *output,
                                              const char *type, const wisp_text *texts, size_t n,
                                              const wisp_quantize_options *options,

@@ -19,10 +19,10 @@ struct work {
     size_t n, k;
     struct corrected *matrix;
     const struct block_grid *grid;
-    float *metric;    /* [k, k]: x x^T, damped */
-    float *target;    /* [n, k]: the real weights with the least error */
-    float *feedback;  /* [k, k]: U, whose diagonal is 1 and which is 0 below it */
-    float *variances; /* [k]: D of metric = U D U^T */
+    float *metric;          /* [k, k]: x x^T, damped */
+    float *target;          /* [n, k]: the real weights with the least error */
+    float *feedback;        /* [k, k]: U, whose diagonal is 1 and which is 0 below it */
+    float *variances;       /* [k]: D of metric = U D U^T */
     double *plain, *errors; /* [n] */
 };
 
@@ -62,14 +62,13 @@ static double error_of(const struct work *w, const float *target, const float *v
 static void feed_back(const struct work *w, const float *target, const struct row *r) {
     memcpy(r->wanted, target, w->k * sizeof *target);
     for (size_t first = 0; first < w->k; first += GRID_BLOCK) {
-        const struct grid_scale at =
-            grid_fit(w->grid, r->wanted + first, w->variances + first);
+        const struct grid_scale at = grid_fit(w->grid, r->wanted + first, w->variances + first);
         r->scale[first / GRID_BLOCK] = at;
         for (size_t j = first; j < first + GRID_BLOCK; j++) {
             r->codes[j] = grid_code(w->grid, at, r->wanted[j]);
             r->values[j] = grid_value(w->grid, at, r->codes[j]);
-            add_scaled(r->wanted + j + 1, w->feedback + j * w->k + j + 1,
-                       target[j] - r->values[j], w->k - j - 1);
+            add_scaled(r->wanted + j + 1, w->feedback + j * w->k + j + 1, target[j] - r->values[j],
+                       w->k - j - 1);
         }
     }
 }
@@ -98,7 +97,8 @@ static void refit_block(const struct work *w, size_t first, const struct row *r)
     struct grid_scale at = old;
     const double determinant = ll * one - l1 * l1;
     if (w->grid->has_offset && determinant > 1e-9 * ll * one) {
-        at.scale = grid_stored_scale(w->grid, old.scale + (float)((one * lp - l1 * p) / determinant));
+        at.scale =
+            grid_stored_scale(w->grid, old.scale + (float)((one * lp - l1 * p) / determinant));
         at.offset = grid_half(old.offset + (float)((ll * p - l1 * lp) / determinant));
     } else if (ll > 0) {
         at.scale = grid_stored_scale(w->grid, old.scale + (float)(lp / ll));
@@ -258,8 +258,7 @@ static wisp_status correct(struct work *w, struct layer_sums *s, struct pool *te
     ARENA_TAKE(arena, w->plain, n, error);
     ARENA_TAKE(arena, w->errors, n, error);
     TRY(prepare(w, s, arena, error));
-    struct pool_work rows = {
-        .items = n, .group_end = rows_end, .run = correct_rows, .context = w};
+    struct pool_work rows = {.items = n, .group_end = rows_end, .run = correct_rows, .context = w};
     TRY(pool_each(team, pool_size(team), &rows, error));
     double plain = 0, errors = 0, outputs = 0;
     for (size_t r = 0; r < n; r++) {
@@ -282,10 +281,8 @@ static wisp_status correct(struct work *w, struct layer_sums *s, struct pool *te
 
 wisp_status correct_matrix(struct layer_sums *sums, struct corrected *matrix, struct pool *team,
                            wisp_error *error) {
-    struct work w = {.n = sums->n,
-                     .k = sums->k,
-                     .matrix = matrix,
-                     .grid = block_grid_of(matrix->format->id)};
+    struct work w = {
+        .n = sums->n, .k = sums->k, .matrix = matrix, .grid = block_grid_of(matrix->format->id)};
     struct arena arena = {0};
     const wisp_status status = correct(&w, sums, team, &arena, error);
     arena_release(&arena);

@@ -30,10 +30,10 @@ struct corrected {
                              outputs: of rounding to the nearest, and of `bytes` */
 };
 
-/* Quantises a matrix. Finds the real weights that best give the outputs, near those given; quantises
- * them column by column with feedback of errors; then lowers the error by changing scales and codes
- * one at a time. A row for which rounding would be better is rounded. `sums` is overwritten. The
- * result does not depend on the team. Fails where there is no memory. */
+/* Quantises a matrix. Finds the real weights that best give the outputs, near those given;
+ * quantises them column by column with feedback of errors; then lowers the error by changing scales
+ * and codes one at a time. A row for which rounding would be better is rounded. `sums` is
+ * overwritten. The result does not depend on the team. Fails where there is no memory. */
 wisp_status correct_matrix(struct layer_sums *sums, struct corrected *matrix, struct pool *team,
                            wisp_error *error);
 

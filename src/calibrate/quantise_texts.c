@@ -37,12 +37,10 @@ static const struct product with_three[] = {
     {{TENSOR_FFN_UP}, BLOCK_FEED_FORWARD, false},
     {{TENSOR_FFN_DOWN}, BLOCK_FEED_FORWARD, true},
     {{NULL}, BLOCK_END, false}};
-static const struct product with_gate[] = {{{"attn_qkv"}, BLOCK_ATTENTION, false},
-                                           {{"attn_output"}, BLOCK_ATTENTION, true},
-                                           {{TENSOR_FFN_UP}, BLOCK_FEED_FORWARD, false},
-                                           {{TENSOR_FFN_GATE}, BLOCK_FEED_FORWARD, false},
-                                           {{TENSOR_FFN_DOWN}, BLOCK_FEED_FORWARD, true},
-                                           {{NULL}, BLOCK_END, false}};
+static const struct product with_gate[] = {
+    {{"attn_qkv"}, BLOCK_ATTENTION, false},        {{"attn_output"}, BLOCK_ATTENTION, true},
+    {{TENSOR_FFN_UP}, BLOCK_FEED_FORWARD, false},  {{TENSOR_FFN_GATE}, BLOCK_FEED_FORWARD, false},
+    {{TENSOR_FFN_DOWN}, BLOCK_FEED_FORWARD, true}, {{NULL}, BLOCK_END, false}};
 
 /* Rows that a layer has seen and computed for one batch. */
 struct capture {
@@ -60,13 +58,13 @@ struct run {
     struct arena arena;
     struct workspace space;
     const struct product *products;
-    int32_t *ids; /* tokens of all texts, one after the other */
+    int32_t *ids;   /* tokens of all texts, one after the other */
     size_t *starts; /* [texts + 1]: text i is ids[starts[i] .. starts[i + 1]) */
     size_t texts, longest_batch;
     float *x0, *x1; /* [tokens, hidden_size]: the inputs of the next block: original, working */
     struct capture first, second; /* of the two models */
-    float *sum;     /* [longest_batch, hidden_size] */
-    unsigned char *data; /* [capacity]: a source of `out`, with what was quantised */
+    float *sum;                   /* [longest_batch, hidden_size] */
+    unsigned char *data;          /* [capacity]: a source of `out`, with what was quantised */
     size_t used, capacity;
     uint32_t source;
     size_t done, steps; /* batches that went through a product */
@@ -259,8 +257,7 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
         layer_tensor_name(names[i], l, p->parts[i], "");
         layer_tensor_name(name, l, p->parts[i], TENSOR_WEIGHT);
         parts[i] = names[i];
-        const wisp_status status =
-            directory_load_floats(&r->out, name, rows, s.k, &loaded, error);
+        const wisp_status status = directory_load_floats(&r->out, name, rows, s.k, &loaded, error);
         if (status == WISP_OK)
             memcpy(weights + i * rows * s.k, loaded, rows * s.k * sizeof *weights);
         memory_free(loaded);
@@ -458,8 +455,7 @@ static wisp_status find_type(const char *option, const char *name, size_t row_le
     return WISP_OK;
 }
 
-static wisp_status open_all(struct run *r, const char *input, const char *type,
-                            wisp_error *error) {
+static wisp_status open_all(struct run *r, const char *input, const char *type, wisp_error *error) {
     const wisp_quantize_options *o = r->options;
     const wisp_model_options dense = {.compute = WISP_COMPUTE_F32,
                                       .predictor = WISP_PREDICTOR_DENSE};

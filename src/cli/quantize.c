@@ -28,14 +28,17 @@ static const char help[] =
     "                             256 values (default: such a matrix is an error)\n"
     "      --data FILE|-          texts like those that the model will embed, one on each line: "
     "choose\n"
-    "                             the codes so that layers' outputs on them change little. For q8_0,\n"
+    "                             the codes so that layers' outputs on them change little. For "
+    "q8_0,\n"
     "                             q5_1, q5_0, q4_1, q4_0, iq4_nl and mxfp4 of models that embed\n"
     "      --ffn-type TYPE        with --data: of feed-forward matrices (default: as --type)\n"
     "      --position-type TYPE   with --data: of position embeddings (default: f32)\n"
-    "      --samples N            with --data: use N of the texts, chosen at random (default: 4000)\n"
+    "      --samples N            with --data: use N of the texts, chosen at random (default: "
+    "4000)\n"
     "      --tokens N             with --data: use about N of their tokens (default: 32768)\n"
     "      --seed N               with --data: seed of the random choices (default: 1)\n"
-    "  -t, --threads N            with --data: threads to compute with (default: the number of cores)\n"
+    "  -t, --threads N            with --data: threads to compute with (default: the number of "
+    "cores)\n"
     "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
     "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
     "                             (default: 262144)\n"
@@ -193,10 +196,10 @@ static int quantize(const char *input, const char *output, const char *const *ty
             fprintf(program_output, "%s\n{\"type\":\"%s\",\"tensors\":[", i ? "," : "", types[i]);
         else
             fprintf(program_output, "%s%s\n", i ? "\n" : "", types[i]);
-        const wisp_status status =
-            texts->n > 0 ? wisp_quantize_for_texts(input, output, types[i], texts->text, texts->n,
-                                                   &o, &error)
-                         : wisp_quantize(input, output, types[i], &o, &error);
+        const wisp_status status = texts->n > 0
+                                       ? wisp_quantize_for_texts(input, output, types[i],
+                                                                 texts->text, texts->n, &o, &error)
+                                       : wisp_quantize(input, output, types[i], &o, &error);
         if (status != WISP_OK) {
             progress_end(&p.progress);
             code = complain_of(&error);
@@ -321,7 +324,8 @@ int command_quantize(int argc, char **argv) {
         code = EXIT_FAILED;
     }
     if (code == EXIT_GOOD)
-        code = quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, &texts, json);
+        code =
+            quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, &texts, json);
     sample_release(&texts);
     return code;
 }

@@ -19,9 +19,9 @@ struct linear {
     const struct kernels *kernels;
     size_t n, k; /* outputs, inputs */
     const struct weight_kind *kind;
-    void *weights; /* W [n, k], as `kind` packs it */
-    float *bias;   /* [n] */
-    size_t bytes;  /* memory of weights and bias */
+    void *weights;                /* W [n, k], as `kind` packs it */
+    float *bias;                  /* [n] */
+    size_t bytes;                 /* memory of weights and bias */
     const struct linear_tap *tap; /* called by linear_apply; NULL: nobody looks */
 };
 

@@ -5,7 +5,7 @@
 #include "quant/codecs.h"
 
 const signed char iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                       1,    13,   25,  38,  53,  69,  89,  113};
+                                    1,    13,   25,  38,  53,  69,  89,  113};
 
 /* Expands 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31. */
 static void expand(const unsigned char *nibbles, float d, float *out) {

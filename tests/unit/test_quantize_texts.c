@@ -22,9 +22,8 @@
 
 static wisp_error error;
 
-static const enum block_type types[] = {BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0,
-                                        BLOCK_Q5_1, BLOCK_Q8_0, BLOCK_IQ4_NL,
-                                        BLOCK_MXFP4};
+static const enum block_type types[] = {BLOCK_Q4_0, BLOCK_Q4_1,   BLOCK_Q5_0, BLOCK_Q5_1,
+                                        BLOCK_Q8_0, BLOCK_IQ4_NL, BLOCK_MXFP4};
 
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -103,13 +102,8 @@ static void make_example(struct example *e) {
 static void correct_example(struct example *e, const struct block_format *format, uint32_t threads,
                             struct corrected *c) {
     struct pool *team;
-    struct layer_sums sums = {.n = N,
-                              .k = K,
-                              .tokens = TOKENS,
-                              .xx = e->xx,
-                              .xy = e->xy,
-                              .x = e->sum_x,
-                              .y = e->sum_y};
+    struct layer_sums sums = {
+        .n = N, .k = K, .tokens = TOKENS, .xx = e->xx, .xy = e->xy, .x = e->sum_x, .y = e->sum_y};
     memset(e->xx, 0, sizeof e->xx);
     memset(e->xy, 0, sizeof e->xy);
     memset(e->sum_x, 0, sizeof e->sum_x);
@@ -142,7 +136,7 @@ static double error_of_row(const struct example *e, int r, const float *values) 
         squares += off * off;
         sum += off;
     }
-    return squares - sum * sum / TOKENS;
+    return squares - sum * sum / (double)TOKENS;
 }
 
 /* GPTQ as its paper writes it: errors are fed back by the Cholesky factor of the inverse of the
@@ -158,12 +152,12 @@ static void textbook_gptq(const struct example *e, const struct block_grid *grid
                 a += (double)e->x[t][i];
                 b += (double)e->x[t][j];
             }
-            squares[i * K + j] = sum - a * b / TOKENS;
+            squares[i * K + j] = sum - a * b / (double)TOKENS;
             inverse[i * K + j] = i == j;
             trace += i == j ? squares[i * K + j] : 0;
         }
     for (int i = 0; i < K; i++)
-        squares[i * K + i] += 0.01 * trace / K;
+        squares[i * K + i] += 0.01 * trace / (double)K;
     matrix_solve(squares, inverse, K, K);
     matrix_factor(inverse, K); /* lower: inverse = L L^T, and U = L^T */
     for (int i = 0; i < K; i++)
@@ -186,8 +180,9 @@ static void textbook_gptq(const struct example *e, const struct block_grid *grid
     }
 }
 
-/* The error on the tokens is that of the textbook's GPTQ or less, for every output together, and for
- * none larger than by rounding; the file's bytes hold the values; the bias leaves no mean error. */
+/* The error on the tokens is that of the textbook's GPTQ or less, for every output together, and
+ * for none larger than by rounding; the file's bytes hold the values; the bias leaves no mean
+ * error. */
 static void corrections_lower_the_error(void **state) {
     (void)state;
     static struct example e;
@@ -214,7 +209,7 @@ static void corrections_lower_the_error(void **state) {
                 for (int j = 0; j < K; j++)
                     mean -= (double)values[r * K + j] * (double)e.x[s][j];
             }
-            assert_true(fabs(mean / TOKENS) < 1e-4);
+            assert_true(fabs(mean / (double)TOKENS) < 1e-4);
             sum += here;
             of_rounding += error_of_row(&e, r, plain);
             of_textbook += error_of_row(&e, r, textbook);
@@ -285,7 +280,7 @@ static double mean_cosine(const char *path, const char *reference, const wisp_te
     double sum = 0;
     for (size_t i = 0; i < TEXTS; i++)
         sum += cosine(rows[0] + i * 64, rows[1] + i * 64, 64);
-    return sum / TEXTS;
+    return sum / (double)TEXTS;
 }
 
 static void count_better(void *context, const wisp_quantized_tensor *tensor) {
@@ -312,8 +307,8 @@ static void models_stay_near(void **state) {
         assert_true(tensors == (s ? 10 : 12));
         char *first = read_file(output, &size);
         o.threads = 2;
-        assert_int_equal(
-            wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error), WISP_OK);
+        assert_int_equal(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error),
+                         WISP_OK);
         char *second = read_file(output, &second_size);
         assert_true(size == second_size && memcmp(first, second, size) == 0);
         free(first);
