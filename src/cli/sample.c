@@ -29,10 +29,10 @@ static bool sample_text(struct sample *t, wisp_text line) {
     return true;
 }
 
-void sample_release(struct sample *t) {
-    for (size_t i = 0; i < t->n; i++)
-        free((void *)(uintptr_t)t->text[i].bytes);
-    free(t->text);
+void sample_release(struct sample *texts) {
+    for (size_t i = 0; i < texts->n; i++)
+        free((void *)(uintptr_t)texts->text[i].bytes);
+    free(texts->text);
 }
 
 static int sample_batches(struct input *input, struct batch *batch, struct sample *texts) {

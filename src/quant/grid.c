@@ -8,10 +8,10 @@ static const signed char mxfp4_levels[] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2,
 static const unsigned char mxfp4_codes[] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7};
 
 static const struct block_grid grids[] = {
-    {BLOCK_Q4_0, NULL, 16, -8, false},         {BLOCK_Q4_1, NULL, 16, 0, true},
-    {BLOCK_Q5_0, NULL, 32, -16, false},        {BLOCK_Q5_1, NULL, 32, 0, true},
-    {BLOCK_Q8_0, NULL, 255, -127, false},      {BLOCK_IQ4_NL, iq4_levels, 16, 0, false},
-    {BLOCK_MXFP4, mxfp4_levels, 15, 0, false},
+    {NULL, BLOCK_Q4_0, 16, -8, false},         {NULL, BLOCK_Q4_1, 16, 0, true},
+    {NULL, BLOCK_Q5_0, 32, -16, false},        {NULL, BLOCK_Q5_1, 32, 0, true},
+    {NULL, BLOCK_Q8_0, 255, -127, false},      {iq4_levels, BLOCK_IQ4_NL, 16, 0, false},
+    {mxfp4_levels, BLOCK_MXFP4, 15, 0, false},
 };
 
 const struct block_grid *block_grid_of(enum block_type type) {

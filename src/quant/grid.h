@@ -9,8 +9,8 @@
 enum { GRID_BLOCK = 32 };
 
 struct block_grid {
-    enum block_type type;
     const signed char *levels; /* [n_levels], rising; NULL: low, low + 1, low + 2, ... */
+    enum block_type type;
     int n_levels, low;
     bool has_offset;
 };

@@ -258,11 +258,10 @@ static const wisp_text *make_texts(uint64_t random) {
     static char words[TEXTS][TEXT_BYTES];
     static wisp_text texts[TEXTS];
     for (size_t i = 0; i < TEXTS; i++) {
-        words[i][0] = 0;
-        for (uint64_t n = 3 + random_next(&random) % 10; n > 0; n--) {
-            strcat(words[i], tiny_tokens[TINY_SPECIAL + random_next(&random) % 15]);
-            strcat(words[i], " ");
-        }
+        size_t length = 0;
+        for (uint64_t n = 3 + random_next(&random) % 10; n > 0; n--)
+            length += (size_t)snprintf(words[i] + length, TEXT_BYTES - length, "%s ",
+                                       tiny_tokens[TINY_SPECIAL + random_next(&random) % 15]);
         texts[i] = wisp_text_of(words[i]);
     }
     return texts;
