@@ -319,6 +319,25 @@ static wisp_status round_tensor(struct run *r, const char *name, const struct bl
     return status == WISP_OK ? replace(r, tensor, format, offset, error) : status;
 }
 
+/* Quantises the position embeddings, of the working model too, which has added token type 0. */
+static wisp_status round_positions(struct run *r, wisp_error *error) {
+    static const char name[] = "position_embd.weight";
+    const struct model_config *c = &r->working->network.config;
+    const size_t rows = c->max_positions, size = c->hidden_size;
+    const struct bert_weights *weights = r->working->network.weights;
+    float *before = NULL, *after = NULL;
+    wisp_status status = directory_load_floats(&r->out, name, rows, size, &before, error);
+    if (status == WISP_OK)
+        status = round_tensor(r, name, r->position_type, error);
+    if (status == WISP_OK)
+        status = directory_load_floats(&r->out, name, rows, size, &after, error);
+    for (size_t i = 0; i < rows * size && status == WISP_OK; i++)
+        weights->position_embedding[i] += after[i] - before[i];
+    memory_free(before);
+    memory_free(after);
+    return status;
+}
+
 /* ---- all together --------------------------------------------------------------------------- */
 
 /* Chooses texts at random, by the seed, until they have about as many tokens as are asked for. */
@@ -425,7 +444,7 @@ static wisp_status quantise_texts(struct run *r, const char *output, const wisp_
     TRY(open_memory(r, error));
     TRY(round_tensor(r, "token_embd.weight", r->embedding_type, error));
     if (r->position_type)
-        TRY(round_tensor(r, "position_embd.weight", r->position_type, error));
+        TRY(round_positions(r, error));
     token_embedding_release(&working->tokens);
     TRY(token_embedding_load(&working->tokens, &r->out, working->config.vocabulary_size, size,
                              false, error));
@@ -469,6 +488,9 @@ static wisp_status open_all(struct run *r, const char *input, const char *type, 
     TRY(find_type("type", type, network->config.intermediate_size, &r->type, error));
     TRY(find_type("ffn_type", o->ffn_type ? o->ffn_type : type, network->config.hidden_size,
                   &r->ffn_type, error));
+    if (o->position_type && network->config.rope_theta != 0)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "position_type",
+                    "the model has no position embeddings");
     if (o->position_type)
         TRY(find_type("position_type", o->position_type, network->config.hidden_size,
                       &r->position_type, error));

@@ -401,7 +401,8 @@ static void wrong_arguments(void **state) {
     char input[256], output[256];
     snprintf(output, sizeof output, "%s", temporary_path("refused.gguf"));
     const wisp_text *texts = make_texts(1);
-    const wisp_quantize_options embedding = {.embedding_type = "f16"}, threads = {.threads = 5000};
+    const wisp_quantize_options positions = {.position_type = "q8_0"},
+                                embedding = {.embedding_type = "f16"}, threads = {.threads = 5000};
     struct gguf file;
     llama_make(&file, &llama_shapes[0]);
     snprintf(input, sizeof input, "%s", write_made(&file, "decoder.gguf"));
@@ -414,6 +415,10 @@ static void wrong_arguments(void **state) {
     write_shape(&shape, input);
     expect_refused(wisp_quantize_for_texts(input, output, "q4_k", texts, TEXTS, NULL, &error),
                    WISP_ERROR_ARGUMENT, "type");
+    write_shape(&gated, input);
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &positions, &error),
+                   WISP_ERROR_ARGUMENT, "position_type");
+    write_shape(&shape, input);
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &embedding, &error),
                    WISP_ERROR_ARGUMENT, "embedding_type");
     expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &threads, &error),
