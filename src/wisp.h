@@ -1075,6 +1075,11 @@ typedef struct wisp_quantized_tensor {
                                  hold it */
     double scale_mean, scale_deviation; /* of its blocks' scales */
     double sparsity;                    /* the share of its weights that are 0 */
+    /* Only of wisp_quantize_for_texts, which leaves mse 0 and cosine 1: the squared error of the
+     * layer's output on the texts, relative to the output's variance. Matrices that have the same
+     * inputs have one error together. */
+    double plain_error;  /* by rounding each weight to the nearest value */
+    double output_error; /* as it is */
 } wisp_quantized_tensor;
 
 /* How BITNET_T158 is written. Values out of range are WISP_ERROR_ARGUMENT. */
@@ -1108,6 +1113,13 @@ typedef struct wisp_quantize_options {
      * NULL. */
     bool (*progress)(void *context, size_t done, size_t total);
     void *context;
+    /* Only for wisp_quantize_for_texts: */
+    const char *ffn_type;      /* of the feed-forward matrices. NULL: as the other matrices */
+    const char *position_type; /* of the position embeddings. NULL: they become floats */
+    size_t tokens;    /* of the texts, to use about so many. 0: 32768. Each holds 2 hidden_size
+                         floats in memory */
+    uint64_t seed;    /* chooses the texts, where they have more tokens */
+    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
 } wisp_quantize_options;
 
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
@@ -1121,6 +1133,19 @@ typedef struct wisp_quantize_options {
  * type, or holds a value that is too large for it. Only in the native library. */
 WISP_API wisp_status wisp_quantize(const char *input, const char *output, const char *type,
                                    const wisp_quantize_options *options, wisp_error *error);
+
+/* Writes what wisp_quantize does for an encoder, with codes and scales that are chosen so that the
+ * layers' outputs on the n texts change little, rather than the weights; biases make up for mean
+ * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" and "mxfp4". `progress`
+ * counts batches of texts, once for each matrix. `fallback`, `output_type` and `sample` are not
+ * used. The same texts, options and kernel set give the same file. Holds two copies of the model as
+ * floats, the texts' hidden states (see `tokens`) and, for a matrix with k inputs and n outputs,
+ * about 32 k^2 + 40 n k bytes. Fails with WISP_ERROR_UNSUPPORTED for models that generate text.
+ * Only in the native library. */
+WISP_API wisp_status wisp_quantize_for_texts(const char *input, const char *output,
+                                             const char *type, const wisp_text *texts, size_t n,
+                                             const wisp_quantize_options *options,
+                                             wisp_error *error);
 
 /* Returns the name of the type at `index` among those that wisp_quantize writes, from the largest
  * to the smallest and then bitnet_t158, or NULL past the last. */

@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "cli/calibrate_report.h"
 #include "cli/cosine.h"
-#include "cli/input.h"
 #include "cli/report_files.h"
+#include "cli/sample.h"
 
 static const char help[] =
     "usage: wisp calibrate MODEL --data FILE|- -o OUTPUT [OPTION]...\n"
@@ -122,75 +121,6 @@ static int parse(struct arguments *a, int argc, char **argv) {
     return EXIT_GOOD;
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
-struct texts {
-    wisp_text *text; /* [capacity] */
-    size_t n, capacity, seen;
-    uint64_t random;
-};
-
-/* Adds a line to the sample, or replaces one at random, so that all lines so far are in the sample
- * with the same probability (Vitter's algorithm R). Returns false where there is no memory. */
-static bool sample_text(struct texts *t, wisp_text line) {
-    size_t at = t->n;
-    t->seen++;
-    if (t->n == t->capacity) {
-        at = (size_t)(random_next(&t->random) % t->seen);
-        if (at >= t->capacity)
-            return true;
-        free((void *)(uintptr_t)t->text[at].bytes);
-    } else {
-        t->n++;
-    }
-    char *copy = malloc(line.length + 1);
-    t->text[at].bytes = copy;
-    t->text[at].length = copy ? line.length : 0;
-    if (!copy)
-        return false;
-    memcpy(copy, line.bytes, line.length);
-    return true;
-}
-
-static void release_texts(struct texts *t) {
-    for (size_t i = 0; i < t->n; i++)
-        free((void *)(uintptr_t)t->text[i].bytes);
-    free(t->text);
-}
-
-static int sample_batches(struct input *input, struct batch *batch, struct texts *texts) {
-    int code;
-    do {
-        code = input_next(input, batch);
-        for (size_t i = 0; i < batch->n; i++)
-            if (batch->texts[i].length > 0 && !sample_text(texts, batch->texts[i])) {
-                complain("out of memory");
-                return EXIT_FAILED;
-            }
-    } while (code == EXIT_GOOD && batch->n > 0);
-    return code;
-}
-
-static int read_texts(const struct arguments *a, struct texts *texts) {
-    struct input input;
-    struct batch *batch = calloc(1, sizeof *batch);
-    texts->capacity = a->samples;
-    texts->random = a->seed;
-    texts->text = calloc(a->samples, sizeof *texts->text);
-    int code = EXIT_FAILED;
-    if (!batch || !texts->text)
-        complain("out of memory");
-    else if (input_open(&input, 1)) {
-        input_add(&input, a->data, NULL);
-        code = sample_batches(&input, batch, texts);
-        input_close(&input);
-    }
-    if (batch)
-        arena_release(&batch->arena);
-    free(batch);
-    return code;
-}
-
 /* ---- held-out texts, end to end ------------------------------------------------------------- */
 
 enum { HELD_OUT_EVERY = 8, MOST_MEASURED = 1000 }; /* every eighth, as wisp.h says */
@@ -238,7 +168,7 @@ static struct nearness compare(const float *rows, const float *reference, size_t
     return near;
 }
 
-static int measure(const struct arguments *a, const struct texts *texts,
+static int measure(const struct arguments *a, const struct sample *texts,
                    struct calibration_report *report) {
     static const wisp_predictor predictors[] = {WISP_PREDICTOR_DENSE, WISP_PREDICTOR_DENSE,
                                                 WISP_PREDICTOR_LOWRANK, WISP_PREDICTOR_SENTENCE};
@@ -303,7 +233,7 @@ static void keep_layer(void *context, uint32_t layer, const wisp_calibrated_laye
     run->report.layers = layer + 1;
 }
 
-static int run_calibrate(const struct arguments *a, const struct texts *texts) {
+static int run_calibrate(const struct arguments *a, const struct sample *texts) {
     struct run run = {.report = {.texts = texts->n, .has_sentence = a->sentence}};
     const wisp_calibrate_options o = {.rank = (uint32_t)a->rank,
                                       .sparsity = (float)a->sparsity,
@@ -341,7 +271,7 @@ static int run_calibrate(const struct arguments *a, const struct texts *texts) {
 
 int command_calibrate(int argc, char **argv) {
     struct arguments a = {.samples = 4000, .seed = 1, .threads = default_threads()};
-    struct texts texts = {0};
+    struct sample texts = {0};
     int code = parse(&a, argc, argv);
     if (code != EXIT_GOOD)
         return code;
@@ -354,9 +284,9 @@ int command_calibrate(int argc, char **argv) {
     if (code == EXIT_GOOD && a.report)
         code = report_files_check(a.report);
     if (code == EXIT_GOOD)
-        code = read_texts(&a, &texts);
+        code = sample_read(a.data, a.samples, a.seed, &texts);
     if (code == EXIT_GOOD)
         code = run_calibrate(&a, &texts);
-    release_texts(&texts);
+    sample_release(&texts);
     return code;
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli/cli.h"
 #include "cli/quantize_report.h"
 #include "cli/report_files.h"
+#include "cli/sample.h"
 
 static const char help[] =
     "usage: wisp quantize --type TYPE [OPTION]... INPUT OUTPUT\n"
@@ -43,6 +43,19 @@ static const char help[] =
     "      --report BASE          also write BASE.json and BASE.svg: what each matrix lost\n"
     "      --any-architecture     also folders of architectures that wisp does not compute; their\n"
     "                             tensors keep their names\n"
+    "      --data FILE|-          texts like those that the model will embed, one on each line: "
+    "choose\n"
+    "                             the codes so that layers' outputs on them change little. For "
+    "q8_0,\n"
+    "                             q5_1, q5_0, q4_1, q4_0, iq4_nl and mxfp4 of models that embed\n"
+    "      --ffn-type TYPE        with --data: of feed-forward matrices (default: as --type)\n"
+    "      --position-type TYPE   with --data: of position embeddings (default: f32)\n"
+    "      --samples N            with --data: use N of the texts, chosen at random (default: "
+    "4000)\n"
+    "      --tokens N             with --data: use about N of their tokens (default: 32768)\n"
+    "      --seed N               with --data: seed of the random choices (default: 1)\n"
+    "  -t, --threads N            with --data: threads to compute with (default: the number of "
+    "cores)\n"
     "      --dry-run              write nothing; print what each TYPE (default: all) would cost\n"
     "      --sample N             with --dry-run: measure about N weights of each matrix; 0: all\n"
     "                             (default: 262144)\n"
@@ -67,6 +80,13 @@ enum {
     OPTION_DRY_RUN,
     OPTION_SAMPLE,
     OPTION_FORMAT,
+    OPTION_DATA,
+    OPTION_FFN_TYPE,
+    OPTION_POSITION_TYPE,
+    OPTION_SAMPLES,
+    OPTION_TOKENS,
+    OPTION_SEED,
+    MOST_SAMPLES = 1000000,
     MAX_TYPES = 32,
     DEFAULT_SAMPLE = 262144
 };
@@ -87,6 +107,13 @@ static const struct option options[] = {
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"sample", required_argument, NULL, OPTION_SAMPLE},
     {"format", required_argument, NULL, OPTION_FORMAT},
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"ffn-type", required_argument, NULL, OPTION_FFN_TYPE},
+    {"position-type", required_argument, NULL, OPTION_POSITION_TYPE},
+    {"samples", required_argument, NULL, OPTION_SAMPLES},
+    {"tokens", required_argument, NULL, OPTION_TOKENS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"threads", required_argument, NULL, 't'},
     {"help", no_argument, NULL, 'h'},
     {0}};
 
@@ -111,7 +138,12 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     fputs(p->any ? ",\n{\"name\":" : "\n{\"name\":", program_output);
     print_json_string(program_output, wisp_text_of(tensor->name));
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
-    if (tensor->fits)
+    if (tensor->plain_error > 0)
+        fprintf(program_output,
+                ",\"type\":\"%s\",\"bytes\":%llu,\"output_error\":%.9g,\"plain_error\":%.9g}",
+                tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
+                tensor->plain_error);
+    else if (tensor->fits)
         fprintf(program_output,
                 ",\"type\":\"%s\",\"bytes\":%llu,\"fallback\":%s,\"mse\":%.9g,\"cosine\":%.9g",
                 tensor->type, (unsigned long long)tensor->bytes,
@@ -126,7 +158,11 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
 static void print_table_tensor(const wisp_quantized_tensor *tensor) {
     fputs("  ", program_output);
     print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
-    if (tensor->fits)
+    if (tensor->plain_error > 0)
+        fprintf(program_output, " %-6s %12llu bytes  error of outputs %.6f, by rounding %.6f",
+                tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
+                tensor->plain_error);
+    else if (tensor->fits)
         fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s", tensor->type,
                 (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
                 tensor->fallback ? "  (fallback)" : "");
@@ -185,8 +221,10 @@ static void print_totals(const struct total *totals, size_t n) {
     }
 }
 
+/* Without texts, `texts` is empty. */
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
-                    const wisp_quantize_options *chosen, const char *base, bool json) {
+                    const wisp_quantize_options *chosen, const struct sample *texts,
+                    const char *base, bool json) {
     struct total totals[MAX_TYPES];
     struct quantize_report report = {0};
     struct printer p = {.json = json, .report = base ? &report : NULL};
@@ -196,8 +234,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
     o.tensor = take_tensor;
     o.progress = take_progress;
     o.context = &p;
-    watch_signals(NULL);
-    progress_start(&p.progress, "tensors");
+    progress_start(&p.progress, texts->n > 0 ? "batches" : "tensors");
     fputs(json ? "{\"types\":[" : "", program_output);
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++) {
         totals[i] = (struct total){.type = types[i], .least_cosine = 1};
@@ -207,7 +244,11 @@ static int quantize(const char *input, const char *output, const char *const *ty
             fprintf(program_output, "%s\n{\"type\":\"%s\",\"tensors\":[", i ? "," : "", types[i]);
         else
             fprintf(program_output, "%s%s\n", i ? "\n" : "", types[i]);
-        if (wisp_quantize(input, output, types[i], &o, &error) != WISP_OK) {
+        const wisp_status status = texts->n > 0
+                                       ? wisp_quantize_for_texts(input, output, types[i],
+                                                                 texts->text, texts->n, &o, &error)
+                                       : wisp_quantize(input, output, types[i], &o, &error);
+        if (status != WISP_OK) {
             progress_end(&p.progress);
             code = complain_of(&error);
         } else if (json) {
@@ -218,7 +259,7 @@ static int quantize(const char *input, const char *output, const char *const *ty
     progress_end(&p.progress);
     if (code == EXIT_GOOD && json)
         fputs("]}\n", program_output);
-    else if (code == EXIT_GOOD)
+    else if (code == EXIT_GOOD && texts->n == 0)
         print_totals(totals, n);
     for (size_t i = 0; i < n && code == EXIT_GOOD; i++)
         if (totals[i].clamped > 0)
@@ -291,11 +332,13 @@ int command_quantize(int argc, char **argv) {
     wisp_quantize_options o = {.sample = DEFAULT_SAMPLE, .ternary = &ternary};
     const char *types[MAX_TYPES];
     char *list = NULL, *base = NULL;
+    const char *data = NULL;
+    struct sample texts = {0};
     bool dry_run = false, json = false;
-    unsigned long sample;
+    unsigned long sample, samples = 4000, tokens = 0, seed = 1, threads = default_threads();
     size_t n = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "t:h", options, NULL)) != -1) {
         if (option == OPTION_TYPE) {
             list = optarg;
         } else if (option == OPTION_EMBEDDING_TYPE) {
@@ -323,6 +366,24 @@ int command_quantize(int argc, char **argv) {
         } else if (option == OPTION_FORMAT) {
             if (!parse_format(optarg, &json))
                 return EXIT_USAGE;
+        } else if (option == OPTION_FFN_TYPE) {
+            o.ffn_type = optarg;
+        } else if (option == OPTION_POSITION_TYPE) {
+            o.position_type = optarg;
+        } else if (option == OPTION_DATA) {
+            data = optarg;
+        } else if (option == OPTION_SAMPLES) {
+            if (!parse_count("samples", optarg, MOST_SAMPLES, &samples))
+                return EXIT_USAGE;
+        } else if (option == OPTION_TOKENS) {
+            if (!parse_count("tokens", optarg, 1 << 24, &tokens))
+                return EXIT_USAGE;
+        } else if (option == OPTION_SEED) {
+            if (!parse_count("seed", optarg, 1ul << 31, &seed))
+                return EXIT_USAGE;
+        } else if (option == 't') {
+            if (!parse_count("threads", optarg, 1024, &threads))
+                return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
         } else if (!take_ternary(option, optarg, &ternary)) {
@@ -348,10 +409,31 @@ int command_quantize(int argc, char **argv) {
         complain("--report: give one --type (see --help)");
         return EXIT_USAGE;
     }
+    if (!data && (o.ffn_type || o.position_type)) {
+        complain("quantize: --ffn-type and --position-type go with --data");
+        return EXIT_USAGE;
+    }
+    if (data && (dry_run || base || o.policy || o.output_type || o.fallback)) {
+        complain("quantize: --dry-run, --report, --policy, --output-type and --fallback do not go "
+                 "with --data");
+        return EXIT_USAGE;
+    }
+    o.tokens = tokens;
+    o.seed = seed;
+    o.threads = (uint32_t)threads;
+    watch_signals(NULL);
     int code = dry_run ? EXIT_GOOD : check_output("output", argv[optind + 1]);
     if (code == EXIT_GOOD && base)
         code = report_files_check(base);
-    return code == EXIT_GOOD
-               ? quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, base, json)
-               : code;
+    if (code == EXIT_GOOD && data)
+        code = sample_read(data, samples, seed, &texts);
+    if (code == EXIT_GOOD && data && texts.n == 0) {
+        complain("%s: no texts", data);
+        code = EXIT_FAILED;
+    }
+    if (code == EXIT_GOOD)
+        code = quantize(argv[optind], dry_run ? NULL : argv[optind + 1], types, n, &o, &texts, base,
+                        json);
+    sample_release(&texts);
+    return code;
 }

@@ -181,4 +181,6 @@ void linear_apply_outputs(const struct linear *layer, const float *x, size_t m, 
 void linear_apply(const struct linear *layer, const float *x, size_t m, float *y,
                   struct workspace space) {
     linear_apply_outputs(layer, x, m, y, 0, layer->n, space);
+    if (layer->tap)
+        layer->tap->see(layer->tap->context, x, y, m);
 }

@@ -9,13 +9,20 @@
 
 enum { LINEAR_MAX_PARTS = 3 };
 
+/* Sees what a layer computes: y [m, n] of x [m, k]. */
+struct linear_tap {
+    void (*see)(void *context, const float *x, const float *y, size_t m);
+    void *context;
+};
+
 struct linear {
     const struct kernels *kernels;
     size_t n, k; /* outputs, inputs */
     const struct weight_kind *kind;
-    void *weights; /* W [n, k], as `kind` packs it */
-    float *bias;   /* [n] */
-    size_t bytes;  /* memory of weights and bias */
+    void *weights;                /* W [n, k], as `kind` packs it */
+    float *bias;                  /* [n] */
+    size_t bytes;                 /* memory of weights and bias */
+    const struct linear_tap *tap; /* called by linear_apply; NULL: nobody looks */
 };
 
 /* Describes a layer in a file: `parts` tensors [n, k] that are stacked to one W [parts * n, k]. */

@@ -57,6 +57,13 @@ void quantise_bitnet_t158(const float *values, size_t n, void *out);
 /* Quantises to Q4_0 with the scale of least squared error rather than the reference's. */
 void quantise_q4_0_fitted(const float *values, size_t n, void *out);
 
+/* Stores 32 codes of four bits, or the low four bits of longer ones, and their fifth bits. */
+void store_low_bits(const int codes[32], unsigned char *nibbles);
+void store_fifth_bits(const int codes[32], unsigned char *bytes);
+
+/* The levels of IQ4_NL and IQ4_XS. */
+extern const signed char iq4_levels[16];
+
 static inline float half_at(const unsigned char *bytes) {
     return float_of_half(load_u16(bytes));
 }

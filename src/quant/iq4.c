@@ -4,14 +4,14 @@
 
 #include "quant/codecs.h"
 
-static const signed char levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                       1,    13,   25,  38,  53,  69,  89,  113};
+const signed char iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
 
 /* Expands 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31. */
 static void expand(const unsigned char *nibbles, float d, float *out) {
     for (int j = 0; j < 16; j++) {
-        out[j] = d * (float)levels[nibbles[j] & 15];
-        out[j + 16] = d * (float)levels[nibbles[j] >> 4];
+        out[j] = d * (float)iq4_levels[nibbles[j] & 15];
+        out[j + 16] = d * (float)iq4_levels[nibbles[j] >> 4];
     }
 }
 
@@ -35,19 +35,19 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
 
 /* Returns the code of the level nearest to x, of two equally near ones the upper one. */
 static int nearest_level(float x) {
-    if (x <= (float)levels[0])
+    if (x <= (float)iq4_levels[0])
         return 0;
-    if (x >= (float)levels[15])
+    if (x >= (float)iq4_levels[15])
         return 15;
     int low = 0, high = 15;
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (x < (float)levels[middle])
+        if (x < (float)iq4_levels[middle])
             high = middle;
         else
             low = middle;
     }
-    return x - (float)levels[low] < (float)levels[high] - x ? low : high;
+    return x - (float)iq4_levels[low] < (float)iq4_levels[high] - x ? low : high;
 }
 
 /* Adds up the products of the values and the levels nearest to values * inverse, and the squares of
@@ -55,7 +55,7 @@ static int nearest_level(float x) {
 static void correlate(const float *values, float inverse, float *products, float *squares) {
     *products = *squares = 0;
     for (int j = 0; j < 32; j++) {
-        const float level = (float)levels[nearest_level(inverse * values[j])];
+        const float level = (float)iq4_levels[nearest_level(inverse * values[j])];
         const float weight = values[j] * values[j];
         *products += weight * level * values[j];
         *squares += weight * level * level;
@@ -69,7 +69,7 @@ static float fit_scale(const float *values) {
     float products, squares;
     if (largest == 32 || fabsf(values[largest]) < 1e-15f)
         return 0;
-    const float first = (float)levels[0], extreme = values[largest];
+    const float first = (float)iq4_levels[0], extreme = values[largest];
     correlate(values, 1 / (-extreme / first), &products, &squares);
     float scale = squares > 0 ? products / squares : 0, best = scale * products;
     for (int step = -7; step <= 7; step++) {

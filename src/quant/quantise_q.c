@@ -19,14 +19,12 @@ void quantise_q8_0(const float *values, size_t n, void *out) {
     }
 }
 
-/* Stores 32 codes of four bits, or the low four bits of longer ones. */
-static void store_nibbles(const int codes[32], unsigned char *nibbles) {
+void store_low_bits(const int codes[32], unsigned char *nibbles) {
     for (int j = 0; j < 16; j++)
         nibbles[j] = (unsigned char)((codes[j] & 15) | (codes[j + 16] & 15) << 4);
 }
 
-/* Stores the fifth bits of 32 codes. */
-static void store_fifth_bits(const int codes[32], unsigned char *bytes) {
+void store_fifth_bits(const int codes[32], unsigned char *bytes) {
     uint32_t bits = 0;
     for (int j = 0; j < 32; j++)
         bits |= (uint32_t)(codes[j] >> 4 & 1) << j;
@@ -69,7 +67,7 @@ void quantise_q4_0(const float *values, size_t n, void *out) {
     int codes[32];
     for (size_t i = 0; i < n; i += 32, block += 18, values += 32) {
         store_half(round_from_middle(values, 8, codes), block);
-        store_nibbles(codes, block + 2);
+        store_low_bits(codes, block + 2);
     }
 }
 
@@ -80,7 +78,7 @@ void quantise_q4_1(const float *values, size_t n, void *out) {
     for (size_t i = 0; i < n; i += 32, block += 20, values += 32) {
         store_half(round_from_least(values, 15, codes, &least), block);
         store_half(least, block + 2);
-        store_nibbles(codes, block + 4);
+        store_low_bits(codes, block + 4);
     }
 }
 
@@ -90,7 +88,7 @@ void quantise_q5_0(const float *values, size_t n, void *out) {
     for (size_t i = 0; i < n; i += 32, block += 22, values += 32) {
         store_half(round_from_middle(values, 16, codes), block);
         store_fifth_bits(codes, block + 2);
-        store_nibbles(codes, block + 6);
+        store_low_bits(codes, block + 6);
     }
 }
 
@@ -102,6 +100,6 @@ void quantise_q5_1(const float *values, size_t n, void *out) {
         store_half(round_from_least(values, 31, codes, &least), block);
         store_half(least, block + 2);
         store_fifth_bits(codes, block + 4);
-        store_nibbles(codes, block + 8);
+        store_low_bits(codes, block + 8);
     }
 }

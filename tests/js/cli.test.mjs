@@ -444,6 +444,10 @@ describe('other commands', () => {
       ['--dry-run', DEFAULT_MODEL_PATH, path],
       ['--dry-run', '--sample', 'x', DEFAULT_MODEL_PATH],
       ['--type', 'q8_0', '--fallback', 'none', DEFAULT_MODEL_PATH, path],
+      ['--type', 'q4_0', '--ffn-type', 'mxfp4', DEFAULT_MODEL_PATH, path],
+      ['--type', 'q4_0', '--data', path, '--fallback', 'q8_0', DEFAULT_MODEL_PATH, path],
+      ['--dry-run', '--data', path, DEFAULT_MODEL_PATH],
+      ['--type', 'q4_0', '--data', path, '--tokens', 'x', DEFAULT_MODEL_PATH, path],
     ])
       assert.equal(wisp(['quantize', ...wrong]).code, 2, wrong.join(' '));
   });
@@ -499,6 +503,22 @@ describe('other commands', () => {
     const table = wisp(['inspect', '--histogram', DEFAULT_MODEL_PATH]).out;
     assert.match(table, /\ntoken_embd\.weight +\|[ ▁▂▃▄▅▆▇█]{32}\| \+-/);
     assert.equal(wisp(['inspect', '--histogram', '--neurons', DEFAULT_MODEL_PATH]).code, 2);
+  });
+
+  test('quantize refuses texts that it cannot use', () => {
+    const path = join(folder, 'for-texts.gguf');
+    const data = join(folder, 'texts.txt');
+    const quantize = (/** @type {string[]} */ ...more) =>
+      wisp(['quantize', '--type', 'q4_0', '--data', data, ...more, path]);
+    assert.equal(quantize(DEFAULT_MODEL_PATH).code, 1);
+    writeFileSync(data, '\n\n');
+    const empty = quantize(DEFAULT_MODEL_PATH);
+    assert.equal(empty.code, 1);
+    assert.match(empty.err, /texts\.txt: no texts/);
+    writeFileSync(data, 'a few words\n');
+    assert.match(quantize(DEFAULT_MODEL_PATH).err, /texts: 1 texts with 5 tokens, .* 64/);
+    assert.match(quantize('--ffn-type', 'q4_k', DEFAULT_MODEL_PATH).err, /ffn_type: q4_k is not/);
+    assert.ok(!readdirSync(folder).includes('for-texts.gguf'));
   });
 
   test('every command has help, and --version says what runs', () => {

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * wisp_quantize_for_texts: grids of values, the correction of one matrix beside a textbook GPTQ,
+ * and whole models. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "calibrate/correct.h"
+#include "calibrate/matrix.h"
+#include "support/builder_llama.h"
+#include "support/golden.h"
+#include "support/opening.h"
+
+#undef fail /* base/status.h has another */
+#include <cmocka.h>
+
+static wisp_error error;
+
+static const enum block_type types[] = {BLOCK_Q4_0, BLOCK_Q4_1,   BLOCK_Q5_0, BLOCK_Q5_1,
+                                        BLOCK_Q8_0, BLOCK_IQ4_NL, BLOCK_MXFP4};
+
+enum { TYPES = sizeof types / sizeof *types };
+
+/* From -1 to below 1. */
+static float draw(uint64_t *random) {
+    return (float)((double)(random_next(random) >> 11) * 0x1p-52 - 1);
+}
+
+/* ---- grids ---------------------------------------------------------------------------------- */
+
+/* What is stored is read as the values of the codes, and the code of a number is the nearest. */
+static void grids_are_what_blocks_hold(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    for (size_t t = 0; t < TYPES; t++) {
+        const struct block_grid *grid = block_grid_of(types[t]);
+        const struct block_format *format = block_format_by_id(types[t]);
+        for (int round = 0; round < 40; round++) {
+            const struct grid_scale at = {grid_stored_scale(grid, draw(&random) + 1.5f),
+                                          grid->has_offset ? grid_half(draw(&random)) : 0};
+            unsigned char block[34];
+            int codes[GRID_BLOCK];
+            float back[GRID_BLOCK];
+            for (int i = 0; i < GRID_BLOCK; i++)
+                codes[i] = (int)(random_next(&random) % (uint64_t)grid->n_levels);
+            grid_store(grid, at, codes, block);
+            format->dequantise(block, GRID_BLOCK, back);
+            for (int i = 0; i < GRID_BLOCK; i++) {
+                const float x = 300 * draw(&random);
+                const float off = fabsf(x - grid_value(grid, at, grid_code(grid, at, x)));
+                assert_true(fabsf(back[i] - grid_value(grid, at, codes[i])) <=
+                            1e-6f * (1 + fabsf(back[i])));
+                for (int code = 0; code < grid->n_levels; code++)
+                    assert_true(off <= fabsf(x - grid_value(grid, at, code)) + 1e-4f);
+            }
+        }
+    }
+    assert_null(block_grid_of(BLOCK_Q4_K));
+}
+
+/* ---- one matrix ----------------------------------------------------------------------------- */
+
+enum { N = 12, K = 96, TOKENS = 400, ACTIVE = 30 };
+
+/* A layer whose inputs occur together: K channels follow ACTIVE ones. */
+struct example {
+    float x[TOKENS][K], y[TOKENS][N], weights[N * K], bias[N];
+    double xx[K * K], xy[K * N], sum_x[K], sum_y[N];
+};
+
+static void make_example(struct example *e) {
+    uint64_t random = 7;
+    static float mix[ACTIVE][K];
+    for (int i = 0; i < ACTIVE; i++)
+        for (int j = 0; j < K; j++)
+            mix[i][j] = draw(&random);
+    for (int i = 0; i < N * K; i++)
+        e->weights[i] = draw(&random);
+    memset(e->bias, 0, sizeof e->bias);
+    for (int t = 0; t < TOKENS; t++) {
+        for (int j = 0; j < K; j++)
+            e->x[t][j] = 0.5f + 0.1f * draw(&random);
+        for (int i = 0; i < ACTIVE; i++) {
+            const float active = draw(&random);
+            for (int j = 0; j < K; j++)
+                e->x[t][j] += active * mix[i][j];
+        }
+        for (int r = 0; r < N; r++) {
+            e->y[t][r] = 0;
+            for (int j = 0; j < K; j++)
+                e->y[t][r] += e->weights[r * K + j] * e->x[t][j];
+        }
+    }
+}
+
+static void correct_example(struct example *e, const struct block_format *format, uint32_t threads,
+                            struct corrected *c) {
+    struct pool *team;
+    struct layer_sums sums = {
+        .n = N, .k = K, .tokens = TOKENS, .xx = e->xx, .xy = e->xy, .x = e->sum_x, .y = e->sum_y};
+    memset(e->xx, 0, sizeof e->xx);
+    memset(e->xy, 0, sizeof e->xy);
+    memset(e->sum_x, 0, sizeof e->sum_x);
+    memset(e->sum_y, 0, sizeof e->sum_y);
+    for (int t = 0; t < TOKENS; t++)
+        for (int i = 0; i < K; i++) {
+            for (int j = 0; j < K; j++)
+                e->xx[i * K + j] += (double)e->x[t][i] * (double)e->x[t][j];
+            for (int r = 0; r < N; r++)
+                e->xy[i * N + r] += (double)e->x[t][i] * (double)e->y[t][r];
+            e->sum_x[i] += (double)e->x[t][i];
+            if (i < N)
+                e->sum_y[i] += (double)e->y[t][i];
+        }
+    c->format = format;
+    c->weights = e->weights;
+    c->bias = e->bias;
+    assert_int_equal(pool_open(threads, &team, &error), WISP_OK);
+    assert_int_equal(correct_matrix(&sums, c, team, &error), WISP_OK);
+    pool_close(team);
+}
+
+/* The squared error of output r on the tokens, without its mean. */
+static double error_of_row(const struct example *e, int r, const float *values) {
+    double squares = 0, sum = 0;
+    for (int t = 0; t < TOKENS; t++) {
+        double off = (double)e->y[t][r];
+        for (int j = 0; j < K; j++)
+            off -= (double)values[r * K + j] * (double)e->x[t][j];
+        squares += off * off;
+        sum += off;
+    }
+    return squares - sum * sum / (double)TOKENS;
+}
+
+/* GPTQ as its paper writes it: errors are fed back by the Cholesky factor of the inverse of the
+ * inputs' squares, which is computed here by solving. */
+static void textbook_gptq(const struct example *e, const struct block_grid *grid, float *values) {
+    static double inverse[K * K], squares[K * K], upper[K * K];
+    double trace = 0;
+    for (int i = 0; i < K; i++)
+        for (int j = 0; j < K; j++) {
+            double sum = 0, a = 0, b = 0;
+            for (int t = 0; t < TOKENS; t++) {
+                sum += (double)e->x[t][i] * (double)e->x[t][j];
+                a += (double)e->x[t][i];
+                b += (double)e->x[t][j];
+            }
+            squares[i * K + j] = sum - a * b / (double)TOKENS;
+            inverse[i * K + j] = i == j;
+            trace += i == j ? squares[i * K + j] : 0;
+        }
+    for (int i = 0; i < K; i++)
+        squares[i * K + i] += 0.01 * trace / (double)K;
+    matrix_solve(squares, inverse, K, K);
+    matrix_factor(inverse, K); /* lower: inverse = L L^T, and U = L^T */
+    for (int i = 0; i < K; i++)
+        for (int j = i; j < K; j++)
+            upper[i * K + j] = inverse[j * K + i];
+    for (int r = 0; r < N; r++) {
+        float wanted[K], weights[K];
+        struct grid_scale at = {0};
+        memcpy(wanted, e->weights + r * K, sizeof wanted);
+        for (int j = 0; j < K; j++)
+            weights[j] = (float)(1 / (upper[j * K + j] * upper[j * K + j]));
+        for (int j = 0; j < K; j++) {
+            if (j % GRID_BLOCK == 0)
+                at = grid_fit(grid, wanted + j, weights + j);
+            values[r * K + j] = grid_value(grid, at, grid_code(grid, at, wanted[j]));
+            const double off = (double)(wanted[j] - values[r * K + j]) / upper[j * K + j];
+            for (int i = j + 1; i < K; i++)
+                wanted[i] -= (float)(off * upper[j * K + i]);
+        }
+    }
+}
+
+/* The error on the tokens is that of the textbook's GPTQ or less, for every output together, and
+ * for none larger than by rounding; the file's bytes hold the values; the bias leaves no mean
+ * error. */
+static void corrections_lower_the_error(void **state) {
+    (void)state;
+    static struct example e;
+    static float values[N * K], again[N * K], textbook[N * K], plain[N * K], back[N * K];
+    static unsigned char bytes[N * K * 2], other[N * K * 2], rounded[N * K * 2];
+    make_example(&e);
+    for (size_t t = 0; t < TYPES; t++) {
+        const struct block_format *format = block_format_by_id(types[t]);
+        const size_t size = N * K / GRID_BLOCK * format->bytes;
+        struct corrected c = {.bytes = bytes, .values = values};
+        struct corrected second = {.bytes = other, .values = again};
+        correct_example(&e, format, 1, &c);
+        format->dequantise(bytes, N * K, back);
+        format->quantise(e.weights, N * K, rounded);
+        format->dequantise(rounded, N * K, plain);
+        textbook_gptq(&e, block_grid_of(types[t]), textbook);
+        double sum = 0, of_rounding = 0, of_textbook = 0;
+        for (int r = 0; r < N; r++) {
+            const double here = error_of_row(&e, r, values);
+            assert_true(here <= error_of_row(&e, r, plain) * 1.02 + 1e-9);
+            double mean = 0;
+            for (int s = 0; s < TOKENS; s++) {
+                mean += (double)e.y[s][r] - (double)e.bias[r];
+                for (int j = 0; j < K; j++)
+                    mean -= (double)values[r * K + j] * (double)e.x[s][j];
+            }
+            assert_true(fabs(mean / (double)TOKENS) < 1e-4);
+            sum += here;
+            of_rounding += error_of_row(&e, r, plain);
+            of_textbook += error_of_row(&e, r, textbook);
+        }
+        assert_true(sum < 0.6 * of_rounding);
+        assert_true(sum < 1.01 * of_textbook);
+        assert_true(c.error < 0.6 * c.plain);
+        for (int i = 0; i < N * K; i++)
+            assert_true(fabsf(values[i] - back[i]) < 1e-5f);
+        correct_example(&e, format, 3, &second);
+        assert_memory_equal(bytes, other, size);
+    }
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static const struct tiny_shape shape = {
+    .hidden = 64, .wide = 128, .layers = 2, .heads = 4, .positions = 32, .type = BLOCK_F32};
+static const struct tiny_shape gated = {.hidden = 64,
+                                        .wide = 128,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .positions = 32,
+                                        .type = BLOCK_F32,
+                                        .nomic = true};
+
+enum { TEXTS = 120, TEXT_BYTES = 100 };
+
+static const char *write_made(struct gguf *file, const char *name) {
+    struct bytes out = {0};
+    gguf_write_bytes(file, &out);
+    write_file(name, out.data, out.size);
+    bytes_release(&out);
+    gguf_release(file);
+    return temporary_path(name);
+}
+
+static void write_shape(const struct tiny_shape *of, char path[256]) {
+    struct gguf file;
+    gguf_make(&file, of);
+    snprintf(path, 256, "%s", write_made(&file, "floats.gguf"));
+}
+
+/* Texts of random words of the tiny vocabulary. */
+static const wisp_text *make_texts(uint64_t random) {
+    static char words[TEXTS][TEXT_BYTES];
+    static wisp_text texts[TEXTS];
+    for (size_t i = 0; i < TEXTS; i++) {
+        size_t length = 0;
+        for (uint64_t n = 3 + random_next(&random) % 10; n > 0; n--)
+            length += (size_t)snprintf(words[i] + length, TEXT_BYTES - length, "%s ",
+                                       tiny_tokens[TINY_SPECIAL + random_next(&random) % 15]);
+        texts[i] = wisp_text_of(words[i]);
+    }
+    return texts;
+}
+
+static double mean_cosine(const char *path, const char *reference, const wisp_text *texts) {
+    static float rows[2][TEXTS * 64];
+    for (int i = 0; i < 2; i++) {
+        wisp_model *model = open_model_or_fail(i ? reference : path, WISP_COMPUTE_F32, NULL);
+        wisp_session *session = open_session_or_fail(model, 1);
+        assert_int_equal(wisp_embed(session, texts, TEXTS, NULL, rows[i], &error), WISP_OK);
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+    double sum = 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        sum += cosine(rows[0] + i * 64, rows[1] + i * 64, 64);
+    return sum / (double)TEXTS;
+}
+
+static void count_better(void *context, const wisp_quantized_tensor *tensor) {
+    assert_string_equal(tensor->type, "Q4_0");
+    assert_true(tensor->output_error > 0 && tensor->output_error < tensor->plain_error);
+    ++*(size_t *)context;
+}
+
+/* A quantised model is nearer to its original than a rounded one, on texts that it was not made
+ * for; it is the same file for any number of threads. */
+static void models_stay_near(void **state) {
+    (void)state;
+    const struct tiny_shape *const shapes[] = {&shape, &gated};
+    for (size_t s = 0; s < 2; s++) {
+        char input[256], output[256], rounded[256];
+        size_t tensors = 0, size, second_size;
+        wisp_quantize_options o = {.tensor = count_better, .context = &tensors};
+        write_shape(shapes[s], input);
+        snprintf(output, sizeof output, "%s", temporary_path("texts.gguf"));
+        snprintf(rounded, sizeof rounded, "%s", temporary_path("rounded.gguf"));
+        const wisp_text *texts = make_texts(1);
+        if (wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error) != WISP_OK)
+            fail_msg("%s: %s", error.field, error.message);
+        assert_true(tensors == (s ? 10 : 12));
+        char *first = read_file(output, &size);
+        o.threads = 2;
+        assert_int_equal(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error),
+                         WISP_OK);
+        char *second = read_file(output, &second_size);
+        assert_true(size == second_size && memcmp(first, second, size) == 0);
+        free(first);
+        free(second);
+        const wisp_convert_options plain = {.type = "q4_0"};
+        assert_int_equal(wisp_convert(input, rounded, &plain, &error), WISP_OK);
+        texts = make_texts(99);
+        const double near = mean_cosine(output, input, texts);
+        const double far = mean_cosine(rounded, input, texts);
+        if (!(1 - near < 0.8 * (1 - far)))
+            fail_msg("cosine %f, rounded %f", near, far);
+        const struct opening opening = open_path(output, 1 << 24);
+        expect_outcome(&opening, WISP_OK, NULL, NULL);
+    }
+}
+
+/* Models that are quantised already, and those whose neurons are rows. */
+static void models_of_any_kind(void **state) {
+    (void)state;
+    static const struct tiny_shape *const shapes[] = {&tiny_shape_q8_0, &tiny_nomic_rows_q8_0,
+                                                      &tiny_nomic_q8_0};
+    const wisp_text *texts = make_texts(1);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char input[256];
+        const wisp_quantize_options o = {.embedding_type = "mxfp4", .ffn_type = "q5_1"};
+        write_shape(shapes[i], input);
+        const char *output = temporary_path("again.gguf");
+        if (wisp_quantize_for_texts(input, output, "iq4_nl", texts, TEXTS, &o, &error) != WISP_OK)
+            fail_msg("%s: %s", error.field, error.message);
+        const struct opening opening = open_path(output, 1 << 24);
+        expect_outcome(&opening, WISP_OK, NULL, NULL);
+    }
+}
+
+/* Of BERT, position embeddings can be quantised. */
+static void positions_of_another_type(void **state) {
+    (void)state;
+    char input[256], output[256];
+    const wisp_text *texts = make_texts(1);
+    const wisp_quantize_options o = {.position_type = "q8_0"};
+    wisp_file *file;
+    wisp_tensor tensor = {0};
+    write_shape(&shape, input);
+    snprintf(output, sizeof output, "%s", temporary_path("positions.gguf"));
+    assert_int_equal(wisp_quantize_for_texts(input, output, "q5_0", texts, TEXTS, &o, &error),
+                     WISP_OK);
+    assert_int_equal(wisp_file_open(output, &file, &error), WISP_OK);
+    for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++)
+        if (strcmp(tensor.name, "position_embd.weight") == 0)
+            assert_string_equal(tensor.type, "Q8_0");
+    wisp_file_close(file);
+    assert_true(mean_cosine(output, input, texts) > 0.99);
+}
+
+struct stopping {
+    size_t calls, most;
+};
+
+static bool stop_after(void *context, size_t done, size_t total) {
+    struct stopping *stopping = context;
+    assert_true(done <= total);
+    return stopping->calls++ < stopping->most;
+}
+
+static void cancelled_at_any_time(void **state) {
+    (void)state;
+    char input[256];
+    const char *output = temporary_path("cancelled.gguf");
+    const wisp_text *texts = make_texts(1);
+    write_shape(&shape, input);
+    for (size_t most = 0;; most += 3) {
+        struct stopping stopping = {.most = most};
+        const wisp_quantize_options o = {.progress = stop_after, .context = &stopping};
+        const wisp_status status =
+            wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &o, &error);
+        if (status == WISP_OK)
+            break;
+        assert_int_equal(status, WISP_ERROR_CANCELLED);
+        assert_int_equal(access(output, F_OK), -1);
+        assert_true(most < 200);
+    }
+}
+
+static void expect_refused(wisp_status status, wisp_status wanted, const char *field) {
+    assert_int_equal(status, wanted);
+    assert_string_equal(error.field, field);
+}
+
+static void wrong_arguments(void **state) {
+    (void)state;
+    char input[256], output[256];
+    snprintf(output, sizeof output, "%s", temporary_path("refused.gguf"));
+    const wisp_text *texts = make_texts(1);
+    const wisp_quantize_options positions = {.position_type = "q8_0"},
+                                embedding = {.embedding_type = "f16"}, threads = {.threads = 5000};
+    struct gguf file;
+    llama_make(&file, &llama_shapes[0]);
+    snprintf(input, sizeof input, "%s", write_made(&file, "decoder.gguf"));
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, NULL, &error),
+                   WISP_ERROR_UNSUPPORTED, "general.architecture");
+    gguf_make(&file, &tiny_shape);
+    snprintf(input, sizeof input, "%s", write_made(&file, "narrow.gguf"));
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, NULL, &error),
+                   WISP_ERROR_UNSUPPORTED, "type");
+    write_shape(&shape, input);
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_k", texts, TEXTS, NULL, &error),
+                   WISP_ERROR_ARGUMENT, "type");
+    write_shape(&gated, input);
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &positions, &error),
+                   WISP_ERROR_ARGUMENT, "position_type");
+    write_shape(&shape, input);
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &embedding, &error),
+                   WISP_ERROR_ARGUMENT, "embedding_type");
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, TEXTS, &threads, &error),
+                   WISP_ERROR_ARGUMENT, "threads");
+    expect_refused(wisp_quantize_for_texts(input, output, "q4_0", texts, 2, NULL, &error),
+                   WISP_ERROR_ARGUMENT, "texts");
+    expect_refused(wisp_quantize_for_texts(input, NULL, "q4_0", texts, TEXTS, NULL, &error),
+                   WISP_ERROR_ARGUMENT, "output");
+    assert_int_equal(access(output, F_OK), -1);
+}
+
+static int clean_up(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grids_are_what_blocks_hold),
+        cmocka_unit_test(corrections_lower_the_error),
+        cmocka_unit_test(models_stay_near),
+        cmocka_unit_test(models_of_any_kind),
+        cmocka_unit_test(positions_of_another_type),
+        cmocka_unit_test(cancelled_at_any_time),
+        cmocka_unit_test(wrong_arguments),
+    };
+    return cmocka_run_group_tests_name("quantize_texts", tests, NULL, clean_up);
+}
