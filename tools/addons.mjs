@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packages of the addon, one for each platform: node tools/addons.mjs FOLDER TARGET=wisp.node...
-// writes FOLDER/TARGET for npm pack. They have no script: npm installs the one whose os, cpu and libc fit.
+// writes FOLDER/TARGET for npm pack. They have no script: npm installs the one whose os, cpu and libc fit. With
+// --any-glibc an addon may need this machine's glibc, as build/wisp.node does.
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { argv } from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -58,7 +59,6 @@ function writePackage(folder, target, file) {
     cpu,
     libc,
   };
-  if (libc?.includes('glibc')) checkGlibc(file);
   const to = `${folder}/${target}`;
   mkdirSync(to, { recursive: true });
   writeFileSync(`${to}/package.json`, `${JSON.stringify(manifest, null, 2)}\n`);
@@ -71,10 +71,12 @@ function writePackage(folder, target, file) {
 }
 
 if (fileURLToPath(import.meta.url) === argv[1]) {
-  const [, , folder, ...files] = argv;
+  const [folder, ...files] = argv.slice(2).filter((arg) => arg !== '--any-glibc');
   for (const file of files) {
     const [target, path] = file.split('=');
     if (!TARGETS[target]) throw new Error(`${target} is not one of ${Object.keys(TARGETS)}`);
+    const isChecked = TARGETS[target].libc?.includes('glibc') && !argv.includes('--any-glibc');
+    if (isChecked) checkGlibc(path);
     writePackage(folder, target, path);
   }
 }

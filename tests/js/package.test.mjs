@@ -420,6 +420,7 @@ describe('installed from npm pack into an empty project', () => {
     const other = join(folder, 'native');
     run(process.execPath, [
       `${ROOT}tools/addons.mjs`,
+      '--any-glibc',
       join(folder, 'packages'),
       `${target}=${ADDON}`,
     ]);

@@ -160,12 +160,13 @@ export function smallCalibratedModel(name = 'cls12') {
   return path;
 }
 
-/** Returns such a model with half of its hot neurons, so that texts need cold ones. */
+/** Returns such a model with half of its hot neurons and tokens, so that texts need cold ones. */
 export function smallColdModel() {
   const calibrated = smallCalibratedModel();
   const path = `${ROOT}build/test-models/cls12-cold.gguf`;
   if (!existsSync(path) || statSync(path).mtimeMs < statSync(calibrated).mtimeMs) {
-    const { code, err } = wisp(['convert', '--hot', '0.5', calibrated, path]);
+    const hot = ['--hot', '0.5', '--hot-tokens', '60'];
+    const { code, err } = wisp(['convert', ...hot, calibrated, path]);
     if (code !== 0) throw new Error(err);
   }
   return path;
