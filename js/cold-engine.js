@@ -7,7 +7,7 @@ const NEED_RANGES = 8;
 
 /** The numbers of wisp_cold_stats, in their order. */
 const STATS =
-  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions ranges rangeBytes warmNeurons'.split(
+  'neurons hotNeurons hotBytes coldBytes warmBytes mostWarmBytes budget hits misses evictions ranges rangeBytes warmNeurons tokens'.split(
     ' ',
   );
 
@@ -157,8 +157,8 @@ export class ColdEngine extends Engine {
       this.call((wasm) => wasm.engine_cold_stats(this.engine, block));
       const numbers = new BigUint64Array(this.alive().memory.buffer, block, STATS.length);
       const all = Object.fromEntries(STATS.map((name, i) => [name, Number(numbers[i])]));
-      const { neurons, hotNeurons, warmNeurons, hits, misses } = all;
-      return { neurons, hotNeurons, warmNeurons, hits, misses, skipped: this.#skipped };
+      const { neurons, hotNeurons, warmNeurons, tokens, hits, misses } = all;
+      return { neurons, hotNeurons, warmNeurons, tokens, hits, misses, skipped: this.#skipped };
     });
   }
 }

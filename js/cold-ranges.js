@@ -62,6 +62,11 @@ export class Bytes {
     this.#present = apart.sort((a, b) => a[0] - b[0]);
   }
 
+  /** @param {Range[]} ranges whose bytes are of no use */
+  unmark(ranges) {
+    this.#present = ranges.reduce(without, this.#present);
+  }
+
   /**
    * @param {Range} range
    * @returns {Range[]} its parts that are not present

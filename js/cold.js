@@ -227,6 +227,8 @@ class ColdModel {
       /** @type {{ cold?: ColdStats }} */
       const counted = {};
       let wait = new AbortController(); // of the request that is answered
+      /** @type {Range[]} */
+      let provided = [];
       this.#links.add(counted);
       const leave = () => {
         wait.abort();
@@ -237,8 +239,11 @@ class ColdModel {
       };
       const link = start({
         reply: (message) => {
-          const { type, ranges, cold, skipped, value } = /** @type {any} */ (message);
+          const { type, ranges, cold, skipped, value, error } = /** @type {any} */ (message);
+          // Bytes that differ from their digests are asked for again by the next call.
+          if (error?.code === 'format') this.#ranges?.bytes.unmark(provided);
           if (type === 'needs') {
+            provided = ranges;
             return void this.#answer(ranges, wait.signal, (answer) => link.post(answer));
           }
           counted.cold = cold ?? counted.cold;
@@ -323,7 +328,7 @@ class ColdModel {
   stats() {
     const { received = 0, requests = 0, size = 0 } = this.#file ?? {};
     const totals = { ...this.#ended };
-    const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0 };
+    const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
       for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
@@ -333,6 +338,7 @@ class ColdModel {
         neurons: cold.neurons,
         hotNeurons: cold.hotNeurons,
         warmNeurons: Math.max(neurons.warmNeurons, cold.warmNeurons),
+        warmTokens: Math.max(neurons.warmTokens, cold.tokens),
       });
     }
     return {

@@ -290,6 +290,8 @@ export interface ColdTotals {
   hotNeurons: number;
   /** Other neurons in the memory of the worker that has most of them. */
   warmNeurons: number;
+  /** Rare tokens whose embeddings are in the memory of the worker that has most of them. */
+  warmTokens: number;
   /** Cold neurons that batches needed and that were in memory, or not. */
   hits: number;
   misses: number;

@@ -165,6 +165,8 @@ export interface ColdStats {
   neurons: number;
   hotNeurons: number;
   warmNeurons: number;
+  /** Cold tokens whose embeddings were provided. */
+  tokens: number;
   hits: number;
   misses: number;
   skipped: number;

@@ -129,7 +129,9 @@ describe('cold neurons', () => {
         assert.deepEqual(singles[i].subarray(0, size), row);
       });
       assertOnce();
-      const { misses, warmNeurons, neurons, hotNeurons, skipped, requests } = coldOf(embedder);
+      const { misses, warmNeurons, warmTokens, neurons, hotNeurons, skipped, requests } =
+        coldOf(embedder);
+      assert.ok(warmTokens > 0);
       assert.ok(misses > 0 && warmNeurons > 0 && warmNeurons <= neurons - hotNeurons);
       assert.equal(skipped, 0);
       assert.equal(requests, server.asked.length);

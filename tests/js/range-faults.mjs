@@ -59,6 +59,17 @@ export function rangeFaults(server, bytes) {
       fault: (response) => response.destroy(),
       error: { code: 'io', message: /cannot reach http/ },
     },
+    "a byte that is not the file's": {
+      fault: (response, _, [from, to]) => {
+        const last = Math.min(to, bytes.length - 1);
+        const part = Buffer.from(bytes.subarray(from, last + 1));
+        part[part.length >> 1] ^= 1;
+        response.setHeader('ETag', etag);
+        response.writeHead(206, { 'Content-Range': `bytes ${from}-${last}/${bytes.length}` });
+        response.end(part);
+      },
+      error: { code: 'format', message: /chunk \d+/ },
+    },
     'no byte, ever': {
       fault: (response, _, [from, to]) => {
         response.writeHead(206, { ETag: etag, 'Content-Range': `bytes ${from}-${to}/${bytes.length}` }); // prettier-ignore
