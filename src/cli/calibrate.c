@@ -186,7 +186,7 @@ static int measure(const struct arguments *a, const struct sample *texts,
         code = embed_with(a->output, &o, a->threads, held_out, n, &size, &rows[i]);
     }
     report->held_out_texts = n;
-    for (int i = 1; i < used && code == EXIT_GOOD; i++)
+    for (int i = 1; i < used && rows[0] && rows[i]; i++)
         *found[i] = compare(rows[i], rows[0], n, size);
     for (int i = 0; i < used; i++)
         free(rows[i]);

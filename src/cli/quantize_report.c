@@ -12,16 +12,18 @@ void quantize_report_add(struct quantize_report *report, const wisp_quantized_te
     if (report->n == report->capacity) {
         const size_t wanted = report->capacity ? 2 * report->capacity : 64;
         wisp_quantized_tensor *moved = realloc(report->tensors, wanted * sizeof *moved);
-        report->failed = !moved;
-        if (report->failed)
+        if (!moved) {
+            report->failed = true;
             return;
+        }
         report->tensors = moved;
         report->capacity = wanted;
     }
     char *name = strdup(tensor->name);
-    report->failed = !name;
-    if (report->failed)
+    if (!name) {
+        report->failed = true;
         return;
+    }
     report->tensors[report->n] = *tensor;
     report->tensors[report->n++].name = name;
 }

@@ -44,7 +44,7 @@ static int compare_places(const void *a, const void *b) {
 /* Sets the ternary values of the smallest weights to 0, the first of equal ones before the others,
  * until the share of zeros among n values is at least `target`. */
 static void add_zeros(float target, const float *values, int n, int *ternary) {
-    struct place places[T158_BLOCK];
+    struct place places[T158_BLOCK] = {{0}};
     const int wanted = (int)ceil((double)target * (double)n);
     for (int i = 0; i < n; i++)
         places[i] = (struct place){fabsf(values[i]), i};
