@@ -162,9 +162,14 @@ for (const name of ['chromium', 'firefox']) {
           await tab.call('cycle', 20); // what the browser itself needs
           const before = await resident();
           const { memoryBytes, modelBytes } = await tab.call('embedMany', 0, 0);
-          const added = (await resident('with garbage')) - before;
-          await tab.call('closeMany');
           const held = (memoryBytes + (kind === 'isolated' ? modelBytes : 0)) / 1e6;
+          // A browser that has little time gives memory back later; copies that are garbage would stay.
+          let added = (await resident('with garbage')) - before;
+          for (let i = 0; i < 40 && added >= held + 20; i++) {
+            await new Promise((done) => setTimeout(done, 250));
+            added = (await resident('with garbage')) - before;
+          }
+          await tab.call('closeMany');
           assert.ok(added < held + 20, `${added} MB, where ${held} MB are held`);
         },
       );

@@ -175,6 +175,7 @@ def main():
         plain, quantised = Path(folder) / "plain.gguf", Path(folder) / "quantised.gguf"
         write_model(plain, weights)
         types = [entry["type"] for entry in json.loads(run(wisp, "quantize", "--dry-run", "--format", "json", plain))["types"]]
+        types.remove("BITNET_T158")  # tests/oracle/bitnet.py: ggml has none
         assert len(types) == 17, types
         for name in types:
             printed = json.loads(run(wisp, "quantize", "--type", name, "--format", "json", plain, quantised))["types"][0]
