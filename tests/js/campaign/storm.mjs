@@ -174,10 +174,11 @@ export async function storm(how) {
     }
     check(await embedSome(0, texts.length), 'all texts at once fail though nothing is killed');
     let stats = embedder.stats();
-    // A busy machine may take long to notice the last kill and to start another worker.
+    // A busy machine may take long to notice the last kill. A worker that had no task is replaced when there is work.
     const complete = () => stats.workers === workers && stats.lostWorkers === started - workers;
     for (let tries = 0; tries < 300 && !complete(); tries++) {
       await pause(50);
+      await embedSome(0, texts.length);
       stats = embedder.stats();
     }
     check(stats.workers === workers, `${stats.workers} workers are left`);
