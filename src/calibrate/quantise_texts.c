@@ -295,14 +295,15 @@ static wisp_status quantise_product(struct run *r, size_t l, const struct produc
     return linear_load(layer, &source, working->kernels, false, error);
 }
 
-/* Rounds a tensor outside of the layers. */
+/* Rounds a tensor outside of the layers, or copies one that has the format. */
 static wisp_status round_tensor(struct run *r, const char *name, const struct block_format *format,
                                 wisp_error *error) {
     struct tensor *tensor = find_tensor(r, name);
     struct arena scratch = {0};
+    const void *bytes;
     void *stored;
     float *values;
-    if (!tensor || tensor->format == format)
+    if (!tensor)
         return WISP_OK;
     const size_t offset = r->used, n = (size_t)tensor->dims[0];
     stored = arena_allocate(&scratch, (size_t)tensor->row_bytes);
@@ -310,9 +311,15 @@ static wisp_status round_tensor(struct run *r, const char *name, const struct bl
     wisp_status status =
         stored && values ? WISP_OK : fail_memory(error, (size_t)tensor->row_bytes + 4 * n);
     for (uint64_t row = 0; row < tensor->rows && status == WISP_OK; row++) {
-        status = directory_floats(&r->out, tensor, row, 1, NULL, stored, values, error);
-        if (status == WISP_OK)
-            grid_quantise(block_grid_of(format->id), values, n, r->data + r->used);
+        if (tensor->format == format) {
+            status = directory_rows(&r->out, tensor, row, 1, NULL, stored, &bytes, error);
+            if (status == WISP_OK)
+                memcpy(r->data + r->used, bytes, (size_t)tensor->row_bytes);
+        } else {
+            status = directory_floats(&r->out, tensor, row, 1, NULL, stored, values, error);
+            if (status == WISP_OK)
+                grid_quantise(block_grid_of(format->id), values, n, r->data + r->used);
+        }
         r->used += n / format->elements * format->bytes;
     }
     arena_release(&scratch);

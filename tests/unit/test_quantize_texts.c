@@ -360,6 +360,15 @@ static void positions_of_another_type(void **state) {
             assert_string_equal(tensor.type, "Q8_0");
     wisp_file_close(file);
     assert_true(mean_cosine(output, input, texts) > 0.99);
+
+    /* Embeddings that have the type already stay as they are. */
+    size_t size, second_size;
+    snprintf(input, sizeof input, "%s", temporary_path("again.gguf"));
+    assert_int_equal(wisp_quantize_for_texts(output, input, "q5_0", texts, TEXTS, &o, &error),
+                     WISP_OK);
+    free(read_file(output, &size));
+    free(read_file(input, &second_size));
+    assert_int_equal(size, second_size);
 }
 
 struct stopping {
