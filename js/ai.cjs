@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/ai for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./ai.js'), 'ai.js');
 
@@ -15,13 +15,5 @@ const embeddingModel = (embedder, options) => ({
   // The ES module says what is wrong with the options.
   doEmbed: async (call) => (await loadModule()).embeddingModel(embedder, options).doEmbed(call),
 });
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
-  }
-}
 
 module.exports = { embeddingModel, WispError };

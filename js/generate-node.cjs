@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, is, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./generate-node.js'), 'generate-node.js');
 let used = false;
@@ -25,14 +25,6 @@ class Generator {
   /** @param {any} value */
   static [Symbol.hasInstance](value) {
     return is('Generator', value);
-  }
-}
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
   }
 }
 

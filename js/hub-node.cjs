@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/hub for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./hub-node.js'), 'hub-node.js');
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
-  }
-}
 
 module.exports = {
   WispError,

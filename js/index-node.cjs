@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/index for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, is, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./index-node.js'), 'index-node.js');
 
@@ -24,14 +24,6 @@ class Index {
   /** @param {any} value */
   static [Symbol.hasInstance](value) {
     return is('Index', value);
-  }
-}
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/langchain for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, is, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./langchain.js'), 'langchain.js');
 
@@ -39,14 +39,6 @@ class WispEmbeddings {
   /** @param {any} value */
   static [Symbol.hasInstance](value) {
     return is('WispEmbeddings', value);
-  }
-}
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
   }
 }
 

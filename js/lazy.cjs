@@ -27,4 +27,13 @@ exports.lazy = (load, file) => {
  * @param {string} name
  * @param {any} value
  */
-exports.is = (name, value) => value?.[Symbol.for('wisp-engine')] === name;
+const is = (name, value) => value?.[Symbol.for('wisp-engine')] === name;
+exports.is = is;
+
+/** For `error instanceof WispError`. */
+exports.WispError = class WispError {
+  /** @param {any} value */
+  static [Symbol.hasInstance](value) {
+    return is('WispError', value);
+  }
+};

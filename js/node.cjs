@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The package for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, is, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./node.js'), 'node.js');
 let used = false;
@@ -33,14 +33,6 @@ class Rows {
   /** @param {any} value */
   static [Symbol.hasInstance](value) {
     return is('Rows', value);
-  }
-}
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
   }
 }
 

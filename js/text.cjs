@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/text for require().
 'use strict';
-const { is, lazy } = require('./lazy.cjs');
+const { WispError, lazy } = require('./lazy.cjs');
 
 const loadModule = lazy(() => import('./text.js'), 'text.js');
 
@@ -22,13 +22,5 @@ const embedStream = (/** @type {any[]} */ ...given) => {
 
 /** @type {typeof import('./text.js').chunk} */
 const chunk = async (...given) => (await loadModule()).chunk(...given);
-
-/** For `error instanceof WispError`. */
-class WispError {
-  /** @param {any} value */
-  static [Symbol.hasInstance](value) {
-    return is('WispError', value);
-  }
-}
 
 module.exports = { chunk, embedStream, WispError };

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "cli/bars.h"
 #include "cli/report_files.h"
 
 static void print_table(const struct calibration_report *r, bool sentence) {
@@ -63,45 +64,31 @@ static void put_json(FILE *stream, const void *report) {
     fprintf(stream, "}\n");
 }
 
-enum { LEFT = 75, WIDTH = 420, BAR = 12, LAYER = 64, TOP = 40 };
+enum { LAYER = 64 };
 
 static const char *const bar_names[] = {"computed", "recall", "precision", "output error"};
-static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118", "#ff725c"};
+static const struct bars bars = {bar_names,    4, .left = 75, .width = 420, .height = 12,
+                                 .decimals = 3};
 
-/* Draws four bars for one predictor of a layer. A value of 1 is WIDTH wide. */
+/* Draws four bars for one predictor of a layer. */
 static void put_bars(FILE *stream, const wisp_calibrated_quality *q, const char *kind, size_t layer,
                      size_t top) {
     const double values[] = {q->share, q->recall, q->precision, q->error};
     fprintf(stream, "<text x=\"8\" y=\"%zu\">%s %zu</text>\n", top + 30, kind, layer);
-    for (size_t i = 0; i < 4; i++) {
-        const double share = values[i] < 1 ? values[i] : 1, width = share * (double)WIDTH;
-        fprintf(stream,
-                "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
-                "x=\"%.1f\" y=\"%zu\">%.3f</text>\n",
-                LEFT, top + (BAR + 1) * i, width, BAR, colours[i], (double)LEFT + width + 4,
-                top + (BAR + 1) * i + 10, values[i]);
-    }
+    bars_draw(&bars, values, 4, top, stream);
 }
 
 /* Draws the bars of the lowrank predictors of all layers, then those of the sentence predictors. */
 static void put_svg(FILE *stream, const void *report) {
     const struct calibration_report *r = report;
     const size_t rows = r->layers * (r->has_sentence ? 2 : 1);
-    fprintf(stream,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
-            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
-            "fill=\"white\"/>\n",
-            LEFT + WIDTH + 90, TOP + LAYER * rows + 10);
-    for (int i = 0; i < 4; i++)
-        fprintf(stream,
-                "<rect x=\"%d\" y=\"12\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
-                "y=\"21\">%s</text>\n",
-                LEFT + 110 * i, colours[i], LEFT + 110 * i + 14, bar_names[i]);
+    bars_begin(&bars, (size_t)bars.left + (size_t)bars.width + 90, BARS_TOP + LAYER * rows + 10,
+               stream);
     for (size_t l = 0; l < r->layers; l++)
-        put_bars(stream, &r->layer[l].lowrank, "layer", l, TOP + LAYER * l);
+        put_bars(stream, &r->layer[l].lowrank, "layer", l, BARS_TOP + LAYER * l);
     for (size_t l = r->layers; l < rows; l++)
         put_bars(stream, &r->layer[l - r->layers].sentence, "sentence", l - r->layers,
-                 TOP + LAYER * l);
+                 BARS_TOP + LAYER * l);
     fprintf(stream, "</svg>\n");
 }
 

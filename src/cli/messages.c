@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/whole_file.h"
-#include "host/file.h"
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
@@ -168,32 +167,17 @@ void message_print(FILE *stream, const wisp_message *message) {
     fputc('}', stream);
 }
 
-int messages_save(const struct messages *messages, const char *path) {
-    struct file_writer writer;
-    wisp_error error;
-    char *text = NULL;
-    size_t length = 0;
-    if (!check_path("/save", path))
-        return EXIT_USAGE;
-    FILE *stream = open_memstream(&text, &length);
-    for (size_t i = 0; stream && i < messages->n; i++) {
+static void print_list(FILE *stream, const void *context) {
+    const struct messages *messages = context;
+    for (size_t i = 0; i < messages->n; i++) {
         fputs(i == 0 ? "[" : ",\n ", stream);
         message_print(stream, &messages->list[i]);
     }
-    if (stream)
-        fputs(messages->n == 0 ? "[]\n" : "]\n", stream);
-    if (!stream || !close_memstream(stream, &text)) {
-        complain("out of memory");
-        free(text);
-        return EXIT_FAILED;
-    }
-    wisp_status status = file_writer_open(&writer, path, &error);
-    if (status == WISP_OK) {
-        status = file_write(&writer, text, length, &error);
-        if (status == WISP_OK)
-            status = file_writer_commit(&writer, &error);
-        file_writer_discard(&writer);
-    }
-    free(text);
-    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
+    fputs(messages->n == 0 ? "[]\n" : "]\n", stream);
+}
+
+int messages_save(const struct messages *messages, const char *path) {
+    if (!check_path("/save", path))
+        return EXIT_USAGE;
+    return write_whole_file(path, print_list, messages);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bars.h"
 #include "cli/report_files.h"
 
 void quantize_report_add(struct quantize_report *report, const wisp_quantized_tensor *tensor) {
@@ -64,15 +65,16 @@ static void print_xml(FILE *stream, const char *text) {
             fputc(*text, stream);
 }
 
-enum { LEFT = 8, WIDTH = 300, NUMBERS = 60, NAME = 300, BAR = 11, TENSOR = 46, TOP = 40 };
+enum { LEFT = 8, WIDTH = 300, NUMBERS = 60, NAME = 300, TENSOR = 46 };
 
 static const char *const bar_names[] = {"cosine", "zeros", "deviation / mean of scales"};
-static const char *const colours[] = {"#4269d0", "#3ca951", "#efb118"};
 
 enum { BARS = sizeof bar_names / sizeof *bar_names };
 
-/* Prints a tensor's bars, of which those after the first are of ternary ones, and its name. A value
- * of 1 is WIDTH wide. */
+static const struct bars bars = {bar_names,      BARS,         .left = LEFT,
+                                 .width = WIDTH, .height = 11, .decimals = 4};
+
+/* Prints a tensor's bars, of which those after the first are of ternary ones, and its name. */
 static void print_bars(FILE *stream, const wisp_quantized_tensor *t, size_t top) {
     const double values[BARS] = {t->cosine, t->sparsity,
                                  t->scale_mean > 0 ? t->scale_deviation / t->scale_mean : 0};
@@ -80,31 +82,14 @@ static void print_bars(FILE *stream, const wisp_quantized_tensor *t, size_t top)
     print_xml(stream, t->name);
     fprintf(stream, "</text><text x=\"%d\" y=\"%zu\" fill=\"#666\">%s, mse %.4g</text>\n",
             LEFT + WIDTH + NUMBERS, top + 24, t->type, t->mse);
-    for (size_t i = 0; i < (t->blocks > 0 ? BARS : 1); i++) {
-        const double share = values[i] < 0 ? 0 : values[i] < 1 ? values[i] : 1;
-        const double width = share * (double)WIDTH;
-        fprintf(stream,
-                "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text "
-                "x=\"%.1f\" y=\"%zu\">%.4f</text>\n",
-                LEFT, top + (BAR + 1) * i, width, BAR, colours[i], (double)LEFT + width + 4,
-                top + (BAR + 1) * i + 10, values[i]);
-    }
+    bars_draw(&bars, values, t->blocks > 0 ? BARS : 1, top, stream);
 }
 
 static void print_svg(FILE *stream, const void *context) {
     const struct quantize_report *report = context;
-    fprintf(stream,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
-            "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
-            "fill=\"white\"/>\n",
-            LEFT + WIDTH + NUMBERS + NAME, TOP + TENSOR * report->n + 10);
-    for (int i = 0; i < BARS; i++)
-        fprintf(stream,
-                "<rect x=\"%d\" y=\"12\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
-                "y=\"21\">%s</text>\n",
-                LEFT + 110 * i, colours[i], LEFT + 110 * i + 14, bar_names[i]);
+    bars_begin(&bars, LEFT + WIDTH + NUMBERS + NAME, BARS_TOP + TENSOR * report->n + 10, stream);
     for (size_t i = 0; i < report->n; i++)
-        print_bars(stream, &report->tensors[i], TOP + TENSOR * i);
+        print_bars(stream, &report->tensors[i], BARS_TOP + TENSOR * i);
     fputs("</svg>\n", stream);
 }
 

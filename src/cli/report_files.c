@@ -2,9 +2,8 @@
 #include "cli/report_files.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
-#include "host/file.h"
+#include "cli/whole_file.h"
 
 static int make_path(char path[PATH_MAX], const char *base, const char *suffix) {
     const int length = snprintf(path, PATH_MAX, "%s%s", base, suffix);
@@ -26,37 +25,11 @@ int report_files_check(const char *base) {
     return code;
 }
 
-static int write_text(const char *path, const char *text, size_t length) {
-    struct file_writer writer;
-    wisp_error error;
-    wisp_status status = file_writer_open(&writer, path, &error);
-    if (status == WISP_OK) {
-        status = file_write(&writer, text, length, &error);
-        if (status == WISP_OK)
-            status = file_writer_commit(&writer, &error);
-        file_writer_discard(&writer);
-    }
-    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
-}
-
 static int write_report(const char *base, const char *suffix,
                         void (*print)(FILE *stream, const void *report), const void *report) {
-    char path[PATH_MAX], *text = NULL;
-    size_t length = 0;
-    int code = make_path(path, base, suffix);
-    if (code != EXIT_GOOD)
-        return code;
-    FILE *stream = open_memstream(&text, &length);
-    if (stream)
-        print(stream, report);
-    if (stream && close_memstream(stream, &text)) {
-        code = write_text(path, text, length);
-    } else {
-        complain("out of memory");
-        code = EXIT_FAILED;
-    }
-    free(text);
-    return code;
+    char path[PATH_MAX];
+    const int code = make_path(path, base, suffix);
+    return code == EXIT_GOOD ? write_whole_file(path, print, report) : code;
 }
 
 int report_files_write(const char *base, void (*json)(FILE *stream, const void *report),

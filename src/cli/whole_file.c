@@ -2,11 +2,11 @@
 #include "cli/whole_file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/console.h"
+#include "cli/cli.h"
+#include "host/file.h"
 
 enum { MAX_BYTES = 64 << 20 };
 
@@ -46,4 +46,29 @@ int read_whole_file(const char *path, char **text, size_t *length) {
     if (!standard)
         fclose(file);
     return code;
+}
+
+int write_whole_file(const char *path, void (*print)(FILE *stream, const void *context),
+                     const void *context) {
+    struct file_writer writer;
+    wisp_error error;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (stream)
+        print(stream, context);
+    if (!stream || !close_memstream(stream, &text)) {
+        complain("out of memory");
+        free(text);
+        return EXIT_FAILED;
+    }
+    wisp_status status = file_writer_open(&writer, path, &error);
+    if (status == WISP_OK) {
+        status = file_write(&writer, text, length, &error);
+        if (status == WISP_OK)
+            status = file_writer_commit(&writer, &error);
+        file_writer_discard(&writer);
+    }
+    free(text);
+    return status == WISP_OK ? EXIT_GOOD : complain_of(&error);
 }

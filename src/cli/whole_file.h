@@ -3,9 +3,15 @@
 #define WISP_CLI_WHOLE_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* Reads all of a file ("-": standard input) but the end of its last line, at most 64 MB. Returns an
  * exit code, after complaining where it is not EXIT_GOOD. The caller frees *text in either case. */
 int read_whole_file(const char *path, char **text, size_t *length);
+
+/* Writes a file that `print` prints; it appears whole or not at all. Returns an exit code, after
+ * complaining where it is not EXIT_GOOD. */
+int write_whole_file(const char *path, void (*print)(FILE *stream, const void *context),
+                     const void *context);
 
 #endif
