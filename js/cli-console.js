@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands of `npx wisp-engine` share: exit codes, messages, options and standard output. Exit codes and
-// messages are those of the program wisp (src/cli).
+// Exit codes, messages, options and standard output of all commands of `npx wisp-engine`. Exit codes and messages are those of the program wisp (src/cli).
 import { write } from 'node:fs';
 import { parseArgs, promisify } from 'node:util';
 import { WispError } from './errors.js';

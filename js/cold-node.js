@@ -22,7 +22,7 @@ class DiskFile {
   requests = 0;
   received = 0;
   name;
-  /** What tells that the file is still the one that was opened. */
+  /** Size and times of the file, to notice that another one took its place. */
   #state = '';
 
   /** @param {string} path */

@@ -114,7 +114,7 @@ export class Bytes {
 }
 
 /**
- * What waits for ranges.
+ * A caller that waits for ranges.
  * @typedef {object} Need
  * @property {Range[]} ranges
  * @property {(value?: undefined) => void} resolve

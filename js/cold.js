@@ -104,7 +104,7 @@ class ColdModel {
   #resolve = () => {};
   /** @type {Promise<WebAssembly.Module>} */
   #module = new Promise((resolve) => (this.#resolve = resolve));
-  /** What the workers' engines count. @type {Set<{ cold?: ColdStats }>} */
+  /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats }>} */
   #links = new Set();
   #ended = { hits: 0, misses: 0, skipped: 0 };
   /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */

@@ -505,7 +505,7 @@ WISP_API wisp_status wisp_session_needs(wisp_session *session, uint64_t gap,
  * any time, from several threads with a session each. Fails with WISP_ERROR_FORMAT where a weight
  * is not finite.
  *
- * Of a file with digests of its chunks, every whole cold chunk is compared with its digest, and
+ * Where the file has digests of its chunks, every whole cold chunk is compared with its digest, and
  * rows are taken of these chunks alone: a range of wisp_session_needs has to come in one call.
  * Where a chunk differs no row is taken, and WISP_ERROR_FORMAT names the chunk's number and bytes.
  */
@@ -970,8 +970,8 @@ WISP_API bool wisp_file_get_tensor(const wisp_file *file, size_t index, wisp_ten
 WISP_API bool wisp_file_get_assumption(const wisp_file *file, size_t index,
                                        wisp_assumption *assumption);
 
-/* What wisp_file_verify found: the number of chunks that are right, the bytes of a chunk, and bytes
- * and SHA-256 of the header, which has the digests of all chunks. */
+/* The result of wisp_file_verify: the number of chunks that are right, the bytes of a chunk, and
+ * bytes and SHA-256 of the header, which has the digests of all chunks. */
 typedef struct wisp_verified {
     uint64_t chunks, chunk_bytes;
     uint64_t header_bytes;
@@ -1070,7 +1070,7 @@ typedef struct wisp_quantized_tensor {
     uint64_t elements, bytes;
     double mse;    /* the mean of the squared differences to what it was */
     double cosine; /* of what it is to what it was; 1 where both are 0 */
-    /* Of a tensor that was quantised to BITNET_T158; else 0. */
+    /* These four describe a tensor that was quantised to BITNET_T158; they are 0 for others. */
     uint64_t blocks, clamped; /* its blocks; those whose scale became epsilon, because a half cannot
                                  hold it */
     double scale_mean, scale_deviation; /* of its blocks' scales */

@@ -275,7 +275,7 @@ export interface Totals {
   layers: LayerStats[];
 }
 
-/** What was fetched of a model with the option cold. Neurons are those of all layers. */
+/** Counts what a model with the option cold has fetched. Neurons of all layers count together. */
 export interface ColdTotals {
   /** all: the server sends no ranges, or the file has no cold neurons. */
   mode: 'all' | 'wait' | 'skip';

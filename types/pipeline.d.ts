@@ -11,7 +11,7 @@ export interface ExtractionOptions extends EmbedOptions, CallOptions {
   normalize?: boolean | undefined;
   /** Give a bit for each value, which is set where the value is above zero. */
   quantize?: boolean | undefined;
-  /** Of quantised values: binary, the default, as int8, or ubinary, as uint8. */
+  /** The type of quantised values: binary, the default, gives int8, and ubinary uint8. */
   precision?: 'binary' | 'ubinary' | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface ExtractionOptions extends EmbedOptions, CallOptions {
 export interface Tensor {
   readonly type: 'float32' | 'int8' | 'uint8';
   readonly data: Float32Array | Int8Array | Uint8Array;
-  /** Of embeddings: their number and the values of each. */
+  /** The number of embeddings, and the number of values of each. */
   readonly dims: number[];
   readonly size: number;
   readonly location: 'cpu';

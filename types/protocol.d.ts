@@ -186,7 +186,7 @@ export interface Done {
    */
   value: any;
   usage: Usage;
-  /** Of a worker whose model may lack its cold neurons. */
+  /** Statistics of a worker whose model may lack its cold neurons. */
   cold?: ColdStats;
   /** Neurons that each text was computed without. */
   skipped?: Float64Array | undefined;

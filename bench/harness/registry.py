@@ -26,6 +26,8 @@ MODULES = "bench/node_modules"
 NODE24 = f"{MODULES}/node-*/bin/node"
 NODES = {"node": "node", "node24": NODE24}
 BROWSERS = ("chromium", "firefox")
+# V8 compiles WebAssembly for a machine without AVX-VNNI when it is told so, in Node and in Chromium.
+NO_VNNI = "--no-enable-avx-vnni"
 THREADS = (1, 2)
 
 NODE_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -104,7 +106,7 @@ def native_runner(engine, threads, compute, model, kernels=None):
     return Runner(engine, threads, "native", f"wisp, native, {compute}{f', {kernels} kernels' if kernels else ''}",
                   ("build/bench/wisp", "--model", model, "--compute", compute, "--threads", str(threads), *more),
                   needs=("build/bench/wisp",), model=(model,), runtime=("build/bench/libwisp.so",), peer=False,
-                  every_run=not kernels)
+                  every_run=kernels in (None, "avx2"))
 
 
 def wisp_wasm(threads):
@@ -113,6 +115,8 @@ def wisp_wasm(threads):
         for compute in ("f32", "int8"):
             yield wasm_runner(place, threads, compute)
     yield wasm_runner("chromium", threads, "int8", isolated=True)
+    for place in ("node24", "chromium"):
+        yield wasm_runner(place, threads, "int8", vnni=False)
 
 
 def wisp_addon(threads):
@@ -125,12 +129,13 @@ def wisp_addon(threads):
                      peer=False, every_run=compute == "int8")
 
 
-def wasm_runner(place, threads, compute, isolated=False):
+def wasm_runner(place, threads, compute, isolated=False, vnni=True):
     more = ("--browser", place) if place in BROWSERS else ()
     more += ("--isolated",) if isolated else ()
-    return Runner(f"{place}-wisp-{compute}{'-isolated' if isolated else ''}", threads, group_of(place),
-                  f"wisp in WebAssembly in {place}, {compute}{', page with COOP/COEP' if isolated else ''}",
-                  (*script_of(place), "wisp", "--model", GGUF[compute], "--threads", str(threads), *more),
+    about = ", page with COOP/COEP" if isolated else "" if vnni else ", as on a machine without VNNI"
+    return Runner(f"{place}-wisp-{compute}{'-isolated' if isolated else ''}{'' if vnni else '-no-vnni'}", threads,
+                  group_of(place), f"wisp in WebAssembly in {place}, {compute}{about}",
+                  (*script_of(place, vnni), "wisp", "--model", GGUF[compute], "--threads", str(threads), *more),
                   needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
                   runtime=() if place in BROWSERS else ("js/*.js", "js/wisp-relaxed.wasm"), peer=False,
                   every_run=compute == "int8" or place == "chromium")
@@ -140,9 +145,12 @@ def group_of(place):
     return "firefox" if place == "firefox" else "javascript"
 
 
-def script_of(place):
-    """Returns a Node and a script. puppeteer-core, which drives Firefox, needs Node 22 or later."""
-    return (NODE24, "bench/runners/browser.mjs") if place in BROWSERS else (NODES[place], "bench/runners/node.mjs")
+def script_of(place, vnni=True):
+    """Returns a Node and a script with the flag for V8. puppeteer-core, which drives Firefox, needs Node 22 or later."""
+    flag = () if vnni else (NO_VNNI,)
+    if place in BROWSERS:
+        return (NODE24, "bench/runners/browser.mjs", *(f"--js-flags={each}" for each in flag))
+    return (NODES[place], *flag, "bench/runners/node.mjs")
 
 
 def place_needs(place):
@@ -199,6 +207,12 @@ def browser_peers(threads):
                          (*script_of(browser), "transformers", "--model", ONNX, "--dtype", dtype, *more),
                          needs=(*place_needs(browser), f"{MODULES}/@huggingface/transformers/package.json"),
                          model=onnx_model(dtype))
+        if browser == "chromium":
+            yield Runner(f"{browser}-tjs-q8-no-vnni", threads, group_of(browser),
+                         f"transformers.js in {browser} (wasm), q8, as on a machine without VNNI",
+                         (*script_of(browser, vnni=False), "transformers", "--model", ONNX, "--dtype", "q8", *more),
+                         needs=(*place_needs(browser), f"{MODULES}/@huggingface/transformers/package.json"),
+                         model=onnx_model("q8"))
         yield Runner(f"{browser}-wllama-q8_0", threads, group_of(browser), f"wllama in {browser}, wisp's Q8_0 file",
                      (*script_of(browser), "wllama", "--model", GGUF["int8"], *more),
                      needs=(*place_needs(browser), f"{MODULES}/@wllama/wllama/package.json"), model=(GGUF["int8"],))

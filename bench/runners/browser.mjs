@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a peer in a page: node browser.mjs PEER --browser NAME --model PATH --texts FOLDER
-// [--threads N] [--dtype TYPE] [--isolated]. Paths are within the checkout.
+// [--threads N] [--dtype TYPE] [--isolated] [--js-flags FLAGS]. FLAGS go to Chromium's V8. Paths are within the checkout.
 import { writeFile } from 'node:fs/promises';
 import { serveFiles } from '../server.mjs';
 import { launch } from './browsers.mjs';
@@ -11,7 +11,7 @@ const options = takeArguments();
 /** @type {Buffer} */
 let rows;
 const server = await serveFiles({ isolated: options.isolated, onRows: (bytes) => (rows = bytes) });
-const browser = await launch(options.browser);
+const browser = await launch(options.browser, options['js-flags']);
 const { page } = browser;
 
 /** @param {string} method of the page's Bench */

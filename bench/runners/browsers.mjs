@@ -35,13 +35,13 @@ const CHROMIUM_FLAGS = [
 /**
  * Functions that start each browser. The profile is a folder, not in memory like that of a private
  * window, so that pages find their earlier downloads.
- * @type {Record<string, (profile: string) => Promise<Browser>>}
+ * @type {Record<string, (profile: string, jsFlags?: string) => Promise<Browser>>}
  */
 const LAUNCH = {
-  async chromium(profile) {
+  async chromium(profile, jsFlags) {
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: `${BIN}chromium`,
-      args: CHROMIUM_FLAGS,
+      args: jsFlags ? [...CHROMIUM_FLAGS, `--js-flags=${jsFlags}`] : CHROMIUM_FLAGS,
     });
     return {
       page: await context.newPage(),
@@ -67,12 +67,13 @@ const LAUNCH = {
 /**
  * Starts a browser with a new profile, which is removed when the browser closes.
  * @param {string} name
+ * @param {string} [jsFlags] flags of V8, for Chromium
  * @returns {Promise<Browser>}
  */
-export async function launch(name) {
+export async function launch(name, jsFlags) {
   if (!LAUNCH[name]) throw new Error(`no browser '${name}'; there are ${Object.keys(LAUNCH)}`);
   const profile = mkdtempSync(`${tmpdir()}/wisp-bench-`);
-  const browser = await LAUNCH[name](profile);
+  const browser = await LAUNCH[name](profile, jsFlags);
   return {
     ...browser,
     async close() {

@@ -14,6 +14,7 @@ export function takeArguments() {
       dtype: { type: 'string', default: '' },
       addon: { type: 'string' },
       browser: { type: 'string', default: 'chromium' },
+      'js-flags': { type: 'string' },
       isolated: { type: 'boolean', default: false },
     },
   });

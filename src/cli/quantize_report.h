@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What wisp quantize --report writes of each matrix, as JSON and as a picture. */
+ * Writes the report of wisp quantize --report on each matrix, as JSON and as a picture. */
 #ifndef WISP_CLI_QUANTIZE_REPORT_H
 #define WISP_CLI_QUANTIZE_REPORT_H
 

@@ -11,8 +11,8 @@ struct gguf_plan {
      * written: its own, or another one that has `quantise` and whose block divides the row or
      * crosses rows. In the latter case its own has `dequantise`. */
     const struct block_format **formats;
-    /* Of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none. write_model
-     * chooses it. */
+    /* Size of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none.
+     * write_model chooses it. */
     uint32_t chunk_bytes;
     uint64_t hot_tokens; /* whose embeddings write_model puts first (convert/hot_tokens.h) */
     bool as_reference;   /* quantise as ggml's reference does (row_converter.h) */

@@ -18,7 +18,7 @@ const assert = require('node:assert');
 `;
 
 /**
- * The same program for require() and import.
+ * Writes one program twice: with require() and with import.
  * @param {[names: string, module: string][]} needed
  * @param {string} body
  * @returns {Record<string, string>}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What servers send in place of the ranges that were asked for. Without an error rows are right.
+// Faults of servers: each sends something else in place of the ranges that were asked for. A test expects right rows
+// or an error.
 import { gzipSync } from 'node:zlib';
 
 /** @typedef {import('./range-server.mjs').RangeServer} RangeServer */

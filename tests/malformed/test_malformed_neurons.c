@@ -171,7 +171,7 @@ static void set_chunks(struct gguf *file, const char *name, int64_t place, int64
         gguf_drop_key(file, name);
 }
 
-/* The same, with another size of the chunks in the header. */
+/* Gives the file digests and puts another size of the chunks in the header. */
 static void set_chunk_bytes(struct gguf *file, const char *name, int64_t place, int64_t value) {
     set_chunks(file, NULL, place, value);
     gguf_set_u32(file, name, (uint32_t)value);
@@ -182,7 +182,7 @@ static void set_text(struct gguf *file, const char *name, int64_t place, int64_t
     gguf_set_text(file, name, "4096");
 }
 
-/* The same, with an element of another type, or with so many bytes of digests. */
+/* Gives the file digests whose elements are of another type, or `place` bytes of digests. */
 static void set_digests(struct gguf *file, const char *name, int64_t place, int64_t value) {
     set_chunks(file, NULL, place, value);
     struct bytes *array = &gguf_key(file, name)->value;

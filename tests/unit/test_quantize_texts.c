@@ -34,7 +34,7 @@ static float draw(uint64_t *random) {
 
 /* ---- grids ---------------------------------------------------------------------------------- */
 
-/* What is stored is read as the values of the codes, and the code of a number is the nearest. */
+/* Stored codes are read as the values of the codes, and a number gets the nearest code. */
 static void grids_are_what_blocks_hold(void **state) {
     (void)state;
     uint64_t random = 1;
@@ -342,7 +342,7 @@ static void models_of_any_kind(void **state) {
     }
 }
 
-/* Of BERT, position embeddings can be quantised. */
+/* BERT's position embeddings can be quantised. */
 static void positions_of_another_type(void **state) {
     (void)state;
     char input[256], output[256];
