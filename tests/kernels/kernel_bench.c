@@ -181,9 +181,9 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
         if (has_gemm(t.set, kernel)) {
             t.gemm = place_gemm(t.set, &p);
-            printf("%14.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
+            printf("%16.1f", (double)m * (double)n * (double)k * 1e-9 / time_of(&t));
         } else {
-            printf("%14s", "-");
+            printf("%16s", "-");
         }
         fflush(stdout);
     }
@@ -258,7 +258,7 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     for (size_t s = 0; kernels_at(s); s++) {
         b.set = kernels_at(s);
         const struct timed t = {.set = b.set, .kernel = SPARSE, .half = half, .sparse = &b};
-        printf("%14.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
+        printf("%16.1f", (double)(SPARSE_TOKENS * b.chosen * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -308,7 +308,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
         t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
         t.rows = place_quantised(m, n, false);
         t.packed = place(SLOT_W, packed_f32_floats(m, n, t.set->f32_panel) * sizeof(float));
-        printf("%14.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
+        printf("%16.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -335,11 +335,11 @@ static void time_i16(size_t m, size_t n, size_t k) {
         t.pairs = pairs;
         t.i16_weights = weights;
         if (!t.set->i16)
-            printf("%14s", "-");
+            printf("%16s", "-");
         else if (k)
-            printf("%14.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
+            printf("%16.1f", (double)(m * n * k) * 1e-9 / time_of(&t));
         else
-            printf("%14.1f", (double)(m * n) * 6e-9 / time_of(&t));
+            printf("%16.1f", (double)(m * n) * 6e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -365,7 +365,7 @@ static void time_dots_int8(size_t n, size_t k) {
                                 .query = query,
                                 .vectors = vectors,
                                 .x = sums};
-        printf("%14.1f", (double)(n * k) * 1e-9 / time_of(&t));
+        printf("%16.1f", (double)(n * k) * 1e-9 / time_of(&t));
         fflush(stdout);
     }
     printf("\n");
@@ -406,9 +406,9 @@ static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t 
         t.space = (struct workspace){.base = memory_allocate(bytes), .capacity = bytes};
         t.x = random_bytes(tokens * q_size * sizeof *t.x);
         if (i16 && !t.set->i16)
-            printf("%14s", "-");
+            printf("%16s", "-");
         else
-            printf("%14.1f", 2e-9 * (double)(tokens * tokens * q_size) / time_of(&t));
+            printf("%16.1f", 2e-9 * (double)(tokens * tokens * q_size) / time_of(&t));
         fflush(stdout);
         free(t.x);
         workspace_release(&t.space);
@@ -423,7 +423,7 @@ void kernel_bench(void) {
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     printf("%-35s", "kernel        m      n      k");
     for (size_t s = 0; kernels_at(s); s++)
-        printf("%14s", kernels_at(s)->name);
+        printf("%16s", kernels_at(s)->name);
     printf("\n");
     static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW,
                                            GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K};
