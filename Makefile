@@ -214,6 +214,9 @@ ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/node
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
 # Leaves out what is not used, and hides all names but those by which Node finds the addon.
 ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
+# macOS hides names by their visibility, which leaves those of wisp.h; Windows shows what asks to be shown.
+ADDON_LINK_win32-x64 = -shared -Wl,--gc-sections -s -static
+ADDON_LINK_darwin-arm64 = -shared -Wl,-dead_strip -Wl,-undefined,dynamic_lookup -Wl,-s
 
 .PHONY: addon addon-packages
 addon: build/wisp.node
@@ -230,22 +233,35 @@ build/wisp.node: $(ADDON_native) src/node/exports.map
 
 # The packages by platform, in build/packages. musl's functions are left to the program: nothing is linked that
 # names a C library. zig is for what gcc is not there for: its x86 code does not find out what the CPU can do.
-ADDON_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl
+ADDON_TARGETS := linux-x64-gnu linux-x64-musl linux-arm64-gnu linux-arm64-musl darwin-arm64 win32-x64
 ADDON_CC_linux-x64-gnu = $(CC) -include src/node/old_glibc.h
 ADDON_CC_linux-x64-musl = .tools/bin/musl-gcc
 ADDON_CC_linux-arm64-gnu = .tools/bin/aarch64-linux-gnu-gcc -include src/node/old_glibc.h
 # Its clang is newer than that of `make lint`, and warns of more.
 ADDON_CC_linux-arm64-musl = .tools/bin/zig cc -target aarch64-linux-musl -Wno-enum-float-conversion
+ADDON_CC_darwin-arm64 = .tools/bin/zig cc -target aarch64-macos.13.0 -Wno-enum-float-conversion
+ADDON_CC_win32-x64 = $(CC_windows) $(filter-out -O2 -g,$(FLAGS_windows))
 ADDON_LINKER_linux-x64-musl = $(CC) -nostdlib
 ADDON_LIBS_linux-x64-musl = -lgcc
 ADDON_SETUP_linux-x64-musl := .tools/stamp/musl
 ADDON_SETUP_linux-arm64-gnu := .tools/stamp/aarch64
 ADDON_SETUP_linux-arm64-musl := .tools/stamp/zig
+ADDON_SETUP_darwin-arm64 := .tools/stamp/zig
+ADDON_WITHOUT_win32-x64 = %/amx.c
+# Windows asks for the name of the program that has Node's functions.
+ADDON_LIBS_win32-x64 = build/addon/node_api.lib build/addon/js_native_api.lib
+build/addon/win32-x64.node: $(ADDON_LIBS_win32-x64)
+build/addon/%_api.lib: | .tools/stamp/windows .tools/stamp/node_modules
+	@mkdir -p $(@D)
+	$(Q)$(CC_windows:gcc=dlltool) -d node_modules/node-api-headers/def/$*_api.def -l $@
+ADDON_SETUP_win32-x64 := .tools/stamp/windows
 ADDON_ISA_linux-arm64-musl_neon = -mcpu=generic+v8_2a+dotprod
 ADDON_ISA_linux-arm64-musl_neon_i8mm = -mcpu=generic+v8_2a+dotprod+i8mm
+ADDON_ISA_darwin-arm64_neon = $(ADDON_ISA_linux-arm64-musl_neon)
+ADDON_ISA_darwin-arm64_neon_i8mm = $(ADDON_ISA_linux-arm64-musl_neon_i8mm)
 
 define addon_for
-ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(wildcard src/kernels/$(2)/*.c))
+ADDON_$(1) := $$(patsubst src/%.c,build/addon/$(1)/%.o,$(ADDON) $$(filter-out $$(ADDON_WITHOUT_$(1)),$$(wildcard src/kernels/$(2)/*.c)))
 
 build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_modules
 	@mkdir -p $$(@D)
@@ -255,7 +271,7 @@ build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_m
 
 build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 	$$(SAY) LINK $$@
-	$$(Q)$$(or $$(ADDON_LINKER_$(1)),$$(ADDON_CC_$(1))) $$(ADDON_LINK) $$(ADDON_$(1)) \
+	$$(Q)$$(or $$(ADDON_LINKER_$(1)),$$(ADDON_CC_$(1))) $$(or $$(ADDON_LINK_$(1)),$$(ADDON_LINK)) $$(ADDON_$(1)) \
 	    $$(or $$(ADDON_LIBS_$(1)),$$(LDLIBS)) -o $$@
 
 -include $$(ADDON_$(1):%.o=%.d)
@@ -582,11 +598,13 @@ big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
 	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)
 	tests/oracle/same_files.sh build/wisp '.tools/bin/qemu-s390x build/big-endian/wisp' build/big-endian
 
-# On Windows only the portable core runs, with threads: its users read files themselves.
+# On Windows the portable core runs, with threads (its users read files themselves), and the package in Node.
 WINDOWS_CORE := $(patsubst src/%.c,build/windows/%.o,$(PORTABLE) src/host/pool_threads.c \
                   $(filter-out %/amx.c,$(wildcard src/kernels/x86_64/*.c)))
-windows: build/windows/embed.exe
+windows: build/windows/embed.exe build/addon/win32-x64.node wasm
 	.tools/bin/wine $< models/wisp-default.gguf tests/data/golden-default.jsonl tests/data/golden-default.f32
+	.tools/bin/node-windows tests/windows/package.mjs build/addon/win32-x64.node build/windows/package.json \
+	    < /dev/null > build/windows/package.log 2>&1; status=$$?; cat build/windows/package.json; exit $$status
 
 build/windows/embed.exe: build/windows/tests/windows/embed.o $(WINDOWS_CORE)
 	$(SAY) LINK $@

@@ -12,6 +12,8 @@ export const TARGETS = {
   'linux-x64-musl': { os: ['linux'], cpu: ['x64'], libc: ['musl'] },
   'linux-arm64-gnu': { os: ['linux'], cpu: ['arm64'], libc: ['glibc'] },
   'linux-arm64-musl': { os: ['linux'], cpu: ['arm64'], libc: ['musl'] },
+  'darwin-arm64': { os: ['darwin'], cpu: ['arm64'] },
+  'win32-x64': { os: ['win32'], cpu: ['x64'] },
 };
 
 /** The glibc of the oldest systems that Node 20 runs on. See src/node/old_glibc.h. */

