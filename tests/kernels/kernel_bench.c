@@ -229,7 +229,7 @@ static double read_speed(void) {
     volatile uint64_t kept = sums[0] + sums[SUMS - 1]; /* or the loop would be left out */
     (void)kept;
     free(words);
-    return MEMORY_BYTES / best;
+    return (double)MEMORY_BYTES / best;
 }
 
 /* Prints how many bytes of packed weights a second the product of one row takes from memory, and

@@ -30,7 +30,7 @@ static const struct block_format *format_of(enum kernel kernel) {
 
 /* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q6_K, whose codes
  * are -32..31, four times the larger scale of the two halves; of TQ2_0, whose codes are -1..2, a
- * quarter of the scale. */
+ * 64th of the scale, as only the sums of their exact parts are rounded. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
@@ -40,7 +40,7 @@ static void read_part(enum kernel kernel, const unsigned char *row, size_t p, do
         return;
     }
     if (kernel == GEMM_TERNARY) {
-        *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 4;
+        *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 64;
         *offset = 0;
         return;
     }
