@@ -127,7 +127,8 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
             const float sum = part_sums[(size_t)(i / Q4_VECTORS) * parts + c / Q4_BLOCK];
-            total[i] = vf_fma(vf_set1(sum * Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
+            total[i] =
+                vf_fma(vf_set1(sum * (float)Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
         }
     }
     UNROLL
