@@ -219,7 +219,7 @@ static double read_speed(void) {
     enum { WORDS = MEMORY_BYTES / 8, SUMS = 16 };
     uint64_t *words = random_bytes(MEMORY_BYTES), sums[SUMS] = {0};
     double best = 1e9;
-    for (int round = 0; round < 8; round++) {
+    for (int round = 0; round < 24; round++) {
         const double start = seconds();
         for (size_t i = 0; i < WORDS; i += SUMS)
             for (size_t j = 0; j < SUMS; j++)
