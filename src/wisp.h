@@ -246,7 +246,7 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 /* How many bytes of a model's dense layers are weights of one kind. */
 typedef struct wisp_weights {
     const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, or as in the file: "q4_0",
-                         "q4_1", "q4_k", "q6_k" */
+                         "q4_1", "q4_k", "q6_k", "tq1_0", "tq2_0", "bitnet_t158" */
     uint64_t bytes;   /* with scales and biases */
 } wisp_weights;
 

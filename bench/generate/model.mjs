@@ -40,7 +40,7 @@ const STRING = 8;
 const ARRAY = 9;
 const I32 = 5;
 /** @type {Record<string, [number, number, number]>} */
-const TYPES = { F32: [0, 1, 4], F16: [1, 1, 2], Q4_0: [2, 32, 18], Q8_0: [8, 32, 34] };
+const TYPES = { F32: [0, 1, 4], F16: [1, 1, 2], Q4_0: [2, 32, 18], Q8_0: [8, 32, 34], TQ2_0: [35, 256, 66] }; // prettier-ignore
 
 /** Bytes of a file that grow. */
 class Bytes {
@@ -134,7 +134,11 @@ function randomMatrix(type, weights, columns, next) {
   else if (type === 'F16')
     for (let i = 0; i < weights; i++)
       bytes.writeUInt16LE(halfOf((next() / 2 ** 31 - 1) * size), 2 * i);
-  else
+  else if (type === 'TQ2_0') {
+    // Four codes a byte, of which 3 stands for no weight and becomes 1, which is 0.
+    for (let i = 0; i < bytes.length; i++) bytes[i] &= ~((bytes[i] & (bytes[i] >> 1) & 0x55) << 1);
+    for (let at = 64; at < bytes.length; at += blockBytes) bytes.writeUInt16LE(halfOf(size), at);
+  } else
     for (let at = 0; at < bytes.length; at += blockBytes)
       bytes.writeUInt16LE(halfOf(size / (type === 'Q8_0' ? 128 : 8)), at);
   return bytes;

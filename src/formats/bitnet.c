@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "formats/schema.h"
+#include "quant/i2_s.h"
 #include "quant/t158.h"
 
 /* Checks an entry of the metadata, where the file has it. Keys are not sorted yet. */
@@ -37,10 +39,11 @@ wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_er
 
 enum { BLOCKS_AT_A_TIME = 64 };
 
-/* struct tensor's `make`: expands the elements of rows, wherever their blocks begin. */
-static wisp_status make_rows(const struct directory *dir, const struct tensor *tensor,
-                             uint64_t first, uint64_t rows, struct tensor_cache *cache,
-                             void *buffer, const void **bytes, wisp_error *error) {
+/* struct tensor's `make` of BITNET_T158: expands the elements of rows, wherever their blocks begin.
+ */
+static wisp_status make_t158_rows(const struct directory *dir, const struct tensor *tensor,
+                                  uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                  void *buffer, const void **bytes, wisp_error *error) {
     unsigned char blocks[BLOCKS_AT_A_TIME * T158_BYTES];
     float values[BLOCKS_AT_A_TIME * T158_BLOCK];
     const struct tensor *stored = tensor->maker;
@@ -69,8 +72,41 @@ static wisp_status make_rows(const struct directory *dir, const struct tensor *t
     return WISP_OK;
 }
 
+/* struct tensor's `make` of I2_S: the scale follows the rows. */
+static wisp_status make_i2_s_rows(const struct directory *dir, const struct tensor *tensor,
+                                  uint64_t first, uint64_t rows, struct tensor_cache *cache,
+                                  void *buffer, const void **bytes, wisp_error *error) {
+    unsigned char blocks[BLOCKS_AT_A_TIME * I2_S_BYTES], stored_scale[4];
+    const struct tensor *stored = tensor->maker;
+    const wisp_source *source = &dir->sources[stored->source];
+    const uint64_t begin = first * tensor->dims[0], end = begin + rows * tensor->dims[0];
+    float *out = buffer;
+    (void)cache;
+    TRY(source_read(source, stored->name,
+                    stored->offset + stored->rows * (stored->dims[0] / I2_S_BLOCK * I2_S_BYTES),
+                    stored_scale, sizeof stored_scale, error));
+    const float scale = float_of_bits(load_u32(stored_scale));
+    if (!all_finite(&scale, 1))
+        return fail(error, WISP_ERROR_FORMAT, source->name, stored->name,
+                    "its scale is not finite");
+    for (uint64_t at = begin; at < end;) {
+        const uint64_t left = (end - at) / I2_S_BLOCK;
+        const size_t count = left < BLOCKS_AT_A_TIME ? (size_t)left : BLOCKS_AT_A_TIME;
+        TRY(source_read(source, stored->name, stored->offset + at / I2_S_BLOCK * I2_S_BYTES, blocks,
+                        count * I2_S_BYTES, error));
+        const size_t n = count * I2_S_BLOCK, wrong = i2_s_expand(blocks, n, scale, out);
+        if (wrong < n)
+            return fail(error, WISP_ERROR_FORMAT, source->name, stored->name,
+                        "element %llu has the reserved code 11", (unsigned long long)(at + wrong));
+        out += n;
+        at += n;
+    }
+    *bytes = buffer;
+    return WISP_OK;
+}
+
 static bool needs_rows(const struct tensor *tensor) {
-    return tensor->format->id == BLOCK_T158 && tensor->dims[0] % T158_BLOCK != 0;
+    return block_rows_depend(tensor->format, tensor->dims[0]);
 }
 
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
@@ -80,9 +116,10 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
     if (found == 0)
         return WISP_OK;
     if (dir->stored)
-        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
-                    "neurons or tokens stored in the order of their use beside BITNET_T158 tensors "
-                    "whose rows are no whole blocks");
+        return fail(
+            error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_NEURONS_TYPES,
+            "neurons or tokens stored in the order of their use beside tensors of I2_S, or of "
+            "BITNET_T158 whose rows are no whole blocks");
     dir->stored = malloc(dir->n_tensors * sizeof *dir->stored);
     if (!dir->stored)
         return fail_memory(error, dir->n_tensors * sizeof *dir->stored);
@@ -92,8 +129,8 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
         struct tensor *tensor = &dir->tensors[i];
         if (!needs_rows(tensor))
             continue;
+        tensor->make = tensor->format->id == BLOCK_I2_S ? make_i2_s_rows : make_t158_rows;
         tensor->format = block_format_by_id(BLOCK_F32);
-        tensor->make = make_rows;
         tensor->maker = &dir->stored[i];
         TRY(directory_measure_tensor(dir, tensor, error));
     }
@@ -107,6 +144,6 @@ bool bitnet_made(const struct tensor *tensor) {
     (void)tensor;
     return false;
 #else
-    return tensor->make == make_rows;
+    return tensor->make == make_t158_rows || tensor->make == make_i2_s_rows;
 #endif
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files with tensors of the type BITNET_T158 (quant/t158.h), which the metadata tells from BF16. */
+ * Tensors of two ternary types that are not ggml's: BITNET_T158 (quant/t158.h), which the metadata
+ * tells from BF16, and I2_S (quant/i2_s.h). */
 #ifndef WISP_FORMATS_BITNET_H
 #define WISP_FORMATS_BITNET_H
 
@@ -9,8 +10,8 @@
  * others. Fails where the file is of another version or block size than wisp knows. */
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
 
-/* Makes F32 tensors of those BITNET_T158 tensors whose rows do not begin with blocks, so that all
- * others can read rows. dir->stored has the tensors of the file then. Native only. */
+/* Makes F32 tensors of those whose rows depend on bytes outside of them, so that all others can
+ * read rows. dir->stored has the tensors of the file then. Native only. */
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 
 /* Whether bitnet_make_rows made this tensor. */

@@ -101,8 +101,8 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
                         "the number of elements overflows");
     }
 #if !defined(__wasm__)
-    /* bitnet_make_rows takes the place of rows that do not begin with a block. */
-    if (block_crosses_rows(tensor->format) && tensor->dims[0] % tensor->format->elements != 0) {
+    /* bitnet_make_rows takes the place of such rows. */
+    if (block_rows_depend(tensor->format, tensor->dims[0])) {
         tensor->row_bytes = 0;
         if (block_tensor_bytes(tensor->format, tensor->dims[0], tensor->rows, &tensor->bytes))
             return WISP_OK;

@@ -15,16 +15,16 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 #define Q4_UNROLL UNROLL_NOT
 #endif
 
-/* How weights are packed: by pack_q4, pack_q4_1 or pack_q4_k. */
-enum q4_form { Q4_FORM_0, Q4_FORM_1, Q4_FORM_K };
+/* How weights are packed: by pack_q4, pack_q4_1, pack_q4_k, pack_q6_k, or as ternary ones. */
+enum block_form { FORM_Q4_0, FORM_Q4_1, FORM_Q4_K, FORM_Q6_K, FORM_TERNARY };
 
 /* Return the bytes for each output of a block without its parts, and of a part. */
-ALWAYS_INLINE size_t q4_header_bytes(const enum q4_form form) {
-    return form == Q4_FORM_K ? 2 * sizeof(float) : sizeof(float);
+ALWAYS_INLINE size_t q4_header_bytes(const enum block_form form) {
+    return form == FORM_Q4_K ? 2 * sizeof(float) : sizeof(float);
 }
 
-ALWAYS_INLINE size_t q4_part_bytes(const enum q4_form form) {
-    return form == Q4_FORM_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES;
+ALWAYS_INLINE size_t q4_part_bytes(const enum block_form form) {
+    return form == FORM_Q4_1 ? Q4_1_BLOCK_BYTES : Q4_BLOCK_BYTES;
 }
 
 /* The scales and offsets of a vector of outputs in one part. */
@@ -33,11 +33,11 @@ struct q4_factors {
 };
 
 ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const unsigned char *part,
-                                              int v, const enum q4_form form) {
-    const unsigned char *at = part + v * VF_LANES * (form == Q4_FORM_K ? 1 : 2);
-    if (form == Q4_FORM_0)
+                                              int v, const enum block_form form) {
+    const unsigned char *at = part + v * VF_LANES * (form == FORM_Q4_K ? 1 : 2);
+    if (form == FORM_Q4_0)
         return (struct q4_factors){vf_load_halves(at), vf_set1(0)};
-    if (form == Q4_FORM_1) {
+    if (form == FORM_Q4_1) {
         const vf scale = vf_load_halves(at);
         return (struct q4_factors){scale,
                                    vf_fma(scale, vf_set1(8), vf_load_halves(at + Q4_PANEL * 2))};
@@ -48,20 +48,26 @@ ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const 
     return (struct q4_factors){scale, vf_sub(vf_mul(scale, vf_set1(8)), min)};
 }
 
-/* Adds block b to output vector v of a row, as far as its columns exist:
- * y += scale_x (total - zero * sum). `total` is `factor` times the sum of the parts' dot products,
- * each times its scale; `sums` holds the block's sums of weights for all vectors. */
-ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
-                              const float *sums, const float factor) {
+/* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the
+ * first block b, else to what y has of the blocks before. */
+ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_t v, vf value,
+                          vf scale) {
     const float *bias = t->bias + v * VF_LANES;
-    const size_t i = row * t->blocks + b;
     float *y = t->y + row * t->ldy + v * VF_LANES;
     if (v * VF_LANES >= t->columns)
         return;
     const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
-    const vf before = vf_load_n(b == 0 ? bias : y, lanes);
+    vf_store_n(y, vf_fma(value, scale, vf_load_n(b == 0 ? bias : y, lanes)), lanes);
+}
+
+/* Adds block b to output vector v of a row: y += scale_x (total - zero * sum). `total` is `factor`
+ * times the sum of the parts' dot products, each times its scale; `sums` holds the block's sums of
+ * weights for all vectors. */
+ALWAYS_INLINE void q4_collect(const struct int8_tile *t, size_t b, size_t row, size_t v, vf total,
+                              const float *sums, const float factor) {
+    const size_t i = row * t->blocks + b;
     const vf centred = vf_fma(vf_set1(-factor * t->zero[i]), vf_load(sums + v * VF_LANES), total);
-    vf_store_n(y, vf_fma(centred, vf_set1(t->scale[i] / factor), before), lanes);
+    q4_add(t, b, row, v, centred, vf_set1(t->scale[i] / factor));
 }
 
 /* Computes the integer dot products of one part. */
@@ -95,11 +101,11 @@ ALWAYS_INLINE void q4_dots(const uint8_t *q, size_t row_bytes, const unsigned ch
 
 /* Adds the products of one block, of `length` values, to a tile of y. */
 ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned char *block,
-                            size_t length, const int rows, const enum q4_form form) {
+                            size_t length, const int rows, const enum block_form form) {
     const float *sums = (const float *)(const void *)block;
     const unsigned char *part = block + Q4_PANEL * q4_header_bytes(form);
     const uint8_t *q = t->q + b * INT8_BLOCK;
-    const float *part_sums = form == Q4_FORM_0 ? NULL : t->part_sums + b * (INT8_BLOCK / Q4_BLOCK);
+    const float *part_sums = form == FORM_Q4_0 ? NULL : t->part_sums + b * (INT8_BLOCK / Q4_BLOCK);
     const size_t parts = t->row_bytes / Q4_BLOCK;
     vf total[Q4_ROWS * Q4_VECTORS];
     struct q4_factors factors[Q4_VECTORS];
@@ -116,12 +122,13 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++)
             total[i] = vf_fma(vf_of_vi(dots[i]), factors[i % Q4_VECTORS].scale, total[i]);
-        if (form == Q4_FORM_0)
+        if (form == FORM_Q4_0)
             continue;
         UNROLL
         for (int i = 0; i < rows * Q4_VECTORS; i++) {
             const float sum = part_sums[(size_t)(i / Q4_VECTORS) * parts + c / Q4_BLOCK];
-            total[i] = vf_fma(vf_set1(sum * (float)Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
+            total[i] =
+                vf_fma(vf_set1(sum * (float)Q4_FACTOR), factors[i % Q4_VECTORS].offset, total[i]);
         }
     }
     UNROLL
@@ -131,7 +138,7 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
 }
 
 /* Computes a tile of y, block after block. */
-ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum q4_form form) {
+ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum block_form form) {
     const unsigned char *block = t->w;
     for (size_t b = 0; b < t->blocks; b++) {
         const size_t left = t->row_bytes - b * INT8_BLOCK;
@@ -141,10 +148,24 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
     }
 }
 
-ALWAYS_INLINE void q4_product(struct quantised_rows x, const void *w, const float *bias, float *y,
-                              size_t ldy, size_t m, size_t n, size_t k, const enum q4_form form) {
-    const size_t panel_bytes =
-        Q4_PANEL * (int8_blocks(k) * q4_header_bytes(form) + k / Q4_BLOCK * q4_part_bytes(form));
+#include "kernels/gemm_q6_template.h"
+#include "kernels/gemm_ternary_template.h"
+
+ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
+                              const enum block_form form) {
+    if (form == FORM_TERNARY)
+        ternary_tile(t, rows);
+    else if (form == FORM_Q6_K)
+        q6_tile(t, rows);
+    else
+        q4_tile(t, rows, form);
+}
+
+/* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
+ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t panel_bytes,
+                                 const float *bias, float *y, size_t ldy, size_t m, size_t n,
+                                 size_t k, const enum block_form form) {
+    const bool has_sums = form == FORM_Q4_1 || form == FORM_Q4_K;
     const unsigned char *panel = w;
     for (size_t j = 0; j < n; j += Q4_PANEL, panel += panel_bytes) {
         struct int8_tile t = {.q = x.q,
@@ -161,34 +182,30 @@ ALWAYS_INLINE void q4_product(struct quantised_rows x, const void *w, const floa
         for (size_t left = m, step; left > 0; left -= step) {
             step = left >= Q4_ROWS ? Q4_ROWS : left >= Q4_FEW ? Q4_FEW : 1;
             if (step == Q4_ROWS)
-                q4_tile(&t, Q4_ROWS, form);
+                block_tile(&t, Q4_ROWS, form);
             else if (step == 1)
-                q4_tile(&t, 1, form);
+                block_tile(&t, 1, form);
             else
-                q4_tile(&t, Q4_FEW, form);
+                block_tile(&t, Q4_FEW, form);
             t.q += step * t.row_bytes;
             t.scale += step * t.blocks;
             t.zero += step * t.blocks;
-            if (form != Q4_FORM_0)
+            if (has_sums)
                 t.part_sums += step * (k / Q4_BLOCK);
             t.y += step * t.ldy;
         }
     }
 }
 
-static void gemm_q4(struct quantised_rows x, const void *w, const float *bias, float *y, size_t ldy,
-                    size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_0);
-}
-
-static void gemm_q4_1(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_1);
-}
-
-static void gemm_q4_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    q4_product(x, w, bias, y, ldy, m, n, k, Q4_FORM_K);
-}
-
-#include "kernels/gemm_q6_template.h"
+/* Defines gemm_NAME of kernels.h over weights that pack_NAME packs. */
+#define BLOCK_PRODUCT(NAME, FORM)                                                                  \
+    static void gemm_##NAME(struct quantised_rows x, const void *w, const float *bias, float *y,   \
+                            size_t ldy, size_t m, size_t n, size_t k) {                            \
+        block_product(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,   \
+                      FORM);                                                                       \
+    }
+BLOCK_PRODUCT(q4, FORM_Q4_0)
+BLOCK_PRODUCT(q4_1, FORM_Q4_1)
+BLOCK_PRODUCT(q4_k, FORM_Q4_K)
+BLOCK_PRODUCT(q6_k, FORM_Q6_K)
+BLOCK_PRODUCT(ternary, FORM_TERNARY)

@@ -69,33 +69,3 @@ ALWAYS_INLINE void q6_tile(const struct int8_tile *t, const int rows) {
         block = part;
     }
 }
-
-static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
-    const unsigned char *panel = w;
-    for (size_t j = 0; j < n; j += Q4_PANEL, panel += packed_q6_k_bytes(Q4_PANEL, k, Q4_PANEL)) {
-        struct int8_tile t = {.q = x.q,
-                              .row_bytes = k,
-                              .scale = x.scale,
-                              .zero = x.zero,
-                              .blocks = int8_blocks(k),
-                              .w = panel,
-                              .bias = bias + j,
-                              .y = y + j,
-                              .ldy = ldy,
-                              .columns = n - j};
-        for (size_t left = m, step; left > 0; left -= step) {
-            step = left >= Q4_ROWS ? Q4_ROWS : left >= Q4_FEW ? Q4_FEW : 1;
-            if (step == Q4_ROWS)
-                q6_tile(&t, Q4_ROWS);
-            else if (step == 1)
-                q6_tile(&t, 1);
-            else
-                q6_tile(&t, Q4_FEW);
-            t.q += step * t.row_bytes;
-            t.scale += step * t.blocks;
-            t.zero += step * t.blocks;
-            t.y += step * t.ldy;
-        }
-    }
-}

@@ -286,7 +286,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #ifdef VECTOR_Q4
 #define Q4_PRODUCT                                                                                 \
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
-    .gemm_q6_k = gemm_q6_k,
+    .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary,
 #else
 #define Q4_PRODUCT
 #endif

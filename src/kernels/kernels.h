@@ -52,6 +52,10 @@ enum { K_BLOCK = 256, Q4_K_BLOCK_BYTES = 144, Q6_K_BLOCK_BYTES = 210 };
  * 6 bits for each weight. */
 enum { Q6_PART_BYTES = 26 };
 
+/* K_BLOCK ternary weights take TERNARY_BYTES: a scale and two halves, each of which has a sum of 2
+ * bytes and 2 bits for each weight. */
+enum { TERNARY_HALF_BYTES = 34, TERNARY_BYTES = 2 + 2 * TERNARY_HALF_BYTES };
+
 /* Returns the range of values that 255 quantisation steps have to cover. A range below 2^-120 is
  * replaced by 0, for which callers use a scale of 0: 255 divided by it could overflow. */
 static inline float quantised_range(float low, float high) {
@@ -82,7 +86,7 @@ struct kernels {
     /* The number of outputs whose weights are interleaved in one panel. */
     size_t f32_panel;
     size_t int8_panel, narrow_panel; /* 0 where gemm_int8 or gemm_narrow is NULL */
-    size_t q4_panel; /* of gemm_q4, gemm_q4_1, gemm_q4_k and gemm_q6_k; 0 where they are NULL */
+    size_t q4_panel;        /* of gemm_q4 and those that follow it; 0 where they are NULL */
     int signed_activations; /* whether q is -128..127 rather than 0..255 */
 
     /* Do what the functions of the same names below do, with panels of f32_panel. */
@@ -147,6 +151,14 @@ struct kernels {
      * 256, and the parts p have 16 weights. NULL in all sets of WebAssembly. */
     void (*gemm_q6_k)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
+
+    /* Computes the product of gemm_int8 for w packed by pack_tq1_0, pack_tq2_0 or pack_bitnet_t158
+     * with q4_panel. k is a multiple of K_BLOCK:
+     * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
+     * (q - zero) code)), where a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
+     * of x within c. The innermost sums are exact. NULL in all sets of WebAssembly. */
+    void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
+                         size_t ldy, size_t m, size_t n, size_t k);
 
     /* Replaces each row of x by layer_norm(x + residual) * weight + bias. x and residual [m, n],
      * never NULL; weight and bias [n]. The residual does not change, and the sum is not kept. */
@@ -309,6 +321,16 @@ size_t packed_q4_k_bytes(size_t n, size_t k, size_t panel);
  * weight 16 h + 4 g + i of row j. */
 void pack_q6_k(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
 size_t packed_q6_k_bytes(size_t n, size_t k, size_t panel);
+
+/* Pack n rows of k weights in blocks of K_BLOCK ternary weights, stored one after the other, into
+ * panels of `panel` rows. Each panel holds for each K_BLOCK values: panel 16-bit floats (scales),
+ * then for each INT8_BLOCK of them panel 16-bit floats (the sum of the codes -1, 0, 1 and 2, which
+ * is exact) and [8][panel][4] bytes: bits 2 p and 2 p + 1 of byte [g, j, i] are 1 + the code of
+ * weight 16 g + 4 p + i of row j. */
+void pack_tq1_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_tq2_0(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+void pack_bitnet_t158(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+size_t packed_ternary_bytes(size_t n, size_t k, size_t panel);
 
 /* Computes x.part_sums for m rows of k values, a multiple of Q4_BLOCK. `is_signed` tells whether q
  * is -128..127. */

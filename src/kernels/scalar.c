@@ -225,6 +225,38 @@ static void gemm_q6_k(struct quantised_rows x, const void *w, const float *bias,
         }
 }
 
+/* Returns the integer dot product of INT8_BLOCK activations and the weights of row j. */
+static int32_t ternary_dot(const uint8_t *q, const unsigned char *codes, size_t j) {
+    int32_t sum = 0;
+    for (size_t c = 0; c < INT8_BLOCK; c++) {
+        const int four = codes[(c / 16 * PANEL + j) * 4 + c % 4];
+        sum += q[c] * ((four >> c % 16 / 4 * 2 & 3) - 1);
+    }
+    return sum;
+}
+
+static void gemm_ternary(struct quantised_rows x, const void *w, const float *bias, float *y,
+                         size_t ldy, size_t m, size_t n, size_t k) {
+    const size_t blocks = int8_blocks(k), panel_bytes = packed_ternary_bytes(PANEL, k, PANEL);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const unsigned char *block = (const unsigned char *)w + j / PANEL * panel_bytes;
+            const size_t row = j % PANEL;
+            y[i * ldy + j] = bias[j];
+            for (size_t b = 0; b < blocks; b += 2, block += PANEL * TERNARY_BYTES) {
+                float total = 0;
+                for (size_t h = 0; h < 2; h++) {
+                    const unsigned char *half = block + PANEL * (2 + h * TERNARY_HALF_BYTES);
+                    const size_t at = i * blocks + b + h;
+                    const int32_t dot =
+                        ternary_dot(x.q + i * k + (b + h) * INT8_BLOCK, half + PANEL * 2, row);
+                    total += ((float)dot - x.zero[at] * half_of(half, row)) * x.scale[at];
+                }
+                y[i * ldy + j] += total * half_of(block, row);
+            }
+        }
+}
+
 #endif
 
 static void layer_norm(float *x, const float *residual, const float *weight, const float *bias,
@@ -351,6 +383,7 @@ const struct kernels kernels_scalar = {
     .gemm_q4_1 = gemm_q4_1,
     .gemm_q4_k = gemm_q4_k,
     .gemm_q6_k = gemm_q6_k,
+    .gemm_ternary = gemm_ternary,
 #endif
     .layer_norm = layer_norm,
     .rms_norm = rms_norm,

@@ -31,6 +31,8 @@
  *                       high nibbles
  *   vq_load_activations, vq_dot(s,x,w)   are vi_load_activations and vi_dot for sums vq of one part
  *   vq_sum(s)           converts the sums of a part to vi
+ *   v2_load(p,i)        loads weights of VF_LANES outputs: the pair of bits i of 4 bytes each, of
+ *                       which 0..3 stand for -1..2
  *
  * Sets that multiply two rows of 8 bytes by two others also have:
  *

@@ -283,7 +283,8 @@ ALWAYS_INLINE vi vq_sum(vq sum) {
 #else
 
 /* The product of bytes adds two products in 16 bits. With weights of magnitude up to 8 the sum of
- * two is at most 4080. A part adds up eight such sums, which is below 2^15. */
+ * two is at most 4080. A part adds up eight such sums, which is below 2^15, and so are 32 sums of
+ * two products with ternary weights: 32 * 1020. */
 typedef __m256i vq;
 typedef __m256i vq_weights;
 typedef __m256i vq_activations;
@@ -342,6 +343,20 @@ ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
     const __m256i pairs = _mm256_maddubs_epi16(x, w);
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 #endif
+}
+
+/* ---- ternary weights ------------------------------------------------------------------------ */
+
+/* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i pairs =
+        _mm256_and_si256(position < 2 ? bytes : _mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
+    const __m256i low = _mm256_setr_epi8(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0,
+                                         1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
+    const __m256i high = _mm256_setr_epi8(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, -1,
+                                          -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
+    return _mm256_shuffle_epi8(position % 2 ? high : low, pairs);
 }
 
 /* ---- for the sparse kernels ----------------------------------------------------------------- */

@@ -217,6 +217,18 @@ ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
     return vi_dot(sum, x, w);
 }
 
+/* ---- ternary weights ------------------------------------------------------------------------ */
+
+/* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    const vi bytes = _mm512_loadu_si512(p);
+    const vi pairs =
+        _mm512_and_si512(position < 2 ? bytes : _mm512_srli_epi16(bytes, 4), _mm512_set1_epi8(15));
+    const __m128i low = _mm_setr_epi8(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
+    const __m128i high = _mm_setr_epi8(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(position % 2 ? high : low), pairs);
+}
+
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {

@@ -240,6 +240,17 @@ ALWAYS_INLINE vi v6_dot(vi sum, vq_activations x, v6_weights w) {
     return vi_dot(sum, x, w);
 }
 
+/* ---- ternary weights ------------------------------------------------------------------------ */
+
+/* Two pairs of bits at a time are looked up in a table of the weights of their 16 values. */
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    static const int8_t low[] = {-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2};
+    static const int8_t high[] = {-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+    const uint8x16_t bytes = vld1q_u8(p);
+    const uint8x16_t pairs = position < 2 ? vandq_u8(bytes, vdupq_n_u8(15)) : vshrq_n_u8(bytes, 4);
+    return vqtbl1q_s8(vld1q_s8(position % 2 ? high : low), pairs);
+}
+
 /* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vf vf_load_groups(const float *const *groups) {

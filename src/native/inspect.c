@@ -139,19 +139,21 @@ bool wisp_file_get_assumption(const wisp_file *file, size_t index, wisp_assumpti
     return assumption_get(&file->dir, index, assumption);
 }
 
-/* Finds a tensor whose values can be read. Rows of BITNET_T158 that are no whole blocks are floats
- * of the directory (formats/bitnet.h). */
+/* Finds a tensor whose values can be read. Rows that depend on other bytes are floats of the
+ * directory (formats/bitnet.h). */
 static wisp_status find_readable(const wisp_file *file, size_t index, const struct tensor **tensor,
                                  wisp_error *error) {
     const struct directory *dir = &file->dir;
     if (index >= file->n_tensors)
         return fail(error, WISP_ERROR_ARGUMENT, dir->file, "index", "%zu, of %zu tensors", index,
                     file->n_tensors);
-    const struct tensor *found = &file->tensors[index];
+    const struct tensor *listed = &file->tensors[index];
+    const struct tensor *found =
+        listed->row_bytes > 0 ? listed : directory_find_tensor(dir, listed->name);
     if (!found->format->dequantise)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, found->name,
                     "tensors of type %s are not supported", found->format->name);
-    *tensor = found->row_bytes > 0 ? found : directory_find_tensor(dir, found->name);
+    *tensor = found;
     return WISP_OK;
 }
 

@@ -14,11 +14,13 @@
 #define NATIVE(function) function
 #endif
 
-/* Columns of functions: a type that is read everywhere, one that is read natively, one that is
- * neither read nor written; quantise_NAME is ggml's reference, which `best` may differ from. */
+/* Columns of functions: a type that is read everywhere, one that is read natively, one that is only
+ * read, one that is neither read nor written here; quantise_NAME is ggml's reference, which `best`
+ * may differ from. */
 #define READ(name, best) dequantise_##name, NATIVE(best), NATIVE(quantise_##name)
 #define READ_NATIVELY(name)                                                                        \
     NATIVE(dequantise_##name), NATIVE(quantise_##name), NATIVE(quantise_##name)
+#define READ_ONLY_NATIVELY(name) NATIVE(dequantise_##name), NULL, NULL
 #define UNREAD NULL, NULL, NULL
 
 static const struct block_format formats[] = {
@@ -40,7 +42,7 @@ static const struct block_format formats[] = {
     {17, "IQ2_XS", 256, 74, UNREAD},
     {18, "IQ3_XXS", 256, 98, UNREAD},
     {19, "IQ1_S", 256, 50, UNREAD},
-    {BLOCK_IQ4_NL, "IQ4_NL", 32, 18, READ_NATIVELY(iq4_nl)},
+    {BLOCK_IQ4_NL, "IQ4_NL", 32, 18, READ(iq4_nl, quantise_iq4_nl)},
     {21, "IQ3_S", 256, 110, UNREAD},
     {22, "IQ2_S", 256, 82, UNREAD},
     {BLOCK_IQ4_XS, "IQ4_XS", 256, 136, READ_NATIVELY(iq4_xs)},
@@ -53,11 +55,18 @@ static const struct block_format formats[] = {
     {BLOCK_BF16, "BF16", 1, 2, READ(bf16, quantise_bf16)},
     {BLOCK_TQ1_0, "TQ1_0", 256, 54, READ_NATIVELY(tq1_0)},
     {BLOCK_TQ2_0, "TQ2_0", 256, 66, READ_NATIVELY(tq2_0)},
-    {BLOCK_MXFP4, "MXFP4", 32, 17, READ_NATIVELY(mxfp4)},
+    {BLOCK_MXFP4, "MXFP4", 32, 17, READ(mxfp4, quantise_mxfp4)},
     {BLOCK_T158, "BITNET_T158", 256, 66, READ_NATIVELY(bitnet_t158)},
     {40, "NVFP4", 64, 36, UNREAD},
-    {41, "Q1_0", 128, 18, UNREAD},
+    {BLOCK_Q1_0, "Q1_0", 128, 18, READ_ONLY_NATIVELY(q1_0)},
+#if !defined(__wasm__)
+    {BLOCK_Q2_0, "Q2_0", 64, 18, READ_ONLY_NATIVELY(q2_0)},
+    {BLOCK_PQ2_0, "PQ2_0", 128, 34, READ_ONLY_NATIVELY(pq2_0)},
+    {BLOCK_I2_S, "I2_S", 128, 32, UNREAD}, /* formats/bitnet.h makes floats of it */
+#endif
 };
+
+enum { I2_S_END = 32 }; /* bytes after the rows of I2_S: the scale, and what aligns them */
 
 enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
 
@@ -89,11 +98,17 @@ bool block_crosses_rows(const struct block_format *format) {
     return format->id == BLOCK_T158;
 }
 
+bool block_rows_depend(const struct block_format *format, uint64_t n) {
+    const bool whole = n % format->elements == 0;
+    return format->id == BLOCK_I2_S ? whole : block_crosses_rows(format) && !whole;
+}
+
 bool block_tensor_bytes(const struct block_format *format, uint64_t n, uint64_t rows,
                         uint64_t *bytes) {
     uint64_t elements;
     if (!block_crosses_rows(format) || n % format->elements == 0)
-        return block_row_bytes(format, n, bytes) && checked_multiply(rows, *bytes, bytes);
+        return block_row_bytes(format, n, bytes) && checked_multiply(rows, *bytes, bytes) &&
+               (format->id != BLOCK_I2_S || checked_add(*bytes, I2_S_END, bytes));
     return checked_multiply(rows, n, &elements) &&
            checked_multiply(elements / format->elements + (elements % format->elements > 0),
                             format->bytes, bytes);

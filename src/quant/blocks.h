@@ -26,7 +26,11 @@ enum block_type {
     BLOCK_BF16 = 30,
     BLOCK_TQ1_0 = 34,
     BLOCK_TQ2_0 = 35,
+    BLOCK_I2_S = 36, /* BitNet's, which ggml does not have */
     BLOCK_MXFP4 = 39,
+    BLOCK_Q1_0 = 41,
+    BLOCK_Q2_0 = 42,
+    BLOCK_PQ2_0 = 142, /* PrismML's, which ggml does not have */
     /* PT-BitNet's ternary type, whose number in a file is BF16's. The metadata tells which of both
      * is meant (formats/bitnet.h). */
     BLOCK_T158 = 0x10000 | BLOCK_BF16
@@ -65,6 +69,10 @@ bool block_row_bytes(const struct block_format *format, uint64_t n, uint64_t *by
 /* Whether the blocks of a format follow one another without regard to the ends of rows. All others
  * begin anew with each row. */
 bool block_crosses_rows(const struct block_format *format);
+
+/* Whether the values of rows of n elements depend on bytes outside of the row: on a block that it
+ * shares with the row before, or, of I2_S, on the scale that follows the last row. */
+bool block_rows_depend(const struct block_format *format, uint64_t n);
 
 /* Computes the bytes of a tensor of `rows` rows of n elements. Returns false where block_row_bytes
  * does for a format whose blocks begin with rows, or where the size overflows. */

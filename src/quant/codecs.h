@@ -30,6 +30,9 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out);
 void dequantise_tq1_0(const void *blocks, size_t n, float *out);
 void dequantise_tq2_0(const void *blocks, size_t n, float *out);
 void dequantise_mxfp4(const void *blocks, size_t n, float *out);
+void dequantise_q1_0(const void *blocks, size_t n, float *out);
+void dequantise_q2_0(const void *blocks, size_t n, float *out);
+void dequantise_pq2_0(const void *blocks, size_t n, float *out);
 void dequantise_bitnet_t158(const void *blocks, size_t n, float *out);
 
 void quantise_f32(const float *values, size_t n, void *out);
@@ -61,8 +64,23 @@ void quantise_q4_0_fitted(const float *values, size_t n, void *out);
 void store_low_bits(const int codes[32], unsigned char *nibbles);
 void store_fifth_bits(const int codes[32], unsigned char *bytes);
 
-/* The levels of IQ4_NL and IQ4_XS. */
-extern const signed char iq4_levels[16];
+/* Write the codes of the 256 weights of a block, which are d (code - 1). */
+void codes_of_tq1_0(const unsigned char *block, unsigned char codes[256]);
+void codes_of_tq2_0(const unsigned char *block, unsigned char codes[256]);
+void codes_of_bitnet_t158(const unsigned char *block, unsigned char codes[256]);
+
+/* The levels of IQ4_NL and IQ4_XS, and twice those of MXFP4, in the order of their codes. */
+extern const signed char iq4_levels[16], mxfp4_doubled[16];
+
+/* Expands 32 codes, of which the low nibbles of 16 bytes are the first 16, to d times their levels.
+ */
+void expand_levels(const unsigned char *nibbles, const signed char *levels, float d, float *out);
+
+/* Returns half of 2^(exponent - 127), the factor of mxfp4_doubled. */
+static inline float mxfp4_scale(unsigned exponent) {
+    return exponent < 2 ? float_of_bits(0x00200000u << exponent)
+                        : float_of_bits((exponent - 1) << 23);
+}
 
 static inline float half_at(const unsigned char *bytes) {
     return float_of_half(load_u16(bytes));

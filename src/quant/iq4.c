@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * 4-bit codes for 16 levels that lie closer together near 0: IQ4_NL and IQ4_XS. */
+ * 4-bit codes for 16 levels that lie closer together near 0: IQ4_XS, and the quantiser of IQ4_NL.
+ */
 #include <string.h>
 
 #include "quant/codecs.h"
-
-const signed char iq4_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                    1,    13,   25,  38,  53,  69,  89,  113};
-
-/* Expands 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31. */
-static void expand(const unsigned char *nibbles, float d, float *out) {
-    for (int j = 0; j < 16; j++) {
-        out[j] = d * (float)iq4_levels[nibbles[j] & 15];
-        out[j + 16] = d * (float)iq4_levels[nibbles[j] >> 4];
-    }
-}
-
-/* IQ4_NL: f16 d, 16 bytes of nibbles. x = d level */
-void dequantise_iq4_nl(const void *blocks, size_t n, float *out) {
-    const unsigned char *b = blocks;
-    for (size_t i = 0; i < n; i += 32, b += 18, out += 32)
-        expand(b + 2, half_at(b), out);
-}
 
 /* IQ4_XS: f16 d, u16 whose pairs of bits are the high bits of eight scales, 4 bytes whose nibbles
  * are the low ones, 128 bytes of nibbles, 16 for each 32 elements. x = d (scale - 32) level */
@@ -29,7 +12,8 @@ void dequantise_iq4_xs(const void *blocks, size_t n, float *out) {
     for (size_t i = 0; i < n; i += 256, b += 136)
         for (int j = 0; j < 8; j++, out += 32) {
             const int low = b[4 + j / 2] >> 4 * (j % 2) & 15, high = load_u16(b + 2) >> 2 * j & 3;
-            expand(b + 8 + 16 * j, half_at(b) * (float)((low | high << 4) - 32), out);
+            const float d = half_at(b) * (float)((low | high << 4) - 32);
+            expand_levels(b + 8 + 16 * j, iq4_levels, d, out);
         }
 }
 

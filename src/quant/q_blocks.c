@@ -2,20 +2,8 @@
  * Expands blocks of 32 elements. Comments give the fields of a block in their order. */
 #include "quant/codecs.h"
 
-/* Q4_0: f16 d, 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31.
- * x = d (q - 8) */
-void dequantise_q4_0(const void *blocks, size_t n, float *out) {
-    const unsigned char *b = blocks;
-    for (size_t i = 0; i < n; i += 32, b += 18, out += 32) {
-        const float d = half_at(b);
-        for (int j = 0; j < 16; j++) {
-            out[j] = d * (float)((b[2 + j] & 15) - 8);
-            out[j + 16] = d * (float)((b[2 + j] >> 4) - 8);
-        }
-    }
-}
-
-/* Q4_1: f16 d, f16 m, 16 bytes of nibbles as in Q4_0. x = d q + m */
+/* Q4_1: f16 d, f16 m, 16 bytes whose low nibbles are elements 0..15 and whose high ones 16..31.
+ * x = d q + m */
 void dequantise_q4_1(const void *blocks, size_t n, float *out) {
     const unsigned char *b = blocks;
     for (size_t i = 0; i < n; i += 32, b += 20, out += 32) {
@@ -27,7 +15,7 @@ void dequantise_q4_1(const void *blocks, size_t n, float *out) {
     }
 }
 
-/* Returns element i: the nibbles hold its low four bits as in Q4_0, bit i of `high` is its fifth.
+/* Returns element i: the nibbles hold its low four bits as in Q4_1, bit i of `high` is its fifth.
  */
 static int five_bits(const unsigned char *nibbles, uint32_t high, int i) {
     const int low = i < 16 ? nibbles[i] & 15 : nibbles[i - 16] >> 4;

@@ -25,6 +25,11 @@ void dequantise_bitnet_t158(const void *blocks, size_t n, float *out) {
     }
 }
 
+void codes_of_bitnet_t158(const unsigned char *block, unsigned char codes[256]) {
+    for (size_t i = 0; i < T158_BLOCK; i++)
+        codes[i] = (unsigned char)code_at(block, i);
+}
+
 const char *t158_problem(const void *blocks, size_t i) {
     const unsigned char *block = (const unsigned char *)blocks + i / T158_BLOCK * T158_BYTES;
     return code_at(block, i % T158_BLOCK) == RESERVED ? "has the reserved code 11"

@@ -13,33 +13,42 @@ enum { SECTIONS = 3, TQ1_0_BYTES = 54, TQ2_0_BYTES = 66 };
 
 /* TQ1_0: 52 bytes of digits to the base 3, f16 d. A byte is the number that its five digits make,
  * as a fraction of 3^5 in 256ths, rounded up. Multiplied by 3 it carries the first digit into the
- * next byte. x = d (digit - 1) */
-void dequantise_tq1_0(const void *blocks, size_t n, float *out) {
-    const unsigned char *b = blocks;
-    for (size_t i = 0; i < n; i += 256, b += TQ1_0_BYTES) {
-        const float d = half_at(b + TQ1_0_BYTES - 2);
-        const unsigned char *digits = b;
-        for (int s = 0; s < SECTIONS; s++) {
-            unsigned power = 1;
-            for (int run = 0; run < sections[s].digits; run++, power *= 3)
-                for (int j = 0; j < sections[s].bytes; j++) {
-                    const int digit = (int)((digits[j] * power & 255) * 3 >> 8);
-                    *out++ = (float)(digit - 1) * d;
-                }
-            digits += sections[s].bytes;
-        }
+ * next byte. */
+void codes_of_tq1_0(const unsigned char *block, unsigned char codes[256]) {
+    for (int s = 0; s < SECTIONS; s++) {
+        unsigned power = 1;
+        for (int run = 0; run < sections[s].digits; run++, power *= 3)
+            for (int j = 0; j < sections[s].bytes; j++)
+                *codes++ = (unsigned char)((block[j] * power & 255) * 3 >> 8);
+        block += sections[s].bytes;
     }
 }
 
 /* TQ2_0: 64 bytes of pairs of bits, f16 d. Each half of a block has 128 elements in 32 bytes: the
- * lowest pairs of these are elements 0..31, the next ones 32..63. x = d (pair - 1) */
-void dequantise_tq2_0(const void *blocks, size_t n, float *out) {
-    const unsigned char *b = blocks;
-    for (size_t i = 0; i < n; i += 256, b += TQ2_0_BYTES, out += 256) {
-        const float d = half_at(b + TQ2_0_BYTES - 2);
+ * lowest pairs of these are elements 0..31, the next ones 32..63. */
+void codes_of_tq2_0(const unsigned char *block, unsigned char codes[256]) {
+    for (int j = 0; j < 256; j++)
+        codes[j] = block[j / 128 * 32 + j % 32] >> j % 128 / 32 * 2 & 3;
+}
+
+/* Expands n elements of blocks of `bytes` bytes, which end with d. x = d (code - 1) */
+static void expand(const unsigned char *block, size_t bytes,
+                   void (*codes_of)(const unsigned char *, unsigned char *), size_t n, float *out) {
+    unsigned char codes[256];
+    for (size_t i = 0; i < n; i += 256, block += bytes, out += 256) {
+        const float d = half_at(block + bytes - 2);
+        codes_of(block, codes);
         for (int j = 0; j < 256; j++)
-            out[j] = (float)((b[j / 128 * 32 + j % 32] >> j % 128 / 32 * 2 & 3) - 1) * d;
+            out[j] = (float)(codes[j] - 1) * d;
     }
+}
+
+void dequantise_tq1_0(const void *blocks, size_t n, float *out) {
+    expand(blocks, TQ1_0_BYTES, codes_of_tq1_0, n, out);
+}
+
+void dequantise_tq2_0(const void *blocks, size_t n, float *out) {
+    expand(blocks, TQ2_0_BYTES, codes_of_tq2_0, n, out);
 }
 
 /* Returns the largest magnitude of 256 values, which is their scale. */

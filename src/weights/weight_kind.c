@@ -7,9 +7,10 @@
 static const struct weight_kind *const kinds[] = {
     &weights_q4_0,
 #if !defined(__wasm__)
-    &weights_q4_1,   &weights_q4_k, &weights_q6_k,
+    &weights_q4_1,   &weights_q4_k,  &weights_q6_k,
+    &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
 #endif
-    &weights_f16,    &weights_bf16, &weights_int8,
+    &weights_f16,    &weights_bf16,  &weights_int8,
 #if defined(__x86_64__) || defined(__wasm_relaxed_simd__)
     &weights_narrow,
 #endif

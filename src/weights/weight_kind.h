@@ -41,6 +41,7 @@ const struct weight_kind *weight_kind_for(const struct kernels *kernels,
                                           bool quantised);
 
 extern const struct weight_kind weights_f32, weights_f16, weights_bf16, weights_int8,
-    weights_narrow, weights_q4_0, weights_q4_1, weights_q4_k, weights_q6_k;
+    weights_narrow, weights_q4_0, weights_q4_1, weights_q4_k, weights_q6_k, weights_tq1_0,
+    weights_tq2_0, weights_bitnet_t158;
 
 #endif

@@ -19,6 +19,7 @@ import {
   noShared,
   readShared,
   sharedPath,
+  smallModel,
   wisp,
 } from './support.mjs';
 
@@ -93,6 +94,30 @@ for (const name of builds) {
       model.close();
       assert.equal(rows.length, expected.length);
       rows.forEach((value, i) => assert.ok(Math.abs(value - expected[i]) <= 1e-6, `value ${i}`));
+    });
+
+    test('4-bit types: f32 equals the native scalar kernels to 1e-6, int8 is near it', async () => {
+      const texts = ['one', 'A longer text, with commas and CAPITALS.'];
+      for (const type of ['q4_0', 'iq4_nl', 'mxfp4']) {
+        const path = join(folder, `${build}-${type}.gguf`);
+        assert.equal(wisp(['quantize', '--type', type, smallModel('prompted'), path]).code, 0);
+        const how = ['-m', path, '--cpu', 'scalar', '--compute', 'f32', '--format', 'f32'];
+        const expected = floatsOf(wisp(['embed', ...how], texts.join('\n') + '\n').bytes);
+        const length = expected.length / texts.length;
+        for (const compute of /** @type {const} */ (['f32', 'int8'])) {
+          const model = await Engine.open(module, await readBytes(path), { compute });
+          const rows = model.embed(texts);
+          model.close();
+          if (compute === 'f32')
+            rows.forEach((value, i) =>
+              assert.ok(Math.abs(value - expected[i]) <= 1e-6, `${type}, value ${i}`),
+            );
+          for (let i = 0; i < rows.length; i += length) {
+            const likeness = cosine(rows.subarray(i, i + length), expected.subarray(i, i + length));
+            assert.ok(likeness > 0.99, `${type}, ${compute}: ${likeness}`);
+          }
+        }
+      }
     });
 
     test('a row has the same bits alone and in any company', () => {

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "kernel_case.h"
 #include "kernels/sparse.h"
+#include "quant/blocks.h"
 #include "quant/codecs.h"
 
 #define LEAST_SECONDS 0.03
@@ -49,6 +50,7 @@ static void call_once(const struct timed *t) {
     case GEMM_Q4_1:
     case GEMM_Q4_K:
     case GEMM_Q6_K:
+    case GEMM_TERNARY:
     case GEMM_F16:
     case GEMM_BF16:
         call_gemm(t->set, &t->gemm);
@@ -148,7 +150,29 @@ static double time_of(const struct timed *t) {
     return best;
 }
 
-static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
+static bool is_of_blocks(enum kernel kernel) {
+    return kernel == GEMM_Q4_1 || kernel == GEMM_Q4_K || kernel == GEMM_Q6_K ||
+           kernel == GEMM_TERNARY;
+}
+
+/* Stores n weights as the product takes them: blocks or halves. */
+static void store_weights(enum kernel kernel, const float *w, size_t n, void *stored) {
+    if (kernel == GEMM_Q4)
+        quantise_q4_0_fitted(w, n, stored);
+    else if (kernel == GEMM_Q4_1)
+        quantise_q4_1(w, n, stored);
+    else if (kernel == GEMM_Q4_K) /* the last half block of each row of 384 is left out */
+        quantise_q4_k(w, n / 256 * 256, stored);
+    else if (kernel == GEMM_Q6_K)
+        quantise_q6_k(w, n / 256 * 256, stored);
+    else if (kernel == GEMM_TERNARY)
+        quantise_tq2_0(w, n, stored);
+    else
+        quantise_f16(w, n, stored); /* as bfloats some are large, which takes no longer */
+}
+
+static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t row) {
+    const size_t k = kernel == GEMM_TERNARY ? (row + 255) / 256 * 256 : row;
     float *x = new_floats(m * k, FILL_UNIFORM), *w = new_floats(n * k, FILL_UNIFORM);
     float *bias = new_floats(n, FILL_UNIFORM);
     struct product p = {.m = m, .n = n, .k = k, .x = x, .w = w, .bias = bias};
@@ -156,18 +180,8 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     const struct quantised_rows rows = new_quantised(m, k, narrow);
     (narrow ? kernels_scalar.quantise_narrow : kernels_scalar.quantise)(x, m, k, rows);
     void *stored = allocate(n * k * 2);
-    const bool blocks = kernel == GEMM_Q4_1 || kernel == GEMM_Q4_K || kernel == GEMM_Q6_K;
-    const bool quantised = kernel == GEMM_Q4 || blocks;
-    if (kernel == GEMM_Q4)
-        quantise_q4_0_fitted(w, n * k, stored);
-    else if (kernel == GEMM_Q4_1)
-        quantise_q4_1(w, n * k, stored);
-    else if (kernel == GEMM_Q4_K) /* the last half block of each row of 384 is left out */
-        quantise_q4_k(w, n * k / 256 * 256, stored);
-    else if (kernel == GEMM_Q6_K)
-        quantise_q6_k(w, n * k / 256 * 256, stored);
-    else
-        quantise_f16(w, n * k, stored); /* as bfloats some are large, which takes no longer */
+    const bool blocks = is_of_blocks(kernel), quantised = kernel == GEMM_Q4 || blocks;
+    store_weights(kernel, w, n * k, stored);
     if (kernel == GEMM_INT8 || narrow || quantised)
         p.rows = rows;
     p.narrow = narrow;
@@ -176,7 +190,7 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     if (quantised || kernel == GEMM_F16 || kernel == GEMM_BF16)
         p.stored = stored;
     p.bfloats = kernel == GEMM_BF16;
-    printf("%-10s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
+    printf("%-12s %4zu x %4zu x %4zu  GMAC/s", kernel_name(kernel), m, n, k);
     for (size_t s = 0; kernels_at(s); s++) {
         struct timed t = {.set = kernels_at(s), .kernel = kernel};
         if (has_gemm(t.set, kernel)) {
@@ -193,6 +207,93 @@ static void time_gemm(enum kernel kernel, size_t m, size_t n, size_t k) {
     free(x);
     free(w);
     free(bias);
+}
+
+/* ---- one row, from memory ------------------------------------------------------------------- */
+
+/* Bytes far beyond the caches, and the length of rows. */
+enum { MEMORY_BYTES = 128 << 20, MEMORY_K = 4096, MEMORY_ROWS = 64 };
+
+/* Returns how many bytes a second a plain loop reads. */
+static double read_speed(void) {
+    enum { WORDS = MEMORY_BYTES / 8, SUMS = 16 };
+    uint64_t *words = random_bytes(MEMORY_BYTES), sums[SUMS] = {0};
+    double best = 1e9;
+    for (int round = 0; round < 24; round++) {
+        const double start = seconds();
+        for (size_t i = 0; i < WORDS; i += SUMS)
+            for (size_t j = 0; j < SUMS; j++)
+                sums[j] += words[i + j];
+        best = fmin(best, seconds() - start);
+    }
+    volatile uint64_t kept = sums[0] + sums[SUMS - 1]; /* or the loop would be left out */
+    (void)kept;
+    free(words);
+    return (double)MEMORY_BYTES / best;
+}
+
+/* Prints how many bytes of packed weights a second the product of one row takes from memory, and
+ * which share of `most` that is. 256 weights take `bytes`. The rows are MEMORY_ROWS random ones,
+ * repeated. */
+static void time_from_memory(enum kernel kernel, size_t bytes, double most) {
+    const size_t k = MEMORY_K, some = MEMORY_ROWS * k;
+    const size_t n = MEMORY_BYTES / (k / 256 * bytes) / MEMORY_ROWS * MEMORY_ROWS;
+    const bool is_int8 = kernel == GEMM_INT8;
+    const size_t some_bytes = some * (is_int8 ? sizeof(float) : 2);
+    float *x = new_floats(k, FILL_UNIFORM), *w = new_floats(some, FILL_UNIFORM);
+    float *bias = new_floats(n, FILL_UNIFORM);
+    unsigned char *few = allocate(some_bytes);
+    store_weights(kernel, w, some, few);
+    const struct block_format *format = block_format_by_id(kernel == GEMM_Q4     ? BLOCK_Q4_0
+                                                           : kernel == GEMM_Q4_1 ? BLOCK_Q4_1
+                                                           : kernel == GEMM_Q4_K ? BLOCK_Q4_K
+                                                           : kernel == GEMM_Q6_K ? BLOCK_Q6_K
+                                                           : is_int8             ? BLOCK_F32
+                                                                                 : BLOCK_TQ2_0);
+    const size_t few_bytes = some / format->elements * format->bytes;
+    unsigned char *stored = allocate(n / MEMORY_ROWS * few_bytes);
+    for (size_t i = 0; i < n / MEMORY_ROWS; i++)
+        memcpy(stored + i * few_bytes, is_int8 ? (const void *)w : few, few_bytes);
+    struct product p = {.m = 1, .n = n, .k = k, .bias = bias, .rows = new_quantised(1, k, false)};
+    kernels_scalar.quantise(x, 1, k, p.rows);
+    if (is_int8)
+        p.w = (const float *)(const void *)stored;
+    else
+        p.stored = stored;
+    if (is_of_blocks(kernel))
+        p.blocks = kernel;
+    printf("%-12s %4d x %4zu x %4zu    GB/s", kernel_name(kernel), 1, n, k);
+    for (size_t s = 0; kernels_at(s); s++) {
+        struct timed t = {.set = kernels_at(s), .kernel = kernel};
+        if (has_gemm(t.set, kernel)) {
+            t.gemm = place_gemm(t.set, &p);
+            const double speed = (double)n * (double)k / 256 * (double)bytes / time_of(&t);
+            printf("%8.1f %3.0f %%", speed * 1e-9, 100 * speed / most);
+        } else {
+            printf("%14s", "-");
+        }
+        fflush(stdout);
+    }
+    printf("\n");
+    free_quantised(p.rows);
+    free(stored);
+    free(few);
+    free(bias);
+    free(w);
+    free(x);
+}
+
+static void time_all_from_memory(void) {
+    const double most = read_speed();
+    printf("one row of weights from memory, of which a loop reads %.1f GB/s\n", most * 1e-9);
+    time_from_memory(GEMM_INT8, 272, most);
+#ifndef __wasm__
+    time_from_memory(GEMM_Q4, 152, most);
+    time_from_memory(GEMM_Q4_1, 168, most);
+    time_from_memory(GEMM_Q4_K, 160, most);
+    time_from_memory(GEMM_Q6_K, 220, most);
+    time_from_memory(GEMM_TERNARY, 70, most);
+#endif
 }
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
@@ -417,7 +518,7 @@ static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t 
     free(qkv);
 }
 
-void kernel_bench(void) {
+void kernel_bench(bool only_memory) {
     static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
@@ -425,13 +526,16 @@ void kernel_bench(void) {
     for (size_t s = 0; kernels_at(s); s++)
         printf("%16s", kernels_at(s)->name);
     printf("\n");
+    time_all_from_memory();
+    if (only_memory)
+        return;
     static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW,
-                                           GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K};
+                                           GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K, GEMM_TERNARY};
     for (size_t p = 0; p < sizeof products / sizeof *products; p++) {
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
             for (size_t l = 0; l < 4; l++)
                 time_gemm(products[p], batches[b], layers[l][0], layers[l][1]);
-        time_gemm(products[p], 1, 11008, 4096); /* beyond the caches */
+        time_gemm(products[p], 1, 11008, 4096); /* beyond second-level caches */
     }
     for (size_t l = 0; l < 4; l++)
         for (int narrow = 0; narrow < 2; narrow++)

@@ -150,17 +150,21 @@ static void place_quantised_product(const struct kernels *set, const struct prod
     }
     void *packed;
     if (p->blocks) {
-        size_t (*const size_of)(size_t, size_t, size_t) = p->blocks == GEMM_Q4_1 ? packed_q4_1_bytes
-                                                          : p->blocks == GEMM_Q4_K
-                                                              ? packed_q4_k_bytes
-                                                              : packed_q6_k_bytes;
-        void (*const pack)(const void *, size_t, size_t, size_t, void *) =
-            p->blocks == GEMM_Q4_1   ? pack_q4_1
-            : p->blocks == GEMM_Q4_K ? pack_q4_k
-                                     : pack_q6_k;
-        packed = place(SLOT_W, size_of(p->n, p->k, set->q4_panel));
-        pack(p->stored, p->n, p->k, set->q4_panel, packed);
-        if (p->blocks != GEMM_Q6_K) {
+        static const struct {
+            enum kernel kernel;
+            size_t (*size)(size_t n, size_t k, size_t panel);
+            void (*pack)(const void *blocks, size_t n, size_t k, size_t panel, void *packed);
+            bool sums_parts;
+        } packers[] = {{GEMM_Q4_1, packed_q4_1_bytes, pack_q4_1, true},
+                       {GEMM_Q4_K, packed_q4_k_bytes, pack_q4_k, true},
+                       {GEMM_Q6_K, packed_q6_k_bytes, pack_q6_k, false},
+                       {GEMM_TERNARY, packed_ternary_bytes, pack_tq2_0, false}};
+        size_t i = 0;
+        while (packers[i].kernel != p->blocks)
+            i++;
+        packed = place(SLOT_W, packers[i].size(p->n, p->k, set->q4_panel));
+        packers[i].pack(p->stored, p->n, p->k, set->q4_panel, packed);
+        if (packers[i].sums_parts) {
             call->rows.part_sums = place(SLOT_X, p->m * (p->k / Q4_BLOCK) * sizeof(float));
             sum_parts(call->rows, p->m, p->k, set->signed_activations);
         }
@@ -204,6 +208,7 @@ bool has_gemm(const struct kernels *set, enum kernel kernel) {
     return (kernel != GEMM_F16 || set->gemm_f16) && (kernel != GEMM_BF16 || set->gemm_bf16) &&
            (kernel != GEMM_Q4 || set->gemm_q4) && (kernel != GEMM_Q4_1 || set->gemm_q4_1) &&
            (kernel != GEMM_Q4_K || set->gemm_q4_k) && (kernel != GEMM_Q6_K || set->gemm_q6_k) &&
+           (kernel != GEMM_TERNARY || set->gemm_ternary) &&
            (kernel != GEMM_INT8 || set->gemm_int8) && (kernel != GEMM_NARROW || set->gemm_narrow);
 }
 
@@ -226,6 +231,9 @@ void call_gemm(const struct kernels *set, const struct gemm_call *c) {
         break;
     case GEMM_Q6_K:
         set->gemm_q6_k(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
+        break;
+    case GEMM_TERNARY:
+        set->gemm_ternary(c->rows, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
         break;
     case GEMM_F16:
         set->gemm_f16(c->x, c->ldx, c->w, c->bias, c->y, c->ldy, c->m, c->n, c->k);
@@ -251,6 +259,7 @@ const char *kernel_name(enum kernel kernel) {
         [GEMM_Q4_1] = "gemm_q4_1",
         [GEMM_Q4_K] = "gemm_q4_k",
         [GEMM_Q6_K] = "gemm_q6_k",
+        [GEMM_TERNARY] = "gemm_ternary",
         [GEMM_F16] = "gemm_f16",
         [GEMM_BF16] = "gemm_bf16",
         [LAYER_NORM] = "layer_norm",

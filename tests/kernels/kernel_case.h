@@ -65,6 +65,7 @@ enum kernel {
     GEMM_Q4_1,
     GEMM_Q4_K,
     GEMM_Q6_K,
+    GEMM_TERNARY,
     GEMM_F16,
     GEMM_BF16,
     LAYER_NORM,
@@ -99,7 +100,7 @@ struct product {
     const void *stored; /* w as Q4_0 blocks or as 16-bit floats; else NULL */
     bool bfloats;       /* the 16-bit floats are bfloat16, not halves */
     enum kernel blocks; /* GEMM_Q4_1, GEMM_Q4_K or GEMM_Q6_K where w is stored as blocks of that
-                           type, else 0 */
+                           type, GEMM_TERNARY where as TQ2_0, else 0 */
 };
 
 /* Returns the product's kind, by the inputs that it has. */
@@ -233,6 +234,8 @@ void test_gemm_q4_never_saturates(void **state);
 void test_gemm_q4_1(void **state);
 void test_gemm_q4_k(void **state);
 void test_gemm_q6_k(void **state);
+void test_pack_ternary(void **state);
+void test_gemm_ternary(void **state);
 void test_gemm_blocks_never_saturate(void **state);
 
 /* kernel_gemm_f16.c */
@@ -278,7 +281,8 @@ void test_sparse_special_values(void **state);
 void test_pack_neurons(void **state);
 void test_sparse_never_saturates(void **state);
 
-/* Prints the times of every set and kernel as a table. */
-void kernel_bench(void);
+/* Prints the times of every set and kernel as a table, or only those of products whose weights come
+ * from memory. */
+void kernel_bench(bool only_memory);
 
 #endif

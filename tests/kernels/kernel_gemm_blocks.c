@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks of gemm_q4_1, gemm_q4_k and gemm_q6_k, of the packing that they need, and of sum_parts. */
+ * Checks of gemm_q4_1, gemm_q4_k, gemm_q6_k and gemm_ternary, of the packing that they need, and of
+ * sum_parts. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,17 +24,24 @@ struct weights {
 static const struct block_format *format_of(enum kernel kernel) {
     return block_format_by_id(kernel == GEMM_Q4_1   ? BLOCK_Q4_1
                               : kernel == GEMM_Q4_K ? BLOCK_Q4_K
-                                                    : BLOCK_Q6_K);
+                              : kernel == GEMM_Q6_K ? BLOCK_Q6_K
+                                                    : BLOCK_TQ2_0);
 }
 
 /* Reads the scale and the offset of part p of a row, of which codes are -8..7; of Q6_K, whose codes
- * are -32..31, four times the larger scale of the two halves. */
+ * are -32..31, four times the larger scale of the two halves; of TQ2_0, whose codes are -1..2, a
+ * 64th of the scale, as only the sums of their exact parts are rounded. */
 static void read_part(enum kernel kernel, const unsigned char *row, size_t p, double *scale,
                       double *offset) {
     if (kernel == GEMM_Q4_1) {
         const unsigned char *block = row + p * 20;
         *scale = (double)float_of_half(load_u16(block));
         *offset = 8 * *scale + (double)float_of_half(load_u16(block + 2));
+        return;
+    }
+    if (kernel == GEMM_TERNARY) {
+        *scale = fabs((double)float_of_half(load_u16(row + p / 8 * 66 + 64))) / 64;
+        *offset = 0;
         return;
     }
     if (kernel == GEMM_Q6_K) {
@@ -185,10 +193,85 @@ void test_gemm_q6_k(void **state) {
     check_kernel(GEMM_Q6_K);
 }
 
+/* ---- packing of ternary weights -------------------------------------------------------------- */
+
+/* Returns the code of element i of a block of TQ2_0, TQ1_0 or BITNET_T158. */
+static int stored_code(enum block_type type, const unsigned char *block, size_t i) {
+    if (type == BLOCK_T158)
+        return block[i / 4] >> i % 4 * 2 & 3;
+    if (type == BLOCK_TQ2_0)
+        return block[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    /* The digits of 160 elements are in 32 bytes, of 80 in 16 and of 16 in 4. */
+    const size_t bytes = i < 160   ? 32
+                         : i < 240 ? 16
+                                   : 4,
+                 at = i - (i < 160   ? 0
+                           : i < 240 ? 160
+                                     : 240);
+    int fraction = block[(i < 160 ? 0 : i < 240 ? 32 : 48) + at % bytes];
+    for (size_t digit = 0; digit < at / bytes; digit++)
+        fraction = fraction * 3 % 256;
+    return fraction * 3 / 256;
+}
+
+static void check_pack(enum block_type type, size_t n, size_t k, size_t panel) {
+    const struct where where = {GEMM_TERNARY, kernels_at(0), panel, n, k, FILL_UNIFORM};
+    const struct block_format *format = block_format_by_id(type);
+    void (*const pack)(const void *, size_t, size_t, size_t, void *) =
+        type == BLOCK_TQ1_0   ? pack_tq1_0
+        : type == BLOCK_TQ2_0 ? pack_tq2_0
+                              : pack_bitnet_t158;
+    const size_t row_bytes = k / K_BLOCK * format->bytes;
+    unsigned char *rows = place_anywhere(SLOT_X, n * row_bytes);
+    unsigned char *packed = place_anywhere(SLOT_W, packed_ternary_bytes(n, k, panel));
+    for (size_t i = 0; i < n * row_bytes; i++)
+        rows[i] = (unsigned char)rng_below(&kernel_rng, 256);
+    pack(rows, n, k, panel, packed);
+    expect_intact(&where);
+    for (size_t j = 0; j < n; j++)
+        for (size_t b = 0; b < k / K_BLOCK; b++) {
+            const unsigned char *stored = rows + j * row_bytes + b * format->bytes;
+            const unsigned char *block =
+                packed + (j / panel * (k / K_BLOCK) + b) * panel * TERNARY_BYTES;
+            int sums[2] = {0, 0};
+            assert_memory_equal(block + j % panel * 2, stored + format->bytes - 2, 2);
+            for (size_t c = 0; c < K_BLOCK; c++) {
+                const unsigned char *half = block + panel * (2 + c / 128 * TERNARY_HALF_BYTES);
+                const unsigned char four =
+                    half[panel * 2 + (c % 128 / 16 * panel + j % panel) * 4 + c % 4];
+                const int code = four >> c % 16 / 4 * 2 & 3;
+                assert_int_equal(code, stored_code(type, stored, c));
+                sums[c / 128] += code - 1;
+            }
+            for (size_t h = 0; h < 2; h++) {
+                const unsigned char *half = block + panel * (2 + h * TERNARY_HALF_BYTES);
+                assert_true(float_of_half(load_u16(half + j % panel * 2)) == (float)sums[h]);
+            }
+        }
+}
+
+void test_pack_ternary(void **state) {
+    (void)state;
+    static const enum block_type types[] = {BLOCK_TQ1_0, BLOCK_TQ2_0, BLOCK_T158};
+    static const size_t panels[] = {1, 4, 8, 16, 32};
+    skip_in_webassembly();
+    for (size_t p = 0; p < sizeof panels / sizeof *panels; p++)
+        for (size_t i = 0; i < 9; i++)
+            check_pack(types[i % 3], rng_range(&kernel_rng, 1, 2 * panels[p] + 1),
+                       K_BLOCK * rng_range(&kernel_rng, 1, 4), panels[p]);
+}
+
+void test_gemm_ternary(void **state) {
+    (void)state;
+    check_kernel(GEMM_TERNARY);
+}
+
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* Multiplies the least and largest activations by the least and largest codes with scales of 1. All
- * numbers are whole, and with Q4_1 below 2^24, so that its result must be exact. */
+ * numbers are whole, and with Q4_1 and ternary weights below 2^24, so that the result must be
+ * exact.
+ */
 static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, int kind) {
     static const float zeros[] = {0, 255, 128, 1};
     const struct block_format *format = format_of(kernel);
@@ -208,6 +291,8 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
         static const unsigned char ones[] = {0x00, 0x3c, 0x00, 0x3c}; /* 1 and 1 */
         if (kernel == GEMM_Q6_K)
             memcpy(block + 208, ones, 2);
+        else if (kernel == GEMM_TERNARY)
+            memcpy(block + 64, ones, 2);
         else
             memcpy(block, ones, 4);
         for (int j = 4; kernel == GEMM_Q4_K && j < 16; j++)
@@ -219,7 +304,7 @@ static void check_exact(enum kernel kernel, size_t m, size_t n, size_t blocks, i
     }
     for (size_t i = 0; i < m * k; i++)
         product.rows.q[i] = rng_below(&kernel_rng, 8) ? 255 : 0;
-    check(&product, FILL_UNIFORM, kernel == GEMM_Q4_1);
+    check(&product, FILL_UNIFORM, kernel == GEMM_Q4_1 || kernel == GEMM_TERNARY);
     free_quantised(product.rows);
     free(stored);
     free(bias);
@@ -236,5 +321,7 @@ void test_gemm_blocks_never_saturate(void **state) {
                         rng_range(&kernel_rng, 1, 2), kind);
             check_exact(GEMM_Q6_K, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
                         rng_range(&kernel_rng, 1, 2), kind);
+            check_exact(GEMM_TERNARY, rng_range(&kernel_rng, 1, 13), rng_range(&kernel_rng, 1, 70),
+                        rng_range(&kernel_rng, 1, 3), kind);
         }
 }

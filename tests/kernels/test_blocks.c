@@ -10,6 +10,7 @@
 
 #include "base/half.h"
 #include "quant/blocks.h"
+#include "quant/i2_s.h"
 #include "support/guarded.h"
 #include "support/rng.h"
 
@@ -116,13 +117,35 @@ static void test_dequantise(void **state) {
         read += block_format_by_id(id) && block_format_by_id(id)->dequantise;
     for (size_t i = 0; i < golden_count; i++) {
         const struct block_format *format = block_format_by_name(goldens[i].type);
-        assert_non_null(format);
-        if (strcmp(goldens[i].what, "dequantise") == 0 && format->dequantise) {
+        if (strcmp(goldens[i].what, "dequantise") == 0 && format && format->dequantise) {
             check_dequantise(&goldens[i], format);
             checked++;
         }
     }
     assert_int_equal(checked, read); /* of every type that is read */
+}
+
+/* A tensor of I2_S, whose scale follows its blocks. */
+static void test_i2_s(void **state) {
+    (void)state;
+    const struct golden *g = find_golden("dequantise", "I2_S");
+    const size_t n = g->result_bytes / sizeof(float), codes = n / I2_S_BLOCK * I2_S_BYTES;
+    assert_int_equal(g->given_bytes, codes + 32);
+    unsigned char *blocks = guarded_place(&input, codes, GUARDED_END);
+    float *values = guarded_place(&output, g->result_bytes, GUARDED_END);
+    memcpy(blocks, g->given, codes);
+    const float scale = float_of_bits(load_u32(g->given + codes));
+    assert_int_equal(i2_s_expand(blocks, n, scale, values), n);
+    assert_true(guarded_intact(&output));
+    for (size_t i = 0; i < n; i++)
+        assert_true(same_float(values[i], float_of_bits(load_u32(g->result + 4 * i))));
+    for (size_t i = 0; i < n; i += 61) {
+        unsigned char *byte = &blocks[i / 128 * 32 + i % 32];
+        const unsigned char before = *byte;
+        *byte |= (unsigned char)(0xc0 >> i % 128 / 32 * 2);
+        assert_int_equal(i2_s_expand(blocks, n, scale, values), i);
+        *byte = before;
+    }
 }
 
 static void test_formats(void **state) {
@@ -440,6 +463,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_dequantise),
+        cmocka_unit_test(test_i2_s),
         cmocka_unit_test(test_float_of_every_half),
         cmocka_unit_test(test_half_of_every_boundary),
         cmocka_unit_test(test_bfloat),

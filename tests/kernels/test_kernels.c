@@ -2,7 +2,8 @@
  * Compares every kernel of every set that runs here with plain double-precision sums (quantise:
  * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
- * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead. */
+ * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
+ * --bench memory those of one row whose weights come from memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -52,6 +53,8 @@ static int run_all(void) {
         cmocka_unit_test(test_gemm_q4_1),
         cmocka_unit_test(test_gemm_q4_k),
         cmocka_unit_test(test_gemm_q6_k),
+        cmocka_unit_test(test_pack_ternary),
+        cmocka_unit_test(test_gemm_ternary),
         cmocka_unit_test(test_gemm_blocks_never_saturate),
         cmocka_unit_test(test_gemm_f16),
         cmocka_unit_test(test_add_and_relu),
@@ -91,7 +94,7 @@ int main(int argc, char **argv) {
     kernel_cases_open(bench ? 1 : rng_seed(), bench);
     int failed = 0;
     if (bench) {
-        kernel_bench();
+        kernel_bench(argc > 2 && strcmp(argv[2], "memory") == 0);
     } else {
         failed = run_all();
         print_worst_errors();

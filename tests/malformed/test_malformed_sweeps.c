@@ -312,7 +312,8 @@ static void open_every_type(void **state) {
         const struct block_format *format = block_format_by_id(type);
         struct tiny_shape shape = tiny_shape_q8_0;
         struct bytes out = {0};
-        if (!format)
+        if (!format ||
+            type == BLOCK_I2_S) /* whose tensors have an end: tests/unit/test_low_bits.c */
             continue;
         shape.type = type;
         shape.hidden = shape.wide = 256;

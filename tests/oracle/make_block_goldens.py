@@ -119,6 +119,36 @@ def quantise(library, values, name):
     return blocks
 
 
+def low_bits(rng, bits, elements):
+    """Random blocks of a half float and codes of so many bits, the first in the lowest, and their values. The gguf
+    package cannot read these types. Q1_0 has the values -d and d, Q2_0 and PQ2_0 (code - 1) d."""
+    blocks = random_scaled(rng, 1024 // elements + len(EXTREME_HALVES), 2 + elements * bits // 8)
+    scales = blocks[:, :2].copy().view("<f2").astype(np.float32)
+    codes = np.unpackbits(blocks[:, 2:], axis=1, bitorder="little").reshape(len(blocks), elements, bits)
+    numbers = (codes * (1 << np.arange(bits))).sum(axis=2)
+    values = np.where(numbers == 1, scales, -scales) if bits == 1 else (numbers - 1).astype(np.float32) * scales
+    return blocks.reshape(-1), values.astype("<f4")
+
+
+def random_scaled(rng, count, size):
+    """Random blocks that begin with a half float, the first of which are extreme."""
+    blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
+    scales = rng.normal(size=count).astype("<f2").view("<u2")
+    scales[:len(EXTREME_HALVES)] = EXTREME_HALVES
+    blocks[:, :2] = scales[:, None].view(np.uint8)
+    return blocks
+
+
+def i2_s(rng):
+    """A tensor of BitNet's I2_S: blocks of 32 bytes whose pairs of bits, from the highest to the lowest, are elements
+    0..31, 32..63, 64..95 and 96..127; then the scale and bytes without meaning."""
+    codes = rng.integers(0, 3, (6, 4, 32), dtype=np.uint8)
+    blocks = codes[:, 0] << 6 | codes[:, 1] << 4 | codes[:, 2] << 2 | codes[:, 3]
+    scale = np.float32(0.0371)
+    end = np.concatenate([np.array([scale], "<f4").view(np.uint8), rng.integers(0, 256, 28, dtype=np.uint8)])
+    return np.concatenate([blocks.reshape(-1), end]), ((codes.astype(np.float32) - 1) * scale).astype("<f4")
+
+
 def main():
     library = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else str(GGML))
     library.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
@@ -136,6 +166,10 @@ def main():
         given = values.astype("<f4")
         for name in WRITTEN:
             goldens.add("quantise", name, given, quantise(library, values, name))
+        rng = np.random.default_rng(20261122)
+        for name, bits, elements in (("Q1_0", 1, 128), ("Q2_0", 2, 64), ("PQ2_0", 2, 128)):
+            goldens.add("dequantise", name, *low_bits(rng, bits, elements))
+        goldens.add("dequantise", "I2_S", *i2_s(rng))
     goldens.write(OUT)
 
 

@@ -97,9 +97,11 @@ static void test_kinds_of_types(void **state) {
     static const struct {
         enum block_type type;
         const char *kind; /* NULL: int8, or narrow where the set has no int8 products */
-    } kept[] = {{BLOCK_Q4_0, "q4_0"}, {BLOCK_Q4_1, "q4_1"}, {BLOCK_Q4_K, "q4_k"},
-                {BLOCK_Q6_K, "q6_k"}, {BLOCK_Q5_K, NULL},   {BLOCK_Q8_0, NULL},
-                {BLOCK_F32, NULL},    {BLOCK_TQ1_0, NULL}};
+    } kept[] = {{BLOCK_Q4_0, "q4_0"},        {BLOCK_Q4_1, "q4_1"},
+                {BLOCK_Q4_K, "q4_k"},        {BLOCK_Q6_K, "q6_k"},
+                {BLOCK_TQ1_0, "tq1_0"},      {BLOCK_TQ2_0, "tq2_0"},
+                {BLOCK_T158, "bitnet_t158"}, {BLOCK_Q5_K, NULL},
+                {BLOCK_Q8_0, NULL},          {BLOCK_F32, NULL}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
             const struct block_format *format = block_format_by_id(kept[i].type);
@@ -120,8 +122,10 @@ static void test_bits_in_memory(void **state) {
     static const struct {
         const struct weight_kind *kind;
         double bits;
-    } kinds[] = {{&weights_q4_0, 4.75},  {&weights_q4_1, 5.25}, {&weights_q4_k, 5},
-                 {&weights_q6_k, 6.875}, {&weights_int8, 8.5},  {&weights_narrow, 9}};
+    } kinds[] = {
+        {&weights_q4_0, 4.75},    {&weights_q4_1, 5.25},    {&weights_q4_k, 5},
+        {&weights_q6_k, 6.875},   {&weights_int8, 8.5},     {&weights_narrow, 9},
+        {&weights_tq1_0, 2.1875}, {&weights_tq2_0, 2.1875}, {&weights_bitnet_t158, 2.1875}};
     for (size_t s = 0; kernels_at(s); s++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
             if (kinds[i].kind->panel(kernels_at(s)) == 0)
