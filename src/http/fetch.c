@@ -14,9 +14,11 @@ enum {
     MOST_REDIRECTS = 10,
     BUFFER_BYTES = 16 * CACHE_BLOCK_BYTES,
     TIMEOUT_SECONDS = 30,
-    POLL_MILLISECONDS = 100, /* so soon a cancelled call notices */
-    LONGEST_WAIT = 30        /* seconds: a server that wants more is not waited for */
+    POLL_MILLISECONDS = 100 /* so soon a cancelled call notices */
 };
+
+/* Seconds: a server that wants a longer pause is not waited for. */
+static const double longest_wait = 30;
 
 /* What the headers of an answer say. Texts that are longer are cut, and then match nothing. */
 struct answer {
@@ -30,23 +32,23 @@ struct answer {
 struct transfer {
     struct server_file *file;
     const struct file_state *known; /* of server_file_ask */
-    bool asks;                      /* the transfer is that of server_file_ask */
-    bool used;
-    void *easy, *headers;  /* the request under way; NULL: none */
-    double again;          /* when the next request is made, by clock_seconds */
-    unsigned failures;     /* requests without progress, one after the other */
-    uint64_t start;        /* of the range */
-    uint64_t at, end;      /* the next byte that is wanted, and the end of the range */
-    uint64_t reached;      /* the most that `at` has been */
-    uint64_t body_end;     /* where the body of the answer ends in the file */
-    unsigned char *buffer; /* [BUFFER_BYTES]: the `filled` bytes before `at` */
+    void *easy, *headers;           /* the request under way; NULL: none */
+    double again;                   /* when the next request is made, by clock_seconds */
+    uint64_t start;                 /* of the range */
+    uint64_t at, end;               /* the next byte that is wanted, and the end of the range */
+    uint64_t reached;               /* the most that `at` has been */
+    uint64_t body_end;              /* where the body of the answer ends in the file */
+    unsigned char *buffer;          /* [BUFFER_BYTES]: the `filled` bytes before `at` */
     size_t filled;
     struct answer answer;
-    bool judged;        /* `answer` was looked at */
-    bool done;          /* nothing more is wanted of the answer */
-    bool busy;          /* the server asks to come again */
+    unsigned failures;  /* requests without progress, one after the other */
     wisp_status status; /* the failure that the answer is, in `error` */
     wisp_error error;
+    bool used;
+    bool asks;                     /* the transfer is that of server_file_ask */
+    bool judged;                   /* `answer` was looked at */
+    bool done;                     /* nothing more is wanted of the answer */
+    bool busy;                     /* the server asks to come again */
     char reason[CURL_ERROR_BYTES]; /* why a connection failed */
 };
 
@@ -431,7 +433,7 @@ static wisp_status finish(struct transfer *t, int result, wisp_error *error) {
         flush(t);
     if (t->status != WISP_OK) {
         const double wait = t->answer.wait;
-        if (!t->busy || ++t->failures == MOST_FAILURES || wait > LONGEST_WAIT) {
+        if (!t->busy || ++t->failures == MOST_FAILURES || wait > longest_wait) {
             if (error)
                 *error = t->error;
             return t->status;
