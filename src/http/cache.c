@@ -203,7 +203,8 @@ wisp_status cached_file_enter(struct cached_file *file, const struct file_state 
     set_paths(file);
     if (!same)
         TRY(write_record(file, error));
-    if (state->size > INT64_MAX - CACHE_BLOCK_BYTES)
+    if (state->size > INT64_MAX - CACHE_BLOCK_BYTES ||
+        (uint64_t)(off_t)state->size != state->size) /* off_t may have 32 bits */
         return fail(error, WISP_ERROR_UNSUPPORTED, file->url, NULL, "the file is too large");
     const uint64_t blocks = (state->size + CACHE_BLOCK_BYTES - 1) / CACHE_BLOCK_BYTES;
     file->checked = calloc(1, (size_t)(blocks / 8 + 1));

@@ -239,6 +239,18 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.ok(fileOf(cache, '.gguf'));
     }));
 
+  test('may be one that generates', async () => {
+    const path = `${ROOT}models/wisp-stories.gguf`;
+    const write = ['--text', 'Once upon a time', '--max-tokens', '8', '--temperature', '0'];
+    await withServer(async (server) => {
+      const run = begin(newCache(), ['generate', '-m', server.url, ...write]);
+      run.child.stdin.end();
+      const { code, rows } = await run.ended;
+      assert.equal(code, 0);
+      assert.equal(String(rows), wisp(['generate', '-m', path, ...write]).out);
+    }, readFileSync(path));
+  });
+
   test('--offline uses the cache alone', async () => {
     const cache = newCache();
     const ranges = newCache();
