@@ -368,21 +368,12 @@ wisp_status cached_file_hold(struct cached_file *file, wisp_error *error) {
 }
 
 wisp_status cached_file_publish(struct cached_file *file, wisp_error *error) {
-    char folder[PATH_MAX];
     if (fsync(file->data) != 0)
         return fail_errno(error, file->part, "sync");
     if (rename(file->part, file->path) != 0)
         return fail_errno(error, file->part, "rename");
     unlink(file->checks);
-    /* The new name lasts only when the folder is synced, too. Where it is not, the file is fetched
-     * again. */
-    snprintf(folder, sizeof folder, "%s", file->stem);
-    *strrchr(folder, '/') = '\0';
-    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor >= 0) {
-        fsync(descriptor);
-        close(descriptor);
-    }
+    file_sync_folder_of(file->path);
     close_blocks(file);
     return WISP_OK;
 }
