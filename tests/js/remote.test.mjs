@@ -549,6 +549,28 @@ describe('a process that ends while a file comes', { skip: noCurl }, () => {
       }));
   }
 
+  test('by SIGKILL while it checks and stores the last bytes: the next has the file', () =>
+    withServer(async (server) => {
+      for (let round = 0; round < 12; round++) {
+        const cache = newCache();
+        const { child, ended } = beginEmbed(server.url, cache);
+        const last = new Promise((resolve) => {
+          server.fault = (response, next, range) => {
+            if (range[1] === bytes.length - 1) response.on('finish', resolve);
+            next();
+          };
+        });
+        await last;
+        await new Promise((resolve) => setTimeout(resolve, 2 * round));
+        child.kill('SIGKILL');
+        await ended; // it may have been done
+        server.fault = undefined;
+        assertRows(await embed(server.url, cache));
+        assert.deepEqual(readFileSync(String(fileOf(cache, '.gguf'))), bytes);
+        assert.equal(fileOf(cache, '.part'), undefined);
+      }
+    }));
+
   test('Ctrl-C ends the wait for cold rows', () =>
     withServer(async (server) => {
       server.fault = (_, next, range) => void (range[0] > COLD_FROM || next());
