@@ -44,7 +44,7 @@ PORTABLE_FOLDERS := base quant kernels formats text weights layers attention spa
 NATIVE_FOLDERS := host huggingface native index convert calibrate
 PORTABLE := $(foreach folder,$(PORTABLE_FOLDERS),$(wildcard src/$(folder)/*.c))
 HOSTED := $(foreach folder,$(NATIVE_FOLDERS),$(wildcard src/$(folder)/*.c))
-CLI := $(wildcard src/cli/*.c)
+CLI := $(wildcard src/cli/*.c src/http/*.c)
 
 MACHINE := $(shell uname -m)
 
@@ -140,7 +140,8 @@ TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
 build/$(1)/%.o: src/%.c Makefile | $(COMPILER_$(1))
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(ISA) $$(UNWATCHED_$(1)) -c $$< -o $$@
+	$$(Q)$$(CC_$(1)) $$(COMMON) $$(FLAGS_$(1)) $$(if $$(LINK_$(1)),-DWISP_STATIC) $$(ISA) $$(UNWATCHED_$(1)) \
+	    -c $$< -o $$@
 
 build/$(1)/tests/%.o: tests/%.c Makefile | .tools/stamp/cmocka $(COMPILER_$(1))
 	@mkdir -p $$(@D)
@@ -160,6 +161,9 @@ build/$(1)/wisp: $$(CLI_$(1)) $$(LIB_$(1))
 $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB_$(1))
 	$$(SAY) LINK $$@
 	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
+
+# Only the program loads libraries (src/http/curl.c). C libraries of before 2021 have dlopen in one of its own.
+build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%): LDLIBS += $$(if $$(LINK_$(1)),,-ldl)
 
 .SECONDARY: $$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o)
 -include $$(patsubst %.o,%.d,$$(LIB_$(1)) $$(CLI_$(1)) $$(SUPPORT_$(1)) $$(TESTS_$(1):%=%.o))
@@ -457,7 +461,7 @@ test-wasm: $(TESTS_wasm_simd128) $(TESTS_wasm_relaxed)
 
 # Some tests need other Nodes or browsers, and say so where they are missing. CI has all of them.
 test-js: build/wisp build/wisp.node wasm | .tools/stamp/node_modules .tools/stamp/python
-	$(Q)$(SETUP) chromium $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
+	$(Q)$(SETUP) chromium curl $(if $(WISP_TEST_ALL),nodes firefox) $(if $(CI),,|| true)
 	node --test tests/js/*.test.mjs
 
 # Looks for what breaks the package: damaged models, memory that does not grow, traps, killed workers.
@@ -653,7 +657,7 @@ FUZZ_fuzz_decoder = -dict=tests/fuzz/json.dict
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%.o $(SUPPORT_fuzz) \
     $(filter-out %/main.o,$(CLI_fuzz)) $(LIB_fuzz)
 	$(SAY) LINK $@
-	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+	$(Q)$(CC_fuzz) $(FLAGS_fuzz) $(WATCH_ALLOCATIONS) -fsanitize=fuzzer $^ $(LDLIBS) -ldl -o $@
 
 # Sweeps through faults, campaign-* targets and all fuzz targets in turns, for HOURS of processor time
 # on JOBS cores; ARGS=--only-fuzz leaves the first two out. Ends with a summary and a smaller corpus.

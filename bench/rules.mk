@@ -14,6 +14,12 @@ build/bench/sparse: bench/sparse/time.c build/libwisp.a
 	$(SAY) LINK $@
 	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
 
+# It looks behind wisp.h, so it has the objects and not the library.
+build/bench/ahead: bench/sparse/ahead.c $(LIB_native)
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	$(Q)$(BENCH_CC) $^ $(LDLIBS) -o $@
+
 build/bench/calibrate: bench/runners/calibrate.c $(BENCH_PROTOCOL)
 	@mkdir -p $(@D)
 	$(SAY) LINK $@

@@ -219,6 +219,11 @@ WISP_API wisp_status wisp_model_open_source(const wisp_source *source,
 WISP_API wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes,
                                            wisp_error *error);
 
+/* Sets the limit that wisp_model_options.memory sets, for a model that wisp_model_open_source
+ * opened with `hot_only`, before a session is opened. Fails as that option does. Only in the native
+ * library. */
+WISP_API wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error);
+
 /* Closes a model. Its sessions must have been closed before. */
 WISP_API void wisp_model_close(wisp_model *model);
 
@@ -1178,8 +1183,8 @@ typedef struct wisp_calibrated_layer {
     const float *frequency;           /* [neurons]: the share of tokens that need the neuron */
     const float *magnitude;           /* [neurons]: the mean magnitude of its contribution */
     size_t neurons;
-    size_t hot; /* the number of hot neurons, to which nine tenths of all needed activations
-                   belong. They are the first neurons of the file */
+    size_t hot; /* the number of neurons to which nine tenths of all needed activations belong. They
+                   are the first neurons of the file, and its hot ones unless options say others */
 } wisp_calibrated_layer;
 
 typedef struct wisp_calibrate_options {
@@ -1188,11 +1193,14 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 where a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
-    size_t tokens;    /* the most tokens to fit to. 0: 32768. Each layer holds as many rows of
-                         hidden_size floats in memory */
-    uint64_t seed;    /* the same seed, texts and kernel set give the same file */
-    uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
-    void *context;    /* passed to the functions below, each of which may be NULL */
+    float hot;           /* these three as in wisp_convert_options: what is hot in the file. */
+    uint64_t hot_bytes;  /* Where both are 0: nine tenths of needed activations, and neurons */
+    uint64_t hot_tokens; /* become rows only in layers whose types allow it */
+    size_t tokens;       /* the most tokens to fit to. 0: 32768. Each layer holds as many rows of
+                            hidden_size floats in memory */
+    uint64_t seed;       /* the same seed, texts and kernel set give the same file */
+    uint32_t threads;    /* 0 means 1, at most 1024. The file does not depend on it */
+    void *context;       /* passed to the functions below, each of which may be NULL */
     /* Called on the calling thread when a stage begins, with `done` 0, and when `done` of its
      * `total` steps are done. The stages are "texts", "layers", "sentences" and "compensation". All
      * but the first count layers. */

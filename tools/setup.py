@@ -82,6 +82,9 @@ COMPONENTS = {
     "nodes": Component(
         "scripting", 1, programs("node22", "node24"), (), "Node 22 and 24, for the tests of the package",
         "look at the npm message above"),
+    "curl": Component(
+        "http", 1, (".tools/curl/usr/include/curl/curl.h",), (), "libcurl and its headers, for tests of models by URL",
+        "apt install libcurl4-openssl-dev"),
     "chromium": Component(
         "browsers", 1, programs("chromium"), (), "headless Chromium", "apt install chromium"),
     "firefox": Component(

@@ -247,7 +247,10 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .token_counts = token_counts,
                                           .input = &c->model->dir,
                                           .shares = shares,
-                                          .share = 1 - o->sparsity};
+                                          .share = 1 - o->sparsity,
+                                          .hot = o->hot,
+                                          .hot_bytes = o->hot_bytes,
+                                          .hot_tokens = o->hot_tokens};
     return write_calibrated(input, output, &calibrated, error);
 }
 
@@ -275,6 +278,11 @@ static wisp_status complete_options(wisp_calibrate_options *o, const struct laye
     if (!(o->sparsity > 0 && o->sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not between 0 and 1",
                     number_text((double)o->sparsity, 6).text);
+    if (o->hot != 0 && !(o->hot > 0 && o->hot <= 1))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "%s is not above 0 and at most 1",
+                    number_text((double)o->hot, 6).text);
+    if (o->hot != 0 && o->hot_bytes > 0)
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
 
     /* Unless a type is named, Q8_0 where rows are whole blocks of it. */
     const char *name = o->predictor_type;

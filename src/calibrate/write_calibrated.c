@@ -6,6 +6,7 @@
 
 #include "calibrate/matrix.h"
 #include "convert/calibration_tensors.h"
+#include "convert/hot.h"
 #include "convert/write_model.h"
 #include "formats/neurons.h"
 #include "host/input_file.h"
@@ -183,7 +184,8 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
 
 static wisp_status write_all(struct adder *a, const char *output, const struct calibrated *c) {
     struct directory *dir = a->dir;
-    struct gguf_plan plan = {0};
+    struct gguf_plan plan = {.hot_tokens = c->hot_tokens};
+    const bool chooses_hot = c->hot != 0 || c->hot_bytes > 0;
     TRY(open_adder(a, c));
     TRY(strip_calibration(dir, a->error));
     TRY(add_token_order(a, c->token_counts));
@@ -191,10 +193,14 @@ static wisp_status write_all(struct adder *a, const char *output, const struct c
         TRY(add_layer(a, c, l));
     TRY(add_keys(dir, c, a->error));
     TRY(directory_finish(dir, a->error));
-    ARENA_TAKE(&a->scratch, plan.formats, dir->n_tensors, a->error);
+    ARENA_TAKE(&a->scratch, plan.formats, dir->n_tensors + 1, a->error); /* for cold tokens */
     for (size_t i = 0; i < dir->n_tensors; i++)
         plan.formats[i] = dir->tensors[i].format;
-    return write_model(dir, &plan, NEURONS_WHERE_POSSIBLE, output, a->error);
+    if (chooses_hot)
+        TRY(choose_hot(dir, plan.formats, (double)c->hot, c->hot_bytes, a->error));
+    TRY(directory_finish(dir, a->error));
+    return write_model(dir, &plan, chooses_hot ? NEURONS_ALL : NEURONS_WHERE_POSSIBLE, output,
+                       a->error);
 }
 
 /* Fails unless the directory was read from the files that were calibrated. */

@@ -26,6 +26,8 @@ struct calibrated {
     const struct directory *input; /* the model that was calibrated */
     const float *shares;           /* [CALIBRATED_LEVELS]: of neurons computed, rising */
     float share;                   /* the default */
+    float hot; /* as in wisp_calibrate_options: the neurons and tokens that are */
+    uint64_t hot_bytes, hot_tokens; /* hot in the file */
 };
 
 /* Reads the model at `input` and writes it with the calibration, in place of one it may have. Fails

@@ -29,6 +29,9 @@ static const char help[] =
     "      --predictor-type T type of the predictors in the file: f32, q8_0 (default) or q4_0\n"
     "      --sentence         add predictors that choose once for a whole text: see\n"
     "                         wisp embed --predictor sentence\n"
+    "      --hot SHARE, --hot-bytes BYTES, --hot-tokens N\n"
+    "                         which neurons and tokens stand at the beginning of the file: see\n"
+    "                         wisp convert --help (default: --hot 0.9, and all tokens)\n"
     "      --seed N           seed of the random choices (default: 1)\n"
     "      --report BASE      write the results to BASE.json and BASE.svg\n"
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"
@@ -44,6 +47,9 @@ enum {
     OPTION_SHARE,
     OPTION_PREDICTOR_TYPE,
     OPTION_SENTENCE,
+    OPTION_HOT,
+    OPTION_HOT_BYTES,
+    OPTION_HOT_TOKENS,
     OPTION_SEED,
     OPTION_REPORT,
     MOST_SAMPLES = 1000000
@@ -58,6 +64,9 @@ static const struct option options[] = {
     {"sparsity", required_argument, NULL, OPTION_SHARE},
     {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
     {"sentence", no_argument, NULL, OPTION_SENTENCE},
+    {"hot", required_argument, NULL, OPTION_HOT},
+    {"hot-bytes", required_argument, NULL, OPTION_HOT_BYTES},
+    {"hot-tokens", required_argument, NULL, OPTION_HOT_TOKENS},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"report", required_argument, NULL, OPTION_REPORT},
     {"threads", required_argument, NULL, 't'},
@@ -66,8 +75,9 @@ static const struct option options[] = {
 
 struct arguments {
     const char *model, *data, *output, *report, *predictor_type;
-    unsigned long samples, tokens, rank, seed, threads;
-    double sparsity;
+    unsigned long samples, tokens, rank, seed, threads, hot_tokens;
+    unsigned long long hot_bytes;
+    double sparsity, hot;
     bool sentence, help;
 };
 
@@ -92,6 +102,12 @@ static bool take_option(struct arguments *a, int option, const char *value) {
         return true;
     case OPTION_SENTENCE:
         return a->sentence = true;
+    case OPTION_HOT:
+        return parse_share("hot", value, &a->hot);
+    case OPTION_HOT_BYTES:
+        return parse_bytes("hot-bytes", value, &a->hot_bytes);
+    case OPTION_HOT_TOKENS:
+        return parse_count("hot-tokens", value, UINT32_MAX, &a->hot_tokens);
     case OPTION_SEED:
         return parse_count("seed", value, 1ul << 31, &a->seed);
     case OPTION_REPORT:
@@ -239,6 +255,9 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,
                                       .sentence = a->sentence,
+                                      .hot = (float)a->hot,
+                                      .hot_bytes = a->hot_bytes,
+                                      .hot_tokens = a->hot_tokens,
                                       .tokens = a->tokens,
                                       .seed = a->seed,
                                       .threads = (uint32_t)a->threads,

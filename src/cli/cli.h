@@ -70,6 +70,9 @@ struct model_arguments {
     bool verbose;               /* open_model prints what --verbose promises */
     bool hot_only, skip_absent; /* options of the library, of wisp embed */
     unsigned long long memory;
+    bool offline;                /* of a model that is a URL: use the cache alone */
+    struct remote_model *remote; /* of such a model: receives what remote_embed needs. NULL: the
+                                    whole file is fetched (cli/remote.h) */
 };
 
 /* Values of getopt_long for the options of MODEL_OPTIONS. */
@@ -81,6 +84,7 @@ enum {
     OPTION_PREDICTOR,
     OPTION_SPARSITY,
     OPTION_VERBOSE,
+    OPTION_OFFLINE,
     OPTION_CACHE_TYPE /* of CACHE_OPTION */
 };
 
@@ -90,7 +94,8 @@ enum {
         {"compute", required_argument, NULL, OPTION_COMPUTE},                                      \
         {"predictor", required_argument, NULL, OPTION_PREDICTOR},                                  \
         {"sparsity", required_argument, NULL, OPTION_SPARSITY},                                    \
-        {"cpu", required_argument, NULL, OPTION_CPU}, {                                            \
+        {"cpu", required_argument, NULL, OPTION_CPU},                                              \
+        {"offline", no_argument, NULL, OPTION_OFFLINE}, {                                          \
         "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
     }
 
@@ -98,7 +103,10 @@ enum {
 
 #define MODEL_HELP_OF(variable)                                                                    \
     "  -m, --model PATH       GGUF file or Hugging Face folder (default: " variable ", else\n"     \
-    "                         the model that comes with wisp)\n"                                   \
+    "                         the model that comes with wisp); or the http(s):// address of a\n"   \
+    "                         GGUF file, which is kept in a cache ($WISP_CACHE, else\n"            \
+    "                         $XDG_CACHE_HOME/wisp, else ~/.cache/wisp)\n"                         \
+    "      --offline          of such a file use what is in the cache\n"                           \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \
     "                         (default: auto)\n"                                                   \

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "host/file.h"
 
 int complain_of(const wisp_error *error) {
@@ -143,6 +144,9 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
             return true;
         *code = complain_of_name("cache-type", value, wisp_cache_type_name);
         return false;
+    case OPTION_OFFLINE:
+        arguments->offline = true;
+        return true;
     case OPTION_VERBOSE:
         arguments->verbose = true;
         return true;
@@ -207,7 +211,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                                   .recall = arguments->recall,
                                                   .skip_absent = arguments->skip_absent,
                                                   .cache_type = arguments->cache_type};
-    if (wisp_model_open(path, &options, model, &error) != WISP_OK)
+    if ((is_url(path) ? remote_open(path, arguments, &options, model, &error)
+                      : wisp_model_open(path, &options, model, &error)) != WISP_OK)
         return complain_of(&error);
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
         fprintf(stderr, "wisp: %s: assumed, as the file does not say: %s is %s\n", path,

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/remote.h"
 
 static const char help[] =
     "usage: wisp embed [OPTION]... [FILE | - | --text TEXT]...\n"
@@ -30,8 +31,10 @@ static const char help[] =
     "again\n" MODEL_HELP "      --cold MODE        of a calibrated model, cold neurons, those that "
     "are needed seldom: all\n"
     "                         (default) are read with the model; with wait each is read from the\n"
-    "                         file when a text needs it, and embeddings are the same; with skip\n"
-    "                         they are left out, and the number is printed\n"
+    "                         file, or fetched from its server, when a text needs it, and\n"
+    "                         embeddings are the same; with skip they are left out, and the "
+    "number\n"
+    "                         is printed\n"
     "      --memory BYTES     with --cold wait: what the model may take, such as 15M; cold "
     "neurons\n"
     "                         that are used seldom are given up for others\n"
@@ -232,8 +235,14 @@ struct run {
 
 static int embed_batch(struct run *run) {
     wisp_error error;
-    if (wisp_embed_from_file(run->session, run->batch->texts, run->batch->n, &run->options,
-                             run->rows, &error) != WISP_OK)
+    const struct batch *batch = run->batch;
+    struct remote_model *remote = run->arguments->model.remote;
+    const wisp_status status = remote->active
+                                   ? remote_embed(remote, run->session, batch->texts, batch->n,
+                                                  &run->options, run->rows, &error)
+                                   : wisp_embed_from_file(run->session, batch->texts, batch->n,
+                                                          &run->options, run->rows, &error);
+    if (status != WISP_OK)
         return complain_of(&error);
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
         run->all_skipped += run->skipped[i];
@@ -300,7 +309,8 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
 }
 
 int command_embed(int argc, char **argv) {
-    struct arguments a = {.prompt.option = "prompt"};
+    struct remote_model remote = {0};
+    struct arguments a = {.prompt.option = "prompt", .model.remote = &remote};
     wisp_model *model = NULL;
     wisp_session *session = NULL;
     if (!input_open(&a.input, (size_t)argc))
@@ -317,6 +327,7 @@ int command_embed(int argc, char **argv) {
     }
     wisp_session_close(session);
     wisp_model_close(model);
+    remote_close(&remote);
     input_close(&a.input);
     return code;
 }

@@ -120,8 +120,7 @@ wisp_status file_write_again(struct file_writer *writer, uint64_t offset, const 
     return WISP_OK;
 }
 
-/* Syncs the folder that holds the file at `path`: a rename is durable only then. */
-static void sync_folder_of(const char *path) {
+void file_sync_folder_of(const char *path) {
     char copy[4096];
     snprintf(copy, sizeof copy, "%s", path);
     const int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -155,7 +154,7 @@ wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error) {
         errno = code;
         return fail_errno(error, writer->path, "write");
     }
-    sync_folder_of(writer->target);
+    file_sync_folder_of(writer->target);
     return WISP_OK;
 }
 

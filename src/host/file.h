@@ -51,6 +51,9 @@ wisp_status file_writer_commit(struct file_writer *writer, wisp_error *error);
 /* Deletes the temporary file. Does nothing after a commit or another discard. */
 void file_writer_discard(struct file_writer *writer);
 
+/* Syncs the folder that holds the file at `path`: a rename is durable only then. */
+void file_sync_folder_of(const char *path);
+
 /* Fails where file_writer_open would, as far as that can be known without creating a file. Long
  * work that ends with writing a file calls it first. */
 wisp_status file_check_output(const char *path, wisp_error *error);

@@ -78,16 +78,25 @@ wisp_status wisp_model_open(const char *path, const wisp_model_options *options,
         file_source_loaded(&(*model)->dir.sources[i]);
     if (!options || !options->hot_only || options->memory == 0)
         return WISP_OK;
-    wisp_model_info info;
-    wisp_model_get_info(*model, &info);
-    if (info.resident_bytes <= options->memory) {
-        neuron_cold_limit(&(*model)->network.neurons, options->memory - info.resident_bytes,
-                          discard_pages);
-        return WISP_OK;
+    const wisp_status status = wisp_model_limit_memory(*model, options->memory, error);
+    if (status != WISP_OK) {
+        wisp_model_close(*model);
+        *model = NULL;
     }
-    wisp_model_close(*model);
-    *model = NULL;
-    return fail(error, WISP_ERROR_ARGUMENT, path, "memory",
-                "%llu bytes are always in memory, more than the %llu that are allowed",
-                (unsigned long long)info.resident_bytes, (unsigned long long)options->memory);
+    return status;
+}
+
+wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_error *error) {
+    TRY(require(model, "model", error));
+    if (!model->dir.hot_only)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
+                    "it was opened with all of its neurons");
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    if (info.resident_bytes > bytes)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
+                    "%llu bytes are always in memory, more than the %llu that are allowed",
+                    (unsigned long long)info.resident_bytes, (unsigned long long)bytes);
+    neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
+    return WISP_OK;
 }

@@ -9,7 +9,8 @@ import { pickBuild } from '../../js/load.js';
 import { Engine } from '../../js/engine.js';
 import { Embedder } from '../../js/node.js';
 import { compileBuild } from '../../js/embedding-node.js';
-import { DEFAULT_MODEL_PATH, onlyInAll, wisp } from './support.mjs';
+import { shortTexts } from './pool/texts.mjs';
+import { DEFAULT_MODEL_PATH, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'wisp-calibrate-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -50,6 +51,32 @@ describe('calibrate', () => {
     assert.match(table, /\n\none choice for a whole text [^]*\nlayer +computed [^]*\n +5 /);
     const svg = readFileSync(`${base}.svg`, 'utf8');
     assert.match(svg, /^<svg[^]*layer 5[^]*sentence 5[^]*<\/svg>\n$/);
+  });
+
+  test('--hot and its kin write what convert makes of the file', () => {
+    const texts = shortTexts(64, 0).join('\n');
+    const small = smallModel();
+    const fit = ['--data', '-', '--rank', '8', '--sparsity', '0.6', '-o'];
+    const [plain, direct, converted] = ['plain', 'direct', 'converted'].map((name) =>
+      join(folder, `hot-${name}.gguf`),
+    );
+    assert.equal(wisp(['calibrate', small, ...fit, plain], texts).code, 0);
+    for (const hot of [
+      ['--hot', '0.5', '--hot-tokens', '60'],
+      ['--hot-bytes', '2K'],
+    ]) {
+      const run = wisp(['calibrate', small, ...hot, ...fit, direct], texts);
+      assert.equal(run.code, 0, run.err);
+      assert.equal(wisp(['convert', ...hot, plain, converted]).code, 0);
+      assert.ok(readFileSync(direct).equals(readFileSync(converted)), hot.join(' '));
+      assert.ok(!readFileSync(direct).equals(readFileSync(plain)));
+    }
+    const both = wisp(
+      ['calibrate', small, '--hot', '0.5', '--hot-bytes', '2K', ...fit, direct],
+      texts,
+    );
+    assert.equal(both.code, 2);
+    assert.match(both.err, /hot_bytes/);
   });
 
   test('embed reads cold neurons when texts need them', () => {

@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program and the package call nothing that connects to other machines or starts other programs.
+// The package and the library call nothing that connects to other machines or starts other programs; the program loads
+// libcurl where a model is a URL.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { PROGRAM, ROOT } from './support.mjs';
+
+const LIBRARY = `${ROOT}build/libwisp.so`;
+/** The reason to skip the test of the library, or false where it is built. CI builds it. */
+const noLibrary =
+  existsSync(LIBRARY) || process.env.CI ? false : `${LIBRARY} is not there (make native)`;
 
 /** Functions of the C library that connect, start programs or load code. */
 const FORBIDDEN =
   /^(socket(pair)?|connect|bind|listen|accept4?|getaddrinfo|gethostbyname\w*|send(to|m?msg)?|recv(from|m?msg)?|v?fork|clone3?|f?exec(l|le|lp|v|ve|vp|vpe|veat)|popen|system|posix_spawnp?|dlm?open)$/;
 
-test('the program asks the C library for nothing that connects, starts programs or loads code', () => {
-  const listing = execFileSync('nm', ['--undefined-only', PROGRAM], { encoding: 'utf8' });
+/** @param {string} file @param {string[]} options */
+const forbiddenIn = (file, ...options) => {
+  const listing = execFileSync('nm', ['--undefined-only', ...options, file], { encoding: 'utf8' });
   const names = [...listing.matchAll(/ U (\w+)/g)].map(([, name]) => name);
-  assert.ok(names.includes('read') && names.includes('malloc'), listing);
-  assert.deepEqual(
-    names.filter((name) => FORBIDDEN.test(name)),
-    [],
-  );
+  assert.ok(names.includes('open') && names.includes('malloc'), listing);
+  return names.filter((name) => FORBIDDEN.test(name));
+};
+
+test('the program asks the C library for nothing that connects or starts programs, and loads libcurl alone', () => {
+  assert.deepEqual(forbiddenIn(PROGRAM), ['dlopen']);
+  const loading = readdirSync(`${ROOT}src`, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.c'))
+    .filter((file) => /\bdlopen\(/.test(readFileSync(`${ROOT}src/${file}`, 'utf8')));
+  assert.deepEqual(loading, ['http/curl.c']);
+});
+
+test('the library loads no code, either', { skip: noLibrary }, () => {
+  assert.deepEqual(forbiddenIn(LIBRARY, '--dynamic'), []);
 });
 
 test("the package imports only Node's files, threads, hashes and addresses, and its program a server", () => {

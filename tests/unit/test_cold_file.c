@@ -91,6 +91,15 @@ static void memory_is_limited_and_bits_stay(void **state) {
         assert_int_equal(wisp_model_open(path, &small, &model, &error), WISP_ERROR_ARGUMENT);
         assert_string_equal(error.field, "memory");
         assert_null(model);
+        /* The limit may also be set later, but not of a model with all of its neurons. */
+        model = open_file(path, true, 0);
+        assert_int_equal(wisp_model_limit_memory(model, least - 1, &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_OK);
+        assert_int_equal(stats_of(model).budget, 0);
+        wisp_model_close(model);
+        assert_int_equal(wisp_model_limit_memory(whole, least, &error), WISP_ERROR_ARGUMENT);
+        assert_int_equal(wisp_model_limit_memory(NULL, least, &error), WISP_ERROR_ARGUMENT);
         wisp_session_close(reference);
         wisp_model_close(whole);
     }

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/remote.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+enum {
+    FIRST_BYTES = 1 << 20, /* are fetched first of a model that opens from its hot bytes, or a
+                              quarter of a smaller file */
+    GAP_BYTES = 16 * 1024, /* ranges with at most so many bytes between are fetched as one */
+    MOST_RELOADS = 2       /* of a file that changes on the server, or vanishes from the cache */
+};
+
+/* ---- parts of a file ------------------------------------------------------------------------ */
+
+/* Makes bytes [offset, offset + length) present in the cache. */
+static wisp_status bring(struct remote_model *r, const wisp_range *ranges, size_t n,
+                         wisp_error *error) {
+    if (!r->offline)
+        return server_file_fetch(&r->server, ranges, n, error);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t end = ranges[i].offset + ranges[i].length;
+        wisp_range absent;
+        TRY(cached_file_absent(&r->cached, ranges[i].offset, end, &absent, error));
+        if (absent.length > 0)
+            return fail(error, WISP_ERROR_NOT_FOUND, r->name, NULL,
+                        "bytes %llu to %llu are not in the cache, and --offline fetches nothing",
+                        (unsigned long long)absent.offset,
+                        (unsigned long long)(absent.offset + absent.length - 1));
+    }
+    return WISP_OK;
+}
+
+/* Fetches the beginning of the file and checks that it is a model's. */
+static wisp_status bring_start(struct remote_model *r, uint64_t bytes, wisp_error *error) {
+    const uint64_t size = r->cached.state.size;
+    const wisp_range start = {0, bytes < size ? bytes : size};
+    char magic[4] = "";
+    TRY(bring(r, &start, 1, error));
+    if (size >= sizeof magic && !cached_file_read(&r->cached, 0, magic, sizeof magic))
+        return fail(error, WISP_ERROR_IO, r->cached.part, NULL, "cannot read");
+    if (memcmp(magic, "GGUF", sizeof magic) == 0)
+        return WISP_OK;
+    cached_file_drop(&r->cached);
+    return fail(error, WISP_ERROR_FORMAT, r->name, NULL, "%s",
+                magic[0] == '<' ? "an HTML page and not a GGUF file: name the file itself; a login "
+                                  "page or a proxy may stand before the server"
+                : memcmp(magic, "vers", sizeof magic) == 0 ? "a pointer of Git LFS and not the file"
+                                                           : "no GGUF file");
+}
+
+static int read_source(void *context, uint64_t offset, void *buffer, size_t length) {
+    return cached_file_read(context, offset, buffer, length) ? 0 : -1;
+}
+
+/* Opens the model from the beginning of its file, whose blocks have been entered. */
+static wisp_status open_hot(struct remote_model *r, const wisp_model_options *options,
+                            wisp_model **model, wisp_error *error) {
+    const uint64_t size = r->cached.state.size;
+    wisp_source source = {.size = size,
+                          .read = read_source,
+                          .context = &r->cached,
+                          .name = r->name,
+                          .lasting = true,
+                          .may_change = true};
+    wisp_model_options without_limit = *options;
+    without_limit.memory = 0;
+    uint64_t end = size / 4 < FIRST_BYTES ? size / 4 : FIRST_BYTES, hot = 0;
+    while (hot == 0) {
+        end = end < CACHE_BLOCK_BYTES ? CACHE_BLOCK_BYTES : end;
+        end = end < size ? end : size;
+        TRY(bring_start(r, end, error));
+        source.available = end;
+        const wisp_status status = wisp_source_hot_bytes(&source, &hot, error);
+        if (status == WISP_ERROR_IO && end < size)
+            end *= 2; /* the header is longer */
+        else
+            TRY(status);
+    }
+    const wisp_range beginning = {0, hot};
+    TRY(bring(r, &beginning, 1, error));
+    source.available = hot;
+    wisp_status status = wisp_model_open_source(&source, &without_limit, model, error);
+    if (status == WISP_OK && options->memory > 0)
+        status = wisp_model_limit_memory(*model, options->memory, error);
+    if (status != WISP_OK) {
+        wisp_model_close(*model);
+        *model = NULL;
+    }
+    return status;
+}
+
+/* ---- whole files ---------------------------------------------------------------------------- */
+
+struct download {
+    struct progress progress;
+    uint64_t size;
+};
+
+static void show_download(void *context, uint64_t at) {
+    struct download *download = context;
+    progress_show(&download->progress, (size_t)(at / 1000), (double)at / (double)download->size);
+}
+
+/* Compares the file with the digests of its chunks, where it has any. */
+static wisp_status verify(const struct remote_model *r, wisp_error *error) {
+    wisp_file *file = NULL;
+    wisp_verified verified;
+    wisp_error found;
+    wisp_status status = wisp_file_open(r->cached.part, &file, &found);
+    if (status == WISP_OK)
+        status = wisp_file_verify(file, &verified, &found);
+    wisp_file_close(file);
+    if (status == WISP_OK || status == WISP_ERROR_NOT_FOUND || status == WISP_ERROR_UNSUPPORTED)
+        return WISP_OK;
+    return fail(error, status, r->name, NULL, "what came is damaged: %s", found.message);
+}
+
+/* Fetches the whole file in the server's state, unless another process has done so meanwhile. */
+static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
+    struct download download = {.size = r->server.state.size};
+    const wisp_range all = {0, download.size};
+    TRY(cached_file_lock(&r->cached, was_interrupted, error));
+    TRY(cached_file_enter(&r->cached, &r->server.state, error));
+    if (r->cached.whole)
+        return WISP_OK;
+    r->server.progress = show_download;
+    r->server.context = &download;
+    progress_start(&download.progress, "kB");
+    /* A page that is no model is found out before much of it has come. */
+    wisp_status status = bring_start(r, CACHE_BLOCK_BYTES, error);
+    if (status == WISP_OK)
+        status = bring(r, &all, 1, error);
+    progress_end(&download.progress);
+    r->server.progress = NULL;
+    TRY(status);
+    TRY(cached_file_hold(&r->cached, error));
+    status = verify(r, error);
+    if (status == WISP_ERROR_FORMAT)
+        cached_file_drop(&r->cached);
+    TRY(status);
+    return cached_file_publish(&r->cached, error);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static bool same_state(const struct file_state *a, const struct file_state *b) {
+    return a->size == b->size && strcmp(a->validator, b->validator) == 0;
+}
+
+/* Makes the whole file, or the blocks of it that there are, ready in the cache. Sets r->active to
+ * which of the two. */
+static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *error) {
+    struct cached_file *cached = &r->cached;
+    TRY(cached_file_open(cached, r->url, error));
+    const bool had_whole = cached_file_is_whole(cached);
+    const struct file_state known = cached->state;
+    if (r->offline) {
+        r->active = by_ranges && !had_whole && known.size > 0;
+        if (had_whole)
+            return WISP_OK;
+        return r->active
+                   ? cached_file_enter(cached, &known, error)
+                   : fail(error, WISP_ERROR_NOT_FOUND, r->name, NULL,
+                          "the whole file is not in the cache, and --offline fetches nothing");
+    }
+    TRY(server_file_open(&r->server, r->url, was_interrupted, error));
+    r->server.into = cached;
+    TRY(server_file_ask(&r->server, had_whole ? &known : NULL, error));
+    /* A state without a validator may be that of any file. */
+    if (had_whole && *known.validator && same_state(&r->server.state, &known))
+        return WISP_OK;
+    r->active = by_ranges && !r->server.no_ranges;
+    return r->active ? cached_file_enter(cached, &r->server.state, error) : fetch_whole(r, error);
+}
+
+static void release(struct remote_model *r) {
+    cached_file_close(&r->cached);
+    server_file_close(&r->server);
+    r->active = false;
+}
+
+wisp_status remote_open(const char *url, const struct model_arguments *arguments,
+                        const wisp_model_options *options, wisp_model **model, wisp_error *error) {
+    struct remote_model whole = {0};
+    struct remote_model *r = arguments->remote ? arguments->remote : &whole;
+    wisp_status status = WISP_OK;
+    *r = (struct remote_model){.offline = arguments->offline,
+                               .url = strdup(url),
+                               .cached = {.lock = -1, .data = -1, .table = -1}};
+    if (!r->url)
+        return fail_memory(error, strlen(url));
+    snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(url, "?#"), url);
+    for (int reloads = 0;; reloads++) {
+        release(r);
+        status = prepare(r, arguments->remote && arguments->hot_only, error);
+        bool again = r->server.changed;
+        if (status == WISP_OK && r->active) {
+            status = open_hot(r, options, model, error);
+            again = r->server.changed;
+            if (status == WISP_ERROR_FORMAT)
+                cached_file_drop(&r->cached);
+        } else if (status == WISP_OK) {
+            status = wisp_model_open(r->cached.path, options, model, error);
+            /* Another process may have found a newer file and deleted this one. */
+            again =
+                status == WISP_ERROR_NOT_FOUND && !r->offline && !cached_file_is_whole(&r->cached);
+        }
+        if (status == WISP_OK || !again || reloads == MOST_RELOADS)
+            break;
+    }
+    if (status != WISP_OK || !r->active)
+        remote_close(r);
+    return status;
+}
+
+void remote_close(struct remote_model *remote) {
+    if (!remote->url)
+        return; /* nothing was opened */
+    release(remote);
+    free(remote->url);
+    free(remote->buffer);
+    *remote = (struct remote_model){0};
+}
+
+/* ---- embedding ------------------------------------------------------------------------------ */
+
+/* Hands a range, which is present in the cache, to the model. */
+static wisp_status provide(struct remote_model *r, wisp_session *session, wisp_range range,
+                           wisp_error *error) {
+    const size_t length = (size_t)range.length; /* at most the chunks of a row, or 1 MiB */
+    if (length > r->capacity) {
+        free(r->buffer);
+        r->buffer = malloc(length);
+        r->capacity = r->buffer ? length : 0;
+        if (!r->buffer)
+            return fail_memory(error, length);
+    }
+    if (!cached_file_read(&r->cached, range.offset, r->buffer, length))
+        return fail(error, WISP_ERROR_IO, r->cached.part, NULL, "cannot read");
+    const wisp_status status =
+        wisp_session_provide(session, range.offset, r->buffer, length, error);
+    if (status == WISP_ERROR_FORMAT)
+        cached_file_drop(&r->cached); /* the next run fetches them anew */
+    return status;
+}
+
+wisp_status remote_embed(struct remote_model *r, wisp_session *session, const wisp_text *texts,
+                         size_t n, const wisp_embed_options *options, float *rows,
+                         wisp_error *error) {
+    wisp_status status = wisp_embed(session, texts, n, options, rows, error);
+    while (status == WISP_NEED_RANGES) {
+        const wisp_range *ranges;
+        size_t count = 0;
+        status = wisp_session_needs(session, GAP_BYTES, &ranges, &count, error);
+        if (status == WISP_OK)
+            status = bring(r, ranges, count, error);
+        for (size_t i = 0; i < count && status == WISP_OK; i++)
+            status = provide(r, session, ranges[i], error);
+        if (status == WISP_OK)
+            status = wisp_embed_continue(session, error);
+        else
+            wisp_embed_give_up(session);
+    }
+    return status;
+}

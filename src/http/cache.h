@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files of servers, kept on disk: in $WISP_CACHE, else $XDG_CACHE_HOME/wisp, else ~/.cache/wisp.
+ *
+ * A file is known by its URL and its state, what the server says to tell its versions apart. In the
+ * cache's folder "http", HASH being that of the URL and STATE that of the state, stand
+ *
+ *     HASH.url         the URL, and the state that the server gave it last
+ *     HASH-STATE.gguf  the whole file
+ *     HASH-STATE.part  a file of which blocks of 4 KiB are there, the others are holes
+ *     HASH-STATE.have  a checksum for each block, which is 0 where the block is absent
+ *     HASH.lock        is locked by the process that fetches the whole file
+ *
+ * A block is used only where its checksum is right. So it does not matter when a process ends or
+ * the power fails: what was not yet written is fetched again. Any number of processes may write
+ * blocks to one file, since they write the same bytes. */
+#ifndef WISP_HTTP_CACHE_H
+#define WISP_HTTP_CACHE_H
+
+#include <limits.h>
+
+#include "base/status.h"
+
+enum { CACHE_BLOCK_BYTES = 4096 };
+
+/* Tells one version of a file on a server from another. */
+struct file_state {
+    char validator[256]; /* the ETag, else the time of modification, as sent; "": neither */
+    uint64_t size;       /* in bytes; 0: nothing is known */
+};
+
+struct cached_file {
+    const char *url;          /* borrowed */
+    char stem[PATH_MAX];      /* folder and hash of the URL */
+    char path[PATH_MAX + 64]; /* of the whole file in this state */
+    struct file_state state;  /* at first that which the server gave last */
+    int lock, data, table;    /* descriptors; -1: not open */
+    bool whole;               /* `data` is the whole file, and `table` is not open */
+    unsigned char *checked;   /* a bit for each block whose checksum was right */
+    char part[PATH_MAX + 64]; /* the paths of data and table until the file is whole */
+    char checks[PATH_MAX + 64];
+};
+
+/* Finds what the cache knows of a URL, and makes its folder. `url` has to outlive the file. Fails
+ * with WISP_ERROR_IO where the folder cannot be made, and WISP_ERROR_ARGUMENT where no variable of
+ * the environment says where it is. The caller calls cached_file_close, also after a failure. */
+wisp_status cached_file_open(struct cached_file *file, const char *url, wisp_error *error);
+
+void cached_file_close(struct cached_file *file);
+
+/* Returns whether the whole file of file->state is at file->path. */
+bool cached_file_is_whole(const struct cached_file *file);
+
+/* Waits until no other process fetches the whole file, and keeps others from it until the file is
+ * closed. `cancelled` is asked meanwhile; where it returns true the call fails with
+ * WISP_ERROR_CANCELLED. */
+wisp_status cached_file_lock(struct cached_file *file, bool (*cancelled)(void), wisp_error *error);
+
+/* Opens the blocks of a state of the file, and remembers the state. Files of another state are
+ * deleted; whoever has them open keeps them. A state without a validator tells nothing, so blocks
+ * that are there for it are forgotten. */
+wisp_status cached_file_enter(struct cached_file *file, const struct file_state *state,
+                              wisp_error *error);
+
+/* Finds the first bytes of [start, end) that are absent: *absent becomes whole blocks, up to the
+ * next that is there, or has length 0 where none is absent. Fails with WISP_ERROR_IO. */
+wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_t end,
+                               wisp_range *absent, wisp_error *error);
+
+/* Stores `length` bytes that begin at `offset`: whole blocks, the file's last perhaps shorter. */
+wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
+                              size_t length, wisp_error *error);
+
+/* Reads bytes that are present. Returns whether it could. */
+bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length);
+
+/* Keeps other processes from writing blocks until the file is published, dropped or closed. */
+wisp_status cached_file_hold(struct cached_file *file, wisp_error *error);
+
+/* Syncs the file, whose blocks are all present and which is held, and gives it its name. */
+wisp_status cached_file_publish(struct cached_file *file, wisp_error *error);
+
+/* Deletes the blocks, because they are not what they should be. */
+void cached_file_drop(struct cached_file *file);
+
+#endif

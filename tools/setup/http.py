@@ -1,0 +1,33 @@
+"""Fetches libcurl with its headers, for the tests of models by URL."""
+
+from .prefix import LIBRARIES, ON_EVERY_HOST, fetch_programs
+from .workspace import TOOLS, SetupError, building, run, scratch, step
+
+PROGRAM = """\
+#include <curl/curl.h>
+#include <stdio.h>
+int main(void) { return puts(curl_version()) < 0; }
+"""
+
+INCLUDE = "usr/include"
+
+
+def try_curl():
+    """Compiles and runs a program with the library."""
+    prefix = TOOLS / "curl"
+    machine = LIBRARIES.rsplit("/", maxsplit=1)[-1]
+    with scratch() as folder, step("trying libcurl"):
+        (folder / "probe.c").write_text(PROGRAM, encoding="utf-8")
+        run(["gcc", f"-I{prefix / INCLUDE / machine}", f"-I{prefix / INCLUDE}", "probe.c", "-o", "probe",
+             prefix / LIBRARIES / "libcurl.so.4"], cwd=folder, env={"LD_LIBRARY_PATH": str(prefix / LIBRARIES)})
+        if "libcurl" not in run([folder / "probe"], env={"LD_LIBRARY_PATH": str(prefix / LIBRARIES)}):
+            raise SetupError("libcurl does not say its version")
+
+
+def install_curl():
+    with building("curl") as prefix:
+        fetch_programs(prefix, ["libcurl4-openssl-dev", "libcurl4"], ON_EVERY_HOST)
+        headers = prefix / INCLUDE / LIBRARIES.rsplit("/", maxsplit=1)[-1] / "curl"
+        if headers.is_dir() and not (prefix / INCLUDE / "curl").exists():
+            (prefix / INCLUDE / "curl").symlink_to(headers.relative_to(prefix / INCLUDE))
+    try_curl()
