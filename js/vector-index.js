@@ -9,23 +9,26 @@ import {
   MAGIC,
   MOST_DIMENSIONS,
   MOST_NAME,
-  SECTIONS,
   VERSION,
   malformed,
   readHeader,
 } from './index-header.js';
 import { GROUP_ROWS, Kernels, quantiser, roundEven, roundUp } from './index-search.js';
+import {
+  decode,
+  entrySections,
+  floatBytes,
+  floatsOf,
+  readEntries,
+  readSections,
+} from './index-sections.js';
 import { nextTask } from './link-local.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
 /** @typedef {import('../types/vector-index.js').IndexItem} IndexItem */
 /** @typedef {import('../types/vector-index.js').IndexMatch} IndexMatch */
 /** @typedef {import('../types/vector-index.js').IndexEmbedder} IndexEmbedder */
-
-/**
- * A row besides its vector; null: it was removed. `metadata` is JSON, or ''.
- * @typedef {{ id: string, metadata: string } | null} Entry
- */
+/** @typedef {import('./index-sections.js').Entry} Entry */
 
 /** The sentence of src/index/model.c. */
 const SENTENCE = 'The quick brown fox jumps over the lazy dog.';
@@ -446,19 +449,7 @@ export class BaseIndex {
   toBytes() {
     const n = this.#entries.length;
     const used = n * this.#rowBytes;
-    const deleted = new Uint8Array(Math.ceil(n / 8));
-    const lengths = new Uint8Array(8 * n);
-    const numbers = new DataView(lengths.buffer);
-    const texts = encoder.encode(
-      this.#entries.map((entry) => (entry ? entry.id + entry.metadata : '')).join(''),
-    );
-    this.#entries.forEach((entry, row) => {
-      if (!entry) deleted[row >> 3] |= 1 << (row & 7);
-      else {
-        numbers.setUint32(8 * row, utf8Length(entry.id), true);
-        numbers.setUint32(8 * row + 4, utf8Length(entry.metadata), true);
-      }
-    });
+    const { deleted, lengths, texts } = entrySections(this.#entries);
     const name = encoder.encode(this.#model);
     const sections = [
       name,
@@ -497,24 +488,13 @@ export class BaseIndex {
 
   /** @param {Uint8Array} data @param {import('./index-header.js').Header} header */
   #read(data, header) {
-    const { rows: n, kind, places, lengths, checksums } = header;
+    const { rows: n, kind } = header;
     const kernels = this.#kernels;
     const used = n * this.#rowBytes;
     if (kernels.checksum(data.subarray(0, 120), 0) !== header.checksum) {
       throw malformed('header', 'the checksum is wrong: the bytes are damaged');
     }
-    let end = HEADER_BYTES;
-    const sections = places.map((place, s) => {
-      for (let at = end; at < place; at++) {
-        if (data[at] !== 0) throw malformed(SECTIONS[s], 'the bytes before it are not 0');
-      }
-      end = place + lengths[s];
-      const section = data.subarray(place, end);
-      if (kernels.checksum(section, 0) !== checksums[s]) {
-        throw malformed(SECTIONS[s], 'the checksum is wrong: the bytes are damaged');
-      }
-      return section;
-    });
+    const sections = readSections(data, header, (section) => kernels.checksum(section, 0));
     const [name, fingerprint, scales, deleted, textLengths, texts] = sections;
     // The vectors are the last that were checked, and lie where they belong.
     this.#model = decode(name, 'name');
@@ -530,33 +510,12 @@ export class BaseIndex {
       }
     });
     this.#checkPadding(n);
-    const numbers = new DataView(textLengths.buffer, textLengths.byteOffset, textLengths.length);
-    let place = 0;
-    if (n % 8 > 0 && deleted[n >> 3] >> (n & 7) !== 0) {
-      throw malformed('deleted', 'marks a row after the last');
-    }
-    for (let row = 0; row < n; row++) {
-      const removed = ((deleted[row >> 3] >> (row & 7)) & 1) === 1;
-      const id = numbers.getUint32(8 * row, true);
-      const metadata = numbers.getUint32(8 * row + 4, true);
-      if (id + metadata > texts.length - place || (id === 0) !== removed || (removed && metadata)) {
-        throw malformed('lengths', `row ${row} has ${id} and ${metadata} bytes of texts`);
-      }
-      const middle = place + id;
-      place = middle + metadata;
-      if (removed) {
-        this.#entries.push(null);
-        continue;
-      }
-      const entry = {
-        id: decode(texts.subarray(middle - id, middle), 'texts'),
-        metadata: decode(texts.subarray(middle, place), 'texts'),
-      };
+    this.#entries = readEntries(n, deleted, textLengths, texts);
+    this.#entries.forEach((entry, row) => {
+      if (!entry) return;
       if (this.#rows.has(entry.id)) throw malformed('ids', `that of row ${row} comes twice`);
       this.#rows.set(entry.id, row);
-      this.#entries.push(entry);
-    }
-    if (place !== texts.length) throw malformed('texts', 'bytes follow those of the last row');
+    });
     if (n - this.#rows.size !== header.deleted) {
       throw malformed('deleted', `${n - this.#rows.size} rows are marked, not ${header.deleted}`);
     }
@@ -624,28 +583,4 @@ function checkItem(item, field) {
     const name = `${field}.metadata`;
     throw new WispError('argument', `${name}: cannot become JSON`, { field: name, cause });
   }
-}
-
-/** @param {string} text */
-function utf8Length(text) {
-  return encoder.encode(text).length;
-}
-
-/** @param {Uint8Array} bytes @param {string} field */
-function decode(bytes, field) {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch (cause) {
-    throw new WispError('format', `index: ${field}: not UTF-8`, { field, cause });
-  }
-}
-
-/** Returns floats as the bytes of a file. @param {ArrayLike<number>} values */
-function floatBytes(values) {
-  return new Uint8Array(Float32Array.from(values).buffer);
-}
-
-/** @param {Uint8Array} bytes of floats, at any place */
-function floatsOf(bytes) {
-  return new Float32Array(bytes.slice().buffer);
 }

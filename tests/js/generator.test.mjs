@@ -19,6 +19,7 @@ import { sharedPart } from '../../js/source.js';
 import { serveText } from '../../js/text-worker.js';
 import { openTeam } from '../../js/threads.js';
 import { launch } from './browsers.mjs';
+import { cases } from './generator/cases.mjs';
 import {
   BATCH,
   BEAMS,
@@ -28,8 +29,7 @@ import {
   PROMPTS,
   SCHEMA,
   SHIFTED,
-  cases,
-} from './generator/cases.mjs';
+} from './generator/inputs.mjs';
 import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
@@ -78,7 +78,7 @@ const folder = `${ROOT}build/test-models`;
 writeFileSync(`${folder}/names.gbnf`, GRAMMAR);
 writeFileSync(`${folder}/schema.json`, JSON.stringify(SCHEMA));
 
-/** @type {import('./generator/cases.mjs').Native} */
+/** @type {import('./generator/inputs.mjs').Native} */
 const native = {
   grammar: nativeText(['--grammar', `${folder}/names.gbnf`]),
   schema: nativeText(['--json-schema', `${folder}/schema.json`, '-n', '100']),

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { serve } from '../../js/serve.js';
 import { launch } from './browsers.mjs';
-import { serveHub, sha256 } from './hub-server.mjs';
+import { breakingOff, serveHub, sha256 } from './hub-server.mjs';
 import { noTool, onlyInAll, smallModel } from './support.mjs';
 
 const small = readFileSync(smallModel());
@@ -146,11 +146,7 @@ for (const browser of ['chromium', 'firefox']) {
 
     test('a transfer that never goes on is named', async () => {
       hub.commit('o/m', { 'm.gguf': large });
-      hub.fault = (request, response, next) => {
-        if (!request.url?.startsWith('/blobs/')) return next();
-        response.writeHead(200, { 'Content-Length': large.length }).flushHeaders();
-        setImmediate(() => response.destroy());
-      };
+      hub.fault = breakingOff(large.length);
       const failed = await get('o/m');
       assert.equal(failed.code, 'io', failed.message);
       assert.match(failed.message, /cannot reach|the transfer ends after 0 of \d+ bytes/);

@@ -27,6 +27,19 @@ const sha1 = (bytes) => createHash('sha1').update(bytes).digest('hex');
  * @property {() => Promise<void>} close
  */
 
+/**
+ * Makes a fault that ends each answer of a model's bytes before the first of them comes.
+ * @param {number} length the bytes that the answers promise
+ * @returns {NonNullable<Hub['fault']>}
+ */
+export function breakingOff(length) {
+  return (request, response, next) => {
+    if (!request.url?.startsWith('/blobs/')) return next();
+    response.writeHead(200, { 'Content-Length': length }).flushHeaders();
+    setImmediate(() => response.destroy());
+  };
+}
+
 /** @returns {Promise<Hub>} */
 export async function serveHub() {
   /** @type {Map<string, Record<string, string | Buffer>>} by repository and revision */

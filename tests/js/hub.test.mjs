@@ -23,7 +23,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { deleteCached, fromHub, listCached } from '../../js/hub-node.js';
 import { Embedder } from '../../js/node.js';
-import { serveHub, sha256 } from './hub-server.mjs';
+import { breakingOff, serveHub, sha256 } from './hub-server.mjs';
 import { ROOT, noTool, smallModel } from './support.mjs';
 
 const run = promisify(execFile);
@@ -242,11 +242,7 @@ describe('models by name', () => {
 
   test('a transfer that never goes on is named', async () => {
     hub.commit('o/m', { 'm.gguf': model });
-    hub.fault = (request, response, next) => {
-      if (!request.url?.startsWith('/blobs/')) return next();
-      response.writeHead(200, { 'Content-Length': model.length }).flushHeaders();
-      setImmediate(() => response.destroy());
-    };
+    hub.fault = breakingOff(model.length);
     const error = await fail('o/m');
     assert.equal(error.code, 'io', error.stack);
     assert.match(error.message, /cannot reach|the transfer ends after 0 of \d+ bytes/);

@@ -3,13 +3,12 @@
  * grouped key-value heads, both layouts of keys and values, f32 and 16-bit products, all types of
  * cache, all kernel sets, queries divided among calls. Inputs, working memory and results end at
  * guard pages. */
-#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention_reference.h"
 #include "base/half.h"
 #include "kernel_case.h"
 #include "support/guarded.h"
@@ -26,18 +25,6 @@ static struct guarded q_rows, k_rows, v_rows, working, context;
 /* The size of a case. Fields of the shape that are 0 are filled in. */
 struct size {
     size_t heads, kv_heads, head_size, queries, keys;
-};
-
-struct attention_case {
-    const struct attention_policy *policy;
-    struct attention_shape shape;
-    struct attention_sequence sequence; /* all queries are asked for */
-    size_t ld_context;
-    enum fill kind;
-    enum kv_type type; /* of the cache, where the policy has one */
-    /* The keys and values that the policy computes with: those of the sequence, or those of the
-     * cache, which has rounded them. */
-    struct attention_rows kept_k, kept_v;
 };
 
 /* Vectors [rows, heads, head_size], either token after token, as a layer's product leaves them, or
@@ -62,10 +49,6 @@ static struct attention_rows place_vectors(struct guarded *place, size_t rows, s
         }
     v.data = data;
     return v;
-}
-
-static const float *vector_at(const struct attention_rows *rows, size_t row, size_t head) {
-    return rows->data + row * rows->row_stride + head * rows->head_stride;
 }
 
 /* Queries, and so scores, are multiplied by `factor`. Values are uniform. */
@@ -98,135 +81,6 @@ static struct size random_size(size_t most_heads, size_t most_head_size, size_t 
                          .head_size = rng_range(&kernel_rng, 1, most_head_size),
                          .queries = rng_coin(&kernel_rng) ? keys : rng_range(&kernel_rng, 1, keys),
                          .keys = keys};
-}
-
-/* ---- the reference -------------------------------------------------------------------------- */
-
-static size_t kv_head_of(const struct attention_case *c, size_t head) {
-    return head / (c->shape.heads / c->shape.kv_heads);
-}
-
-static size_t keys_seen(const struct attention_case *c, size_t query) {
-    const size_t position = c->sequence.keys - c->sequence.queries + query;
-    return c->shape.mask == ATTENTION_ALL_KEYS ? c->sequence.keys : position + 1;
-}
-
-/* Returns the first of those keys that the query sees. */
-static size_t first_seen(const struct attention_case *c, size_t query) {
-    const size_t end = keys_seen(c, query);
-    return c->shape.mask == ATTENTION_WINDOW && end > c->shape.window ? end - c->shape.window : 0;
-}
-
-/* Returns the distance between neighbouring 16-bit numbers of a head, as floats, where `sum` of
- * their products are added; 0 where floats are used. Values that are too small all become 0. */
-static double step_of(const struct attention_case *c, const struct attention_rows *rows,
-                      size_t count, size_t head, size_t sum) {
-    float largest = 0;
-    for (size_t t = 0; t < count; t++)
-        for (size_t i = 0; i < c->shape.head_size; i++)
-            largest = fmaxf(largest, fabsf(vector_at(rows, t, head)[i]));
-    if (!c->shape.i16)
-        return 0;
-    return largest < 0x1p-112f ? 2 * (double)largest : (double)largest / (double)i16_most(sum);
-}
-
-/* The steps of a query head and of its key-value head. */
-struct steps {
-    double q, k, v;
-};
-
-static struct steps steps_of(const struct attention_case *c, size_t head) {
-    const struct attention_sequence *s = &c->sequence;
-    const size_t kv_head = kv_head_of(c, head), size = c->shape.head_size;
-    return (struct steps){step_of(c, &s->q, s->queries, head, size),
-                          step_of(c, &s->k, s->keys, kv_head, size),
-                          step_of(c, &s->v, s->keys, kv_head, s->keys)};
-}
-
-/* Returns the score of a query and a key, and bounds its error: the roundings of gemm_f32, which
- * adds in order of c, the two roundings of scaling, and half a step in q and in k. */
-static double exact_score(const struct attention_case *c, const struct steps *steps, size_t head,
-                          size_t query, size_t key, double *error) {
-    const float *q = vector_at(&c->sequence.q, query, head);
-    const float *k = vector_at(&c->kept_k, key, kv_head_of(c, head));
-    const double scale = (double)c->shape.scale;
-    double sum = 0, magnitudes = 0, rounding = 0;
-    for (size_t i = 0; i < c->shape.head_size; i++) {
-        const double product = (double)q[i] * (double)k[i];
-        sum += product;
-        magnitudes += fabs(product) + fabs(sum);
-        rounding +=
-            fabs((double)q[i]) * steps->k + fabs((double)k[i]) * steps->q + steps->q * steps->k / 2;
-    }
-    *error = (ROUNDING * magnitudes + rounding / 2) * scale * 1.01;
-    if (c->shape.soft_cap == 0)
-        return sum * scale;
-    const double cap = (double)c->shape.soft_cap;
-    *error += 4e-7 * cap + ROUNDING * fabs(sum * scale);
-    return cap * tanh(sum * scale / cap);
-}
-
-/* Turns scores into their softmax, and the bounds of their errors into bounds of the weights. A
- * weight is largest where its own score has its highest value and all others their lowest, and
- * least the other way round. */
-static void exact_softmax(double *scores, double *errors, size_t n) {
-    double largest = -INFINITY, top_low = -INFINITY, top_high = -INFINITY;
-    double sum = 0, sum_low = 0, sum_high = 0;
-    for (size_t j = 0; j < n; j++)
-        largest = fmax(largest, scores[j]);
-    for (size_t j = 0; j < n; j++) {
-        scores[j] -= largest;
-        /* This difference and the scale by which it is multiplied are rounded; 2e-7 is the error of
-         * exp_of itself. */
-        errors[j] += 2e-7 - 4 * ROUNDING * scores[j];
-        top_low = fmax(top_low, scores[j] - errors[j]);
-        top_high = fmax(top_high, scores[j] + errors[j]);
-    }
-    for (size_t j = 0; j < n; j++) {
-        sum += exp(scores[j]);
-        sum_low += exp(scores[j] - errors[j] - top_low);
-        sum_high += exp(scores[j] + errors[j] - top_high);
-    }
-    for (size_t j = 0; j < n; j++) {
-        const double low = scores[j] - errors[j], high = scores[j] + errors[j];
-        const double others_low = fmax(sum_low - exp(low - top_low), 0);
-        const double others_high = fmax(sum_high - exp(high - top_high), 1e-16 * (double)n);
-        const double most = 1 / (1 + exp(top_low - high) * others_low);
-        const double least = 1 / (1 + exp(top_high - low) * others_high);
-        scores[j] = exp(scores[j]) / sum;
-        errors[j] = fmax(most - scores[j], scores[j] - least) +
-                    scores[j] * (double)(n + 3) * ROUNDING + exp(-87);
-    }
-}
-
-/* Adds the errors of weights that are rounded to whole numbers up to `most`. */
-static void round_shares(const double *shares, double *errors, size_t n, double most) {
-    for (size_t j = 0; j < n; j++)
-        errors[j] += (0.5 + shares[j] * (double)n / 2) / most * 1.01;
-}
-
-/* Compares one head of one query. The arrays have room for a number for each key. */
-static void check_head(const struct where *where, const struct attention_case *c, size_t head,
-                       size_t query, const struct steps *steps, double *shares, double *errors,
-                       const float *got) {
-    const size_t first = first_seen(c, query), size = c->shape.head_size;
-    const size_t n = keys_seen(c, query) - first;
-    for (size_t j = 0; j < n; j++)
-        shares[j] = exact_score(c, steps, head, query, first + j, &errors[j]);
-    exact_softmax(shares, errors, n);
-    if (c->shape.i16)
-        round_shares(shares, errors, n, (double)i16_most(c->sequence.keys));
-    for (size_t i = 0; i < size; i++) {
-        double sum = 0, tolerance = steps->v / 2;
-        for (size_t j = 0; j < n; j++) {
-            const float *v = vector_at(&c->kept_v, first + j, kv_head_of(c, head));
-            const double value = (double)v[i];
-            sum += shares[j] * value;
-            tolerance += errors[j] * fabs(value) + ROUNDING * (fabs(shares[j] * value) + fabs(sum));
-        }
-        expect_near(where, query, head * size + i, got[head * size + i], sum,
-                    tolerance * 1.01 + (double)FLT_MIN);
-    }
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -382,9 +236,10 @@ static void check_sets(const struct attention_case *c) {
         const float *got = run(kernels_at(set), c, queries);
         expect_padding(&where, got, queries, size, c->ld_context);
         for (size_t h = 0; h < c->shape.heads; h++) {
-            const struct steps steps = steps_of(c, h);
+            const struct attention_steps steps = attention_steps_of(c, h);
             for (size_t t = rng_below(&kernel_rng, step); t < queries; t += step)
-                check_head(&where, c, h, t, &steps, shares, errors, got + t * c->ld_context);
+                check_attention_head(&where, c, h, t, &steps, shares, errors,
+                                     got + t * c->ld_context);
         }
         memcpy(whole, got, floats * sizeof *whole);
         expect_same_bits(&where, "queries in parts", run(kernels_at(set), c, queries / 2 + 1),

@@ -111,12 +111,6 @@ static void flip_every_bit(void **state) {
     folder_release(&folder);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     enum { TARGETS = sizeof targets / sizeof *targets };
     static struct CMUnitTest tests[2 * TARGETS];
@@ -127,5 +121,6 @@ int main(void) {
         tests[2 * i + 1] = (struct CMUnitTest){
             .name = targets[i].file, .test_func = flip_every_bit, .initial_state = state};
     }
-    return _cmocka_run_group_tests("malformed folders of decoders", tests, 2 * TARGETS, NULL, tidy);
+    return _cmocka_run_group_tests("malformed folders of decoders", tests, 2 * TARGETS, NULL,
+                                   tear_down_temporary_folder);
 }

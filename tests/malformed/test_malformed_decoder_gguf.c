@@ -387,12 +387,6 @@ static void bytes_are_cut_and_flipped(void **state) {
     bytes_release(&out);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     static struct CMUnitTest tests[16 * LLAMA_SHAPES];
     static char names[16 * LLAMA_SHAPES][64];
@@ -419,5 +413,5 @@ int main(void) {
                                            .test_func = all[i].test,
                                            .initial_state = (void *)(uintptr_t)&llama_shapes[s]};
         }
-    return _cmocka_run_group_tests("decoders", tests, n, NULL, tear_down);
+    return _cmocka_run_group_tests("decoders", tests, n, NULL, tear_down_temporary_folder);
 }

@@ -528,12 +528,6 @@ static void run_nomic_case(void **state) {
     run(*state, &tiny_nomic);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     enum {
         CASES = sizeof cases / sizeof *cases,
@@ -548,5 +542,5 @@ int main(void) {
         tests[CASES + i] = (struct CMUnitTest){.name = nomic_cases[i].name,
                                                .test_func = run_nomic_case,
                                                .initial_state = (void *)(uintptr_t)&nomic_cases[i]};
-    return cmocka_run_group_tests(tests, NULL, tidy);
+    return cmocka_run_group_tests(tests, NULL, tear_down_temporary_folder);
 }

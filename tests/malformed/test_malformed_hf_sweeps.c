@@ -420,12 +420,6 @@ static void no_model_there(void **state) {
     folder_remove(temporary_path("model"));
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 #define SWEEP(title, function, state)                                                              \
     {.name = title, .test_func = function, .initial_state = (void *)(uintptr_t)(state)}
 
@@ -464,5 +458,5 @@ int main(void) {
     for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++)
         tests[n++] = (struct CMUnitTest)SWEEP("vocab.txt", open_vocabulary, &vocabularies[i]);
     assert_true(n <= MAX_TESTS);
-    return _cmocka_run_group_tests("malformed folders", tests, n, NULL, tidy);
+    return _cmocka_run_group_tests("malformed folders", tests, n, NULL, tear_down_temporary_folder);
 }

@@ -313,12 +313,6 @@ static void run_quantised_case(void **state) {
     run(*state, &tiny_nomic_rows_q8_0);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     enum {
         CASES = sizeof cases / sizeof *cases,
@@ -331,5 +325,5 @@ int main(void) {
                                        .test_func = i < CASES ? run_case : run_quantised_case,
                                        .initial_state = (void *)(uintptr_t)c};
     }
-    return cmocka_run_group_tests(tests, NULL, tidy);
+    return cmocka_run_group_tests(tests, NULL, tear_down_temporary_folder);
 }

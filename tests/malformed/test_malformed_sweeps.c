@@ -517,12 +517,6 @@ static void sum_past_64_bits(void **state) {
     bytes_release(&giant.header);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 #define SWEEP(title, function, state)                                                              \
     {.name = title, .test_func = function, .initial_state = (void *)(uintptr_t)(state)}
 
@@ -563,5 +557,5 @@ int main(void) {
         SWEEP("19: wide weights that wrap in 32 bits", open_giant, &wide_inner),
         SWEEP("19: a text whose working memory wraps in 32 bits", embed_giant, NULL),
     };
-    return cmocka_run_group_tests(tests, NULL, tidy);
+    return cmocka_run_group_tests(tests, NULL, tear_down_temporary_folder);
 }

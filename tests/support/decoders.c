@@ -169,3 +169,18 @@ void decoder_make(struct gguf *file, const struct tiny_decoder *d) {
         make_layer(file, d, layer);
     gguf_settle(file);
 }
+
+wisp_status decoder_open(struct gguf *file, struct opened_decoder *decoder, wisp_error *error) {
+    const wisp_model_options options = {.compute = WISP_COMPUTE_F32};
+    *decoder = (struct opened_decoder){0};
+    gguf_write_bytes(file, &decoder->bytes);
+    gguf_release(file);
+    const wisp_source source = {
+        .size = decoder->bytes.size, .data = decoder->bytes.data, .name = "tiny.gguf"};
+    return wisp_model_open_source(&source, &options, &decoder->model, error);
+}
+
+void decoder_release(struct opened_decoder *decoder) {
+    wisp_model_close(decoder->model);
+    bytes_release(&decoder->bytes);
+}

@@ -5,6 +5,7 @@
 #define TESTS_DECODERS_H
 
 #include "support/builder.h"
+#include "wisp.h"
 
 enum {
     DECODER_VOCABULARY = 272, /* three special tokens, a token for each byte, some letters */
@@ -27,5 +28,15 @@ extern const struct tiny_decoder tiny_decoders[];
 
 /* Makes the file. It is released once, with gguf_release. */
 void decoder_make(struct gguf *file, const struct tiny_decoder *decoder);
+
+/* A model that computes in f32, and its file in memory. */
+struct opened_decoder {
+    wisp_model *model;
+    struct bytes bytes;
+};
+
+/* Opens a made file, which is released. The caller releases the decoder, also after an error. */
+wisp_status decoder_open(struct gguf *file, struct opened_decoder *decoder, wisp_error *error);
+void decoder_release(struct opened_decoder *decoder);
 
 #endif

@@ -58,6 +58,15 @@ void *read_file(const char *path, size_t *length) {
     return bytes;
 }
 
+void expect_same_files(const char *a, const char *b) {
+    size_t sizes[2];
+    char *bytes[2] = {read_file(a, &sizes[0]), read_file(b, &sizes[1])};
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
 float *read_floats(const char *path, size_t *count) {
     size_t length;
     float *values = read_file(path, &length);

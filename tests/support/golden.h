@@ -24,6 +24,9 @@ const char *data_path(const char *name, char path[GOLDEN_PATH_BYTES]);
  * read. */
 void *read_file(const char *path, size_t *length);
 
+/* Fails the test unless the files have the same bytes. */
+void expect_same_files(const char *a, const char *b);
+
 /* Reads a file of floats, and sets *count to their number. Otherwise as read_file. */
 float *read_floats(const char *path, size_t *count);
 

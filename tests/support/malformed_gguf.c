@@ -20,12 +20,6 @@ static void run_case(void **state) {
     gguf_release(&file);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int run_malformed(const char *group, const struct malformed *cases, size_t n) {
     struct CMUnitTest *tests = calloc(n, sizeof *tests);
     if (!tests)
@@ -34,7 +28,7 @@ int run_malformed(const char *group, const struct malformed *cases, size_t n) {
         tests[i] = (struct CMUnitTest){.name = cases[i].name,
                                        .test_func = run_case,
                                        .initial_state = (void *)(uintptr_t)&cases[i]};
-    const int failed = _cmocka_run_group_tests(group, tests, n, NULL, tidy);
+    const int failed = _cmocka_run_group_tests(group, tests, n, NULL, tear_down_temporary_folder);
     free(tests);
     return failed;
 }

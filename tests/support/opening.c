@@ -48,12 +48,33 @@ void remove_temporary_folder(void) {
     *folder = '\0';
 }
 
+int tear_down_temporary_folder(void **state) {
+    (void)state;
+    remove_temporary_folder();
+    return 0;
+}
+
 void write_file(const char *path, const void *data, size_t size) {
     FILE *file = fopen(*path == '/' ? path : temporary_path(path), "wb");
     assert_non_null(file);
     if (size)
         assert_int_equal(fwrite(data, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
+}
+
+const char *write_made(struct gguf *file, const char *name) {
+    struct bytes bytes = {0};
+    gguf_write_bytes(file, &bytes);
+    write_file(name, bytes.data, bytes.size);
+    gguf_release(file);
+    bytes_release(&bytes);
+    return temporary_path(name);
+}
+
+const char *write_tiny(const struct tiny_shape *shape, const char *name) {
+    struct gguf file;
+    gguf_make(&file, shape);
+    return write_made(&file, name);
 }
 
 void make_folder(const char *path) {

@@ -42,6 +42,12 @@ void expect_memory_errors(const char *path);
 /* Writes a file. A relative path is inside the test's temporary folder. */
 void write_file(const char *path, const void *data, size_t size);
 
+/* Writes a made file, releases it, and returns its path, which is valid as temporary_path says. */
+const char *write_made(struct gguf *file, const char *name);
+
+/* Does the same with the tiny model of this shape. */
+const char *write_tiny(const struct tiny_shape *shape, const char *name);
+
 /* Creates a folder. */
 void make_folder(const char *path);
 
@@ -51,6 +57,9 @@ const char *temporary_path(const char *name);
 
 /* Removes the temporary folder with its contents. */
 void remove_temporary_folder(void);
+
+/* Does the same after a group of tests. For cmocka, which wants these types. */
+int tear_down_temporary_folder(void **state);
 
 /* Opens the file in all three ways, which must agree. Checks status and field (NULL: any), and that
  * the message contains `says` (NULL: anything). */

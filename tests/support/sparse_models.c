@@ -31,15 +31,6 @@ void make_texts(struct texts *t) {
     }
 }
 
-const char *write_made(struct gguf *file, const char *name) {
-    struct bytes bytes = {0};
-    gguf_write_bytes(file, &bytes);
-    write_file(name, bytes.data, bytes.size);
-    gguf_release(file);
-    bytes_release(&bytes);
-    return temporary_path(name);
-}
-
 const struct tiny_shape *tiny_shape_of(const char *activation) {
     return strcmp(activation, "silu") == 0 ? &tiny_nomic_q8_0 : &tiny_shape_q8_0;
 }
@@ -252,10 +243,4 @@ void apply_sparse(const struct sparse_ffn *f, const float *thresholds, const flo
     sparse_ffn_apply(f, (struct sparse_choice){.thresholds = thresholds}, x, tokens, y, space,
                      counts);
     workspace_release(&space);
-}
-
-int remove_models(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
 }

@@ -61,9 +61,6 @@ void set_chunks(const char *path, uint32_t bytes);
 enum { COLD_WIDE = 320, COLD_LAYERS = 2, COLD_HOT = 70 };
 const char *cold_model(const char *name, const char *activation, bool by_text, uint32_t type);
 
-/* Writes the file, releases it and returns its path. */
-const char *write_made(struct gguf *file, const char *name);
-
 /* ---- models that are open ------------------------------------------------------------------- */
 
 wisp_model *open_with(const char *path, wisp_compute compute, wisp_predictor predictor,
@@ -81,8 +78,5 @@ float *block_floats(const wisp_model *model, size_t layer, const char *suffix, s
 /* Computes tokens with one sparse layer, with working memory of its own. */
 void apply_sparse(const struct sparse_ffn *ffn, const float *thresholds, const float *x,
                   size_t tokens, float *y, struct sparse_counts *counts);
-
-/* The teardown of a group of tests: removes the files. */
-int remove_models(void **state);
 
 #endif

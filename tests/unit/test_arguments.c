@@ -144,5 +144,5 @@ int main(void) {
         cmocka_unit_test(sessions_of_null),           cmocka_unit_test(names_of_null),
         cmocka_unit_test(conversion_and_calibration),
     };
-    return cmocka_run_group_tests_name("arguments", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("arguments", tests, NULL, tear_down_temporary_folder);
 }

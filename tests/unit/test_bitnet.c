@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * BITNET_T158: the blocks against a quantiser that follows PT-BitNet's document step by step, files
- * that have it, every row of the document's table of errors, and policies. */
+ * that have it, and every row of the document's table of errors. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,12 +33,6 @@ static const struct tiny_shape shape_12 = {
     .hidden = 12, .wide = 20, .layers = 1, .heads = 2, .positions = 32, .type = BLOCK_F32};
 
 static const char up[] = "blk.0.ffn_up.weight", down[] = "blk.0.ffn_down.weight";
-
-static const char *write_shape(const struct tiny_shape *shape, const char *name) {
-    struct gguf file;
-    gguf_make(&file, shape);
-    return write_made(&file, name);
-}
 
 /* ---- the document --------------------------------------------------------------------------- */
 
@@ -156,7 +150,7 @@ static void check_file(const struct tiny_shape *shape, const char *output) {
     char input[256];
     wisp_file *file;
     wisp_tensor tensor;
-    snprintf(input, sizeof input, "%s", write_shape(shape, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(shape, "floats.gguf"));
     if (wisp_quantize(input, output, "bitnet_t158", NULL, &error) != WISP_OK)
         fail_msg("%s", error.message);
     assert_int_equal(wisp_file_open(output, &file, &error), WISP_OK);
@@ -273,7 +267,7 @@ static void fallback(void **state) {
     char type[32] = "";
     const wisp_quantize_options o = {
         .fallback = "bitnet_t158", .tensor = take_type, .context = type};
-    const char *input = write_shape(&shape_96, "floats.gguf");
+    const char *input = write_tiny(&shape_96, "floats.gguf");
     if (wisp_quantize(input, temporary_path("out.gguf"), "q4_k", &o, &error) != WISP_OK)
         fail_msg("%s", error.message);
     assert_string_equal(type, "BITNET_T158, fallback");
@@ -295,15 +289,6 @@ static void sparse_models(void **state) {
     wisp_model_close(model);
     const struct opening opening = open_path(output, 1 << 24);
     expect_outcome(&opening, WISP_OK, NULL, NULL);
-}
-
-static void expect_same_files(const char *a, const char *b) {
-    size_t n, m;
-    char *x = read_file(a, &n), *y = read_file(b, &m);
-    assert_int_equal(n, m);
-    assert_memory_equal(x, y, n);
-    free(x);
-    free(y);
 }
 
 /* Blocks that are whole rows are copied bit by bit, and so is a model that keeps its types. Other
@@ -351,7 +336,7 @@ static void bf16_has_the_same_number(void **state) {
     wisp_tensor tensor;
     snprintf(half, sizeof half, "%s", temporary_path("half.gguf"));
     assert_int_equal(
-        wisp_quantize(write_shape(&shape_256, "floats.gguf"), half, "bf16", NULL, &error), WISP_OK);
+        wisp_quantize(write_tiny(&shape_256, "floats.gguf"), half, "bf16", NULL, &error), WISP_OK);
     assert_int_equal(wisp_file_open(half, &file, &error), WISP_OK);
     for (size_t i = 0; wisp_file_get_tensor(file, i, &tensor); i++)
         if (strcmp(tensor.name, up) == 0)
@@ -558,7 +543,7 @@ static void ranges_of_options(void **state) {
         {256, 1e-8f, 0.01f, 0, NULL},
     };
     char input[256];
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_256, "floats.gguf"));
     assert_true(defaults.block_size == 256 && defaults.epsilon == 1e-8f &&
                 defaults.clip_threshold == 1 && defaults.target_sparsity == 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -570,97 +555,6 @@ static void ranges_of_options(void **state) {
         if (cases[i].wrong)
             assert_string_equal(error.field, cases[i].wrong);
     }
-}
-
-/* ---- policies ------------------------------------------------------------------------------- */
-
-static void policies_that_are_wrong(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *field, *says;
-    } cases[] = {
-        {"* type\n\nblk.[0].* type\n", "line 3", "blk.[0].*"},
-        {"# all\n* type\ntoken_embd.weight keep\n", "line 3", "token_embd.weight"},
-        {"blk.*", "line 1", "no type follows"},
-        {"* q9_9\n", "line 1", "q9_9"},
-        {"* f64\n", "line 1", "f64"},
-        {"* keep always\n", "line 1", "always"},
-        {"* keep optional twice\n", "line 1", "twice"},
-        {"blk.7.* keep\n* keep\n", "line 1", "blk.7.*"},
-        {"# nothing\n\n", NULL, "no lines"},
-        {"", NULL, "no lines"},
-    };
-    char input[256], policy[256];
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
-    snprintf(policy, sizeof policy, "%s", temporary_path("wrong.policy"));
-    const wisp_quantize_options o = {.policy = policy};
-    char output[256];
-    snprintf(output, sizeof output, "%s", temporary_path("out.gguf"));
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_file("wrong.policy", cases[i].text, strlen(cases[i].text));
-        if (wisp_quantize(input, output, "tq2_0", &o, &error) != WISP_ERROR_FORMAT)
-            fail_msg("%s: no error, or %s", cases[i].text, error.message);
-        assert_string_equal(error.file, policy);
-        assert_string_equal(error.field, cases[i].field ? cases[i].field : "");
-        assert_non_null(strstr(error.message, cases[i].says));
-        assert_int_equal(access(output, F_OK), -1);
-    }
-    write_file("wrong.policy", "a\0b", 3);
-    assert_int_equal(wisp_quantize(input, NULL, "tq2_0", &o, &error), WISP_ERROR_FORMAT);
-    write_file("wrong.policy", "token_embd.weight keep", 22);
-    assert_int_equal(wisp_quantize(input, NULL, "tq2_0", &o, &error), WISP_ERROR_UNSUPPORTED);
-    assert_string_equal(error.file, policy);
-    assert_true(strncmp(error.field, "blk.", 4) == 0);
-    const wisp_quantize_options none = {.policy = temporary_path("no.policy")};
-    assert_int_equal(wisp_quantize(input, NULL, "tq2_0", &none, &error), WISP_ERROR_NOT_FOUND);
-}
-
-struct told {
-    const char *name;
-    char type[32];
-};
-
-static void take(void *context, const wisp_quantized_tensor *tensor) {
-    for (struct told *told = context; told->name; told++)
-        if (strcmp(told->name, tensor->name) == 0)
-            snprintf(told->type, sizeof told->type, "%s", tensor->type);
-}
-
-/* The first line that is like a name decides, whatever comes later. */
-static void policies_choose(void **state) {
-    (void)state;
-    static const char text[] = "blk.?.attn_k.weight\tq8_0 # the keys\r\n"
-                               "*.attn_*.weight f16\n"
-                               "*_embd* Keep\n"
-                               "*up* TYPE\n"
-                               "*missing* q4_0 optional\n"
-                               "* f32\n";
-    struct told told[] = {{"blk.0.attn_k.weight", ""},
-                          {"blk.0.attn_q.weight", ""},
-                          {"token_embd.weight", ""},
-                          {up, ""},
-                          {down, ""},
-                          {NULL, ""}};
-    static const char *const want[] = {"Q8_0", "F16", "F32", "TQ2_0", "F32"};
-    char input[256], policy[256];
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
-    write_file("good.policy", text, sizeof text - 1);
-    snprintf(policy, sizeof policy, "%s", temporary_path("good.policy"));
-    const wisp_quantize_options o = {.policy = policy, .tensor = take, .context = told};
-    if (wisp_quantize(input, NULL, "tq2_0", &o, &error) != WISP_OK)
-        fail_msg("%s: %s", error.field, error.message);
-    for (size_t i = 0; i < 5; i++)
-        assert_string_equal(told[i].type, want[i]);
-    for (size_t i = 0; wisp_policy_name(i); i++)
-        assert_non_null(wisp_policy_text(wisp_policy_name(i)));
-    assert_null(wisp_policy_name(SIZE_MAX));
-    assert_null(wisp_policy_text("none"));
-}
-
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
 }
 
 int main(void) {
@@ -680,9 +574,7 @@ int main(void) {
         cmocka_unit_test(shapes_and_bytes_that_disagree),
         cmocka_unit_test(weights_that_are_not_finite),
         cmocka_unit_test(ranges_of_options),
-        cmocka_unit_test(policies_that_are_wrong),
-        cmocka_unit_test(policies_choose),
     };
     rng.state = rng_seed();
-    return cmocka_run_group_tests_name("bitnet", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("bitnet", tests, NULL, tear_down_temporary_folder);
 }

@@ -379,5 +379,5 @@ int main(void) {
         cmocka_unit_test(a_calibration_notices),
         cmocka_unit_test(checksums_tell_every_bit),
     };
-    return cmocka_run_group_tests_name("changed_file", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("changed_file", tests, NULL, tear_down_temporary_folder);
 }

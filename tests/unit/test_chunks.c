@@ -239,5 +239,5 @@ int main(void) {
         cmocka_unit_test(changed_bytes_are_found),
         cmocka_unit_test(rows_are_taken_of_right_chunks_alone),
     };
-    return cmocka_run_group_tests_name("chunks", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("chunks", tests, NULL, tear_down_temporary_folder);
 }

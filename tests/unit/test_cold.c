@@ -530,5 +530,5 @@ int main(void) {
         cmocka_unit_test(misuse_is_an_error),
     };
     return cmocka_run_group_tests_name("models without their cold neurons", tests, NULL,
-                                       remove_models);
+                                       tear_down_temporary_folder);
 }

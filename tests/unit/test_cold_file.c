@@ -290,5 +290,6 @@ int main(void) {
         cmocka_unit_test(whole_pages_are_given_back),
         cmocka_unit_test(hot_neurons_are_chosen),
     };
-    return cmocka_run_group_tests_name("cold neurons from a file", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("cold neurons from a file", tests, NULL,
+                                       tear_down_temporary_folder);
 }

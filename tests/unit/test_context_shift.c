@@ -10,6 +10,7 @@
 
 #include "support/builder.h"
 #include "support/decoders.h"
+#include "support/golden.h"
 #include "wisp.h"
 
 #undef fail /* base/status.h has another */
@@ -18,19 +19,14 @@
 enum { MOST = 1200, FIRST = 1, LAST = 2 };
 
 struct context {
-    wisp_model *model;
-    struct bytes bytes;
+    struct opened_decoder decoder;
     size_t positions;
 };
 
 static struct context open_made(struct gguf *file, size_t positions) {
     struct context c = {.positions = positions};
-    const wisp_model_options options = {.compute = WISP_COMPUTE_F32};
     wisp_error error;
-    gguf_write_bytes(file, &c.bytes);
-    gguf_release(file);
-    const wisp_source source = {.size = c.bytes.size, .data = c.bytes.data, .name = "tiny.gguf"};
-    if (wisp_model_open_source(&source, &options, &c.model, &error) != WISP_OK)
+    if (decoder_open(file, &c.decoder, &error) != WISP_OK)
         fail_msg("%s", error.message);
     return c;
 }
@@ -46,18 +42,6 @@ static struct context open_lfm2(void) {
     gguf_make_lfm2(&file);
     gguf_set_u32(&file, "lfm2.context_length", 2 * DECODER_POSITIONS);
     return open_made(&file, 2 * DECODER_POSITIONS);
-}
-
-static void close_context(struct context c) {
-    wisp_model_close(c.model);
-    bytes_release(&c.bytes);
-}
-
-static wisp_session *open_session(const struct context *c, uint32_t threads) {
-    const wisp_session_options options = {.threads = threads};
-    wisp_session *session;
-    assert_int_equal(wisp_session_open(c->model, &options, &session, NULL), WISP_OK);
-    return session;
 }
 
 /* The ids of a text. */
@@ -111,7 +95,7 @@ static size_t generate_anew(const struct context *c, const int32_t *prompt, size
     text.n = n;
     dropped = drop(&text, kept, c->positions);
     while (generated->n < most) {
-        wisp_session *session = open_session(c, 1);
+        wisp_session *session = open_session_or_fail(c->decoder.model, 1);
         const size_t before = generated->n, left = most - before;
         const wisp_generation result =
             generate(session, text.id, text.n,
@@ -139,7 +123,7 @@ static void check(const struct context *c, uint32_t keep, size_t most) {
         static struct ids slid, anew;
         static int32_t prompt[2 * MOST];
         const size_t n = lengths[i], begin = 1, kept = keep + begin < n ? keep + begin : n;
-        wisp_session *session = open_session(c, 1 + i % 2);
+        wisp_session *session = open_session_or_fail(c->decoder.model, 1 + i % 2);
         slid.n = anew.n = 0;
         make_prompt(prompt, n);
         const wisp_generate_options options = {
@@ -159,17 +143,17 @@ static void check(const struct context *c, uint32_t keep, size_t most) {
 static void texts_are_those_of_the_tokens_left(void **state) {
     (void)state;
     for (size_t i = 0; tiny_decoders[i].name; i++) {
-        const struct context c = open_tiny(i);
+        struct context c = open_tiny(i);
         check(&c, i % 2 ? 9 : 0, i == 0 ? 400 : 150);
-        close_context(c);
+        decoder_release(&c.decoder);
     }
 }
 
 static void convolutions_slide_too(void **state) {
-    const struct context c = open_lfm2();
+    struct context c = open_lfm2();
     (void)state;
     check(&c, 20, 700);
-    close_context(c);
+    decoder_release(&c.decoder);
 }
 
 /* Texts that are generated together, one of which waits for the prompt of another. */
@@ -182,8 +166,8 @@ static void texts_slide_beside_others(void **state) {
     wisp_generation results[TEXTS];
     wisp_error error;
     (void)state;
-    const struct context c = open_tiny(0);
-    wisp_session *session = open_session(&c, 2);
+    struct context c = open_tiny(0);
+    wisp_session *session = open_session_or_fail(c.decoder.model, 2);
     for (size_t i = 0; i < TEXTS; i++) {
         const size_t n = i * DECODER_POSITIONS / 2 + 20;
         make_prompt(prompts[i], n);
@@ -204,13 +188,13 @@ static void texts_slide_beside_others(void **state) {
         assert_memory_equal(slid[i].id, anew.id, TOKENS * sizeof *anew.id);
     }
     wisp_session_close(session);
-    close_context(c);
+    decoder_release(&c.decoder);
 }
 
 static wisp_status try(const struct context *c, size_t n, wisp_generate_options options,
                        wisp_error *error) {
     static int32_t prompt[2 * DECODER_POSITIONS];
-    wisp_session *session = open_session(c, 1);
+    wisp_session *session = open_session_or_fail(c->decoder.model, 1);
     options.max_tokens = 2;
     make_prompt(prompt, n);
     const wisp_request request = {.ids = prompt, .n_ids = n, .options = &options};
@@ -222,7 +206,7 @@ static wisp_status try(const struct context *c, size_t n, wisp_generate_options 
 static void what_cannot_slide_is_an_error(void **state) {
     wisp_error error;
     (void)state;
-    const struct context c = open_tiny(0);
+    struct context c = open_tiny(0);
     const size_t positions = c.positions;
     const wisp_generate_options slides = {.context_shift = true};
     wisp_generate_options keeps = {.context_shift = true, .keep_tokens = DECODER_POSITIONS - 2};
@@ -239,7 +223,7 @@ static void what_cannot_slide_is_an_error(void **state) {
     assert_int_equal(try(&c, positions + 1, keeps, &error), WISP_OK);
     keeps.keep_tokens = UINT32_MAX;
     assert_int_equal(try(&c, positions - 1, keeps, &error), WISP_ERROR_ARGUMENT);
-    close_context(c);
+    decoder_release(&c.decoder);
 }
 
 int main(void) {

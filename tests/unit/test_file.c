@@ -121,12 +121,6 @@ static void outputs_are_checked(void **state) {
     assert_int_equal(file_check_output(temporary_path("."), &error), WISP_ERROR_IO);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_link_stays_a_link),
@@ -135,5 +129,5 @@ int main(void) {
         cmocka_unit_test(a_write_that_failed_fails_the_commit),
         cmocka_unit_test(outputs_are_checked),
     };
-    return cmocka_run_group_tests_name("file", tests, NULL, tear_down);
+    return cmocka_run_group_tests_name("file", tests, NULL, tear_down_temporary_folder);
 }

@@ -40,13 +40,7 @@ static void unreadable_is_not_absent(void **state) {
     expect_error("config_sentence_transformers.json");
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unreadable_is_not_absent)};
-    return cmocka_run_group_tests_name("missing files", tests, NULL, tear_down);
+    return cmocka_run_group_tests_name("missing files", tests, NULL, tear_down_temporary_folder);
 }

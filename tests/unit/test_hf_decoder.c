@@ -557,12 +557,6 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_opens),
@@ -576,5 +570,6 @@ int main(void) {
         cmocka_unit_test(a_tied_last_layer_must_be_the_embedding),
         cmocka_unit_test(memory_may_run_out),
     };
-    return cmocka_run_group_tests_name("folders of decoders", tests, NULL, tidy);
+    return cmocka_run_group_tests_name("folders of decoders", tests, NULL,
+                                       tear_down_temporary_folder);
 }

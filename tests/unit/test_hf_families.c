@@ -366,12 +366,6 @@ static void memory_may_run_out(void **state) {
     }
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_of_gpt2),
@@ -383,5 +377,6 @@ int main(void) {
         cmocka_unit_test(scaling_converts),
         cmocka_unit_test(memory_may_run_out),
     };
-    return cmocka_run_group_tests_name("folders of other decoders", tests, NULL, tidy);
+    return cmocka_run_group_tests_name("folders of other decoders", tests, NULL,
+                                       tear_down_temporary_folder);
 }

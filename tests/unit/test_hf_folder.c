@@ -245,12 +245,6 @@ static void model_safetensors_counts_before_shards(void **state) {
     expect_outcome(&opening, WISP_OK, NULL, NULL);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_type_of_the_model_comes_first),
@@ -268,5 +262,5 @@ int main(void) {
         cmocka_unit_test(a_head_size_that_does_not_follow_is_refused),
         cmocka_unit_test(model_safetensors_counts_before_shards),
     };
-    return cmocka_run_group_tests_name("hf folder", tests, NULL, tidy);
+    return cmocka_run_group_tests_name("hf folder", tests, NULL, tear_down_temporary_folder);
 }

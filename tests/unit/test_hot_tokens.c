@@ -27,15 +27,6 @@ static void convert_or_fail(const char *input, const char *output,
         fail_msg("%s", error.message);
 }
 
-static void expect_same_files(const char *a, const char *b) {
-    size_t sizes[2];
-    char *bytes[2] = {read_file(a, &sizes[0]), read_file(b, &sizes[1])};
-    assert_int_equal(sizes[0], sizes[1]);
-    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
-    free(bytes[0]);
-    free(bytes[1]);
-}
-
 /* Writes cold_model's file with `hot` hot tokens to `split`. */
 static void write_split(uint64_t hot, char whole[PATH_BYTES], char split[PATH_BYTES]) {
     const wisp_convert_options options = {.hot_tokens = hot};
@@ -342,5 +333,5 @@ int main(void) {
         cmocka_unit_test(absent_tokens_are_asked_for_at_once),
         cmocka_unit_test(malformed_splits_are_refused),
     };
-    return cmocka_run_group_tests_name("hot tokens", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("hot tokens", tests, NULL, tear_down_temporary_folder);
 }

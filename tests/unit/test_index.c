@@ -438,12 +438,6 @@ static void models_are_told_apart(void **state) {
     wisp_model_close(f32);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_the_best),
@@ -456,5 +450,5 @@ int main(void) {
         cmocka_unit_test(widest_rows),
         cmocka_unit_test(models_are_told_apart),
     };
-    return cmocka_run_group_tests_name("index", tests, NULL, tear_down);
+    return cmocka_run_group_tests_name("index", tests, NULL, tear_down_temporary_folder);
 }

@@ -397,5 +397,5 @@ int main(void) {
                                        cmocka_unit_test(malformed_neurons_are_errors),
                                        cmocka_unit_test(truncated_files_are_errors),
                                        cmocka_unit_test(other_faults_are_errors)};
-    return cmocka_run_group_tests(tests, NULL, remove_models);
+    return cmocka_run_group_tests(tests, NULL, tear_down_temporary_folder);
 }

@@ -210,5 +210,5 @@ int main(void) {
         cmocka_unit_test_teardown(errors_have_points, leave),
         cmocka_unit_test_teardown(a_folder_is_read_alike, leave),
     };
-    return cmocka_run_group_tests_name("locale", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("locale", tests, NULL, tear_down_temporary_folder);
 }

@@ -11,6 +11,7 @@
 #include "quant/blocks.h"
 #include "support/builder.h"
 #include "support/decoders.h"
+#include "support/golden.h"
 #include "wisp.h"
 
 #undef fail /* base/status.h has another */
@@ -42,40 +43,14 @@ static void make(struct gguf *file, size_t index) {
     add_factors(file, LONG, 1.5f, 2);
 }
 
-struct context {
-    wisp_model *model;
-    struct bytes bytes;
-};
-
-static wisp_status try_open(struct gguf *file, struct context *c, wisp_error *error) {
-    const wisp_model_options options = {.compute = WISP_COMPUTE_F32};
-    *c = (struct context){0};
-    gguf_write_bytes(file, &c->bytes);
-    gguf_release(file);
-    const wisp_source source = {.size = c->bytes.size, .data = c->bytes.data, .name = "tiny.gguf"};
-    return wisp_model_open_source(&source, &options, &c->model, error);
-}
-
-static struct context open_index(size_t index) {
+static struct opened_decoder open_index(size_t index) {
     struct gguf file;
-    struct context c;
+    struct opened_decoder c;
     wisp_error error;
     make(&file, index);
-    if (try_open(&file, &c, &error) != WISP_OK)
+    if (decoder_open(&file, &c, &error) != WISP_OK)
         fail_msg("%s", error.message);
     return c;
-}
-
-static void close_context(struct context c) {
-    wisp_model_close(c.model);
-    bytes_release(&c.bytes);
-}
-
-static wisp_session *open_session(const struct context *c, uint32_t threads) {
-    const wisp_session_options options = {.threads = threads};
-    wisp_session *session;
-    assert_int_equal(wisp_session_open(c->model, &options, &session, NULL), WISP_OK);
-    return session;
 }
 
 struct ids {
@@ -89,13 +64,13 @@ static void make_prompt(int32_t *prompt, size_t n) {
 }
 
 /* Generates the likeliest tokens, each in a session that knows nothing. */
-static void generate_anew(const struct context *c, const int32_t *prompt, size_t n, size_t most,
-                          struct ids *generated) {
+static void generate_anew(const struct opened_decoder *c, const int32_t *prompt, size_t n,
+                          size_t most, struct ids *generated) {
     static int32_t text[2 * DECODER_POSITIONS];
     static float logits[DECODER_VOCABULARY];
     memcpy(text, prompt, n * sizeof *text);
     for (generated->n = 0; generated->n < most; n++) {
-        wisp_session *session = open_session(c, 1);
+        wisp_session *session = open_session_or_fail(c->model, 1);
         int32_t best = 0;
         assert_int_equal(wisp_next_logits(session, text, n, logits, NULL), WISP_OK);
         for (int32_t id = 1; id < DECODER_VOCABULARY; id++)
@@ -149,8 +124,8 @@ static void texts_grow_across_the_length(void **state) {
     (void)state;
     make_prompt(prompt, DECODER_POSITIONS);
     for (size_t index = 0; index < 2; index++) { /* the second has local layers */
-        const struct context c = open_index(index);
-        wisp_session *session = open_session(&c, 2);
+        struct opened_decoder c = open_index(index);
+        wisp_session *session = open_session_or_fail(c.model, 2);
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             static struct ids got, expected;
             const wisp_generation result = generate(session, prompt, lengths[i], &got);
@@ -160,7 +135,7 @@ static void texts_grow_across_the_length(void **state) {
             expect_ids(&got, &expected);
         }
         wisp_session_close(session);
-        close_context(c);
+        decoder_release(&c);
     }
 }
 
@@ -174,8 +149,8 @@ static void texts_grow_beside_others(void **state) {
     wisp_error error;
     (void)state;
     make_prompt(prompt, DECODER_POSITIONS);
-    const struct context c = open_index(0);
-    wisp_session *session = open_session(&c, 3);
+    struct opened_decoder c = open_index(0);
+    wisp_session *session = open_session_or_fail(c.model, 3);
     for (size_t i = 0; i < TEXTS; i++) {
         options[i] = options_of(&got[i], TOKENS - (uint32_t)i);
         options[i].keep_tokens = UINT32_MAX; /* counts only where the context slides */
@@ -189,7 +164,7 @@ static void texts_grow_beside_others(void **state) {
         expect_ids(&got[i], &expected);
     }
     wisp_session_close(session);
-    close_context(c);
+    decoder_release(&c);
 }
 
 static void take_best(void *context, const wisp_hypothesis *hypothesis) {
@@ -204,9 +179,9 @@ static void beams_grow_across_the_length(void **state) {
     static struct ids one, greedy;
     wisp_error error;
     (void)state;
-    const struct context c = open_index(0);
+    struct opened_decoder c = open_index(0);
     for (uint32_t beams = 1; beams <= 3; beams += 2) {
-        wisp_session *session = open_session(&c, 2);
+        wisp_session *session = open_session_or_fail(c.model, 2);
         const wisp_beam_options options = {
             .beams = beams, .max_tokens = TOKENS, .hypothesis = take_best, .context = &one};
         if (wisp_beam_search(session, wisp_text_of(text), &options, &error) != WISP_OK)
@@ -221,7 +196,7 @@ static void beams_grow_across_the_length(void **state) {
             expect_ids(&one, &greedy);
         wisp_session_close(session);
     }
-    close_context(c);
+    decoder_release(&c);
 }
 
 /* A session that is saved in the middle of texts of both kinds goes on with the same logits. */
@@ -230,9 +205,10 @@ static void saved_texts_keep_their_kind(void **state) {
     static struct ids got, expected;
     (void)state;
     make_prompt(prompt, DECODER_POSITIONS);
-    const struct context c = open_index(0);
+    struct opened_decoder c = open_index(0);
     for (size_t n = ORIGINAL - 1; n <= ORIGINAL + 1; n++) {
-        wisp_session *session = open_session(&c, 1), *other = open_session(&c, 1);
+        wisp_session *session = open_session_or_fail(c.model, 1),
+                     *other = open_session_or_fail(c.model, 1);
         size_t size, same;
         generate(session, prompt, n, &got);
         /* Leaves a short beginning of a long text. */
@@ -257,7 +233,7 @@ static void saved_texts_keep_their_kind(void **state) {
         wisp_session_close(session);
         wisp_session_close(other);
     }
-    close_context(c);
+    decoder_release(&c);
 }
 
 /* A context that slides keeps half of a text and a token, which may be short, and grow again. */
@@ -267,12 +243,12 @@ static void a_context_that_slides_may_become_short(void **state) {
     enum { MOST = 200, START = 60, HALF = DECODER_POSITIONS / 2 };
     wisp_error error;
     struct gguf file;
-    struct context c;
+    struct opened_decoder c;
     (void)state;
     make(&file, 0);
     gguf_set_u32(&file, CONTEXT, HALF + 5);
-    assert_int_equal(try_open(&file, &c, &error), WISP_OK);
-    wisp_session *session = open_session(&c, 1);
+    assert_int_equal(decoder_open(&file, &c, &error), WISP_OK);
+    wisp_session *session = open_session_or_fail(c.model, 1);
     wisp_generate_options options = options_of(&slid, MOST);
     options.context_shift = true;
     make_prompt(text, START);
@@ -290,18 +266,18 @@ static void a_context_that_slides_may_become_short(void **state) {
             memmove(text, text + HALF, (n -= HALF) * sizeof *text);
     }
     expect_ids(&slid, &anew);
-    close_context(c);
+    decoder_release(&c);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void expect_refusal(struct gguf *file, wisp_status expected, const char *field) {
-    struct context c;
+    struct opened_decoder c;
     wisp_error error = {.message = "it opened"};
-    const wisp_status status = try_open(file, &c, &error);
+    const wisp_status status = decoder_open(file, &c, &error);
     if (status != expected || strcmp(error.field, field) != 0)
         fail_msg("%s: %d, %s: %s", field, (int)status, error.field, error.message);
-    close_context(c);
+    decoder_release(&c);
 }
 
 static void bad_settings_are_named(void **state) {

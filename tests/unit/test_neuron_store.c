@@ -164,5 +164,6 @@ int main(void) {
         cmocka_unit_test(neurons_may_come_in_any_order),
         cmocka_unit_test(bad_weights_are_refused),
     };
-    return cmocka_run_group_tests_name("the store of neurons", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("the store of neurons", tests, NULL,
+                                       tear_down_temporary_folder);
 }

@@ -76,15 +76,6 @@ static void convert(const char *input, const char *name, const wisp_convert_opti
         fail_msg("%s", error.message);
 }
 
-static void expect_same_files(const char *a, const char *b) {
-    size_t sizes[2];
-    char *bytes[2] = {read_file(a, &sizes[0]), read_file(b, &sizes[1])};
-    assert_int_equal(sizes[0], sizes[1]);
-    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
-    free(bytes[0]);
-    free(bytes[1]);
-}
-
 static const wisp_convert_options as_rows = {.neurons = true}, as_plain = {.plain = true};
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -549,5 +540,5 @@ int main(void) {
         cmocka_unit_test(a_layer_of_two_types_stays_plain),
         cmocka_unit_test(what_cannot_be_rows_is_said),
     };
-    return cmocka_run_group_tests_name("neurons", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("neurons", tests, NULL, tear_down_temporary_folder);
 }

@@ -388,12 +388,6 @@ static void folders_and_files_agree(void **state) {
     bytes_release(&bytes);
 }
 
-static int tidy(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_are_rotated),
@@ -405,5 +399,5 @@ int main(void) {
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(folders_and_files_agree),
     };
-    return cmocka_run_group_tests_name("nomic", tests, NULL, tidy);
+    return cmocka_run_group_tests_name("nomic", tests, NULL, tear_down_temporary_folder);
 }

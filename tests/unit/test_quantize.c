@@ -13,6 +13,7 @@
 #include "formats/directory.h"
 #include "support/golden.h"
 #include "support/opening.h"
+#include "support/progress.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -26,21 +27,6 @@ static const struct tiny_shape shape_256 = {
     .hidden = 256, .wide = 512, .layers = 1, .heads = 4, .positions = 32, .type = BLOCK_F32};
 static const struct tiny_shape shape_96 = {
     .hidden = 96, .wide = 256, .layers = 1, .heads = 4, .positions = 32, .type = BLOCK_F32};
-
-static const char *write_made(struct gguf *file, const char *name) {
-    struct bytes out = {0};
-    gguf_write_bytes(file, &out);
-    write_file(name, out.data, out.size);
-    bytes_release(&out);
-    gguf_release(file);
-    return temporary_path(name);
-}
-
-static const char *write_shape(const struct tiny_shape *shape, const char *name) {
-    struct gguf file;
-    gguf_make(&file, shape);
-    return write_made(&file, name);
-}
 
 /* The tensors that wisp_quantize has told of. */
 struct told {
@@ -109,7 +95,7 @@ static void every_type(void **state) {
     (void)state;
     const char *type;
     char input[256];
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_256, "floats.gguf"));
     for (size_t t = 0; (type = wisp_quantize_type(t)) != NULL; t++) {
         static struct told written, measured, sampled;
         const wisp_quantize_options on_writing = {.tensor = take, .context = &written};
@@ -153,7 +139,7 @@ static void rows_that_are_no_whole_blocks(void **state) {
     static struct told told;
     char input[256];
     const char *output = temporary_path("unfit.gguf");
-    snprintf(input, sizeof input, "%s", write_shape(&shape_96, "odd.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_96, "odd.gguf"));
     wisp_quantize_options o = {.tensor = take, .context = &told};
     told.n = 0;
     assert_int_equal(wisp_quantize(input, output, "q4_k", &o, &error), WISP_ERROR_UNSUPPORTED);
@@ -187,7 +173,7 @@ static void embedding_of_another_type(void **state) {
     (void)state;
     static struct told told;
     char input[256];
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_256, "floats.gguf"));
     const wisp_quantize_options o = {
         .embedding_type = "q6_k", .output_type = "f16", .tensor = take, .context = &told};
     told.n = 0;
@@ -205,7 +191,7 @@ static void models_of_any_kind(void **state) {
     static const struct tiny_shape *const shapes[] = {&tiny_shape_q8_0, &tiny_nomic_rows_q8_0,
                                                       &tiny_nomic_q8_0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        snprintf(input, sizeof input, "%s", write_shape(shapes[i], "other.gguf"));
+        snprintf(input, sizeof input, "%s", write_tiny(shapes[i], "other.gguf"));
         if (wisp_quantize(input, output, "iq4_nl", NULL, &error) != WISP_OK)
             fail_msg("%s", error.message);
         const struct opening opening = open_path(output, 1 << 24);
@@ -248,21 +234,11 @@ static void weights_that_no_type_holds(void **state) {
 
 /* ---- cancelling and arguments --------------------------------------------------------------- */
 
-struct stopping {
-    size_t calls, most;
-};
-
-static bool stop_after(void *context, size_t done, size_t total) {
-    struct stopping *stopping = context;
-    assert_true(done <= total);
-    return stopping->calls++ < stopping->most;
-}
-
 static void cancelled_at_any_time(void **state) {
     (void)state;
     char input[256];
     const char *output = temporary_path("cancelled.gguf");
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_256, "floats.gguf"));
     for (size_t most = 0;; most++) {
         struct stopping stopping = {.most = most}, measuring = {.most = most};
         wisp_quantize_options o = {.progress = stop_after, .context = &stopping};
@@ -290,7 +266,7 @@ static void wrong_arguments(void **state) {
     const char *output = temporary_path("refused.gguf");
     const wisp_quantize_options embedding = {.embedding_type = "q9"}, last = {.output_type = "f32"},
                                 fallback = {.fallback = "iq1_s"};
-    snprintf(input, sizeof input, "%s", write_shape(&shape_256, "floats.gguf"));
+    snprintf(input, sizeof input, "%s", write_tiny(&shape_256, "floats.gguf"));
     expect_refused(wisp_quantize(NULL, output, "q8_0", NULL, &error), "input");
     expect_refused(wisp_quantize(input, output, NULL, NULL, &error), "type");
     expect_refused(wisp_quantize(input, output, "q8_1", NULL, &error), "type");
@@ -305,12 +281,6 @@ static void wrong_arguments(void **state) {
     assert_null(wisp_quantize_type(SIZE_MAX));
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type),
@@ -321,5 +291,5 @@ int main(void) {
         cmocka_unit_test(cancelled_at_any_time),
         cmocka_unit_test(wrong_arguments),
     };
-    return cmocka_run_group_tests_name("quantize", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("quantize", tests, NULL, tear_down_temporary_folder);
 }

@@ -16,6 +16,7 @@
 #include "support/builder_llama.h"
 #include "support/golden.h"
 #include "support/opening.h"
+#include "support/progress.h"
 
 #undef fail /* base/status.h has another */
 #include <cmocka.h>
@@ -238,15 +239,6 @@ static const struct tiny_shape gated = {.hidden = 64,
 
 enum { TEXTS = 120, TEXT_BYTES = 100 };
 
-static const char *write_made(struct gguf *file, const char *name) {
-    struct bytes out = {0};
-    gguf_write_bytes(file, &out);
-    write_file(name, out.data, out.size);
-    bytes_release(&out);
-    gguf_release(file);
-    return temporary_path(name);
-}
-
 static void write_shape(const struct tiny_shape *of, char path[256]) {
     struct gguf file;
     gguf_make(&file, of);
@@ -371,16 +363,6 @@ static void positions_of_another_type(void **state) {
     assert_int_equal(size, second_size);
 }
 
-struct stopping {
-    size_t calls, most;
-};
-
-static bool stop_after(void *context, size_t done, size_t total) {
-    struct stopping *stopping = context;
-    assert_true(done <= total);
-    return stopping->calls++ < stopping->most;
-}
-
 static void cancelled_at_any_time(void **state) {
     (void)state;
     char input[256];
@@ -439,12 +421,6 @@ static void wrong_arguments(void **state) {
     assert_int_equal(access(output, F_OK), -1);
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grids_are_what_blocks_hold),
@@ -455,5 +431,5 @@ int main(void) {
         cmocka_unit_test(cancelled_at_any_time),
         cmocka_unit_test(wrong_arguments),
     };
-    return cmocka_run_group_tests_name("quantize_texts", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("quantize_texts", tests, NULL, tear_down_temporary_folder);
 }

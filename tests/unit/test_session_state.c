@@ -263,12 +263,6 @@ static void a_load_without_memory_changes_nothing(void **state) {
     wisp_model_close(model);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loaded_texts_go_on_with_the_same_bits),
@@ -278,5 +272,5 @@ int main(void) {
         cmocka_unit_test(a_text_grows_by_pages),
         cmocka_unit_test(a_load_without_memory_changes_nothing),
     };
-    return cmocka_run_group_tests_name("session_state", tests, NULL, tear_down);
+    return cmocka_run_group_tests_name("session_state", tests, NULL, tear_down_temporary_folder);
 }

@@ -444,5 +444,5 @@ int main(void) {
         cmocka_unit_test(smallest_models_are_calibrated),
         cmocka_unit_test(malformed_plans_are_refused),
     };
-    return cmocka_run_group_tests_name("sparse", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("sparse", tests, NULL, tear_down_temporary_folder);
 }

@@ -293,5 +293,5 @@ int main(void) {
         cmocka_unit_test(any_number_of_neurons_will_do),
         cmocka_unit_test(gated_layers_have_their_tensors),
     };
-    return cmocka_run_group_tests_name("sparse layers", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("sparse layers", tests, NULL, tear_down_temporary_folder);
 }

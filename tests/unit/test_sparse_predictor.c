@@ -451,5 +451,6 @@ int main(void) {
         cmocka_unit_test(layers_add_their_compensation),
         cmocka_unit_test(compensation_is_kept_where_it_pays),
     };
-    return cmocka_run_group_tests_name("predictors of sparse layers", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("predictors of sparse layers", tests, NULL,
+                                       tear_down_temporary_folder);
 }

@@ -305,5 +305,6 @@ int main(void) {
         cmocka_unit_test(models_without_it_say_so),
         cmocka_unit_test(malformed_predictors_are_refused),
     };
-    return cmocka_run_group_tests_name("predictors of whole texts", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("predictors of whole texts", tests, NULL,
+                                       tear_down_temporary_folder);
 }

@@ -303,5 +303,6 @@ int main(void) {
         cmocka_unit_test(recall_is_what_calibration_reports),
         cmocka_unit_test(layers_are_counted),
     };
-    return cmocka_run_group_tests_name("statistics of sparse layers", tests, NULL, remove_models);
+    return cmocka_run_group_tests_name("statistics of sparse layers", tests, NULL,
+                                       tear_down_temporary_folder);
 }

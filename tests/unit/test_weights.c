@@ -168,12 +168,6 @@ static void test_every_type_computes(void **state) {
     }
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_q4_0_stays_4_bits),
@@ -182,5 +176,5 @@ int main(void) {
         cmocka_unit_test(test_bits_in_memory),
         cmocka_unit_test(test_every_type_computes),
     };
-    return cmocka_run_group_tests_name("weights", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("weights", tests, NULL, tear_down_temporary_folder);
 }

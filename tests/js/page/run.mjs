@@ -146,7 +146,7 @@ export async function runTextsCases() {
  * @param {string} name
  * @param {string} story what the native program writes
  * @param {string} reply what it replies
- * @param {import('../generator/cases.mjs').Native} native what it writes otherwise
+ * @param {import('../generator/inputs.mjs').Native} native what it writes otherwise
  */
 export async function runTextCase(name, story, reply, native) {
   await textCases[name]({
