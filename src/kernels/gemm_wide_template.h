@@ -10,7 +10,7 @@ _Static_assert(INT8_VECTORS == 1,
 /* A strip of rows walks through the panels once for each chunk of blocks. The fewer rows, the
  * longer are the chunks: one row is multiplied at the speed at which weights come from memory, and
  * memory is read fastest in long runs. */
-enum { WIDE_NUMBERS = 16 * INT8_ROWS * INT8_BLOCK };
+enum { WIDE_NUMBERS = 2048 * INT8_ROWS };
 
 /* Adds the products of one block, of `groups` groups of 4 values, to a vector of outputs of each of
  * `rows` rows. x are the widened activations of the block; rows of it lie ldx numbers apart. */
@@ -48,22 +48,22 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
 ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
                               float *y, size_t n, const int rows) {
     int16_t x[WIDE_NUMBERS];
-    const size_t ldx = (size_t)(WIDE_NUMBERS / rows), chunk = ldx / INT8_BLOCK;
+    const size_t ldx = (size_t)(WIDE_NUMBERS / rows), chunk = ldx / TILE_BLOCK;
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     for (size_t first = 0; first < t.blocks; first += chunk) {
-        const size_t start = first * INT8_BLOCK, left = t.row_bytes - start;
+        const size_t start = first * TILE_BLOCK, left = t.row_bytes - start;
         const size_t length = left < ldx ? left : ldx;
         for (size_t i = 0; i < (size_t)rows; i++)
             vi_widen_row(t.q + i * t.row_bytes + start, x + i * ldx, length);
-        const unsigned char *panel = w + first * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
+        const unsigned char *panel = w + first * INT8_PANEL * (2 * sizeof(float) + TILE_BLOCK);
         for (size_t j = 0; j < n; j += INT8_PANEL, panel += panel_bytes) {
             const unsigned char *block = panel;
             t.bias = bias + j;
             t.y = y + j;
             t.columns = n - j < INT8_PANEL ? n - j : INT8_PANEL;
-            for (size_t c = 0; c < length; c += INT8_BLOCK) {
-                const size_t here = length - c < INT8_BLOCK ? length - c : INT8_BLOCK;
-                wide_block(&t, first + c / INT8_BLOCK, block, here / 4, x + c, ldx, rows);
+            for (size_t c = 0; c < length; c += TILE_BLOCK) {
+                const size_t here = length - c < TILE_BLOCK ? length - c : TILE_BLOCK;
+                wide_block(&t, first + c / TILE_BLOCK, block, here / 4, x + c, ldx, rows);
                 block += INT8_PANEL * (2 * sizeof(float) + here);
             }
         }
@@ -76,7 +76,7 @@ static void gemm_int8(struct quantised_rows x, const void *w, const float *bias,
                           .row_bytes = int8_row_bytes(k),
                           .scale = x.scale,
                           .zero = x.zero,
-                          .blocks = int8_blocks(k),
+                          .blocks = (k + TILE_BLOCK - 1) / TILE_BLOCK,
                           .ldy = ldy};
     while (m > 0) {
         const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;

@@ -115,13 +115,13 @@ struct kernels {
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1.
-     * NULL where gemm_narrow is. */
+    /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1, or
+     * 128 less where the set has signed_activations. NULL where gemm_narrow is. */
     void (*quantise_narrow)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_int8, in blocks of NARROW_BLOCK, for x from quantise_narrow and
      * w packed by pack_narrow with narrow_panel. NULL where gemm_int8 is faster, but not in
-     * kernels_scalar. */
+     * kernels_scalar and portable sets. */
     void (*gemm_narrow)(struct quantised_rows x, const void *w, const float *bias, float *y,
                         size_t ldy, size_t m, size_t n, size_t k);
 
@@ -203,7 +203,8 @@ struct kernels {
                       int32_t *sums);
 #endif
 
-    const struct i16_kernels *i16;       /* see i16.h; NULL where f32 products are as fast */
+    const struct i16_kernels *i16; /* see i16.h; NULL where f32 products are as fast, but not in
+                                      portable sets */
     const struct sparse_kernels *sparse; /* see sparse.h */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
      * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
@@ -214,11 +215,11 @@ struct kernels {
 };
 
 enum { SCALAR_PANEL = 4 }; /* all panels of kernels_scalar */
-extern const struct kernels kernels_scalar;
+extern const struct kernels kernels_scalar, kernels_scalar_portable;
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2;
-extern const struct kernels kernels_avx_vnni;
-extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx2_portable;
+extern const struct kernels kernels_avx_vnni, kernels_avx_vnni_portable;
+extern const struct kernels kernels_avx512, kernels_avx512_portable;
 #if defined(__linux__)
 extern const struct kernels kernels_amx;
 /* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
@@ -226,12 +227,13 @@ extern const struct kernels kernels_amx;
 bool amx_permitted(void);
 #endif
 #elif defined(__aarch64__)
-extern const struct kernels kernels_neon;
-extern const struct kernels kernels_neon_i8mm;
+extern const struct kernels kernels_neon, kernels_neon_portable;
+extern const struct kernels kernels_neon_i8mm, kernels_neon_i8mm_portable;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
+extern const struct kernels kernels_relaxed_narrow_signed;
 #elif defined(__wasm_simd128__)
 extern const struct kernels kernels_simd128;
 #endif
@@ -243,6 +245,15 @@ const struct kernels *kernels_at(size_t index);
 /* Returns the set with this name, or the fastest one where `name` is NULL. Returns NULL where the
  * name is unknown or the set does not run on this CPU. */
 const struct kernels *kernels_find(const char *name);
+
+/* Portable sets compute embeddings in int8 with the same bits on every machine and in every engine
+ * of WebAssembly: quantise_narrow, gemm_narrow, layer_norm, gelu, relu, silu_mul, add and i16 have
+ * the bits of kernels_scalar_portable in all of them. Other functions may be NULL, or have other
+ * bits.
+ *
+ * Returns the portable set of the set with this name, or that of the fastest set that has one where
+ * `name` is NULL. Returns NULL where there is none. */
+const struct kernels *kernels_find_portable(const char *name);
 
 /* ---- packing -------------------------------------------------------------------------------- */
 

@@ -59,12 +59,12 @@ static struct quantised_rows run_quantise(const struct where *where, const float
     const size_t m = where->m - first, k = where->k;
     const float *here = place_rows(SLOT_X, x + first * k, m, k, k);
     const struct quantised_rows rows = place_quantised(m, k, narrow);
-    const int offset = !narrow && where->set->signed_activations;
+    const int offset = where->set->signed_activations;
     (narrow ? where->set->quantise_narrow : where->set->quantise)(here, m, k, rows);
     expect_intact(where);
     for (size_t i = 0; offset && i < m * int8_row_bytes(k); i++)
         rows.q[i] ^= 0x80;
-    for (size_t i = 0; offset && i < m * int8_blocks(k); i++)
+    for (size_t i = 0; offset && i < m * blocks_of(k, narrow); i++)
         rows.zero[i] += 128;
     return rows;
 }
