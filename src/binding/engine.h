@@ -39,8 +39,9 @@ struct engine *engine_new(void);
 void engine_free(struct engine *engine);
 
 /* Sets the option `name`: compute, kernels, predictor, portable, recall, threads, available and
- * skip_absent before engine_open_model, sparsity before or after. `text` is the value as text and NULL for the
- * default; `number` is the value as a number, for options that are numbers or booleans. */
+ * skip_absent before engine_open_model, sparsity before or after. `text` is the value as text and
+ * NULL for the default; `number` is the value as a number, for options that are numbers or
+ * booleans. */
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number);
 
 /* Open the engine's model, and a session with it. */

@@ -111,7 +111,7 @@ enum {
     "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
     "                         model's)\n"                                                          \
     "      --portable         embed in int8 with the same bits on every machine, and in every\n"   \
-    "                         engine of WebAssembly\n"                                            \
+    "                         engine of WebAssembly\n"                                             \
     "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
     "      --verbose          print what is assumed where the model's file does not say, and "     \
     "what\n"                                                                                       \

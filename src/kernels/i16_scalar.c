@@ -109,8 +109,8 @@ const struct i16_kernels i16_scalar = {.largest = largest,
                                        .softmax = softmax};
 
 const struct i16_kernels i16_scalar_portable = {.largest = largest,
-                                       .quantise = quantise,
-                                       .pack = pack,
-                                       .pack_transposed = pack_transposed,
-                                       .gemm = gemm,
-                                       .softmax = softmax_portable};
+                                                .quantise = quantise,
+                                                .pack = pack,
+                                                .pack_transposed = pack_transposed,
+                                                .gemm = gemm,
+                                                .softmax = softmax_portable};

@@ -105,7 +105,8 @@ struct kernels {
 
     /* Quantises x [m, k]. The range of each block of each row reaches from its least to its largest
      * value and includes 0. q = round(x / scale) + zero, ties to even. Bytes past k are `zero`.
-     * Where the range is below 2^-120, the scale, the zero point and q are 0. */
+     * Where the range is below 2^-120, the scale, the zero point and q are 0. NULL where no product
+     * of the set takes them. */
     void (*quantise)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_f32 for quantised x and w packed by pack_int8 with int8_panel:
@@ -235,7 +236,7 @@ extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
 extern const struct kernels kernels_relaxed_narrow_signed;
 #elif defined(__wasm_simd128__)
-extern const struct kernels kernels_simd128;
+extern const struct kernels kernels_simd128, kernels_simd128_portable;
 #endif
 
 /* Returns the set at `index` among those that run on this CPU, fastest first, or NULL past the

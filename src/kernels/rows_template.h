@@ -5,8 +5,8 @@
  * The tail of a row, where it is shorter than a vector, is loaded with zeros in the missing lanes.
  *
  * Where VECTOR_PORTABLE is defined, results have the bits of kernels_scalar_portable, in any set:
- * no multiplication is fused with an addition, and sums are added up in one order. softmax, rms_norm
- * and dot, which int8 models that embed do not use, have bits of their own in each set. */
+ * no multiplication is fused with an addition, and sums are added up in one order. softmax,
+ * rms_norm and dot, which int8 models that embed do not use, have bits of their own in each set. */
 #include "kernels/polynomials.h"
 
 /* Returns the number of values in the next vector of a row that has n values left. */
@@ -192,8 +192,7 @@ static float rows_dot(const float *a, const float *b, size_t n) {
 #ifdef VECTOR_PORTABLE
 
 /* Portable sums have 16 lanes, whatever the length of a vector: value i is added to lane i % 16.
- * Lanes that a row does not fill stay as they are. Then the upper half of the lanes is added to the
- * lower half, until one is left. */
+ * Then the upper half of the lanes is added to the lower half, until one is left. */
 enum { SUM_LANES = 16, SUM_VECTORS = SUM_LANES / VF_LANES };
 
 ALWAYS_INLINE float sum_of_lanes(vf *sum) {
@@ -206,21 +205,18 @@ ALWAYS_INLINE float sum_of_lanes(vf *sum) {
     return vf_sum(sum[0]);
 }
 
-/* Does what add_and_sum does for n <= SUM_LANES values, and adds them to the lanes of `sum`. */
-ALWAYS_INLINE void add_lanes(float *x, const float *residual, const size_t n, vf *sum) {
+/* Adds the residual to SUM_LANES values of x, and these to the lanes of `sum`. */
+ALWAYS_INLINE void add_lanes(float *x, const float *residual, vf *sum) {
     UNROLL
     for (int v = 0; v < SUM_VECTORS; v++) {
-        const size_t i = (size_t)v * VF_LANES;
-        if (i < n) {
-            const size_t lanes = lanes_left(n - i);
-            const vf value = vf_add(vf_load_n(x + i, lanes), vf_load_n(residual + i, lanes));
-            vf_store_n(x + i, value, lanes);
-            sum[v] = vf_add(sum[v], value);
-        }
+        const vf value = vf_add(vf_load(x + v * VF_LANES), vf_load(residual + v * VF_LANES));
+        vf_store(x + v * VF_LANES, value);
+        sum[v] = vf_add(sum[v], value);
     }
 }
 
-/* Adds the residual to x. Returns the sum of x. */
+/* Adds the residual to x. Returns the sum of x. The last values, where they do not fill the lanes,
+ * are added in memory of their own, with zeros after them. */
 static float add_and_sum(float *x, const float *residual, size_t n) {
     vf sum[SUM_VECTORS];
     size_t i = 0;
@@ -228,22 +224,23 @@ static float add_and_sum(float *x, const float *residual, size_t n) {
     for (int v = 0; v < SUM_VECTORS; v++)
         sum[v] = vf_set1(0);
     for (; i + SUM_LANES <= n; i += SUM_LANES)
-        add_lanes(x + i, residual + i, SUM_LANES, sum);
-    add_lanes(x + i, residual + i, n - i, sum);
+        add_lanes(x + i, residual + i, sum);
+    if (i < n) {
+        float last[SUM_LANES] = {0}, last_residual[SUM_LANES] = {0};
+        memcpy(last, x + i, (n - i) * sizeof *x);
+        memcpy(last_residual, residual + i, (n - i) * sizeof *x);
+        add_lanes(last, last_residual, sum);
+        memcpy(x + i, last, (n - i) * sizeof *x);
+    }
     return sum_of_lanes(sum);
 }
 
-/* Adds the squares of x - mean of n <= SUM_LANES values to the lanes of `sum`. */
-ALWAYS_INLINE void square_lanes(const float *x, vf mean, const size_t n, vf *sum) {
+/* Adds the squares of x - mean, for SUM_LANES values of x, to the lanes of `sum`. */
+ALWAYS_INLINE void square_lanes(const float *x, vf mean, vf *sum) {
     UNROLL
     for (int v = 0; v < SUM_VECTORS; v++) {
-        const size_t i = (size_t)v * VF_LANES;
-        if (i < n) {
-            const size_t lanes = lanes_left(n - i);
-            const vf apart = vf_sub(vf_load_n(x + i, lanes), mean);
-            const vf d = lanes == VF_LANES ? apart : vf_first(apart, lanes, vf_set1(0));
-            sum[v] = vf_mul_add(d, d, sum[v]);
-        }
+        const vf d = vf_sub(vf_load(x + v * VF_LANES), mean);
+        sum[v] = vf_mul_add(d, d, sum[v]);
     }
 }
 
@@ -254,8 +251,13 @@ static float squares_about(const float *x, float mean, size_t n) {
     for (int v = 0; v < SUM_VECTORS; v++)
         sum[v] = vf_set1(0);
     for (; i + SUM_LANES <= n; i += SUM_LANES)
-        square_lanes(x + i, vf_set1(mean), SUM_LANES, sum);
-    square_lanes(x + i, vf_set1(mean), n - i, sum);
+        square_lanes(x + i, vf_set1(mean), sum);
+    if (i < n) {
+        float last[SUM_LANES];
+        for (size_t j = 0; j < SUM_LANES; j++)
+            last[j] = i + j < n ? x[i + j] : mean;
+        square_lanes(last, vf_set1(mean), sum);
+    }
     return sum_of_lanes(sum);
 }
 
@@ -490,8 +492,12 @@ MAYBE_UNUSED void rows_quantise_signed(const float *x, size_t m, size_t k,
     quantise_rows(x, m, k, out, INT8_BLOCK, 255, 1);
 }
 
-/* Quantises for narrow products with instructions that multiply signed by signed bytes. */
+/* Does what rows_quantise_narrow does, for instructions that multiply signed by signed bytes. */
 MAYBE_UNUSED void rows_quantise_narrow_signed(const float *x, size_t m, size_t k,
                                               struct quantised_rows out) {
-    quantise_rows(x, m, k, out, NARROW_BLOCK, NARROW_STEPS, 1);
+    rows_quantise_narrow(x, m, k, out);
+    for (size_t i = 0; i < m * int8_row_bytes(k); i++)
+        out.q[i] ^= 0x80;
+    for (size_t i = 0; i < m * narrow_blocks(k); i++)
+        out.zero[i] -= 128;
 }

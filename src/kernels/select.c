@@ -105,14 +105,6 @@ static int32_t probe_relaxed_dot(void) {
         wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, wasm_i32x4_splat(0)), 0);
 }
 
-static bool runs_relaxed_unsigned(void) {
-    return probe_relaxed_dot() == 4 * 127 * 255;
-}
-
-static bool runs_relaxed_signed(void) {
-    return probe_relaxed_dot() == 4 * 127 * -1;
-}
-
 /* Returns whether the relaxed product of bytes computes the sum of two products of large narrow
  * numbers exactly, for an activation that is unsigned or signed. */
 static bool multiplies_narrow(int32_t number) {
@@ -122,12 +114,19 @@ static bool multiplies_narrow(int32_t number) {
     return sum == 2 * (NARROW_WEIGHTS / 2) * number;
 }
 
-static bool runs_relaxed_narrow(void) {
-    return multiplies_narrow(NARROW_STEPS + 1);
+/* The portable set of an engine whose dot product takes activations as unsigned has narrow products
+ * of unsigned ones, and likewise for signed. */
+
+static bool runs_relaxed_unsigned(void) {
+    return probe_relaxed_dot() == 4 * 127 * 255 && multiplies_narrow(NARROW_STEPS + 1);
 }
 
-static bool runs_relaxed_narrow_signed(void) {
-    return multiplies_narrow(-128);
+static bool runs_relaxed_signed(void) {
+    return probe_relaxed_dot() == 4 * 127 * -1 && multiplies_narrow(-128);
+}
+
+static bool runs_relaxed_narrow(void) {
+    return multiplies_narrow(NARROW_STEPS + 1);
 }
 
 #endif
@@ -159,12 +158,11 @@ static const struct {
     {&kernels_neon_i8mm, &kernels_neon_i8mm_portable, runs_neon_i8mm},
     {&kernels_neon, &kernels_neon_portable, runs_neon},
 #elif defined(__wasm_relaxed_simd__)
-    {&kernels_relaxed_unsigned, NULL, runs_relaxed_unsigned},
-    {&kernels_relaxed_signed, NULL, runs_relaxed_signed},
+    {&kernels_relaxed_unsigned, &kernels_relaxed_narrow, runs_relaxed_unsigned},
+    {&kernels_relaxed_signed, &kernels_relaxed_narrow_signed, runs_relaxed_signed},
     {&kernels_relaxed_narrow, &kernels_relaxed_narrow, runs_relaxed_narrow},
-    {&kernels_relaxed_narrow_signed, &kernels_relaxed_narrow_signed, runs_relaxed_narrow_signed},
 #elif defined(__wasm_simd128__)
-    {&kernels_simd128, &kernels_simd128, runs_always},
+    {&kernels_simd128, &kernels_simd128_portable, runs_always},
 #endif
     {&kernels_scalar, SCALAR_PORTABLE, runs_always},
 };

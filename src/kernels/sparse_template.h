@@ -462,5 +462,4 @@ MAYBE_UNUSED const struct sparse_kernels sparse_unsigned =
     SPARSE_TABLE(sparse_quantise_unsigned, VECTOR_SIGNED_COLUMNS);
 MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_TABLE(sparse_quantise_signed, 1);
 
-/* The table for a set's activations, signed or not. */
-#define SPARSE_KERNELS(signed_values) ((signed_values) ? &sparse_signed : &sparse_unsigned)
+#define SPARSE_UNSIGNED &sparse_unsigned

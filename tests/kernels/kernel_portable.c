@@ -62,8 +62,9 @@ static float *normed(const struct kernels *set, const float *x, const float *res
                      const float *weight, const float *bias, size_t m, size_t n) {
     const struct where where = {LAYER_NORM, set, m, n, 0, FILL_FINITE};
     float *rows = place_rows(SLOT_X, x, m, n, n);
-    set->layer_norm(rows, place_rows(SLOT_Y, residual, m, n, n), place_rows(SLOT_W, weight, 1, n, n),
-                    place_rows(SLOT_BIAS, bias, 1, n, n), 1e-12f, m, n);
+    set->layer_norm(rows, place_rows(SLOT_Y, residual, m, n, n),
+                    place_rows(SLOT_W, weight, 1, n, n), place_rows(SLOT_BIAS, bias, 1, n, n),
+                    1e-12f, m, n);
     expect_intact(&where);
     float *y = allocate(m * n * sizeof *y);
     memcpy(y, rows, m * n * sizeof *y);
@@ -168,8 +169,8 @@ void test_portable_gemm(void **state) {
 /* What the 16-bit kernels of a set make of the same inputs. */
 struct i16_results {
     float largest, sums[5];
-    float *y;          /* [m, n]: products */
-    int16_t *softmax;  /* [m, n] */
+    float *y;         /* [m, n]: products */
+    int16_t *softmax; /* [m, n] */
 };
 
 static struct i16_results run_i16(const struct where *where, const float *x, const float *w,
