@@ -252,8 +252,7 @@ const struct kernels *kernels_find(const char *name);
  * the bits of kernels_scalar_portable in all of them. Other functions may be NULL, or have other
  * bits.
  *
- * Returns the portable set of the set with this name, or that of the fastest set that has one where
- * `name` is NULL. Returns NULL where there is none. */
+ * Returns the portable set of kernels_find(name), or NULL where there is none. */
 const struct kernels *kernels_find_portable(const char *name);
 
 /* ---- packing -------------------------------------------------------------------------------- */

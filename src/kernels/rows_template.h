@@ -254,8 +254,9 @@ static float squares_about(const float *x, float mean, size_t n) {
         square_lanes(x + i, vf_set1(mean), sum);
     if (i < n) {
         float last[SUM_LANES];
-        for (size_t j = 0; j < SUM_LANES; j++)
-            last[j] = i + j < n ? x[i + j] : mean;
+        for (int v = 0; v < SUM_VECTORS; v++)
+            vf_store(last + v * VF_LANES, vf_set1(mean));
+        memcpy(last, x + i, (n - i) * sizeof *x);
         square_lanes(last, vf_set1(mean), sum);
     }
     return sum_of_lanes(sum);

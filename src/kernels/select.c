@@ -187,9 +187,9 @@ const struct kernels *kernels_find(const char *name) {
 }
 
 const struct kernels *kernels_find_portable(const char *name) {
+    const struct kernels *set = kernels_find(name);
     for (size_t i = 0; i < SETS; i++)
-        if ((name ? strcmp(sets[i].set->name, name) == 0 : sets[i].portable != NULL) &&
-            sets[i].runs())
+        if (sets[i].set == set)
             return sets[i].portable;
     return NULL;
 }
