@@ -54,8 +54,9 @@ ISA_avx512 = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mbmi2 -mfm
 ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_neon = -march=armv8.2-a+dotprod
 ISA_neon_i8mm = -march=armv8.2-a+dotprod+i8mm
-# Finds the flags of the file that is compiled, by its name.
-ISA = $(ISA_$(basename $(notdir $<)))
+# Finds the flags of the file that is compiled, by its name: those of avx2_portable.c are those of avx2.c.
+ISA_NAME = $(patsubst %_portable,%,$(basename $(notdir $<)))
+ISA = $(ISA_$(ISA_NAME))
 # Sanitizers make vector kernels a hundred times slower; guard pages check those (tests/support/guarded.h).
 UNWATCHED = $(if $(ISA),-O3 -fno-sanitize=all)
 
@@ -271,7 +272,7 @@ build/addon/$(1)/%.o: src/%.c Makefile | $(ADDON_SETUP_$(1)) .tools/stamp/node_m
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
 	$$(Q)$$(ADDON_CC_$(1)) $$(COMMON) -O3 -DNDEBUG -fPIC $$(ADDON_FLAGS) \
-	    $$(or $$(ADDON_ISA_$(1)_$$(basename $$(notdir $$<))),$$(ISA)) -c $$< -o $$@
+	    $$(or $$(ADDON_ISA_$(1)_$$(ISA_NAME)),$$(ISA)) -c $$< -o $$@
 
 build/addon/$(1).node: $$(ADDON_$(1)) src/node/exports.map
 	$$(SAY) LINK $$@
@@ -561,7 +562,7 @@ tsan: $(TSAN_TESTS)
 
 # These tests depend on the width of size_t or on the instruction set.
 PORTED := $(WASM_TESTS) \
-          $(addprefix unit/,test_models test_tokenizer test_nomic test_neurons) \
+          $(addprefix unit/,test_models test_portable test_tokenizer test_nomic test_neurons) \
           $(addprefix malformed/,test_malformed_gguf test_malformed_tokenizer test_malformed_hf test_malformed_neurons)
 PORTED_m32 := $(PORTED:%=build/m32/tests/%)
 PORTED_aarch64 := $(PORTED:%=build/aarch64/tests/%)
@@ -574,7 +575,7 @@ SETS_max := neon-i8mm, neon, scalar
 SETS_neoverse-n1 := neon, scalar
 SETS_cortex-a72 := scalar
 # These tests run on every CPU; all others do not depend on it and run once.
-ON_EVERY_CPU := $(addprefix build/aarch64/tests/,kernels/test_kernels kernels/test_attention unit/test_models)
+ON_EVERY_CPU := $(addprefix build/aarch64/tests/,kernels/test_kernels kernels/test_attention unit/test_models unit/test_portable)
 
 .PHONY: $(ARM_CPUS:%=aarch64-%)
 aarch64: $(PORTED_aarch64) $(ARM_CPUS:%=aarch64-%)

@@ -32,6 +32,7 @@ text, in order, as soon as it is ready.
       --compute MODE     auto (default), f32 or int8
       --predictor NAME   auto (default), dense, exact, lowrank or sentence
       --sparsity SHARE   the share of neurons that a calibrated model skips
+      --portable         embed in int8 with the same bits on every machine and in every engine
       --stats            at the end, print totals and the time of each stage to stderr
   -h, --help             this text
 
@@ -54,6 +55,7 @@ const OPTIONS = /** @type {const} */ ({
   compute: { type: 'string' },
   predictor: { type: 'string' },
   sparsity: { type: 'string' },
+  portable: { type: 'boolean' },
   stats: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 });
@@ -100,7 +102,8 @@ export async function run(args) {
  * @param {Progress} progress
  */
 async function open(values, signal, progress) {
-  const { cpu: kernels, compute, predictor, backend, model = process.env.WISP_MODEL } = values;
+  const { cpu: kernels, compute, predictor, portable, backend } = values;
+  const { model = process.env.WISP_MODEL } = values;
   if (model === '') throw wrongUsage('--model: the path is empty');
   const sparsity = values.sparsity === undefined ? undefined : Number(values.sparsity);
   if (sparsity !== undefined && !(sparsity > 0 && sparsity < 1)) {
@@ -119,6 +122,7 @@ async function open(values, signal, progress) {
       compute,
       predictor,
       sparsity,
+      portable,
       workers,
       backend,
       signal,

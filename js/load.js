@@ -14,7 +14,7 @@ import { Pool } from './pool.js';
 const START_MS = 60_000;
 
 const LOAD_OPTIONS =
-  'workers signal onProgress compute kernels predictor sparsity recall cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
+  'workers signal onProgress compute kernels predictor sparsity recall portable cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
     ' ',
   );
 
@@ -34,7 +34,7 @@ export async function load(platform, own, source, options = {}) {
     return platform.cold(platform, own, source, others, cold);
   }
   const threads = own.threads?.(platform, options);
-  const { signal, compute, kernels, predictor, sparsity, recall } = options;
+  const { signal, compute, kernels, predictor, sparsity, recall, portable } = options;
   const { startTimeout = START_MS, queueLimit = Infinity, idleTimeout = Infinity } = options;
   throwIfAborted(signal);
   if (typeof idleTimeout !== 'number' || !(idleTimeout >= 0))
@@ -96,7 +96,15 @@ export async function load(platform, own, source, options = {}) {
           native.start?.(counted.workers > 0) ??
           (counted.workers ? platform.startWorker(own.worker, worker, startTimeout) : own.local),
         files,
-        options: { compute, kernels, predictor, sparsity, recall, ...(threads && { threads }) },
+        options: {
+          compute,
+          kernels,
+          predictor,
+          sparsity,
+          recall,
+          portable,
+          ...(threads && { threads }),
+        },
         queueLimit,
         idleTimeout,
       }),

@@ -57,8 +57,8 @@ export class NativeEngine {
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
-      const { compute, kernels, predictor } = all;
-      await this.#openModel(bytes, JSON.stringify([compute, kernels, predictor]));
+      const { compute, kernels, predictor, portable } = all;
+      await this.#openModel(bytes, JSON.stringify([compute, kernels, predictor, portable]));
       this.#call((addon, handle) => addon.openSession(handle));
       const { dimensions, residentBytes } = this.info();
       this.dimensions = dimensions;

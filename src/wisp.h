@@ -134,7 +134,7 @@ typedef struct wisp_model wisp_model;
 typedef enum wisp_compute {
     WISP_COMPUTE_AUTO = 0, /* INT8 where the file's weights are quantised, else F32 */
     WISP_COMPUTE_F32 = 1,  /* f32 weights and activations */
-    WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128, i32 sums */
+    WISP_COMPUTE_INT8 = 2  /* int8 weights and activations in blocks of 128 or 64, i32 sums */
 } wisp_compute;
 
 /* A predictor decides which neurons of the feed-forward layers are computed for a token. All
@@ -189,6 +189,11 @@ typedef struct wisp_model_options {
                         then given up, 64 at a time, but never those that a batch is computing or
                         waits for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts
                         that are always in memory exceed it. 0: no limit */
+    bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
+                      set, and in WebAssembly in every engine, so that an index made on one of them
+                      is searched on another. They are close to other int8 embeddings, not equal.
+                      AUTO becomes WISP_COMPUTE_INT8 and WISP_PREDICTOR_DENSE; others, and models
+                      that generate, are WISP_ERROR_UNSUPPORTED, with the field "portable" */
 } wisp_model_options;
 
 /* Opens a GGUF file or a Hugging Face folder (config.json, model.safetensors, tokenizer.json or
@@ -231,7 +236,7 @@ typedef struct wisp_model_info {
     const char *name;         /* the file's general.name, or "" */
     const char *architecture; /* the file's general.architecture */
     const char *compute;      /* "f32" or "int8", never "auto" */
-    const char *kernels;      /* the kernel set in use */
+    const char *kernels;      /* the kernel set in use; its portable form has another name */
     const char *predictor;    /* "dense", "exact", "lowrank" or "sentence", never "auto" */
     float sparsity;           /* the share of neurons that lowrank or sentence skips unless
                                  wisp_session_set_sparsity sets another; 0 with dense and exact */
@@ -250,8 +255,9 @@ WISP_API void wisp_model_get_info(const wisp_model *model, wisp_model_info *info
 
 /* How many bytes of a model's dense layers are weights of one kind. */
 typedef struct wisp_weights {
-    const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, or as in the file: "q4_0",
-                         "q4_1", "q4_k", "q6_k", "tq1_0", "tq2_0", "bitnet_t158" */
+    const char *kind; /* "f32", "f16", "bf16", "int8" in blocks of 128, "narrow", which is int8 in
+                         blocks of 64, or as in the file: "q4_0", "q4_1", "q4_k", "q6_k", "tq1_0",
+                         "tq2_0", "bitnet_t158" */
     uint64_t bytes;   /* with scales and biases */
 } wisp_weights;
 

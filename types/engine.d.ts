@@ -10,6 +10,8 @@ export interface OpenOptions {
    * Count how many of the needed neurons sparse layers compute, for which all neurons must be computed.
    */
   recall?: boolean | undefined;
+  /** Embed in int8 with the same bits in every engine and on every machine. */
+  portable?: boolean | undefined;
 }
 
 export interface EngineOptions extends OpenOptions, SparseOptions {}

@@ -75,6 +75,11 @@ export interface LoadOptions extends SparseOptions {
   /** Count the predictor's recall: see stats. */
   recall?: boolean | undefined;
   /**
+   * Compute embeddings in int8 that have the same bits in every engine and on every machine, natively
+   * too. Not for f32, sparse layers and generators.
+   */
+  portable?: boolean | undefined;
+  /**
    * all: fetch the whole model. wait: fetch what it opens from, and neurons that are needed seldom when texts need
    * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
    * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.

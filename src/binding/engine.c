@@ -105,6 +105,10 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
         engine->recall = text && number != 0;
         return WISP_OK;
     }
+    if (strcmp(name, "portable") == 0) {
+        engine->portable = text && number != 0;
+        return WISP_OK;
+    }
     if (strcmp(name, "threads") == 0) {
         engine->threads = (uint32_t)number;
         return WISP_OK;
@@ -128,7 +132,8 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
     const wisp_model_options options = {.compute = (wisp_compute)engine->compute,
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
                                         .predictor = (wisp_predictor)engine->predictor,
-                                        .hot_only = engine->available > 0};
+                                        .hot_only = engine->available > 0,
+                                        .portable = engine->portable};
     return wisp_model_open_source(source, &options, &engine->model, &engine->error);
 }
 

@@ -22,6 +22,7 @@ struct engine {
     bool recall, has_kernels;    /* without has_kernels the fastest set is used */
     bool has_sparsity;           /* without it the model's own sparsity is used */
     bool skip_absent;            /* compute without absent neurons */
+    bool portable;               /* of wisp_model_options */
     uint64_t available;          /* bytes of the file that are there; 0: all. Else the model opens
                                     without its cold neurons */
     char kernels[32];
@@ -37,9 +38,10 @@ struct engine *engine_new(void);
 /* Closes session and model; both may be NULL. */
 void engine_free(struct engine *engine);
 
-/* Sets the option `name`: compute, kernels, predictor, recall, threads, available and skip_absent
- * before engine_open_model, sparsity before or after. `text` is the value as text and NULL for the
- * default; `number` is the value as a number, for options that are numbers or booleans. */
+/* Sets the option `name`: compute, kernels, predictor, portable, recall, threads, available and
+ * skip_absent before engine_open_model, sparsity before or after. `text` is the value as text and
+ * NULL for the default; `number` is the value as a number, for options that are numbers or
+ * booleans. */
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number);
 
 /* Open the engine's model, and a session with it. */

@@ -69,6 +69,7 @@ struct model_arguments {
     bool generates;             /* the default model is the one that generates text */
     bool verbose;               /* open_model prints what --verbose promises */
     bool hot_only, skip_absent; /* options of the library, of wisp embed */
+    bool portable;              /* an option of the library */
     unsigned long long memory;
     bool offline;                /* of a model that is a URL: use the cache alone */
     struct remote_model *remote; /* of such a model: receives what remote_embed needs. NULL: the
@@ -83,6 +84,7 @@ enum {
     OPTION_CPU,
     OPTION_PREDICTOR,
     OPTION_SPARSITY,
+    OPTION_PORTABLE,
     OPTION_VERBOSE,
     OPTION_OFFLINE,
     OPTION_CACHE_TYPE /* of CACHE_OPTION */
@@ -94,6 +96,7 @@ enum {
         {"compute", required_argument, NULL, OPTION_COMPUTE},                                      \
         {"predictor", required_argument, NULL, OPTION_PREDICTOR},                                  \
         {"sparsity", required_argument, NULL, OPTION_SPARSITY},                                    \
+        {"portable", no_argument, NULL, OPTION_PORTABLE},                                          \
         {"cpu", required_argument, NULL, OPTION_CPU},                                              \
         {"offline", no_argument, NULL, OPTION_OFFLINE}, {                                          \
         "verbose", no_argument, NULL, OPTION_VERBOSE                                               \
@@ -115,6 +118,8 @@ enum {
     "                         ReLU, else dense (default: auto)\n"                                  \
     "      --sparsity SHARE   of the neurons to skip, with lowrank and sentence (default: the\n"   \
     "                         model's)\n"                                                          \
+    "      --portable         embed in int8 with the same bits on every machine, and in every\n"   \
+    "                         engine of WebAssembly\n"                                             \
     "      --cpu SET          kernel set to use: see wisp --version (default: the fastest)\n"      \
     "      --verbose          print what is assumed where the model's file does not say, and "     \
     "what\n"                                                                                       \

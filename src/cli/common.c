@@ -139,6 +139,9 @@ bool take_model_option(struct model_arguments *arguments, int option, const char
         if (arguments->predictor == WISP_PREDICTOR_AUTO)
             arguments->predictor = WISP_PREDICTOR_LOWRANK;
         return parse_share("sparsity", value, &arguments->sparsity);
+    case OPTION_PORTABLE:
+        arguments->portable = true;
+        return true;
     case OPTION_CACHE_TYPE:
         if (wisp_cache_type_find(value, &arguments->cache_type))
             return true;
@@ -205,7 +208,8 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
                                         .kernels = arguments->kernels,
                                         .predictor = arguments->predictor,
                                         .hot_only = arguments->hot_only,
-                                        .memory = arguments->memory};
+                                        .memory = arguments->memory,
+                                        .portable = arguments->portable};
     const wisp_session_options session_options = {.threads = threads_of(arguments),
                                                   .trace = arguments->trace,
                                                   .recall = arguments->recall,

@@ -52,9 +52,12 @@ static const char more_help[] = GENERATE_HELP
     "that run did is\n"
     "                         computed from where they differ\n"
     "      --stats            write tokens, times and tokens per second to standard "
-    "error\n" CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
-                                                          "\n"
-                                                          "Exit codes: see wisp embed --help.\n";
+    "error\n";
+
+static const char model_help[] =
+    CACHE_HELP MODEL_HELP_OF("$WISP_GENERATOR") "  -h, --help             this text\n"
+                                                "\n"
+                                                "Exit codes: see wisp embed --help.\n";
 
 enum {
     OPTION_TEXT = 256,
@@ -372,25 +375,27 @@ int command_generate(int argc, char **argv) {
         code = take_option(&c, option);
     if (code == EXIT_GOOD && optind < argc)
         c.path = argv[optind];
-    if (code == EXIT_GOOD && c.wants_help) {
-        fputs(help, program_output);
-        fputs(more_help, program_output);
-    } else {
-        if (code == EXIT_GOOD)
-            code = check_usage(&c);
-        if (code == EXIT_GOOD)
-            code = open_grammar(&c, &grammar);
-        c.generate.options.grammar = grammar;
-        if (code == EXIT_GOOD)
-            code = open_model(&c.model, &model, &session);
-    }
-    if (session) {
-        watch_signals(session);
-        code = generate(&c, session, model);
-    }
-    wisp_session_close(session);
-    wisp_model_close(model);
-    wisp_grammar_close(grammar);
-    generate_arguments_close(&c.generate);
-    return code;
+    fputs(more_help, program_output);
+    fputs(model_help, program_output);
+    fputs(help, program_output);
+    fputs(more_help, program_output);
+}
+else {
+    if (code == EXIT_GOOD)
+        code = check_usage(&c);
+    if (code == EXIT_GOOD)
+        code = open_grammar(&c, &grammar);
+    c.generate.options.grammar = grammar;
+    if (code == EXIT_GOOD)
+        code = open_model(&c.model, &model, &session);
+}
+if (session) {
+    watch_signals(session);
+    code = generate(&c, session, model);
+}
+wisp_session_close(session);
+wisp_model_close(model);
+wisp_grammar_close(grammar);
+generate_arguments_close(&c.generate);
+return code;
 }

@@ -15,12 +15,18 @@
 
 enum { KEY_BYTES = 256, MIN_TOKENS = 3 };
 
-static wisp_status choose_kernels(const char *name, const struct kernels **kernels,
+static wisp_status choose_kernels(const wisp_model_options *options, const struct kernels **kernels,
                                   wisp_error *error) {
+    const char *name = options->kernels;
     *kernels = kernels_find(name);
     if (!*kernels)
         return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "kernels",
                     "the kernel set %s is unknown or does not run on this CPU", name);
+    if (options->portable)
+        *kernels = kernels_find_portable(name);
+    if (!*kernels)
+        return fail(error, WISP_ERROR_UNSUPPORTED, NULL, "portable",
+                    "the kernel set %s has no portable results", name ? name : "of this engine");
     return WISP_OK;
 }
 
@@ -28,13 +34,14 @@ static wisp_status choose_kernels(const char *name, const struct kernels **kerne
  * token split outputs, which only dense layers can. Chooses lowrank where the file is calibrated
  * for it and it is fastest; else exact where that is faster than dense, whose embeddings it matches
  * as closely as rounding allows (docs/sparse.md). */
-static wisp_predictor best_predictor(const wisp_model *model, const struct kernels *kernels) {
+static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_options *options,
+                                     const struct kernels *kernels) {
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
     if (model->dir.hot_only)
         return WISP_PREDICTOR_LOWRANK;
-    if (!model->int8 || model->network.architecture->generates ||
+    if (!model->int8 || options->portable || model->network.architecture->generates ||
         !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
         return WISP_PREDICTOR_DENSE;
     const float rounding = 1e-4f; /* error of 1 - sparsity in floats */
@@ -51,7 +58,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
                                     const struct kernels *kernels, wisp_error *error) {
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
-        model->predictor = best_predictor(model, kernels);
+        model->predictor = best_predictor(model, options, kernels);
     if (model->dir.hot_only && !model_has_thresholds(model))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "%s computes all neurons of a layer, and cold ones are not loaded (hot_only)",
@@ -60,6 +67,10 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     model->plan.by_text = model->predictor == WISP_PREDICTOR_SENTENCE;
     if (model->predictor == WISP_PREDICTOR_DENSE)
         return WISP_OK;
+    if (options->portable)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "sparse layers (%s) have no portable results",
+                    wisp_predictor_name((size_t)model->predictor));
     if (options->compute == WISP_COMPUTE_F32)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "sparse layers compute in int8, and f32 was asked for");
@@ -151,10 +162,16 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     if (options->hot_only && !COLD_NEURONS_MAY_BE_ABSENT)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "this build opens models with all of their neurons");
+    if (options->portable && options->compute == WISP_COMPUTE_F32)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "results are portable in int8 only, and f32 was asked for");
+    if (options->portable && !model->network.architecture->embeds)
+        return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "portable",
+                    "only embeddings are portable, and this model generates");
     if (options->hot_only && !model->network.architecture->embeds)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
                     "only models that make embeddings open without their cold neurons");
-    TRY(choose_kernels(options->kernels, &kernels, error));
+    TRY(choose_kernels(options, &kernels, error));
     if (COLD_NEURONS_MAY_BE_ABSENT)
         TRY(chunks_read(&model->dir, &model->chunks, error));
     if (COLD_NEURONS_MAY_BE_ABSENT && options->hot_only) {
@@ -172,7 +189,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
     if (model->network.architecture->generates)
         TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
-    model->int8 = wants_int8(&model->dir, options->compute);
+    model->int8 = options->portable || wants_int8(&model->dir, options->compute);
     TRY(load_network(model, options, kernels, error));
     const size_t words = model->tokenizer ? tokenizer_vocabulary_size(model->tokenizer)
                                           : codec_vocabulary_size(model->codec);

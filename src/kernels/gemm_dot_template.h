@@ -28,6 +28,4 @@ ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned 
         dots[i] = sum[i];
 }
 
-enum { TILE_BLOCK = INT8_BLOCK };
-
 #include "kernels/gemm_tile_template.h"

@@ -51,6 +51,4 @@ ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned 
                          vi_load_weights(w + i % vectors * VF_LANES * 4));
 }
 
-enum { TILE_BLOCK = INT8_BLOCK };
-
 #include "kernels/gemm_tile_template.h"

@@ -222,6 +222,14 @@ static void expand_by_row(const int8_t *q, const float *scale, size_t rows, floa
 
 /* ---- int8 ----------------------------------------------------------------------------------- */
 
+/* The values of a block. Portable sets have narrow blocks, of which every instruction set computes
+ * the exact sums. */
+#if defined(VECTOR_PORTABLE) || defined(VECTOR_NARROW)
+enum { TILE_BLOCK = NARROW_BLOCK };
+#else
+enum { TILE_BLOCK = INT8_BLOCK };
+#endif
+
 struct int8_tile {
     const uint8_t *q; /* the tile's first row */
     size_t row_bytes;
@@ -280,15 +288,24 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
     const vf centred = vf_fma(r->minus_zero, w->sum[v], vf_of_vi(dot));
     const vf scale = vf_mul(r->scale, w->scale[v]);
     const vf before = vf_load_n(r->before + v * VF_LANES, lanes);
-    vf_store_n(r->y + v * VF_LANES, vf_fma(centred, scale, before), lanes);
+    vf_store_n(r->y + v * VF_LANES, vf_mul_add(centred, scale, before), lanes);
 }
 
-#ifdef VECTOR_Q4
+/* Native portable sets only run models that embed, with narrow weights: they have neither products
+ * of other weights nor sparse layers. Sets of WebAssembly with narrow products have none of others
+ * either. Then nothing takes what `quantise` writes. */
+#if defined(VECTOR_Q4) && !defined(VECTOR_PORTABLE)
+#define QUANTISE_BESIDE_NARROW rows_quantise_unsigned
 #define Q4_PRODUCT                                                                                 \
     .q4_panel = Q4_PANEL, .gemm_q4 = gemm_q4, .gemm_q4_1 = gemm_q4_1, .gemm_q4_k = gemm_q4_k,      \
     .gemm_q6_k = gemm_q6_k, .gemm_ternary = gemm_ternary,
 #else
+#define QUANTISE_BESIDE_NARROW NULL
 #define Q4_PRODUCT
+#endif
+
+#ifndef SPARSE_UNSIGNED
+#define SPARSE_UNSIGNED NULL
 #endif
 
 #ifdef VECTOR_I16
@@ -308,13 +325,18 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
  * activations, or for narrow products. The last arguments of KERNELS_OF initialise the fields of
  * the int8 products. */
 #define KERNELS_WITH_UNSIGNED(set)                                                                 \
-    KERNELS_OF(set, 0, rows_quantise_unsigned, .int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+    KERNELS_OF(set, 0, rows_quantise_unsigned, SPARSE_UNSIGNED, .int8_panel = INT8_PANEL,          \
+               .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_SIGNED(set)                                                                   \
-    KERNELS_OF(set, 1, rows_quantise_signed, .int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
+    KERNELS_OF(set, 1, rows_quantise_signed, &sparse_signed, .int8_panel = INT8_PANEL,             \
+               .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_NARROW(set)                                                                   \
-    KERNELS_OF(set, 0, rows_quantise_unsigned, .narrow_panel = INT8_PANEL,                         \
+    KERNELS_OF(set, 0, QUANTISE_BESIDE_NARROW, SPARSE_UNSIGNED, .narrow_panel = INT8_PANEL,        \
                .quantise_narrow = rows_quantise_narrow, .gemm_narrow = gemm_int8)
-#define KERNELS_OF(set, signed_values, quantiser, ...)                                             \
+#define KERNELS_WITH_NARROW_SIGNED(set) /* only for portable sets */                               \
+    KERNELS_OF(set, 1, NULL, NULL, .narrow_panel = INT8_PANEL,                                     \
+               .quantise_narrow = rows_quantise_narrow_signed, .gemm_narrow = gemm_int8)
+#define KERNELS_OF(set, signed_values, quantiser, sparse_table, ...)                               \
     {.name = set,                                                                                  \
      .f32_panel = F32_PANEL,                                                                       \
      .signed_activations = signed_values,                                                          \
@@ -332,7 +354,7 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
      .add = rows_add,                                                                              \
      .dot = rows_dot,                                                                              \
      INDEX_ROWS.i16 = I16_KERNELS,                                                                 \
-     .sparse = (signed_values) ? &sparse_signed : &sparse_unsigned,                                \
+     .sparse = sparse_table,                                                                       \
      .lowrank_most_share = (float)MOST_PERCENT / 100,                                              \
      .lowrank_most_share_relu = (float)MOST_PERCENT_RELU / 100,                                    \
      .exact_wins = EXACT_WINS}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The int8 product in tiles of INT8_ROWS x INT8_VECTORS. The including file defines int8_dots and
- * TILE_BLOCK, the values of a block. */
+ * The int8 product in tiles of INT8_ROWS x INT8_VECTORS. The including file defines int8_dots. */
 
 /* Adds the products of one block, of `groups` groups of 4 values, to a tile of y. */
 ALWAYS_INLINE void int8_block(const struct int8_tile *t, size_t b, const unsigned char *block,

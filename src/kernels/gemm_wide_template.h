@@ -10,7 +10,7 @@ _Static_assert(INT8_VECTORS == 1,
 /* A strip of rows walks through the panels once for each chunk of blocks. The fewer rows, the
  * longer are the chunks: one row is multiplied at the speed at which weights come from memory, and
  * memory is read fastest in long runs. */
-enum { WIDE_NUMBERS = 16 * INT8_ROWS * INT8_BLOCK };
+enum { WIDE_NUMBERS = 2048 * INT8_ROWS };
 
 /* Adds the products of one block, of `groups` groups of 4 values, to a vector of outputs of each of
  * `rows` rows. x are the widened activations of the block; rows of it lie ldx numbers apart. */
@@ -44,54 +44,65 @@ ALWAYS_INLINE void wide_block(const struct int8_tile *t, size_t b, const unsigne
     }
 }
 
-/* Multiplies `rows` rows by all n outputs, chunk after chunk of blocks. */
+/* Multiplies `rows` rows by all n outputs, chunk after chunk of blocks of `most` values. */
 ALWAYS_INLINE void wide_strip(struct int8_tile t, const unsigned char *w, const float *bias,
-                              float *y, size_t n, const int rows) {
+                              float *y, size_t n, size_t most, const int rows) {
     int16_t x[WIDE_NUMBERS];
-    const size_t ldx = (size_t)(WIDE_NUMBERS / rows), chunk = ldx / INT8_BLOCK;
+    const size_t ldx = (size_t)(WIDE_NUMBERS / rows), chunk = ldx / most;
     const size_t panel_bytes = INT8_PANEL * (t.blocks * 2 * sizeof(float) + t.row_bytes);
     for (size_t first = 0; first < t.blocks; first += chunk) {
-        const size_t start = first * INT8_BLOCK, left = t.row_bytes - start;
+        const size_t start = first * most, left = t.row_bytes - start;
         const size_t length = left < ldx ? left : ldx;
         for (size_t i = 0; i < (size_t)rows; i++)
             vi_widen_row(t.q + i * t.row_bytes + start, x + i * ldx, length);
-        const unsigned char *panel = w + first * INT8_PANEL * (2 * sizeof(float) + INT8_BLOCK);
+        const unsigned char *panel = w + first * INT8_PANEL * (2 * sizeof(float) + most);
         for (size_t j = 0; j < n; j += INT8_PANEL, panel += panel_bytes) {
             const unsigned char *block = panel;
             t.bias = bias + j;
             t.y = y + j;
             t.columns = n - j < INT8_PANEL ? n - j : INT8_PANEL;
-            for (size_t c = 0; c < length; c += INT8_BLOCK) {
-                const size_t here = length - c < INT8_BLOCK ? length - c : INT8_BLOCK;
-                wide_block(&t, first + c / INT8_BLOCK, block, here / 4, x + c, ldx, rows);
+            for (size_t c = 0, b = first; c < length; c += most, b++) {
+                const size_t here = length - c < most ? length - c : most;
+                wide_block(&t, b, block, here / 4, x + c, ldx, rows);
                 block += INT8_PANEL * (2 * sizeof(float) + here);
             }
         }
     }
 }
 
-static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
-                      size_t ldy, size_t m, size_t n, size_t k) {
+/* Multiplies in blocks of `most` values. */
+static void wide_product(struct quantised_rows x, const void *w, const float *bias, float *y,
+                         size_t ldy, size_t m, size_t n, size_t k, size_t most) {
     struct int8_tile t = {.q = x.q,
                           .row_bytes = int8_row_bytes(k),
                           .scale = x.scale,
                           .zero = x.zero,
-                          .blocks = int8_blocks(k),
+                          .blocks = (k + most - 1) / most,
                           .ldy = ldy};
     while (m > 0) {
         const size_t step = m >= INT8_ROWS ? INT8_ROWS : m >= 4 ? 4 : m >= 2 ? 2 : 1;
         if (step == INT8_ROWS)
-            wide_strip(t, w, bias, y, n, INT8_ROWS);
+            wide_strip(t, w, bias, y, n, most, INT8_ROWS);
         else if (step == 4)
-            wide_strip(t, w, bias, y, n, 4);
+            wide_strip(t, w, bias, y, n, most, 4);
         else if (step == 2)
-            wide_strip(t, w, bias, y, n, 2);
+            wide_strip(t, w, bias, y, n, most, 2);
         else
-            wide_strip(t, w, bias, y, n, 1);
+            wide_strip(t, w, bias, y, n, most, 1);
         t.q += step * t.row_bytes;
         t.scale += step * t.blocks;
         t.zero += step * t.blocks;
         y += step * ldy;
         m -= step;
     }
+}
+
+static void gemm_int8(struct quantised_rows x, const void *w, const float *bias, float *y,
+                      size_t ldy, size_t m, size_t n, size_t k) {
+    wide_product(x, w, bias, y, ldy, m, n, k, INT8_BLOCK);
+}
+
+static void gemm_narrow(struct quantised_rows x, const void *w, const float *bias, float *y,
+                        size_t ldy, size_t m, size_t n, size_t k) {
+    wide_product(x, w, bias, y, ldy, m, n, k, NARROW_BLOCK);
 }

@@ -55,6 +55,6 @@ static inline float i16_most(size_t n) {
     return most < (float)I16_MOST ? most : (float)I16_MOST;
 }
 
-extern const struct i16_kernels i16_scalar;
+extern const struct i16_kernels i16_scalar, i16_scalar_portable;
 
 #endif

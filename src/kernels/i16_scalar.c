@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/polynomials.h"
 
 enum { PANEL = SCALAR_PANEL };
 
@@ -66,14 +67,34 @@ static void gemm(const int32_t *x, size_t ldx, const int32_t *w, const float *sc
         }
 }
 
+/* Returns the largest of n values. */
+static float top_of(const float *x, size_t n) {
+    float top = x[0];
+    for (size_t j = 1; j < n; j++)
+        top = fmaxf(top, x[j]);
+    return top;
+}
+
 static void softmax(float *x, size_t ld, size_t m, size_t n, float scale, float most, float *sums) {
     for (size_t i = 0; i < m; i++, x += ld) {
-        float top = x[0];
-        for (size_t j = 1; j < n; j++)
-            top = fmaxf(top, x[j]);
+        const float top = top_of(x, n);
         sums[i] = 0;
         for (size_t j = 0; j < 2 * i16_pairs(n); j++) {
             const float value = j < n ? rintf(expf((x[j] - top) * scale) * most) : 0;
+            put((int32_t *)(void *)x, j, value);
+            sums[i] += value;
+        }
+    }
+}
+
+static void softmax_portable(float *x, size_t ld, size_t m, size_t n, float scale, float most,
+                             float *sums) {
+    const float factor = scale * LOG2_E;
+    for (size_t i = 0; i < m; i++, x += ld) {
+        const float top = top_of(x, n);
+        sums[i] = 0;
+        for (size_t j = 0; j < 2 * i16_pairs(n); j++) {
+            const float value = j < n ? rintf(exp2_portable((x[j] - top) * factor) * most) : 0;
             put((int32_t *)(void *)x, j, value);
             sums[i] += value;
         }
@@ -86,3 +107,10 @@ const struct i16_kernels i16_scalar = {.largest = largest,
                                        .pack_transposed = pack_transposed,
                                        .gemm = gemm,
                                        .softmax = softmax};
+
+const struct i16_kernels i16_scalar_portable = {.largest = largest,
+                                                .quantise = quantise,
+                                                .pack = pack,
+                                                .pack_transposed = pack_transposed,
+                                                .gemm = gemm,
+                                                .softmax = softmax_portable};

@@ -97,26 +97,48 @@ static void i16_gemm(const int32_t *x, size_t ldx, const int32_t *w, const float
                  m, n, WORD_PAIR);
 }
 
+#ifdef VECTOR_PORTABLE
+
+static float i16_scale_of_powers(float most) {
+    return most;
+}
+
+/* Computes most 2^((x - top) factor). */
+ALWAYS_INLINE vf i16_power(vf x, vf top, vf factor, vf most, const float *terms) {
+    return vf_mul(softmax_power(x, top, factor, terms), most);
+}
+
+#else
+
+/* Scales powers by adding to their exponents, which may be fused. */
+static float i16_scale_of_powers(float most) {
+    return log2f(most);
+}
+
 /* Computes 2^((x - top) factor + shift), for a shift of up to 15. */
 ALWAYS_INLINE vf i16_power(vf x, vf top, vf factor, vf shift, const float *terms) {
     return exp2_of(vf_fma(vf_sub(x, top), factor, shift), terms);
 }
 
-static float i16_softmax_row(float *x, size_t n, float scale, vf shift) {
+#endif
+
+/* Returns the sum of the row's numbers. It is exact, in any order, for rows of less than 2^17
+ * numbers: with the largest number that i16_most allows, their sum is below 2^24. */
+static float i16_softmax_row(float *x, size_t n, float scale, vf powers) {
     const float *terms = vf_table(exp2_terms);
     const vf factor = vf_set1(scale * LOG2_E), top = vf_set1(row_max(x, n));
     int16_t *to = (int16_t *)(void *)x; /* writing stays behind reading, as numbers are smaller */
     vi sum = vi_set1(0);
     size_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
-        const vi a = vi_round(i16_power(vf_load(x + i), top, factor, shift, terms));
-        const vi b = vi_round(i16_power(vf_load(x + i + VF_LANES), top, factor, shift, terms));
+        const vi a = vi_round(i16_power(vf_load(x + i), top, factor, powers, terms));
+        const vi b = vi_round(i16_power(vf_load(x + i + VF_LANES), top, factor, powers, terms));
         vi_store_i16_2(to + i, a, b);
         sum = vi_add(sum, vi_add(a, b));
     }
     for (; i < n; i += VF_LANES) {
         const size_t lanes = lanes_left(n - i);
-        const vf power = i16_power(vf_load_n(x + i, lanes), top, factor, shift, terms);
+        const vf power = i16_power(vf_load_n(x + i, lanes), top, factor, powers, terms);
         const vi rounded = vi_round(vf_first(power, lanes, vf_set1(0)));
         vi_store_i16(to + i, rounded);
         sum = vi_add(sum, rounded);
@@ -126,9 +148,9 @@ static float i16_softmax_row(float *x, size_t n, float scale, vf shift) {
 
 static void i16_softmax(float *x, size_t ld, size_t m, size_t n, float scale, float most,
                         float *sums) {
-    const vf shift = vf_set1(log2f(most));
+    const vf powers = vf_set1(i16_scale_of_powers(most));
     for (size_t row = 0; row < m; row++)
-        sums[row] = i16_softmax_row(x + row * ld, n, scale, shift);
+        sums[row] = i16_softmax_row(x + row * ld, n, scale, powers);
 }
 
 static const struct i16_kernels i16 = {.largest = i16_largest,

@@ -109,7 +109,8 @@ struct kernels {
 
     /* Quantises x [m, k]. The range of each block of each row reaches from its least to its largest
      * value and includes 0. q = round(x / scale) + zero, ties to even. Bytes past k are `zero`.
-     * Where the range is below 2^-120, the scale, the zero point and q are 0. */
+     * Where the range is below 2^-120, the scale, the zero point and q are 0. NULL where no product
+     * of the set takes them. */
     void (*quantise)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_f32 for quantised x and w packed by pack_int8 with int8_panel:
@@ -119,13 +120,13 @@ struct kernels {
     void (*gemm_int8)(struct quantised_rows x, const void *w, const float *bias, float *y,
                       size_t ldy, size_t m, size_t n, size_t k);
 
-    /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1.
-     * NULL where gemm_narrow is. */
+    /* Does what `quantise` does, in blocks of NARROW_BLOCK and with 0 <= q <= NARROW_STEPS + 1, or
+     * 128 less where the set has signed_activations. NULL where gemm_narrow is. */
     void (*quantise_narrow)(const float *x, size_t m, size_t k, struct quantised_rows out);
 
     /* Computes the product of gemm_int8, in blocks of NARROW_BLOCK, for x from quantise_narrow and
      * w packed by pack_narrow with narrow_panel. NULL where gemm_int8 is faster, but not in
-     * kernels_scalar. */
+     * kernels_scalar and portable sets. */
     void (*gemm_narrow)(struct quantised_rows x, const void *w, const float *bias, float *y,
                         size_t ldy, size_t m, size_t n, size_t k);
 
@@ -215,7 +216,8 @@ struct kernels {
                       int32_t *sums);
 #endif
 
-    const struct i16_kernels *i16;       /* see i16.h; NULL where f32 products are as fast */
+    const struct i16_kernels *i16; /* see i16.h; NULL where f32 products are as fast, but not in
+                                      portable sets */
     const struct sparse_kernels *sparse; /* see sparse.h */
     /* Speeds that were measured for this set (docs/sparse.md). A low-rank predictor is faster than
      * no predictor up to this fraction of computed neurons. Without a predictor a layer computes
@@ -226,11 +228,11 @@ struct kernels {
 };
 
 enum { SCALAR_PANEL = 4 }; /* all panels of kernels_scalar */
-extern const struct kernels kernels_scalar;
+extern const struct kernels kernels_scalar, kernels_scalar_portable;
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2;
-extern const struct kernels kernels_avx_vnni;
-extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx2_portable;
+extern const struct kernels kernels_avx_vnni, kernels_avx_vnni_portable;
+extern const struct kernels kernels_avx512, kernels_avx512_portable;
 #if defined(__linux__)
 extern const struct kernels kernels_amx;
 /* Asks the system to let this process use the tile registers, for as long as it runs. Returns false
@@ -238,14 +240,15 @@ extern const struct kernels kernels_amx;
 bool amx_permitted(void);
 #endif
 #elif defined(__aarch64__)
-extern const struct kernels kernels_neon;
-extern const struct kernels kernels_neon_i8mm;
+extern const struct kernels kernels_neon, kernels_neon_portable;
+extern const struct kernels kernels_neon_i8mm, kernels_neon_i8mm_portable;
 #elif defined(__wasm_relaxed_simd__)
 extern const struct kernels kernels_relaxed_unsigned;
 extern const struct kernels kernels_relaxed_signed;
 extern const struct kernels kernels_relaxed_narrow;
+extern const struct kernels kernels_relaxed_narrow_signed;
 #elif defined(__wasm_simd128__)
-extern const struct kernels kernels_simd128;
+extern const struct kernels kernels_simd128, kernels_simd128_portable;
 #endif
 
 /* Returns the set at `index` among those that run on this CPU, fastest first, or NULL past the
@@ -255,6 +258,14 @@ const struct kernels *kernels_at(size_t index);
 /* Returns the set with this name, or the fastest one where `name` is NULL. Returns NULL where the
  * name is unknown or the set does not run on this CPU. */
 const struct kernels *kernels_find(const char *name);
+
+/* Portable sets compute embeddings in int8 with the same bits on every machine and in every engine
+ * of WebAssembly: quantise_narrow, gemm_narrow, layer_norm, gelu, relu, silu_mul, add and i16 have
+ * the bits of kernels_scalar_portable in all of them. Other functions may be NULL, or have other
+ * bits.
+ *
+ * Returns the portable set of kernels_find(name), or NULL where there is none. */
+const struct kernels *kernels_find_portable(const char *name);
 
 /* ---- packing -------------------------------------------------------------------------------- */
 

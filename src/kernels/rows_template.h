@@ -3,25 +3,27 @@
  * instruction set (vector_*.h), which the including file includes before.
  *
  * The tail of a row, where it is shorter than a vector, is loaded with zeros in the missing lanes.
- */
-
-#define LOG2_E 1.44269504f
+ *
+ * Where VECTOR_PORTABLE is defined, results have the bits of kernels_scalar_portable, in any set:
+ * no multiplication is fused with an addition, and sums are added up in one order. softmax,
+ * rms_norm and dot, which int8 models that embed do not use, have bits of their own in each set. */
+#include "kernels/polynomials.h"
 
 /* Returns the number of values in the next vector of a row that has n values left. */
 ALWAYS_INLINE size_t lanes_left(size_t n) {
     return n < VF_LANES ? n : VF_LANES;
 }
 
-/* GELU with erf is max(x, 0) - h(|x|), where h(u) = u erfc(u / sqrt 2) / 2 has fallen to 1e-7 at
- * u = 5.5. h is a minimax polynomial of degree 16 in t = u / 2.75 - 1, fitted by Lawson's
- * iteration. Its error is 1.2e-7, and 4e-7 with rounding. */
+/* Computes a b + c, rounded twice in portable sets. */
+ALWAYS_INLINE vf vf_mul_add(vf a, vf b, vf c) {
+#ifdef VECTOR_PORTABLE
+    return vf_add(vf_mul(a, b), c);
+#else
+    return vf_fma(a, b, c);
+#endif
+}
+
 enum { GELU_VECTORS = 2 };
-enum { GELU_DEGREE = 16, GELU_LIMIT = GELU_DEGREE + 1, GELU_SCALE, GELU_TERMS };
-static const float gelu_terms[GELU_TERMS] = {
-    0.0081943804f,  -0.0605777502f, 0.1912619025f,  -0.3086897731f, 0.1789810508f,
-    0.2605161667f,  -0.6286078691f, 0.4592227638f,  0.1525606960f,  -0.5440987945f,
-    0.2695961893f,  0.2308407873f,  -0.2537053823f, -0.0364081189f, 0.0968958512f,
-    -0.0008053257f, -0.0151767945f, 5.5f,           1 / 2.75f};
 
 /* Replaces `count` vectors by their GELU; they share the loads of the constants. */
 ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
@@ -29,7 +31,7 @@ ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
     UNROLL
     for (int v = 0; v < count; v++) {
         const vf u = vf_min(vf_abs(x[v]), vf_set1(terms[GELU_LIMIT]));
-        t[v] = vf_fma(u, vf_set1(terms[GELU_SCALE]), vf_set1(-1));
+        t[v] = vf_mul_add(u, vf_set1(terms[GELU_SCALE]), vf_set1(-1));
         h[v] = vf_set1(terms[GELU_DEGREE]);
     }
     UNROLL
@@ -37,20 +39,12 @@ ALWAYS_INLINE void gelu_of(vf *x, const int count, const float *terms) {
         const vf term = vf_set1(terms[i]);
         UNROLL
         for (int v = 0; v < count; v++)
-            h[v] = vf_fma(h[v], t[v], term);
+            h[v] = vf_mul_add(h[v], t[v], term);
     }
     UNROLL
     for (int v = 0; v < count; v++)
         x[v] = vf_sub(vf_max(x[v], vf_set1(0)), h[v]);
 }
-
-/* 2^r for r in [-1/2, 1/2] is a minimax polynomial of degree 5, fitted by Lawson's iteration.
- * Adding the rounder, 1.5 * 2^23, to a number of magnitude below 2^22 leaves the nearest whole
- * number, ties to even, in the low bits of the sum. */
-enum { EXP2_DEGREE = 5, EXP2_LEAST = EXP2_DEGREE + 1, EXP2_ROUNDER, EXP2_TERMS };
-static const float exp2_terms[EXP2_TERMS] = {
-    1,    0.6931469440f, 0.2402212024f, 0.0555071309f, 0.0096755419f, 0.0013276472f,
-    -126, 12582912.0f};
 
 /* Computes 2^x for x <= 0 with a relative error of 2e-7. Below -126 the result is 2^-126, which is
  * small enough to stand for 0. x is split into a whole number and a rest r. */
@@ -62,7 +56,7 @@ ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
     vf p = vf_set1(terms[EXP2_DEGREE]);
     UNROLL
     for (int i = EXP2_DEGREE - 1; i >= 0; i--)
-        p = vf_fma(p, r, vf_set1(terms[i]));
+        p = vf_mul_add(p, r, vf_set1(terms[i]));
     return vf_scale2(p, vi_bits(whole));
 }
 
@@ -70,7 +64,7 @@ ALWAYS_INLINE vf exp2_of(vf x, const float *terms) {
  * plus 1.2e-7 |x| for the rounding of x log2 e. */
 ALWAYS_INLINE vf silu_of(vf x, const float *terms) {
     const vf zero = vf_set1(0), power = exp2_of(vf_mul(vf_abs(x), vf_set1(-LOG2_E)), terms);
-    const vf numerator = vf_fma(vf_min(x, zero), power, vf_max(x, zero));
+    const vf numerator = vf_mul_add(vf_min(x, zero), power, vf_max(x, zero));
     return vf_div(numerator, vf_add(vf_set1(1), power));
 }
 
@@ -195,6 +189,81 @@ static float rows_dot(const float *a, const float *b, size_t n) {
 
 /* ---- layer norm ----------------------------------------------------------------------------- */
 
+#ifdef VECTOR_PORTABLE
+
+/* Portable sums have 16 lanes, whatever the length of a vector: value i is added to lane i % 16.
+ * Then the upper half of the lanes is added to the lower half, until one is left. */
+enum { SUM_LANES = 16, SUM_VECTORS = SUM_LANES / VF_LANES };
+
+ALWAYS_INLINE float sum_of_lanes(vf *sum) {
+    UNROLL
+    for (int half = SUM_VECTORS / 2; half > 0; half /= 2) {
+        UNROLL
+        for (int v = 0; v < half; v++)
+            sum[v] = vf_add(sum[v], sum[v + half]);
+    }
+    return vf_sum(sum[0]);
+}
+
+/* Adds the residual to SUM_LANES values of x, and these to the lanes of `sum`. */
+ALWAYS_INLINE void add_lanes(float *x, const float *residual, vf *sum) {
+    UNROLL
+    for (int v = 0; v < SUM_VECTORS; v++) {
+        const vf value = vf_add(vf_load(x + v * VF_LANES), vf_load(residual + v * VF_LANES));
+        vf_store(x + v * VF_LANES, value);
+        sum[v] = vf_add(sum[v], value);
+    }
+}
+
+/* Adds the residual to x. Returns the sum of x. The last values, where they do not fill the lanes,
+ * are added in memory of their own, with zeros after them. */
+static float add_and_sum(float *x, const float *residual, size_t n) {
+    vf sum[SUM_VECTORS];
+    size_t i = 0;
+    UNROLL
+    for (int v = 0; v < SUM_VECTORS; v++)
+        sum[v] = vf_set1(0);
+    for (; i + SUM_LANES <= n; i += SUM_LANES)
+        add_lanes(x + i, residual + i, sum);
+    if (i < n) {
+        float last[SUM_LANES] = {0}, last_residual[SUM_LANES] = {0};
+        memcpy(last, x + i, (n - i) * sizeof *x);
+        memcpy(last_residual, residual + i, (n - i) * sizeof *x);
+        add_lanes(last, last_residual, sum);
+        memcpy(x + i, last, (n - i) * sizeof *x);
+    }
+    return sum_of_lanes(sum);
+}
+
+/* Adds the squares of x - mean, for SUM_LANES values of x, to the lanes of `sum`. */
+ALWAYS_INLINE void square_lanes(const float *x, vf mean, vf *sum) {
+    UNROLL
+    for (int v = 0; v < SUM_VECTORS; v++) {
+        const vf d = vf_sub(vf_load(x + v * VF_LANES), mean);
+        sum[v] = vf_mul_add(d, d, sum[v]);
+    }
+}
+
+static float squares_about(const float *x, float mean, size_t n) {
+    vf sum[SUM_VECTORS];
+    size_t i = 0;
+    UNROLL
+    for (int v = 0; v < SUM_VECTORS; v++)
+        sum[v] = vf_set1(0);
+    for (; i + SUM_LANES <= n; i += SUM_LANES)
+        square_lanes(x + i, vf_set1(mean), sum);
+    if (i < n) {
+        float last[SUM_LANES];
+        for (int v = 0; v < SUM_VECTORS; v++)
+            vf_store(last + v * VF_LANES, vf_set1(mean));
+        memcpy(last, x + i, (n - i) * sizeof *x);
+        square_lanes(last, vf_set1(mean), sum);
+    }
+    return sum_of_lanes(sum);
+}
+
+#else
+
 static float add_and_sum(float *x, const float *residual, size_t n) {
     vf sum = vf_set1(0);
     size_t i = 0;
@@ -224,6 +293,8 @@ static float squares_about(const float *x, float mean, size_t n) {
     return squares;
 }
 
+#endif
+
 static void rows_layer_norm(float *x, const float *residual, const float *weight, const float *bias,
                             float epsilon, size_t m, size_t n) {
     for (size_t row = 0; row < m; row++, x += n, residual += n) {
@@ -232,13 +303,13 @@ static void rows_layer_norm(float *x, const float *residual, const float *weight
         const vf shift = vf_set1(-mean * inverse), scale = vf_set1(inverse);
         size_t i = 0;
         for (; i + VF_LANES <= n; i += VF_LANES) {
-            const vf normal = vf_fma(vf_load(x + i), scale, shift);
-            vf_store(x + i, vf_fma(normal, vf_load(weight + i), vf_load(bias + i)));
+            const vf normal = vf_mul_add(vf_load(x + i), scale, shift);
+            vf_store(x + i, vf_mul_add(normal, vf_load(weight + i), vf_load(bias + i)));
         }
         if (i < n) {
             const size_t left = n - i;
-            const vf normal = vf_fma(vf_load_n(x + i, left), scale, shift);
-            const vf y = vf_fma(normal, vf_load_n(weight + i, left), vf_load_n(bias + i, left));
+            const vf normal = vf_mul_add(vf_load_n(x + i, left), scale, shift);
+            const vf y = vf_mul_add(normal, vf_load_n(weight + i, left), vf_load_n(bias + i, left));
             vf_store_n(x + i, y, left);
         }
     }
@@ -420,4 +491,14 @@ MAYBE_UNUSED void rows_quantise_narrow(const float *x, size_t m, size_t k,
 MAYBE_UNUSED void rows_quantise_signed(const float *x, size_t m, size_t k,
                                        struct quantised_rows out) {
     quantise_rows(x, m, k, out, INT8_BLOCK, 255, 1);
+}
+
+/* Does what rows_quantise_narrow does, for instructions that multiply signed by signed bytes. */
+MAYBE_UNUSED void rows_quantise_narrow_signed(const float *x, size_t m, size_t k,
+                                              struct quantised_rows out) {
+    rows_quantise_narrow(x, m, k, out);
+    for (size_t i = 0; i < m * int8_row_bytes(k); i++)
+        out.q[i] ^= 0x80;
+    for (size_t i = 0; i < m * narrow_blocks(k); i++)
+        out.zero[i] -= 128;
 }

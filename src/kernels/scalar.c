@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "kernels/dots_int8.h"
 #include "kernels/kernels.h"
+#include "kernels/polynomials.h"
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
@@ -357,6 +358,54 @@ static float dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
+/* ---- portable results ----------------------------------------------------------------------- */
+
+/* Returns the sum of x [n] where `mean` is NULL, else that of the squares of x - mean, in this
+ * order: value j is added to lane j % 16, then the upper half of the lanes to the lower half until
+ * one is left. */
+static float sum_in_lanes(const float *x, size_t n, const float *mean) {
+    float lanes[16] = {0};
+    for (size_t j = 0; j < n; j++) {
+        const float apart = mean ? x[j] - *mean : 0;
+        lanes[j % 16] += mean ? apart * apart : x[j];
+    }
+    for (size_t half = 8; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lanes[j] += lanes[j + half];
+    return lanes[0];
+}
+
+static void layer_norm_portable(float *x, const float *residual, const float *weight,
+                                const float *bias, float epsilon, size_t m, size_t n) {
+    for (size_t i = 0; i < m; i++, x += n, residual += n) {
+        for (size_t j = 0; j < n; j++)
+            x[j] += residual[j];
+        const float mean = sum_in_lanes(x, n, NULL) / (float)n;
+        const float inverse = 1 / sqrtf(sum_in_lanes(x, n, &mean) / (float)n + epsilon);
+        const float shift = -mean * inverse;
+        for (size_t j = 0; j < n; j++)
+            x[j] = (x[j] * inverse + shift) * weight[j] + bias[j];
+    }
+}
+
+static void gelu_portable(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float u = fabsf(x[i]), limit = gelu_terms[GELU_LIMIT];
+        const float t = (u < limit ? u : limit) * gelu_terms[GELU_SCALE] + -1;
+        float h = gelu_terms[GELU_DEGREE];
+        for (int term = GELU_DEGREE - 1; term >= 0; term--)
+            h = h * t + gelu_terms[term];
+        x[i] = (x[i] > 0 ? x[i] : 0) - h;
+    }
+}
+
+static void silu_mul_portable(float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float x = gate[i], power = exp2_portable(fabsf(x) * -LOG2_E);
+        gate[i] = ((x < 0 ? x : 0) * power + (x > 0 ? x : 0)) / (1 + power) * up[i];
+    }
+}
+
 static void pack(const float *w, size_t ldw, size_t n, size_t k, float *packed) {
     pack_f32(w, ldw, n, k, PANEL, packed);
 }
@@ -408,4 +457,19 @@ const struct kernels kernels_scalar = {
     .lowrank_most_share = 0.5f,
     .lowrank_most_share_relu = 0.5f,
     .exact_wins = true,
+};
+
+/* Functions that models which embed do not use in int8 are NULL. */
+const struct kernels kernels_scalar_portable = {
+    .name = "scalar-portable",
+    .f32_panel = PANEL,
+    .narrow_panel = PANEL,
+    .quantise_narrow = quantise_narrow,
+    .gemm_narrow = gemm_narrow,
+    .layer_norm = layer_norm_portable,
+    .gelu = gelu_portable,
+    .relu = relu,
+    .silu_mul = silu_mul_portable,
+    .add = add,
+    .i16 = &i16_scalar_portable,
 };

@@ -105,21 +105,28 @@ static int32_t probe_relaxed_dot(void) {
         wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, wasm_i32x4_splat(0)), 0);
 }
 
+/* Returns whether the relaxed product of bytes computes the sum of two products of large narrow
+ * numbers exactly, for an activation that is unsigned or signed. */
+static bool multiplies_narrow(int32_t number) {
+    volatile int8_t weight = NARROW_WEIGHTS / 2, activation = (int8_t)number;
+    const v128_t w = wasm_i8x16_splat(weight), x = wasm_i8x16_splat(activation);
+    const int32_t sum = wasm_i16x8_extract_lane(wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x), 0);
+    return sum == 2 * (NARROW_WEIGHTS / 2) * number;
+}
+
+/* The portable set of an engine whose dot product takes activations as unsigned has narrow products
+ * of unsigned ones, and likewise for signed. */
+
 static bool runs_relaxed_unsigned(void) {
-    return probe_relaxed_dot() == 4 * 127 * 255;
+    return probe_relaxed_dot() == 4 * 127 * 255 && multiplies_narrow(NARROW_STEPS + 1);
 }
 
 static bool runs_relaxed_signed(void) {
-    return probe_relaxed_dot() == 4 * 127 * -1;
+    return probe_relaxed_dot() == 4 * 127 * -1 && multiplies_narrow(-128);
 }
 
-/* Returns whether the relaxed product of bytes takes activations as unsigned, and computes the
- * largest sums of narrow products exactly. */
 static bool runs_relaxed_narrow(void) {
-    volatile int8_t weight = NARROW_WEIGHTS / 2, activation = (int8_t)(NARROW_STEPS + 1);
-    const v128_t w = wasm_i8x16_splat(weight), x = wasm_i8x16_splat(activation);
-    const int32_t sum = wasm_i16x8_extract_lane(wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x), 0);
-    return sum == 2 * (NARROW_WEIGHTS / 2) * (NARROW_STEPS + 1);
+    return multiplies_narrow(NARROW_STEPS + 1);
 }
 
 #endif
@@ -128,31 +135,42 @@ static bool runs_always(void) {
     return true;
 }
 
-/* All sets of this machine, fastest first. */
+/* In WebAssembly a portable scalar set would only make the modules larger. */
+#ifdef __wasm__
+#define SCALAR_PORTABLE NULL
+#else
+#define SCALAR_PORTABLE &kernels_scalar_portable
+#endif
+
+/* All sets of this machine, fastest first, each with its portable set, which runs where it does. */
 static const struct {
-    const struct kernels *set;
+    const struct kernels *set, *portable;
     bool (*runs)(void);
 } sets[] = {
 #if defined(__x86_64__)
 #ifdef __linux__
-    {&kernels_amx, runs_amx},
+    {&kernels_amx, &kernels_avx512_portable, runs_amx},
 #endif
-    {&kernels_avx512, runs_avx512}, {&kernels_avx_vnni, runs_avx_vnni}, {&kernels_avx2, runs_avx2},
+    {&kernels_avx512, &kernels_avx512_portable, runs_avx512},
+    {&kernels_avx_vnni, &kernels_avx_vnni_portable, runs_avx_vnni},
+    {&kernels_avx2, &kernels_avx2_portable, runs_avx2},
 #elif defined(__aarch64__)
-    {&kernels_neon_i8mm, runs_neon_i8mm},
-    {&kernels_neon, runs_neon},
+    {&kernels_neon_i8mm, &kernels_neon_i8mm_portable, runs_neon_i8mm},
+    {&kernels_neon, &kernels_neon_portable, runs_neon},
 #elif defined(__wasm_relaxed_simd__)
-    {&kernels_relaxed_unsigned, runs_relaxed_unsigned},
-    {&kernels_relaxed_signed, runs_relaxed_signed},
-    {&kernels_relaxed_narrow, runs_relaxed_narrow},
+    {&kernels_relaxed_unsigned, &kernels_relaxed_narrow, runs_relaxed_unsigned},
+    {&kernels_relaxed_signed, &kernels_relaxed_narrow_signed, runs_relaxed_signed},
+    {&kernels_relaxed_narrow, &kernels_relaxed_narrow, runs_relaxed_narrow},
 #elif defined(__wasm_simd128__)
-    {&kernels_simd128, runs_always},
+    {&kernels_simd128, &kernels_simd128_portable, runs_always},
 #endif
-    {&kernels_scalar, runs_always},
+    {&kernels_scalar, SCALAR_PORTABLE, runs_always},
 };
 
+enum { SETS = sizeof sets / sizeof *sets };
+
 const struct kernels *kernels_at(size_t index) {
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    for (size_t i = 0; i < SETS; i++)
         if (sets[i].runs() && index-- == 0)
             return sets[i].set;
     return NULL;
@@ -165,6 +183,14 @@ const struct kernels *kernels_find(const char *name) {
     for (size_t i = 0; (set = kernels_at(i)) != NULL; i++)
         if (strcmp(set->name, name) == 0)
             return set;
+    return NULL;
+}
+
+const struct kernels *kernels_find_portable(const char *name) {
+    const struct kernels *set = kernels_find(name);
+    for (size_t i = 0; i < SETS; i++)
+        if (sets[i].set == set)
+            return sets[i].portable;
     return NULL;
 }
 

@@ -446,7 +446,7 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
         add_base_vector(sums + c, minus, factor, scales + c, base + c, y + c, size - c);
 }
 
-#define SPARSE_KERNELS(quantiser, columns)                                                         \
+#define SPARSE_TABLE(quantiser, columns)                                                           \
     {.lanes = VF_LANES,                                                                            \
      .signed_columns = columns,                                                                    \
      .quantise = quantiser,                                                                        \
@@ -459,5 +459,7 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
      .add_base = sparse_add_base}
 
 MAYBE_UNUSED const struct sparse_kernels sparse_unsigned =
-    SPARSE_KERNELS(sparse_quantise_unsigned, VECTOR_SIGNED_COLUMNS);
-MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_KERNELS(sparse_quantise_signed, 1);
+    SPARSE_TABLE(sparse_quantise_unsigned, VECTOR_SIGNED_COLUMNS);
+MAYBE_UNUSED const struct sparse_kernels sparse_signed = SPARSE_TABLE(sparse_quantise_signed, 1);
+
+#define SPARSE_UNSIGNED &sparse_unsigned

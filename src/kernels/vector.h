@@ -7,7 +7,10 @@
  *   vf_fma(a,b,c)   computes a b + c, rounded once where the instruction set can
  *   vf_first(x,n,y) takes the first n lanes from x and the others from y
  *   vf_zip          interleaves a0 b0 a1 b1 ..., to two vectors
- *   vf_sum          adds up all lanes; vf_largest and vf_least return the extremes
+ *   vf_min, vf_max  return b where the lanes compare equal; outside of portable sets some return
+ *                   either zero
+ *   vf_sum          adds up all lanes, in portable sets the upper half to the lower half until one
+ *                   is left; vf_largest and vf_least return the extremes
  *   vf_load_int8    loads VF_LANES signed bytes as floats
  *   vi_round        rounds to whole numbers, ties to even; magnitudes must be below 2^22
  *   vi_bits         returns the bits of floats
@@ -42,7 +45,7 @@
  *                            those of its second row
  *   vi_first_row(a,b)        returns the first row's sums of a, then of b; vi_second_row likewise
  *
- * Sets with narrow products (gemm_narrow_template.h) have these operations:
+ * Sets with VECTOR_NARROW, for gemm_narrow_template.h, have these operations:
  *
  *   vi16_load_activations, vi16_load_weights   load bytes as vi_load_activations and
  *                       vi_load_weights do
@@ -58,7 +61,8 @@
  *   vi_dot_i16(s,x,w)   adds to each lane of s the dot product of its two numbers, exactly
  *   vi_join(a,b)        returns the sums of neighbouring lanes of a, then of b
  *
- * Sets with VECTOR_I16 (i16_template.h) have vi_dot_i16 in any case, and:
+ * Sets with VECTOR_I16 (i16_template.h), which all portable sets have, have vi_dot_i16 in any case,
+ * and:
  *
  *   vi_pair(a,b)        puts the low halves of the lanes of a (low) and b (high) into one lane
  *   vi_store_i16        clamps each lane to 16 bits and stores VF_LANES numbers; vi_store_i16_2

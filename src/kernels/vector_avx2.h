@@ -225,7 +225,7 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
-/* These operations are for narrow products. */
+#define VECTOR_NARROW
 
 ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -359,7 +359,7 @@ ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
     return _mm256_shuffle_epi8(position % 2 ? high : low, pairs);
 }
 
-/* ---- for the sparse kernels ----------------------------------------------------------------- */
+/* ---- pairs of 16-bit numbers ---------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -368,6 +368,36 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) {
 ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     _mm256_storeu_si256((__m256i *)(void *)p, x);
 }
+
+#ifdef VECTOR_PORTABLE
+#define VECTOR_I16
+
+ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
+#ifdef VECTOR_VNNI
+    return _mm256_dpwssd_avx_epi32(sum, x, w);
+#else
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+#endif
+}
+
+ALWAYS_INLINE vi vi_pair(vi low, vi high) {
+    return _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xaa);
+}
+
+ALWAYS_INLINE void vi_store_i16(int16_t *p, vi x) {
+    const __m128i numbers =
+        _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, numbers);
+}
+
+ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
+    vi_store_i16(p, a);
+    vi_store_i16(p + VF_LANES, b);
+}
+
+#endif
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE void vi_store_sums(int32_t *p, const vi *sums) {
     /* hadd computes, in each 128-bit half, the four sums of the half's lanes. The halves are added.

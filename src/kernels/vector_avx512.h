@@ -102,7 +102,11 @@ ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
 }
 
 ALWAYS_INLINE float vf_sum(vf x) {
-    return _mm512_reduce_add_ps(x);
+    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+    const __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(x), high);
+    const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
 ALWAYS_INLINE float vf_largest(vf x) {
@@ -229,7 +233,7 @@ ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(position % 2 ? high : low), pairs);
 }
 
-/* ---- for the sparse kernels ----------------------------------------------------------------- */
+/* ---- pairs of 16-bit numbers ---------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
     return _mm512_loadu_si512(p);
@@ -238,6 +242,30 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) {
 ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     _mm512_storeu_si512(p, x);
 }
+
+#ifdef VECTOR_PORTABLE
+#define VECTOR_I16
+
+ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
+    return _mm512_dpwssd_epi32(sum, x, w);
+}
+
+ALWAYS_INLINE vi vi_pair(vi low, vi high) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
+}
+
+ALWAYS_INLINE void vi_store_i16(int16_t *p, vi x) {
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtsepi32_epi16(x));
+}
+
+ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
+    vi_store_i16(p, a);
+    vi_store_i16(p + VF_LANES, b);
+}
+
+#endif
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return _mm512_loadu_si512(p);

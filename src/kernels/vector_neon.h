@@ -85,12 +85,22 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }
 
+/* In portable sets these return b where a and b are zeros of either sign, as on x86. */
+
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
+#ifdef VECTOR_PORTABLE
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+#else
     return vminq_f32(a, b);
+#endif
 }
 
 ALWAYS_INLINE vf vf_max(vf a, vf b) {
+#ifdef VECTOR_PORTABLE
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+#else
     return vmaxq_f32(a, b);
+#endif
 }
 
 ALWAYS_INLINE vf vf_abs(vf x) {
@@ -108,7 +118,12 @@ ALWAYS_INLINE void vf_zip(vf a, vf b, vf *low, vf *high) {
 }
 
 ALWAYS_INLINE float vf_sum(vf x) {
+#ifdef VECTOR_PORTABLE
+    const float32x2_t halves = vadd_f32(vget_low_f32(x), vget_high_f32(x));
+    return vget_lane_f32(vpadd_f32(halves, halves), 0);
+#else
     return vaddvq_f32(x);
+#endif
 }
 
 ALWAYS_INLINE float vf_largest(vf x) {
@@ -175,7 +190,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return vdotq_s32(sum, x, w);
 }
 
-/* ---- for the sparse kernels ----------------------------------------------------------------- */
+/* ---- pairs of 16-bit numbers ---------------------------------------------------------------- */
 
 ALWAYS_INLINE vi vi_load(const int32_t *p) {
     return vld1q_s32(p);
@@ -184,6 +199,31 @@ ALWAYS_INLINE vi vi_load(const int32_t *p) {
 ALWAYS_INLINE void vi_store(int32_t *p, vi x) {
     vst1q_s32(p, x);
 }
+
+#ifdef VECTOR_PORTABLE
+#define VECTOR_I16
+
+ALWAYS_INLINE vi vi_dot_i16(vi sum, vi x, vi w) {
+    const int16x8_t a = vreinterpretq_s16_s32(x), b = vreinterpretq_s16_s32(w);
+    const int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+    return vaddq_s32(sum, vpaddq_s32(low, vmull_high_s16(a, b)));
+}
+
+ALWAYS_INLINE vi vi_pair(vi low, vi high) {
+    return vsliq_n_s32(low, high, 16);
+}
+
+ALWAYS_INLINE void vi_store_i16(int16_t *p, vi x) {
+    vst1_s16(p, vqmovn_s32(x));
+}
+
+ALWAYS_INLINE void vi_store_i16_2(int16_t *p, vi a, vi b) {
+    vst1q_s16(p, vcombine_s16(vqmovn_s32(a), vqmovn_s32(b)));
+}
+
+#endif
+
+/* ---- for the sparse kernels ----------------------------------------------------------------- */
 
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     return vreinterpretq_s8_u8(vld1q_u8(p));

@@ -77,13 +77,14 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c) {
 #endif
 }
 
-/* pmin and pmax take one instruction on x86, min and max take several. */
+/* pmin and pmax take one instruction on x86, min and max take several. In this order of operands
+ * zeros of either sign give b, as they do in other portable sets. */
 ALWAYS_INLINE vf vf_min(vf a, vf b) {
-    return wasm_f32x4_pmin(a, b);
+    return wasm_f32x4_pmin(b, a);
 }
 
 ALWAYS_INLINE vf vf_max(vf a, vf b) {
-    return wasm_f32x4_pmax(a, b);
+    return wasm_f32x4_pmax(b, a);
 }
 
 ALWAYS_INLINE vf vf_abs(vf x) {
@@ -236,6 +237,7 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 /* ---- narrow products ------------------------------------------------------------------------- */
 
 #if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
+#define VECTOR_NARROW
 
 ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
     return wasm_v128_load(p);

@@ -2,19 +2,15 @@
 #include "weights/weight_kind.h"
 
 /* weight_kind_for takes the first kind that fits: kinds that keep the numbers of the file come
- * before those that convert tensors of any type. The last int8 kind is that of sets that prefer
- * narrow products, which builds without such a set leave out. */
+ * before those that convert tensors of any type. Of these, narrow weights are for sets that have no
+ * product of int8 ones. */
 static const struct weight_kind *const kinds[] = {
     &weights_q4_0,
 #if !defined(__wasm__)
-    &weights_q4_1,   &weights_q4_k,  &weights_q6_k,
-    &weights_tq1_0,  &weights_tq2_0, &weights_bitnet_t158,
+    &weights_q4_1,        &weights_q4_k, &weights_q6_k, &weights_tq1_0,  &weights_tq2_0,
+    &weights_bitnet_t158,
 #endif
-    &weights_f16,    &weights_bf16,  &weights_int8,
-#if defined(__x86_64__) || defined(__wasm_relaxed_simd__)
-    &weights_narrow,
-#endif
-    &weights_f32,
+    &weights_f16,         &weights_bf16, &weights_int8, &weights_narrow, &weights_f32,
 };
 
 static bool fits(const struct weight_kind *kind, const struct kernels *kernels,

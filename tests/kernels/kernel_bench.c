@@ -56,7 +56,7 @@ static void call_once(const struct timed *t) {
         call_gemm(t->set, &t->gemm);
         break;
     case QUANTISE:
-        t->set->quantise(t->x, t->m, t->n, t->rows);
+        (t->set->quantise ? t->set->quantise : t->set->quantise_narrow)(t->x, t->m, t->n, t->rows);
         break;
     case LAYER_NORM:
         t->set->layer_norm(t->x, t->other, t->bias, t->bias, 1e-12f, t->m, t->n);
@@ -407,7 +407,7 @@ static void time_rows(enum kernel kernel, size_t m, size_t n) {
         t.x = place_rows(SLOT_X, x, m, n, n);
         t.other = place_rows(SLOT_Y, x, m, n, n);
         t.bias = place_rows(SLOT_BIAS, bias, 1, n, n);
-        t.rows = place_quantised(m, n, false);
+        t.rows = place_quantised(m, n, true); /* more blocks than int8 has */
         t.packed = place(SLOT_W, packed_f32_floats(m, n, t.set->f32_panel) * sizeof(float));
         printf("%16.1f", (double)(m * n) * bytes_per_value(kernel) * 1e-9 / time_of(&t));
         fflush(stdout);

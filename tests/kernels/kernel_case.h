@@ -88,6 +88,10 @@ enum kernel {
     KERNELS
 };
 
+/* Returns set `index` among those that run here and, last, kernels_scalar_portable; NULL past it.
+ * The other portable sets have the bits of the last (kernel_portable.c). */
+const struct kernels *checked_at(size_t index);
+
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* A matrix product with dense inputs: w [n, k], bias [n] (for f32 it may be NULL), and either x [m,
@@ -271,6 +275,12 @@ void test_i16_numbers(void **state);
 void test_i16_gemm(void **state);
 void test_i16_softmax(void **state);
 void test_i16_special_values(void **state);
+
+/* kernel_portable.c */
+void test_portable_elementwise(void **state);
+void test_portable_layer_norm(void **state);
+void test_portable_gemm(void **state);
+void test_portable_i16(void **state);
 
 /* kernel_sparse.c */
 void test_sparse_random_layers(void **state);

@@ -79,8 +79,8 @@ void sweep_elementwise(void (*check)(const float *x, size_t n, enum fill kind), 
 /* Results with one rounding or none: every set gives the bits of the scalar set. */
 static void check_add_or_relu(enum kernel kernel, size_t n, enum fill kind) {
     float *x = new_floats(n, kind), *other = new_floats(n, kind);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {kernel, kernels_at(s), 1, n, 0, kind};
+    for (size_t s = 0; checked_at(s); s++) {
+        const struct where where = {kernel, checked_at(s), 1, n, 0, kind};
         float *y = run_elementwise(&where, x, other);
         for (size_t i = 0; i < n; i++) {
             const float sum = x[i] + other[i], positive = x[i] > 0 ? x[i] : 0;
@@ -113,8 +113,8 @@ static double gelu_tolerance(float x) {
 }
 
 static void check_gelu(const float *x, size_t n, enum fill kind) {
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {GELU, kernels_at(s), 1, n, 0, kind};
+    for (size_t s = 0; checked_at(s); s++) {
+        const struct where where = {GELU, checked_at(s), 1, n, 0, kind};
         float *y = run_elementwise(&where, x, x);
         for (size_t i = 0; i < n; i++)
             expect_near(&where, 0, i, y[i], exact_gelu(x[i]), gelu_tolerance(x[i]));
@@ -143,8 +143,8 @@ void test_gelu(void **state) {
 /* Four roundings, and the error of e^-|gate| as far as it counts. Where e^-|gate| is replaced by
  * 2^-126, the result is as good as 0. */
 static void check_silu_mul(const float *gate, const float *up, size_t n, enum fill kind) {
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {SILU_MUL, kernels_at(s), 1, n, 0, kind};
+    for (size_t s = 0; checked_at(s); s++) {
+        const struct where where = {SILU_MUL, checked_at(s), 1, n, 0, kind};
         float *y = run_elementwise(&where, gate, up);
         for (size_t i = 0; i < n; i++) {
             const double g = (double)gate[i], u = (double)up[i];

@@ -93,11 +93,11 @@ static void check_numbers(const struct kernels *set, size_t n, size_t k, enum fi
 
 void test_i16_numbers(void **state) {
     (void)state;
-    for (size_t s = 0; kernels_at(s); s++)
-        for (size_t n = 1; kernels_at(s)->i16 && n <= 70; n++) {
+    for (size_t s = 0; checked_at(s); s++)
+        for (size_t n = 1; checked_at(s)->i16 && n <= 70; n++) {
             const enum fill kind = (enum fill)(n % FILL_FINITE);
-            check_numbers(kernels_at(s), n, rng_range(&kernel_rng, 1, 40), kind);
-            check_numbers(kernels_at(s), rng_range(&kernel_rng, 1, 40), n, kind);
+            check_numbers(checked_at(s), n, rng_range(&kernel_rng, 1, 40), kind);
+            check_numbers(checked_at(s), rng_range(&kernel_rng, 1, 40), n, kind);
         }
 }
 
@@ -145,8 +145,8 @@ static void check_product_of(const struct where *where, const float *x, const fl
 
 static void check_gemm(size_t m, size_t n, size_t k, int extreme) {
     float *x = new_numbers(m, k, extreme), *w = new_numbers(n, k, extreme);
-    for (size_t s = 0; kernels_at(s); s++) {
-        const struct where where = {I16, kernels_at(s), m, n, k, FILL_UNIFORM};
+    for (size_t s = 0; checked_at(s); s++) {
+        const struct where where = {I16, checked_at(s), m, n, k, FILL_UNIFORM};
         if (where.set->i16)
             check_product_of(&where, x, w);
     }
@@ -212,10 +212,10 @@ static void check_softmax(const struct kernels *set, size_t m, size_t n, enum fi
 void test_i16_softmax(void **state) {
     (void)state;
     static const float factors[] = {1, 30, 1e-6f, 500};
-    for (size_t s = 0; kernels_at(s); s++)
-        for (size_t n = 1; kernels_at(s)->i16 && n <= 300; n++)
+    for (size_t s = 0; checked_at(s); s++)
+        for (size_t n = 1; checked_at(s)->i16 && n <= 300; n++)
             for (int kind = 0; kind < FILL_FINITE; kind++)
-                check_softmax(kernels_at(s), rng_range(&kernel_rng, 1, 5), n, (enum fill)kind,
+                check_softmax(checked_at(s), rng_range(&kernel_rng, 1, 5), n, (enum fill)kind,
                               kind == FILL_UNIFORM ? factors[n % 4] : 1);
 }
 
@@ -224,10 +224,10 @@ void test_i16_softmax(void **state) {
 /* No results are checked here, only that nothing is written elsewhere. */
 void test_i16_special_values(void **state) {
     (void)state;
-    for (size_t s = 0; kernels_at(s); s++)
-        for (int i = 0; kernels_at(s)->i16 && i < 30; i++) {
+    for (size_t s = 0; checked_at(s); s++)
+        for (int i = 0; checked_at(s)->i16 && i < 30; i++) {
             const size_t n = rng_range(&kernel_rng, 1, 40), k = rng_range(&kernel_rng, 1, 40);
-            const struct where where = {I16, kernels_at(s), n, n, k, FILL_SPECIAL};
+            const struct where where = {I16, checked_at(s), n, n, k, FILL_SPECIAL};
             const struct i16_kernels *i16 = where.set->i16;
             const size_t ld = round_up(k, 16);
             float *x = new_floats(n * ld, FILL_SPECIAL);

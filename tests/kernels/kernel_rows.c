@@ -204,9 +204,9 @@ static void check_layer_norm(size_t m, size_t n, enum fill kind, float epsilon) 
         x[i] *= shrink;
         residual[i] *= shrink;
     }
-    for (size_t s = 0; kernels_at(s); s++) {
+    for (size_t s = 0; checked_at(s); s++) {
         const struct rows_case c = {
-            {LAYER_NORM, kernels_at(s), m, n, 0, kind}, x, residual, weight, bias, epsilon};
+            {LAYER_NORM, checked_at(s), m, n, 0, kind}, x, residual, weight, bias, epsilon};
         float *y = run_all_rows(&c);
         for (size_t i = 0; i < m; i++)
             check_norm_row(&c, i, y);

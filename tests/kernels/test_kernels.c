@@ -23,6 +23,11 @@ static void test_find(void **state) {
         assert_string_equal(wisp_kernels_name(count), kernels_at(count)->name);
     }
     assert_ptr_equal(kernels_at(count - 1), &kernels_scalar);
+    assert_non_null(kernels_find_portable(NULL));
+    assert_null(kernels_find_portable("none"));
+#ifndef __wasm__
+    assert_ptr_equal(kernels_find_portable("scalar"), &kernels_scalar_portable);
+#endif
     assert_null(wisp_kernels_name(count));
     assert_non_null(wisp_cpu_features());
 }
@@ -80,6 +85,10 @@ static int run_all(void) {
         cmocka_unit_test(test_i16_gemm),
         cmocka_unit_test(test_i16_softmax),
         cmocka_unit_test(test_i16_special_values),
+        cmocka_unit_test(test_portable_elementwise),
+        cmocka_unit_test(test_portable_layer_norm),
+        cmocka_unit_test(test_portable_gemm),
+        cmocka_unit_test(test_portable_i16),
         cmocka_unit_test(test_pack_neurons),
         cmocka_unit_test(test_sparse_random_layers),
         cmocka_unit_test(test_sparse_extremes),

@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The NEON set with the int8 product on matrix multiply instructions. It has the packed weights and
  * the operations of the NEON set, and integer sums are exact, so the results have the same bits. */
-#include "kernels/vector_i8mm.h"
-
-/* Sums take 24 (f32) and 16 (int8) of 32 registers. With more for int8, gcc keeps some in memory.
- */
-enum {
-    F32_ROWS = 6,
-    F32_VECTORS = 4,
-    INT8_ROWS = 8,
-    INT8_VECTORS = 2,
-    Q4_ROWS = 4,
-    Q4_VECTORS = 2,
-    Q4_FEW = 2
-};
-
-#include "kernels/rows_template.h"
-
-enum { DOWN_VECTORS = 16, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 0 };
-
-#include "kernels/sparse_template.h"
-
-#include "kernels/gemm_template.h"
-
-#include "kernels/pack_template.h"
-
-#include "kernels/gemm_matrix_template.h"
-
-#include "kernels/gemm_q4_template.h"
+#include "kernels/aarch64/neon_i8mm.h"
 
 const struct kernels kernels_neon_i8mm = KERNELS_WITH_SIGNED("neon-i8mm");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The set for engines whose relaxed dot product saturates, which are those on x86 without VNNI:
- * narrow products do not saturate. */
+ * narrow products do not saturate. It is also the portable set (kernels.h) of all engines. */
+#define VECTOR_PORTABLE
 #define VECTOR_RELAXED
 #include "kernels/vector_wasm.h"
 
@@ -21,4 +22,8 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 
 #include "kernels/gemm_narrow_template.h"
 
+/* The relaxed product of bytes takes the activations as unsigned on x86, and as signed on ARM.
+ * There the set is only the portable one. */
 const struct kernels kernels_relaxed_narrow = KERNELS_WITH_NARROW("relaxed-narrow");
+const struct kernels kernels_relaxed_narrow_signed =
+    KERNELS_WITH_NARROW_SIGNED("relaxed-narrow-signed");

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * The set is a portable one (kernels.h): simd128 has no fused multiply-add that it would give up.
+ */
+#define VECTOR_PORTABLE
 #include "kernels/vector_wasm.h"
 
 /* Engines have 16 registers on x86: 8 hold sums. */
@@ -19,3 +22,6 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #include "kernels/gemm_wide_template.h"
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");
+const struct kernels kernels_simd128_portable =
+    KERNELS_OF("simd128-portable", 0, NULL, NULL, .narrow_panel = INT8_PANEL,
+               .quantise_narrow = rows_quantise_narrow, .gemm_narrow = gemm_narrow);

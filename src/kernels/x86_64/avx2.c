@@ -1,29 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/vector_avx2.h"
-
-/* Sums take 12 of 16 registers; sums of narrow products take 6, and their weights 4. */
-enum {
-    F32_ROWS = 6,
-    F32_VECTORS = 2,
-    INT8_ROWS = 3,
-    INT8_VECTORS = 2,
-    Q4_ROWS = 5,
-    Q4_VECTORS = 2,
-    Q4_FEW = 2
-};
-
-#include "kernels/rows_template.h"
-
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 20, EXACT_WINS = 1 };
-
-#include "kernels/sparse_template.h"
-
-#include "kernels/gemm_template.h"
-
-#include "kernels/pack_template.h"
-
-#include "kernels/gemm_narrow_template.h"
-
-#include "kernels/gemm_q4_template.h"
+#include "kernels/x86_64/avx2.h"
 
 const struct kernels kernels_avx2 = KERNELS_WITH_NARROW("avx2");

@@ -1,30 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/vector_avx512.h"
-
-/* Sums take 24 of 32 registers. */
-enum {
-    F32_ROWS = 12,
-    F32_VECTORS = 2,
-    INT8_ROWS = 6,
-    INT8_VECTORS = 4,
-    Q4_ROWS = 5,
-    Q4_VECTORS = 2,
-    Q4_FEW = 2
-};
-
-#include "kernels/rows_template.h"
-
-enum { DOWN_VECTORS = 24, MOST_PERCENT = 10, MOST_PERCENT_RELU = 10, EXACT_WINS = 1 };
-
-#include "kernels/sparse_template.h"
-
-#include "kernels/gemm_template.h"
-
-#include "kernels/pack_template.h"
-
-#include "kernels/gemm_dot_template.h"
-
-#define Q4_UNROLL UNROLL
-#include "kernels/gemm_q4_template.h"
+#include "kernels/x86_64/avx512.h"
 
 const struct kernels kernels_avx512 = KERNELS_WITH_UNSIGNED("avx512");

@@ -1,32 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * AVX2 with the dot product of bytes, for CPUs that have AVX-VNNI without AVX-512. */
-#define VECTOR_VNNI
-#include "kernels/vector_avx2.h"
-
-/* Sums take 12 of 16 registers. */
-enum {
-    F32_ROWS = 6,
-    F32_VECTORS = 2,
-    INT8_ROWS = 6,
-    INT8_VECTORS = 2,
-    Q4_ROWS = 5,
-    Q4_VECTORS = 2,
-    Q4_FEW = 2
-};
-
-#include "kernels/rows_template.h"
-
-enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS = 1 };
-
-#include "kernels/sparse_template.h"
-
-#include "kernels/gemm_template.h"
-
-#include "kernels/pack_template.h"
-
-#include "kernels/gemm_dot_template.h"
-
-#define Q4_UNROLL UNROLL
-#include "kernels/gemm_q4_template.h"
+#include "kernels/x86_64/avx_vnni.h"
 
 const struct kernels kernels_avx_vnni = KERNELS_WITH_UNSIGNED("avx-vnni");

@@ -47,6 +47,23 @@ export async function embedAlone(texts) {
 }
 
 /**
+ * Computes rows with the option `portable`, with each module that runs here.
+ * @param {string[]} texts
+ */
+export async function embedPortable(texts) {
+  const results = [];
+  for (const build of pickBuild() === 'relaxed' ? ['relaxed', 'simd128'] : ['simd128']) {
+    const module = await WebAssembly.compile(await fetchBytes(`/js/wisp-${build}.wasm`));
+    const model = await fetchBytes('/models/wisp-default.gguf');
+    const engine = await Engine.open(module, model, { portable: true });
+    const { kernels } = engine.info();
+    results.push({ build, kernels, rows: encode(engine.embed(texts)) });
+    engine.close();
+  }
+  return results;
+}
+
+/**
  * Computes rows with the package, as a user does.
  * @param {string[]} texts
  * @param {number} workers

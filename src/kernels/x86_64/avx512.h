@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The templates of the sets in avx512.c and avx512_portable.c. */
+#ifndef WISP_KERNELS_AVX512_H
+#define WISP_KERNELS_AVX512_H
+
+#include "kernels/vector_avx512.h"
+
+/* Sums take 24 of 32 registers. */
+enum {
+    F32_ROWS = 12,
+    F32_VECTORS = 2,
+    INT8_ROWS = 6,
+    INT8_VECTORS = 4,
+    Q4_ROWS = 5,
+    Q4_VECTORS = 2,
+    Q4_FEW = 2
+};
+
+#include "kernels/rows_template.h"
+
+enum { DOWN_VECTORS = 24, MOST_PERCENT = 10, MOST_PERCENT_RELU = 10, EXACT_WINS = 1 };
+
+#ifndef VECTOR_PORTABLE
+#include "kernels/sparse_template.h"
+#endif
+
+#include "kernels/gemm_template.h"
+
+#include "kernels/pack_template.h"
+
+#include "kernels/gemm_dot_template.h"
+
+#ifndef VECTOR_PORTABLE
+#define Q4_UNROLL UNROLL
+#include "kernels/gemm_q4_template.h"
+#else
+#include "kernels/i16_template.h"
+#endif
+
+#endif
