@@ -375,27 +375,26 @@ int command_generate(int argc, char **argv) {
         code = take_option(&c, option);
     if (code == EXIT_GOOD && optind < argc)
         c.path = argv[optind];
-    fputs(more_help, program_output);
-    fputs(model_help, program_output);
-    fputs(help, program_output);
-    fputs(more_help, program_output);
-}
-else {
-    if (code == EXIT_GOOD)
-        code = check_usage(&c);
-    if (code == EXIT_GOOD)
-        code = open_grammar(&c, &grammar);
-    c.generate.options.grammar = grammar;
-    if (code == EXIT_GOOD)
-        code = open_model(&c.model, &model, &session);
-}
-if (session) {
-    watch_signals(session);
-    code = generate(&c, session, model);
-}
-wisp_session_close(session);
-wisp_model_close(model);
-wisp_grammar_close(grammar);
-generate_arguments_close(&c.generate);
-return code;
+    if (code == EXIT_GOOD && c.wants_help) {
+        fputs(help, program_output);
+        fputs(more_help, program_output);
+        fputs(model_help, program_output);
+    } else {
+        if (code == EXIT_GOOD)
+            code = check_usage(&c);
+        if (code == EXIT_GOOD)
+            code = open_grammar(&c, &grammar);
+        c.generate.options.grammar = grammar;
+        if (code == EXIT_GOOD)
+            code = open_model(&c.model, &model, &session);
+    }
+    if (session) {
+        watch_signals(session);
+        code = generate(&c, session, model);
+    }
+    wisp_session_close(session);
+    wisp_model_close(model);
+    wisp_grammar_close(grammar);
+    generate_arguments_close(&c.generate);
+    return code;
 }
