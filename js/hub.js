@@ -9,6 +9,8 @@ export const HUB = 'https://huggingface.co';
 
 /** @typedef {{ repo: string, revision: string, file: string | undefined }} ModelName */
 
+/** @typedef {(files: readonly string[], model: ModelName) => string[]} Choose */
+
 /** A request failed. `status` is 0 where no answer came. */
 export class HubError extends WispError {
   /**
@@ -141,19 +143,44 @@ export function chooseFile(files, { repo }) {
   if (whole.length > 1) {
     throw wrong('file', `${repo} has several models; name one of ${whole.join(', ')}`);
   }
-  const isFolder = files.some((file) => /\.(safetensors|bin)$/.test(file));
-  throw new WispError(
-    'unsupported',
-    models.length > 0
-      ? `${repo}: its model is in parts, which wisp does not read; join them with ` +
-          'llama-gguf-split --merge'
-      : `${repo} has no GGUF file` +
-          (isFolder
-            ? '. wisp makes one of its files on a machine that has Python and wisp: ' +
-              `hf download ${repo} --local-dir folder, then wisp convert folder model.gguf`
-            : ''),
-    { field: 'file' },
-  );
+  if (models.length > 0) {
+    throw new WispError(
+      'unsupported',
+      `${repo}: its model is in parts, which wisp does not read; join them with ` +
+        'llama-gguf-split --merge',
+      { field: 'file' },
+    );
+  }
+  const remedy = files.some((file) => /\.safetensors$/.test(file))
+    ? `. import 'wisp-engine/convert' lets it be loaded all the same; npx wisp-engine convert hf:${repo} ` +
+      'model.gguf makes a file of it'
+    : files.some((file) => /\.bin$/.test(file))
+      ? ', nor safetensors: load it with transformers and store it with save_pretrained, which writes these'
+      : '';
+  throw new WispError('unsupported', `${repo} has no GGUF file${remedy}`, { field: 'file' });
+}
+
+/**
+ * Chooses the files of which a GGUF file is made: the configuration, the tokenizer and the weights, of the
+ * repository and of its sentence-transformers modules. Where there is model.safetensors, its parts are not read.
+ * Where there are no such weights, chooses a GGUF file.
+ * @param {readonly string[]} files
+ * @param {ModelName} model
+ * @returns {string[]}
+ */
+export function chooseFolder(files, model) {
+  if (model.file !== undefined) return [model.file];
+  const chosen = files.filter((file) => {
+    const [, folder = '', name] = /** @type {string[]} */ (/^(?:(\d+_\w+)\/)?(.*)$/.exec(file));
+    if (name.includes('/')) return false;
+    if (/\.(json|txt|jinja)$|^tokenizer\.model$/.test(name)) return true;
+    const whole = `${folder && `${folder}/`}model.safetensors`;
+    return file === whole || (/^model.*\.safetensors$/.test(name) && !files.includes(whole));
+  });
+  const isWeights = (/** @type {string} */ file) => /\.safetensors$/.test(file);
+  // Weights come last: where they are kept, the others are.
+  chosen.sort((a, b) => Number(isWeights(a)) - Number(isWeights(b)));
+  return chosen.some(isWeights) ? chosen : [chooseFile(files, model)];
 }
 
 /**
@@ -374,13 +401,17 @@ function refusal(url, response, token) {
 }
 
 /**
- * Checks the first bytes of a model.
+ * Checks the first bytes of a model, or of a file of a folder, which tell less.
  * @param {Uint8Array} bytes
  * @param {string} url
  */
 export function checkMagic(bytes, url) {
   const text = String.fromCharCode(...bytes.subarray(0, 4));
-  if (text === 'GGUF') return;
+  if (
+    text === 'GGUF' ||
+    (/\.(json|txt|jinja|model|safetensors)$/.test(url) && !/^(<|vers)/.test(text))
+  )
+    return;
   const found =
     text[0] === '<'
       ? 'an HTML page and not the file: a login page or a proxy may stand before the server'

@@ -7,8 +7,9 @@
 #include "base/checked.h"
 #include "quant/codecs.h"
 
-/* The WebAssembly modules only read, and only the types of files that make embeddings. */
-#if defined(__wasm__)
+/* The WebAssembly modules but for the converter only read, and only the types of files that make
+ * embeddings. */
+#if defined(__wasm__) && !defined(WISP_CONVERTER)
 #define NATIVE(function) NULL
 #else
 #define NATIVE(function) function
