@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/convert as a browser imports it: Hugging Face folders as files, URLs or names become GGUF files.
-import { WispError, throwIfAborted } from './errors.js';
-import { convertInLoad, moduleOf, runTask, settingsOf } from './convert.js';
+import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
+import { WispError } from './errors.js';
 import { resolve } from './files.js';
 import { chooseFolder, parseName } from './hub.js';
 import { filesFromHub } from './hub-browser.js';
@@ -33,19 +33,21 @@ const ownWorker = () =>
  */
 export async function convert(source, options = {}) {
   const settings = settingsOf(options);
-  const { signal = new AbortController().signal, startTimeout = START_MS } = options;
-  throwIfAborted(signal);
+  const { wasm, worker, startTimeout = START_MS, onProgress } = options;
   const without = platform.noWorkers();
   if (without) throw new WispError('worker', `${without}, and a model is converted in one`);
-  const [module, model] = await Promise.all([
-    moduleOf(platform, ownModule, options.wasm, signal),
-    find(source, options, signal),
-  ]);
-  return runTask(
-    platform.startWorker(ownWorker, /** @type {any} */ (options.worker), startTimeout),
-    { module, ...model, name: 'the output', options: settings },
-    options,
-  );
+  return stoppable(options.signal, async (signal) => {
+    const [module, model] = await Promise.all([
+      moduleOf(platform, ownModule, wasm, signal),
+      find(source, options, signal),
+    ]);
+    return runTask(
+      platform.startWorker(ownWorker, /** @type {any} */ (worker), startTimeout),
+      { module, ...model, name: 'the output', options: settings },
+      signal,
+      onProgress,
+    );
+  });
 }
 
 /**

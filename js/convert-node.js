@@ -4,9 +4,8 @@ import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { convertInLoad, moduleOf, runTask, settingsOf } from './convert.js';
+import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
-import { throwIfAborted } from './errors.js';
 import { parseName } from './hub.js';
 import { folderFromHub } from './hub-node.js';
 import { checkString, wrong } from './options.js';
@@ -32,36 +31,38 @@ const ownWorker = () =>
  */
 export async function convert(source, options = {}) {
   const settings = settingsOf(options);
-  const { signal = new AbortController().signal, output } = options;
-  throwIfAborted(signal);
+  const { output, wasm, worker, onProgress } = options;
   if (output !== undefined) {
     checkString(output, 'output');
     if (output === '') throw wrong('output', 'the path is empty');
   }
-  const file = output === undefined ? undefined : new OutputFile(output, 'output');
-  try {
-    await file?.open();
-    const [module, { input, files, modelName }] = await Promise.all([
-      moduleOf(platform, ownModule, options.wasm, signal),
-      find(source, options, signal),
-    ]);
-    const bytes = await runTask(
-      platform.startWorker(ownWorker, /** @type {any} */ (options.worker), 0),
-      {
-        module,
-        input,
-        files,
-        name: output ?? 'the output',
-        options: { ...settings, name: settings.name ?? modelName },
-        descriptor: file?.descriptor,
-      },
-      options,
-    );
-    await file?.commit();
-    return file ? output : bytes;
-  } finally {
-    await file?.discard();
-  }
+  return stoppable(options.signal, async (signal) => {
+    const file = output === undefined ? undefined : new OutputFile(output, 'output');
+    try {
+      await file?.open();
+      const [module, { input, files, modelName }] = await Promise.all([
+        moduleOf(platform, ownModule, wasm, signal),
+        find(source, options, signal),
+      ]);
+      const bytes = await runTask(
+        platform.startWorker(ownWorker, /** @type {any} */ (worker), 0),
+        {
+          module,
+          input,
+          files,
+          name: output ?? 'the output',
+          options: { ...settings, name: settings.name ?? modelName },
+          descriptor: file?.descriptor,
+        },
+        signal,
+        onProgress,
+      );
+      await file?.commit();
+      return file ? output : bytes;
+    } finally {
+      await file?.discard();
+    }
+  });
 }
 
 /**

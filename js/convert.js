@@ -78,13 +78,36 @@ export const moduleOf = async (platform, own, given, signal) =>
   given instanceof WebAssembly.Module ? given : compile(platform, own, { url: given }, signal);
 
 /**
+ * Runs `work` with a signal of its own, which is aborted too where a part of the work fails: then nothing goes on
+ * that nobody waits for.
+ * @template T
+ * @param {AbortSignal | undefined} signal
+ * @param {(signal: AbortSignal) => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+export async function stoppable(signal, work) {
+  throwIfAborted(signal);
+  const stop = new AbortController();
+  const forget = signal ? onAbort(signal, () => stop.abort(signal.reason)) : () => {};
+  try {
+    return await work(stop.signal);
+  } catch (error) {
+    stop.abort(error);
+    throw signal?.aborted ? cancelled(signal) : error;
+  } finally {
+    forget();
+  }
+}
+
+/**
  * Runs a conversion in a worker of its own, which ends with it.
  * @param {import('../types/internal.js').StartLink} start
  * @param {ConvertTask} task
- * @param {Pick<ConvertOptions, 'signal' | 'onProgress'>} options
+ * @param {AbortSignal} signal
+ * @param {ConvertOptions['onProgress']} onProgress
  * @returns {Promise<any>} what the worker's output gives
  */
-export async function runTask(start, task, { signal, onProgress }) {
+export async function runTask(start, task, signal, onProgress) {
   throwIfAborted(signal);
   /** @type {() => void} */
   let forget = () => {};
@@ -92,7 +115,7 @@ export async function runTask(start, task, { signal, onProgress }) {
   let link;
   try {
     return await new Promise((resolve, reject) => {
-      if (signal) forget = onAbort(signal, () => reject(cancelled(signal)));
+      forget = onAbort(signal, () => reject(cancelled(signal)));
       link = start({
         reply(/** @type {any} */ { type, done, total, value, error }) {
           if (type === 'done') return resolve(value);

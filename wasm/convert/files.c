@@ -85,7 +85,7 @@ wisp_status file_source_open(const char *path, wisp_source *source, wisp_error *
     *source = (wisp_source){.size = (uint64_t)size,
                             .read = read_input,
                             .close = close_input,
-                            .context = (void *)(intptr_t)file, /* NOLINT: it is never followed */
+                            .context = (void *)(intptr_t)file, /* never followed */
                             .name = path,
                             .lasting = true,
                             .may_change = true};
