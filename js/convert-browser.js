@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/convert as a browser imports it: Hugging Face folders as files, URLs or names become GGUF files.
-import { convertInLoad, moduleOf, runTask, settingsOf, stoppable } from './convert.js';
+import { convertInLoad, moduleOf, noWorker, runTask, settingsOf, stoppable } from './convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
-import { WispError } from './errors.js';
 import { resolve } from './files.js';
 import { chooseFolder, parseName } from './hub.js';
 import { filesFromHub } from './hub-browser.js';
@@ -35,7 +34,7 @@ export async function convert(source, options = {}) {
   const settings = settingsOf(options);
   const { wasm, worker, startTimeout = START_MS, onProgress } = options;
   const without = platform.noWorkers();
-  if (without) throw new WispError('worker', `${without}, and a model is converted in one`);
+  if (without) throw noWorker(without);
   return stoppable(options.signal, async (signal) => {
     const [module, model] = await Promise.all([
       moduleOf(platform, ownModule, wasm, signal),

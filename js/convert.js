@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converting a model to a GGUF file in a worker: what Node and browsers share.
-import { WispError, cancelled, onAbort, throwIfAborted, unpackError } from './errors.js';
+import {
+  NoWorkersError,
+  WispError,
+  cancelled,
+  onAbort,
+  throwIfAborted,
+  unpackError,
+} from './errors.js';
 import { compile } from './load.js';
 import { checkOptions, checkString, wrong } from './options.js';
 
@@ -130,11 +137,24 @@ export async function runTask(start, task, signal, onProgress) {
       });
       link.post(task);
     });
+  } catch (error) {
+    throw error instanceof NoWorkersError ? noWorker(error.reason, error) : error;
   } finally {
     forget();
     await link?.stop();
   }
 }
+
+/**
+ * @param {string} reason
+ * @param {unknown} [cause]
+ */
+export const noWorker = (reason, cause) =>
+  new WispError(
+    'worker',
+    `${reason}; a model is converted in a worker. npx wisp-engine convert makes a file that can be loaded`,
+    { cause },
+  );
 
 /**
  * Makes readModel of a platform convert what is no GGUF file, so that Embedder.load and Generator.load take it.

@@ -274,7 +274,7 @@ export async function listCached() {
   const models = [];
   for (const entry of await listKept(store)) {
     // The small files of a folder are no models; they are deleted with their repository.
-    if (entry.state === 'hub' && !/\.(gguf|safetensors)$/i.test(nameOf(entry).file)) continue;
+    if (entry.state === 'hub' && /\.(json|txt|jinja|model)$/.test(nameOf(entry).file)) continue;
     const source = await getKept(store, entry);
     const parts = entry.keys.length - (entry.about ? 1 : 0);
     models.push({

@@ -110,6 +110,9 @@ for (const browser of ['chromium', 'firefox']) {
       assert.equal(hash, expected('cls12'));
       const wrong = await tab.call('convertModel', 'object', 'cls12', pathsOf('cls12'), { type: 'q9' }); // prettier-ignore
       assert.deepEqual([wrong.code, wrong.field], ['argument', 'type']);
+      const alone = await tab.call('convertWithoutWorkers', 'cls12', pathsOf('cls12'));
+      assert.equal(alone.code, 'worker');
+      assert.match(alone.message, /cannot start workers; a model is converted in a worker. npx/);
       const none = await tab.call('convertModel', 'url', 'no-such', []);
       assert.equal(none.code, 'not_found');
       assert.match(none.message, /no-such\/config\.json: HTTP 404/);

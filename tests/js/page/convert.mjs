@@ -125,3 +125,15 @@ export async function convertOften(name, paths, times) {
   const files = await sourceOf('object', name, paths);
   for (let i = 0; i < times; i++) await convert(files, { type: 'q8_0' });
 }
+
+/** Returns the error of a page that starts no workers. @param {string} name @param {string[]} paths */
+export async function convertWithoutWorkers(name, paths) {
+  const files = await sourceOf('object', name, paths);
+  const { Worker } = globalThis;
+  globalThis.Worker = /** @type {any} */ (undefined);
+  try {
+    return await convert(files).then(String, describeError);
+  } finally {
+    globalThis.Worker = Worker;
+  }
+}
