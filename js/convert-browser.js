@@ -3,8 +3,9 @@
 import { convertInLoad, moduleOf, noWorker, runTask, settingsOf, stoppable } from './convert.js';
 import { fetchModel, heldModel, isFolderUrl, isHeld } from './convert-source.js';
 import { resolve } from './files.js';
-import { chooseFolder, parseName } from './hub.js';
+import { parseName } from './hub.js';
 import { filesFromHub } from './hub-browser.js';
+import { chooseFolder } from './hub-folder.js';
 import { platform } from './platform-browser.js';
 import { wrongSource } from './source.js';
 

@@ -11,7 +11,6 @@ import {
   checkMagic,
   checkPath,
   chooseFile,
-  chooseFolder,
   fileUrl,
   isCommit,
   isOutage,
@@ -23,6 +22,7 @@ import {
   wrongLength,
 } from './hub.js';
 import { RepoCache, deleteModels, exists, finish, leave, listModels } from './hub-cache.js';
+import { chooseFolder } from './hub-folder.js';
 import { checkOptions } from './options.js';
 
 export { WispError } from './errors.js';
