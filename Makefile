@@ -325,7 +325,7 @@ WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,-
 WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
-wasm: $(WASM_MODULES) js/index-kernels.js
+wasm: $(WASM_MODULES) js/wisp-convert.wasm js/index-kernels.js
 
 js/%.wasm: build/wasm/%.wasm
 	$(Q)cp $< $@
@@ -342,6 +342,23 @@ build/wasm/wisp-index.wasm: $(WASM_INDEX) src/base/checksum.h src/base/byte_orde
 
 js/index-kernels.js: build/wasm/wisp-index.wasm tools/embed_kernels.mjs
 	$(Q)node tools/embed_kernels.mjs $< $@
+
+# The module that converts models is loaded only for that. Of these files the linker takes what wisp_convert reaches.
+# It has all types of tensors: files that ask for WISP_CONVERTER leave most out of the other modules.
+WASM_CONVERT := $(foreach folder,base quant formats text huggingface convert,$(wildcard src/$(folder)/*.c)) \
+                src/kernels/weights.c src/native/open_path.c $(wildcard wasm/convert/*.c)
+OBJECTS_convert := $(WASM_CONVERT:%.c=build/wasm/convert/%.o)
+
+build/wasm/convert/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $(@D)
+	$(SAY) EMCC $@
+	$(Q).tools/bin/emcc $(WASM_COMMON) $(if $(filter src/quant/%,$<),,-Os) $(WASM_simd128) -DWISP_CONVERTER -c $< -o $@
+
+build/wasm/wisp-convert.wasm: $(OBJECTS_convert)
+	$(SAY) LINK $@
+	$(Q).tools/bin/emcc $(WASM_LINK) -sINITIAL_MEMORY=4MB -sSTACK_SIZE=1MB $(WASM_simd128) -Wl$(comma)-Map=$@.map $^ -o $@
+
+-include $(OBJECTS_convert:%.o=%.d)
 
 define wasm_build
 OBJECTS_$(1) := $$(patsubst %.c,build/wasm/$(1)/%.o,$(WASM_SOURCES) $(wildcard src/kernels/$(1)/*.c))

@@ -3,6 +3,7 @@
 import { write } from 'node:fs';
 import { parseArgs, promisify } from 'node:util';
 import { WispError } from './errors.js';
+import { reasonOf } from './system-error.js';
 
 export const EXIT = {
   good: 0,
@@ -60,15 +61,6 @@ export function complainOf(error) {
   if (['not_found', 'format', 'unsupported'].includes(error.code)) return EXIT.model;
   return error.code === 'argument' ? EXIT.usage : EXIT.failed;
 }
-
-/**
- * Returns the reason in an error of the system, without its code and the call that failed.
- * @param {unknown} error
- */
-export const reasonOf = (error) =>
-  /** @type {Error} */ (error).message
-    .replace(/^E[A-Z0-9]+: /, '')
-    .replace(/, \w+(?: '.*')?$/s, '');
 
 /**
  * Parses the arguments of a command.

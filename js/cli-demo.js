@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `wisp-engine serve-demo`: the pages of web-demo, with the package's own scripts and models.
-import { Complaint, EXIT, parse, print, reasonOf, wholeNumber } from './cli-console.js';
+import { Complaint, EXIT, parse, print, wholeNumber } from './cli-console.js';
+import { reasonOf } from './system-error.js';
 import { serve } from './serve.js';
 
 const HELP = `usage: wisp-engine serve-demo [--port N] [--plain]

@@ -2,7 +2,8 @@
 // The texts of `wisp-engine embed`: lines or JSON of files, of standard input and of the command line.
 import { createReadStream, fstatSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { Complaint, EXIT, reasonOf, wrongUsage } from './cli-console.js';
+import { Complaint, EXIT, wrongUsage } from './cli-console.js';
+import { reasonOf } from './system-error.js';
 
 /** @typedef {{ path: string } | { text: string }} Item */
 

@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Complaint, EXIT, reasonOf, writeOutput } from './cli-console.js';
+import { Complaint, EXIT, writeOutput } from './cli-console.js';
+import { reasonOf } from './system-error.js';
 
 export const FORMATS = ['text', 'json', 'ndjson', 'npy', 'f32'];
 

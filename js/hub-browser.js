@@ -41,6 +41,20 @@ export { WispError } from './errors.js';
  * @returns {Promise<Blob>}
  */
 export async function fromHub(name, options = {}) {
+  const files = await filesFromHub(name, options, (all, model) => [
+    model.file ?? chooseFile(all, model),
+  ]);
+  return /** @type {Blob} */ ([...files.values()][0]);
+}
+
+/**
+ * Finds the files of a repository that `choose` chooses.
+ * @param {string} name
+ * @param {HubOptions} options
+ * @param {import('./hub.js').Choose} choose
+ * @returns {Promise<Map<string, Blob>>} by their paths
+ */
+export async function filesFromHub(name, options, choose) {
   const model = parseName(name, options);
   const { signal, token, onProgress, offline } = options;
   throwIfAborted(signal);
@@ -50,31 +64,48 @@ export async function fromHub(name, options = {}) {
   if (isCommit(revision) && model.file) {
     const wanted = { url: fileUrl(endpoint, { ...model, file: model.file }), state: 'hub' };
     const kept = await getKept(store, wanted);
-    if (kept) return told(kept, onProgress);
+    if (kept) return new Map([[model.file, told(kept, onProgress)]]);
   }
   let listing;
   try {
     if (offline) throw new HubError('not_found', notKept(name), 0); // as where no server answers
     listing = await list(endpoint, model, { signal, token });
   } catch (error) {
-    const kept = isOutage(error) && (await findKept(store, endpoint, model));
+    const kept = isOutage(error) && (await findKept(store, endpoint, model, choose));
     if (!kept) throw error;
-    return told(kept, onProgress);
+    for (const blob of kept.values()) told(blob, onProgress);
+    return kept;
   }
   const { commit, files } = listing;
-  const file = model.file ?? chooseFile([...files.keys()], model);
-  checkPath(file, 'file');
-  const about = files.get(file);
-  if (!about) {
-    const others = [...files.keys()].filter((other) => other.endsWith('.gguf'));
-    throw new WispError(
-      'not_found',
-      `${repo}@${revision} has no file ${file}; its models: ${others.join(', ') || 'none'}`,
-      { field: 'file' },
+  const chosen = choose([...files.keys()], model);
+  const all = chosen.reduce((sum, file) => sum + (files.get(file)?.size ?? NaN), 0) || undefined;
+  let before = 0;
+  const found = new Map();
+  for (const file of chosen) {
+    checkPath(file, 'file');
+    const about = files.get(file);
+    if (!about) {
+      const others = [...files.keys()].filter((other) => other.endsWith('.gguf'));
+      throw new WispError(
+        'not_found',
+        `${repo}@${revision} has no file ${file}; its models: ${others.join(', ') || 'none'}`,
+        { field: 'file' },
+      );
+    }
+    const url = fileUrl(endpoint, { repo, revision: commit, file });
+    const blob = await keep(
+      store,
+      { ...about, url, state: 'hub', revision },
+      {
+        ...options,
+        onProgress: ({ loaded, total }) =>
+          onProgress?.({ loaded: before + loaded, total: all ?? total }),
+      },
     );
+    before += blob.size;
+    found.set(file, blob);
   }
-  const url = fileUrl(endpoint, { repo, revision: commit, file });
-  return keep(store, { ...about, url, state: 'hub', revision }, options);
+  return found;
 }
 
 /** @param {string} name */
@@ -86,8 +117,10 @@ const notKept = (name) =>
  * @param {Store} store
  * @param {string} endpoint
  * @param {import('./hub.js').ModelName} model
+ * @param {import('./hub.js').Choose} choose
  */
-async function findKept(store, endpoint, { repo, revision, file }) {
+async function findKept(store, endpoint, model, choose) {
+  const { repo, revision } = model;
   const start = fileUrl(endpoint, { repo, revision: '', file: '' }).replace(/\/+$/, '/');
   const kept = (await listKept(store)).filter(
     ({ url, state, about }) =>
@@ -95,9 +128,16 @@ async function findKept(store, endpoint, { repo, revision, file }) {
       url.startsWith(start) &&
       (about?.revisions.includes(revision) || url.startsWith(`${start}${revision}/`)),
   );
-  const files = new Map(kept.map((entry) => [nameOf(entry).file, entry]));
-  const found = files.get(file ?? (files.size > 0 ? chooseFile([...files.keys()], { repo }) : ''));
-  return found && getKept(store, found);
+  if (kept.length === 0) return undefined;
+  const entries = new Map(kept.map((entry) => [nameOf(entry).file, entry]));
+  const found = new Map();
+  for (const file of choose([...entries.keys()], model)) {
+    const entry = entries.get(file);
+    const blob = entry && (await getKept(store, entry));
+    if (!blob) return undefined;
+    found.set(file, blob);
+  }
+  return found;
 }
 
 /**
@@ -233,6 +273,8 @@ export async function listCached() {
   const store = await openStore();
   const models = [];
   for (const entry of await listKept(store)) {
+    // The small files of a folder are no models; they are deleted with their repository.
+    if (entry.state === 'hub' && /\.(json|txt|jinja|model)$/.test(nameOf(entry).file)) continue;
     const source = await getKept(store, entry);
     const parts = entry.keys.length - (entry.about ? 1 : 0);
     models.push({

@@ -22,6 +22,7 @@ import {
   wrongLength,
 } from './hub.js';
 import { RepoCache, deleteModels, exists, finish, leave, listModels } from './hub-cache.js';
+import { chooseFolder } from './hub-folder.js';
 import { checkOptions } from './options.js';
 
 export { WispError } from './errors.js';
@@ -74,7 +75,28 @@ async function findToken({ token }) {
  * @param {HubOptions} [options]
  * @returns {Promise<string>} its path
  */
-export async function fromHub(name, options = {}) {
+export function fromHub(name, options = {}) {
+  return find(name, options, findKept, fetchModel);
+}
+
+/**
+ * Finds what a GGUF file is made of: the folder of a repository's configuration, tokenizer and weights. A repository
+ * that has no such weights, and a name with a file, give the path of a GGUF file.
+ * @param {string} name
+ * @param {HubOptions} [options]
+ * @returns {Promise<string>} its path
+ */
+export function folderFromHub(name, options = {}) {
+  return find(name, options, findKeptFolder, fetchFolder);
+}
+
+/**
+ * @param {string} name
+ * @param {HubOptions} options
+ * @param {typeof findKept} find in the cache
+ * @param {(...given: Parameters<typeof fetchFolder>) => Promise<string>} fetch
+ */
+async function find(name, options, find, fetch) {
   const model = parseName(name, options);
   const { signal, onProgress } = options;
   throwIfAborted(signal);
@@ -84,11 +106,11 @@ export async function fromHub(name, options = {}) {
   const folder = cacheFolder(options);
   const cache = new RepoCache(folder, model.repo);
   try {
-    if (offline) return await findKept(cache, model, folder);
+    if (offline) return await find(cache, model, folder);
     const hub = { endpoint, signal, token: await findToken(options) };
-    return await fetchModel(hub, cache, model, !isOn(HF_HUB_DISABLE_SYMLINKS), onProgress);
+    return await fetch(hub, cache, model, !isOn(HF_HUB_DISABLE_SYMLINKS), onProgress);
   } catch (error) {
-    if (isOutage(error)) return findKept(cache, model, folder).catch(() => Promise.reject(error));
+    if (isOutage(error)) return find(cache, model, folder).catch(() => Promise.reject(error));
     const { message, syscall } = /** @type {NodeJS.ErrnoException} */ (error);
     if (error instanceof WispError || !syscall) throw error; // also what onProgress threw
     throw new WispError('io', `the cache ${folder}: ${message}`, { cause: error });
@@ -111,6 +133,14 @@ async function findKept(cache, model, folder) {
     `${repo}@${revision}${file && `/${file}`} is not in the cache ${folder}, and offline (HF_HUB_OFFLINE) ` +
       'nothing is fetched: load it once with a connection, or name another cache (HF_HOME)',
   );
+}
+
+/** @type {typeof findKept} */
+async function findKeptFolder(cache, model, folder) {
+  const commit = await cache.commitOf(model.revision);
+  const files = commit && !model.file ? await cache.files(commit) : [];
+  const isKept = files.some((file) => /\.safetensors$/.test(file));
+  return commit && isKept ? cache.snapshot(commit, '') : findKept(cache, model, folder);
 }
 
 /**
@@ -147,6 +177,32 @@ async function fetchModel(hub, cache, model, links, onProgress) {
   const isNew = await download(hub, cache, { ...model, file }, about, onProgress);
   await cache.setCommit(revision, about.commit);
   return cache.point(about.etag, about.commit, file, { links, isNew });
+}
+
+/**
+ * @param {Hub} hub
+ * @param {RepoCache} cache
+ * @param {import('./hub.js').ModelName} model
+ * @param {boolean} links
+ * @param {HubOptions['onProgress']} onProgress
+ */
+async function fetchFolder(hub, cache, model, links, onProgress) {
+  const { commit, files } = await list(hub.endpoint, model, hub);
+  const chosen = chooseFolder([...files.keys()], model);
+  const total = chosen.reduce((sum, file) => sum + (files.get(file)?.size ?? NaN), 0) || undefined;
+  let before = 0;
+  let path = '';
+  for (const file of chosen) {
+    checkPath(file, 'file');
+    const wanted = { ...model, revision: commit, file };
+    path = await fetchModel(hub, cache, wanted, links, ({ loaded }) =>
+      onProgress?.({ loaded: before + loaded, total }),
+    );
+    before += files.get(file)?.size ?? 0;
+    onProgress?.({ loaded: before, total });
+  }
+  await cache.setCommit(model.revision, commit).catch(() => {}); // the cache may be read-only
+  return /\.gguf$/i.test(path) ? path : cache.snapshot(commit, '');
 }
 
 /** Redirects that are followed on the way to what is known of a file. */

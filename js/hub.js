@@ -9,6 +9,8 @@ export const HUB = 'https://huggingface.co';
 
 /** @typedef {{ repo: string, revision: string, file: string | undefined }} ModelName */
 
+/** @typedef {(files: readonly string[], model: ModelName) => string[]} Choose */
+
 /** A request failed. `status` is 0 where no answer came. */
 export class HubError extends WispError {
   /**
@@ -141,19 +143,21 @@ export function chooseFile(files, { repo }) {
   if (whole.length > 1) {
     throw wrong('file', `${repo} has several models; name one of ${whole.join(', ')}`);
   }
-  const isFolder = files.some((file) => /\.(safetensors|bin)$/.test(file));
-  throw new WispError(
-    'unsupported',
-    models.length > 0
-      ? `${repo}: its model is in parts, which wisp does not read; join them with ` +
-          'llama-gguf-split --merge'
-      : `${repo} has no GGUF file` +
-          (isFolder
-            ? '. wisp makes one of its files on a machine that has Python and wisp: ' +
-              `hf download ${repo} --local-dir folder, then wisp convert folder model.gguf`
-            : ''),
-    { field: 'file' },
-  );
+  if (models.length > 0) {
+    throw new WispError(
+      'unsupported',
+      `${repo}: its model is in parts, which wisp does not read; join them with ` +
+        'llama-gguf-split --merge',
+      { field: 'file' },
+    );
+  }
+  const remedy = files.some((file) => /\.safetensors$/.test(file))
+    ? `. import 'wisp-engine/convert' lets it be loaded all the same; npx wisp-engine convert hf:${repo} ` +
+      'model.gguf makes a file of it'
+    : files.some((file) => /\.bin$/.test(file))
+      ? ', nor safetensors: load it with transformers and store it with save_pretrained, which writes these'
+      : '';
+  throw new WispError('unsupported', `${repo} has no GGUF file${remedy}`, { field: 'file' });
 }
 
 /**
@@ -374,13 +378,17 @@ function refusal(url, response, token) {
 }
 
 /**
- * Checks the first bytes of a model.
+ * Checks the first bytes of a model, or of a file of a folder, which tell less.
  * @param {Uint8Array} bytes
  * @param {string} url
  */
 export function checkMagic(bytes, url) {
   const text = String.fromCharCode(...bytes.subarray(0, 4));
-  if (text === 'GGUF') return;
+  if (
+    text === 'GGUF' ||
+    (/\.(json|txt|jinja|model|safetensors)$/.test(url) && !/^(<|vers)/.test(text))
+  )
+    return;
   const found =
     text[0] === '<'
       ? 'an HTML page and not the file: a login page or a proxy may stand before the server'

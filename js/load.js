@@ -198,11 +198,11 @@ async function openPool(pool, signal, onReady) {
 /**
  * @param {Platform} platform
  * @param {() => URL} own
- * @param {{ build: Build, url?: string | URL }} chosen
+ * @param {{ url?: string | URL }} chosen
  * @param {AbortSignal} signal
  * @param {string} [integrity]
  */
-async function compile(platform, own, { url }, signal, integrity) {
+export async function compile(platform, own, { url }, signal, integrity) {
   try {
     return await platform.compile(own, url, signal, integrity);
   } catch (cause) {

@@ -188,7 +188,8 @@ export function fileError(error, path) {
   const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
   const more =
     code === 'EISDIR'
-      ? `: ${path} is a folder. wisp convert ${path} model.gguf makes a file of a Hugging Face folder`
+      ? `: ${path} is a folder. import 'wisp-engine/convert' lets a Hugging Face folder be loaded; ` +
+        `npx wisp-engine convert ${path} model.gguf makes a file of it`
       : '';
   return new WispError(code === 'ENOENT' ? 'not_found' : 'io', message + more, { cause: error });
 }

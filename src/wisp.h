@@ -1064,7 +1064,8 @@ typedef struct wisp_convert_options {
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, as a GGUF file. The output
  * appears whole or not at all: it is written under a temporary name beside `output`, synced and
  * renamed. Whether `output` can be written is found out first: WISP_ERROR_IO where it cannot, as in
- * a folder that does not exist. `options` may be NULL. Only in the native library. */
+ * a folder that does not exist. `options` may be NULL. In the native library, and in the package's
+ * module that converts. */
 WISP_API wisp_status wisp_convert(const char *input, const char *output,
                                   const wisp_convert_options *options, wisp_error *error);
 

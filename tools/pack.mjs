@@ -30,6 +30,7 @@ for (const name of [
   'generate',
   'hub',
   'cold',
+  'convert',
   'text',
   'search',
   'vector-index',
@@ -51,6 +52,7 @@ const hashes = Object.fromEntries(
     'js/wisp-generate-relaxed.wasm',
     'js/wisp-threads-simd128.wasm',
     'js/wisp-threads-relaxed.wasm',
+    'js/wisp-convert.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);

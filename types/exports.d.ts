@@ -90,3 +90,25 @@ export interface TextExports extends Exports {
   thread_count?(): number;
   thread_failure?(): number;
 }
+
+/** The functions of wasm/convert/convert.c. */
+export interface ConvertExports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  allocate(bytes: number): number;
+  convert(
+    input: number,
+    output: number,
+    type: number,
+    embeddingType: number,
+    name: number,
+    plain: boolean,
+    neurons: boolean,
+    hot: number,
+    hotBytes: number,
+    hotTokens: number,
+    sparsity: number,
+  ): number;
+  error_message(): number;
+  error_field(): number;
+}

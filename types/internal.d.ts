@@ -5,6 +5,7 @@ import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
 import type { Native } from '../js/addon-node.js';
+import type { ConvertSettings } from './convert.js';
 import type { LoadOptions, ModelSource } from './index.js';
 import type { SparseOptions } from './index.js';
 import type { Reply, SharedModel } from './protocol.js';
@@ -150,3 +151,43 @@ export interface Task {
   /** Workers that ended while they worked on it. */
   losses?: number;
 }
+
+/** The files that a conversion reads, by synchronous calls: wasm/convert/files.c. */
+export interface ConvertFiles {
+  /** 0: there is none, 1: a file, 2: a folder. */
+  kind(path: string): number;
+  /** Returns undefined where there is no such file; throws where it cannot be opened. */
+  open(path: string): { file: number; size: number } | undefined;
+  /** Fills `into`. Returns false where the file has changed since it was opened. */
+  read(file: number, offset: number, into: Uint8Array): boolean;
+  close(file: number): void;
+}
+
+/** What a conversion writes. The bytes it is given are the module's, and have to be copied. */
+export interface ConvertOutput {
+  write(bytes: Uint8Array): void;
+  /** Writes over bytes that were written. */
+  writeAgain(offset: number, bytes: Uint8Array): void;
+  /** Returns the result, and the parts of it that are handed over. */
+  end(): { value: Blob | Uint8Array<ArrayBuffer> | undefined; transfer: Transferable[] };
+}
+
+/** The request to a worker that converts. */
+export interface ConvertTask {
+  module: WebAssembly.Module;
+  /** The path of the model. */
+  input: string;
+  /** What errors call the output. */
+  name: string;
+  options: ConvertSettings;
+  /** Files that are read, by path; without them they are on the disk. */
+  files?: Map<string, Blob | Uint8Array> | undefined;
+  /** Of the output, a file of Node; without it the result is bytes. */
+  descriptor?: number | undefined;
+}
+
+/** A model to convert as it was found. */
+export type FoundModel = Pick<ConvertTask, 'input' | 'files'> & {
+  /** What the model is called, where its folder is not. */
+  modelName?: string | undefined;
+};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The metadata that tells BITNET_T158 from BF16. Native only. */
+ * The metadata that tells BITNET_T158 from BF16. */
 #ifndef WISP_CONVERT_BITNET_KEYS_H
 #define WISP_CONVERT_BITNET_KEYS_H
 

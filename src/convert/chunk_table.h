@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes the table of chunks (formats/chunks.h) while a file is written. Native only. */
+ * Computes the table of chunks (formats/chunks.h) while a file is written. */
 #ifndef WISP_CONVERT_CHUNK_TABLE_H
 #define WISP_CONVERT_CHUNK_TABLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts any readable model to a GGUF file. Native only. */
+ * Converts any readable model to a GGUF file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/byte_order.h"
+#include "base/checked.h"
 #include "convert/chunk_table.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
@@ -107,10 +108,13 @@ static wisp_status add_table(struct writer *w, struct directory *dir) {
         chunks->end += padded_bytes(w, i);
     }
     chunks_count(chunks);
-    ARENA_TAKE(&dir->arena, table->digests, chunks->n * CHUNK_DIGEST_BYTES, w->error);
+    const uint64_t bytes = chunks->n * CHUNK_DIGEST_BYTES;
+    size_t size;
+    if (!checked_size(bytes, &size))
+        return fail_memory(w->error, bytes);
+    ARENA_TAKE(&dir->arena, table->digests, size, w->error);
     TRY(directory_put_u32(dir, KEY_CHUNKS_BYTES, w->plan->chunk_bytes, w->error));
-    TRY(directory_put_numbers(dir, KEY_CHUNKS_SHA256, VALUE_U8, table->digests,
-                              chunks->n * CHUNK_DIGEST_BYTES, w->error));
+    TRY(directory_put_numbers(dir, KEY_CHUNKS_SHA256, VALUE_U8, table->digests, bytes, w->error));
     return directory_finish(dir, w->error);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes GGUF files. Source: the GGUF specification (ggml-org/ggml). Native only. */
+ * Writes GGUF files. Source: the GGUF specification (ggml-org/ggml). */
 #ifndef WISP_CONVERT_GGUF_WRITE_H
 #define WISP_CONVERT_GGUF_WRITE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses which neurons of a calibrated model are hot. Native only. */
+ * Chooses which neurons of a calibrated model are hot. */
 #ifndef WISP_CONVERT_HOT_H
 #define WISP_CONVERT_HOT_H
 

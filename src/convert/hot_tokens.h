@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Splits token embeddings for writing (formats/token_split.h). Native only. */
+ * Splits token embeddings for writing (formats/token_split.h). */
 #ifndef WISP_CONVERT_HOT_TOKENS_H
 #define WISP_CONVERT_HOT_TOKENS_H
 

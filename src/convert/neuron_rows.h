@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arranges a model so that feed-forward layers are written neuron by neuron (formats/neurons.h).
- * Native only. */
+ * Arranges a model so that feed-forward layers are written neuron by neuron (formats/neurons.h). */
 #ifndef WISP_CONVERT_NEURON_ROWS_H
 #define WISP_CONVERT_NEURON_ROWS_H
 

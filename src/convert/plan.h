@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decisions that converting and quantising a model have in common: which tensors are weights, and
- * the keys that name a file's type. Native only. */
+ * the keys that name a file's type. */
 #ifndef WISP_CONVERT_PLAN_H
 #define WISP_CONVERT_PLAN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes the file of a model. Native only. */
+ * Writes the file of a model. */
 #ifndef WISP_CONVERT_WRITE_MODEL_H
 #define WISP_CONVERT_WRITE_MODEL_H
 

@@ -35,7 +35,7 @@ wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_er
                     : WISP_OK;
 }
 
-#if !defined(__wasm__)
+#if !defined(__wasm__) || defined(WISP_CONVERTER)
 
 enum { BLOCKS_AT_A_TIME = 64 };
 
@@ -140,7 +140,7 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
 #endif
 
 bool bitnet_made(const struct tensor *tensor) {
-#if defined(__wasm__)
+#if defined(__wasm__) && !defined(WISP_CONVERTER)
     (void)tensor;
     return false;
 #else

@@ -348,11 +348,11 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
         status = directory_finish(dir, error);
     if (status == WISP_OK)
         status = neurons_read(dir, error);
-#if !defined(__wasm__) || defined(WISP_EMBED_ONLY)
+#if !defined(__wasm__) || defined(WISP_EMBED_ONLY) || defined(WISP_CONVERTER)
     if (status == WISP_OK)
         status = token_split_read(dir, error);
 #endif
-#if !defined(__wasm__)
+#if !defined(__wasm__) || defined(WISP_CONVERTER)
     if (status == WISP_OK)
         status = bitnet_make_rows(dir, error);
 #endif

@@ -29,7 +29,7 @@ static wisp_status read_gpt2(struct directory *dir, const struct hf_decoder *dec
                           sizeof activations / sizeof *activations, error));
     TRY(hf_put_sizes(dir, decoder, config, sizes, sizeof sizes / sizeof *sizes, error));
     TRY(hf_read_size_or(config, &size, 0, &hidden_size, error));
-    intermediate_size = (uint32_t)smaller(4 * (uint64_t)hidden_size, UINT32_MAX);
+    intermediate_size = hidden_size > UINT32_MAX / 4 ? UINT32_MAX : 4 * hidden_size;
     if (!json_is_absent(json_get(config->root, inner.field)))
         TRY(hf_read_size_or(config, &inner, 0, &intermediate_size, error));
     TRY(directory_put_u32(dir, hf_key(decoder, "feed_forward_length", key), intermediate_size,

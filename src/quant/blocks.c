@@ -7,8 +7,9 @@
 #include "base/checked.h"
 #include "quant/codecs.h"
 
-/* The WebAssembly modules only read, and only the types of files that make embeddings. */
-#if defined(__wasm__)
+/* The WebAssembly modules but for the converter only read, and only the types of files that make
+ * embeddings. */
+#if defined(__wasm__) && !defined(WISP_CONVERTER)
 #define NATIVE(function) NULL
 #else
 #define NATIVE(function) function
@@ -59,7 +60,7 @@ static const struct block_format formats[] = {
     {BLOCK_T158, "BITNET_T158", 256, 66, READ_NATIVELY(bitnet_t158)},
     {40, "NVFP4", 64, 36, UNREAD},
     {BLOCK_Q1_0, "Q1_0", 128, 18, READ_ONLY_NATIVELY(q1_0)},
-#if !defined(__wasm__)
+#if !defined(__wasm__) || defined(WISP_CONVERTER)
     {BLOCK_Q2_0, "Q2_0", 64, 18, READ_ONLY_NATIVELY(q2_0)},
     {BLOCK_PQ2_0, "PQ2_0", 128, 34, READ_ONLY_NATIVELY(pq2_0)},
     {BLOCK_I2_S, "I2_S", 128, 32, UNREAD}, /* formats/bitnet.h makes floats of it */

@@ -149,7 +149,7 @@ describe('sources', () => {
   test('what cannot be read is named', async () => {
     for (const [source, code, message] of /** @type {[any, string, RegExp][]} */ ([
       ['/no/such/model.gguf', 'not_found', /no\/such\/model\.gguf/],
-      [ROOT, 'io', /is a folder\. wisp convert/],
+      [ROOT, 'io', /is a folder\. import 'wisp-engine\/convert'.*npx wisp-engine convert/],
       [`${address}/gone`, 'not_found', /gone: HTTP 404/],
       [`${address}/down`, 'io', /down: HTTP 503/],
       [`${address}/short`, 'io', /short/],

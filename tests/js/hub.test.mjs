@@ -413,7 +413,10 @@ describe('models by name', () => {
     assert.match(parts.message, /in parts/);
     const folder = await choose('config.json', 'model.safetensors', 'tokenizer.json');
     assert.equal(folder.code, 'unsupported');
-    assert.match(folder.message, /no GGUF file.*hf download o\/m.*wisp convert/);
+    assert.match(
+      folder.message,
+      /no GGUF file. import 'wisp-engine\/convert'.*npx wisp-engine convert hf:o\/m/,
+    );
   });
 
   test('refusals name the address, the status and the remedy', async () => {

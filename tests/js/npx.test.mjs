@@ -151,7 +151,6 @@ describe('what goes wrong has the exit code and the words of wisp', () => {
     ['no GGUF file', ['embed', '-m', CLI, '--text', 'a'], '', 3, /cli\.js/],
     ['a kernel set that is not here', ['embed', '--cpu', 'nope'], '', 3, /nope/],
     ['no native code', ['embed', '--backend', 'native'], '', 3, /is not installed/],
-    ['converting', ['convert', 'a', 'b'], '', 2, /no converter.*wisp convert/],
     ['a port', ['serve-demo', '--port', '70000'], '', 2, /--port 70000/],
     ['a control character', ['\x1b[2J'], '', 2, /\\u001b\[2J/],
   ];

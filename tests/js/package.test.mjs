@@ -75,6 +75,19 @@ test('a page loads what finds models by name only when it does so: 12 KB at most
   assert.ok(bytes <= 12 * 1024, `${bytes} bytes`);
 });
 
+test('a page loads what converts only when it does so: 22 KB at most, and a module of 80', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const { reached } = scriptsOf('convert-browser.js', 'convert-worker-browser.js');
+  const more = [...reached].filter((name) => !embedding.has(name));
+  const sizeOf = (/** @type {string} */ name) =>
+    brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length;
+  const bytes = more.reduce((sum, name) => sum + sizeOf(name), 0);
+  assert.ok(more.includes('convert.js') && more.includes('hub.js'));
+  assert.ok(!more.some((name) => /node|cli/.test(name)));
+  assert.ok(bytes <= 22 * 1024, `${bytes} bytes`);
+  assert.ok(sizeOf('wisp-convert.wasm') <= 80_000, `${sizeOf('wisp-convert.wasm')} bytes`);
+});
+
 test('a page loads what fetches cold neurons only when it does so: 16 KB at most', () => {
   const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
   const cold = scriptsOf('cold-browser.js', 'cold-worker-browser.js').reached;
@@ -98,17 +111,18 @@ test('modules that only embed have no decoders: at most 89 KB after brotli, the 
 });
 
 test('every Worker is made of an address in the expression, as bundlers expect it', () => {
-  for (const file of ['embedding-node', 'browser', 'generate-node', 'generate-browser'].map(
-    (name) => `${name}.js`,
-  )) {
+  for (const file of [
+    ...['embedding-node', 'browser', 'generate-node', 'generate-browser'],
+    ...['convert-node', 'convert-browser'],
+  ].map((name) => `${name}.js`)) {
     const source = readFileSync(`${ROOT}js/${file}`, 'utf8');
     assert.match(
       source,
-      /new Worker\(new URL\('\.\/(generate-)?worker-\w+\.js', import\.meta\.url\), (\{|WORKER_OPTIONS)/,
+      /new Worker\(new URL\('\.\/((generate|convert)-)?worker-\w+\.js', import\.meta\.url\), (\{|WORKER_OPTIONS)/,
       file,
     );
     // Next.js' Turbopack fails at an address of a script that is the default of a parameter.
-    assert.doesNotMatch(source, /\w+ = new URL\('\.\/(generate-)?worker/, file);
+    assert.doesNotMatch(source, /\w+ = new URL\('\.\/((generate|convert)-)?worker/, file);
   }
 });
 
@@ -175,6 +189,15 @@ const { embeddingModel } = await import('${NAME}/ai');
 const { pipeline } = await import('${NAME}/pipeline');
 const fake = { embed() {}, info: () => ({ name: 'a' }) };
 if (embeddingModel(fake).modelId !== 'a' || !new WispEmbeddings(fake)) throw new Error('adapters');
+const { convert } = await import('${NAME}/convert');
+const model = process.env.TINY_MODEL;
+const bytes = await convert(model, { type: 'q8_0' });
+for (const source of [bytes, model]) {
+  const tiny = await Embedder.load(source, { workers: 1 });
+  if ((await tiny.embed('a')).length !== tiny.dimensions) throw new Error('converted');
+  await tiny.close();
+}
+for (const name of ['wisp-convert.wasm', 'convert/worker']) import.meta.resolve('${NAME}/' + name);
 const task = await pipeline('x').catch((reason) => reason);
 if (!(task instanceof WispError) || task.field !== 'task') throw task;
 console.log(rows.count, embedder.info().build);
@@ -212,6 +235,9 @@ const { Embedder, Rows, WispError } = require('${NAME}');
   const { embeddingModel } = require('${NAME}/ai');
   const fake = { embed() {}, info: () => ({ name: 'a' }) };
   if (embeddingModel(fake).modelId !== 'a' || !new WispEmbeddings(fake)) throw new Error('adapters');
+  const { convert } = require('${NAME}/convert');
+  const missing = await convert('/nowhere').catch((reason) => reason);
+  if (!(missing instanceof WispError) || missing.code !== 'not_found') throw missing;
   const task = await require('${NAME}/pipeline').pipeline('x').catch((reason) => reason);
   if (!(task instanceof WispError) || task.field !== 'task') throw task;
   console.log(rows.count, embedder.info().build);
@@ -227,6 +253,7 @@ import { search, similarity, type Match } from '${NAME}/search';
 import { chunk, embedStream, type Chunk } from '${NAME}/text';
 import type { GenerateOptions, GenerationResult, Token } from '${NAME}/generate';
 import { Index, type IndexMatch } from '${NAME}/index';
+import { convert, type ConvertOptions } from '${NAME}/convert';
 import { embeddingModel } from '${NAME}/ai';
 import { WispEmbeddings } from '${NAME}/langchain';
 import { pipeline, type Tensor } from '${NAME}/pipeline';
@@ -277,6 +304,12 @@ export async function adapted(embedder: Embedder, signal: any): Promise<number[]
   const tensor: Tensor = await extract(['a'], { pooling: 'mean', normalize: true });
   return [...embeddings, vector, tensor.dims, tensor.tolist()[0]];
 }
+export async function converted(options: ConvertOptions): Promise<Embedder> {
+  const model: ModelSource = await convert('hf:o/m', { ...options, type: 'q8_0' });
+  return Embedder.load(await convert({ 'config.json': model, '1_Pooling/config.json': model }));
+}
+// @ts-expect-error there is no such type
+export const wrongType = () => convert('folder', { type: 'q9' });
 // @ts-expect-error there is no such task
 export const wrongTask = () => pipeline('summarization');
 export const tokenOf = ({ likely }: Token) => likely?.[0].logprob;
@@ -305,11 +338,10 @@ describe('installed from npm pack into an empty project', () => {
   const folder = mkdtempSync(join(tmpdir(), 'wisp-package-'));
   after(() => rmSync(folder, { recursive: true }));
   // Not the environment of the make or npm that runs this test.
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter(
-      ([name]) => !/^(npm_|MAKE|NODE_OPTIONS|NODE_TEST)/.test(name),
-    ),
+  const clean = Object.entries(process.env).filter(
+    ([name]) => !/^(npm_|MAKE|NODE_OPTIONS|NODE_TEST)/.test(name),
   );
+  const env = { ...Object.fromEntries(clean), TINY_MODEL: `${ROOT}tests/data/models/cls12` };
   /** @param {string} program @param {string[]} args @param {string} [cwd] */
   const run = (program, args, cwd = folder) =>
     execFileSync(program, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
@@ -347,6 +379,8 @@ describe('installed from npm pack into an empty project', () => {
       'types/generate.d.cts',
       'types/hub.d.cts',
       'types/cold.d.cts',
+      'types/convert.d.cts',
+      'js/wisp-convert.wasm',
       'types/text.d.cts',
       'types/search.d.cts',
       'types/langchain.d.cts',
@@ -460,6 +494,9 @@ describe('installed from npm pack into an empty project', () => {
       const npx = ['--offline', 'wisp-engine', ...embed];
       const out = own ? run('npx', npx) : run(path, [bin, ...embed]);
       assert.deepEqual(JSON.parse(out).map((/** @type {number[]} */ row) => row.length), [384, 384]); // prettier-ignore
+      const file = `tiny-${name.replace(/\W/g, '-')}.gguf`;
+      assert.equal(run(path, [bin, 'convert', env.TINY_MODEL, file]), '');
+      assert.equal(readFileSync(join(folder, file)).subarray(0, 4).toString(), 'GGUF');
     });
   }
 

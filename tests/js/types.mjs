@@ -29,6 +29,13 @@ export const hubBrowser = (real) => real;
 /** @type {(real: typeof import('../../js/hub-node.cjs')) =>
  *   Pick<typeof import('../../types/hub.js'), 'fromHub' | 'listCached' | 'deleteCached'>} */
 export const hubCommonJs = (real) => real;
+/** @type {(real: typeof import('../../js/convert-node.js')) => Omit<typeof import('../../types/convert.js'), 'WispError'>} */
+export const convertNode = (real) => real;
+/** @type {(real: typeof import('../../js/convert-browser.js')) =>
+ *   Omit<typeof import('../../types/convert-browser.js'), 'WispError'>} */
+export const convertBrowser = (real) => real;
+/** @type {(real: typeof import('../../js/convert-node.cjs')) => Omit<typeof import('../../types/convert.js'), 'WispError'>} */
+export const convertCommonJs = (real) => real;
 /** @type {(real: typeof import('../../js/text.js')) => Omit<typeof import('../../types/text.js'), 'WispError'>} */
 export const text = (real) => real;
 /** @type {(real: typeof import('../../js/search.js')) => Omit<typeof import('../../types/search.js'), 'WispError'>} */

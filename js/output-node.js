@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing a file that appears under its name only when it is complete: what src/host/file.c does.
+import { lstat, open, realpath, rename, stat, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { WispError } from './errors.js';
+import { reasonOf } from './system-error.js';
+
+let made = 0;
+
+/** A file that is written under a temporary name, and gets its own by commit(). */
+export class OutputFile {
+  #path;
+  #field;
+  #target = '';
+  #temporary = '';
+  /** @type {import('node:fs/promises').FileHandle | undefined} */
+  #file;
+
+  /**
+   * @param {string} path
+   * @param {string} field of errors
+   */
+  constructor(path, field) {
+    this.#path = path;
+    this.#field = field;
+  }
+
+  /** Finds the file that is replaced, where the path is a symbolic link, and creates one beside it. */
+  async open() {
+    const path = this.#path;
+    const isThere = await lstat(path).then(
+      () => true,
+      (error) => error.code !== 'ENOENT' && this.#fail('look for it', error),
+    );
+    const replaced = isThere ? await this.#try('follow the symbolic link', stat(path)) : undefined;
+    if (replaced && !replaced.isFile()) {
+      const details = { field: this.#field };
+      throw new WispError('io', `${path}: exists and is not a regular file`, details);
+    }
+    this.#target = isThere ? await this.#try('resolve the path', realpath(path)) : path;
+    this.#temporary = `${this.#target}.${process.pid}.wisp-${++made}.tmp`;
+    const action = 'create a temporary file beside it';
+    const file = (this.#file = await this.#try(action, open(this.#temporary, 'wx', 0o666)));
+    if (!replaced) return;
+    try {
+      await file.chmod(replaced.mode & 0o7777);
+      // Only root may give files to another user.
+      await file.chown(replaced.uid, replaced.gid).catch((error) => {
+        if (error.code !== 'EPERM') throw error;
+      });
+    } catch (error) {
+      await this.discard();
+      this.#fail('keep the mode and owner', error);
+    }
+  }
+
+  get descriptor() {
+    return this.#file?.fd;
+  }
+
+  /** @param {Uint8Array} bytes */
+  async write(bytes) {
+    await this.#try('write', Promise.resolve(this.#file?.writeFile(bytes)));
+  }
+
+  /** Syncs the file, gives it its name, and syncs its folder. */
+  async commit() {
+    await this.#try('write', this.#rename());
+    // Windows does not let a program sync a folder.
+    const folder = await open(dirname(this.#target), 'r').catch(() => undefined);
+    await folder?.sync().catch(() => {});
+    await folder?.close();
+  }
+
+  async #rename() {
+    await this.#file?.sync();
+    await this.#file?.close();
+    await rename(this.#temporary, this.#target);
+    this.#file = undefined;
+  }
+
+  /** Deletes the temporary file, unless it has its name. */
+  async discard() {
+    if (!this.#file) return;
+    await this.#file.close().catch(() => {});
+    this.#file = undefined;
+    await unlink(this.#temporary).catch(() => {});
+  }
+
+  /**
+   * @param {string} action
+   * @param {any} cause
+   * @returns {never}
+   */
+  #fail(action, cause) {
+    throw new WispError('io', `${this.#path}: cannot ${action}: ${reasonOf(cause)}`, {
+      field: this.#field,
+      cause,
+    });
+  }
+
+  /**
+   * @template T
+   * @param {string} action
+   * @param {Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #try(action, work) {
+    return work.catch((error) => this.#fail(action, error));
+  }
+}
