@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/cold as a browser imports it: Embedder.load with the option cold.
 import { HttpFile } from './cold-http.js';
+import { openStore } from './cold-store-browser.js';
+import { cacheOf } from './cold-store.js';
 import { serveCold } from './cold-worker.js';
 import { coldLoader } from './cold.js';
 import { resolve } from './files.js';
@@ -10,6 +12,12 @@ import { platform } from './platform-browser.js';
 
 export { WispError } from './errors.js';
 
+/** The models that the browser keeps. */
+export const cache = cacheOf(
+  openStore,
+  async () => (await navigator.storage?.persist?.().catch(() => false)) ?? false,
+);
+
 platform.cold = coldLoader({
   openFile(source) {
     if ((typeof source !== 'string' && !(source instanceof URL)) || /^hf:/.test(String(source))) {
@@ -17,6 +25,7 @@ platform.cold = coldLoader({
     }
     return new HttpFile(resolve(source, 'source').href);
   },
+  openStore,
   own: {
     // Bundlers recognise exactly this expression.
     worker: () =>

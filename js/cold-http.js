@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranges of a file on a server. Whatever a server sends in their place is either of use or an error.
 import { WispError, cancelled, onAbort } from './errors.js';
-import { HubError, ask, readAll } from './hub.js';
+import { HubError, ask, isOutage, readAll } from './hub.js';
 
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('./cold-ranges.js').Bytes} Bytes */
 
 /** A request that has brought no byte for so long is made again. */
 const STALL_MS = 30_000;
+
+/** A server that has not said for so long whether its file is the same counts as out of reach. */
+const CHECK_MS = 5_000;
+
+/** @param {Range} range @returns {Record<string, string>} */
+const rangeOf = ([start, end]) => ({
+  Range: `bytes=${start}-${end - 1}`,
+  'Accept-Encoding': 'identity',
+});
+
+/** @param {Response} response */
+const stateOf = ({ headers }) => headers.get('etag') ?? headers.get('last-modified');
 
 /** A file on a server, a RangeFile. */
 export class HttpFile {
@@ -19,8 +31,8 @@ export class HttpFile {
   received = 0;
   name;
   #stall;
-  /** @type {string | null | undefined} what names the state of the file */
-  #state;
+  /** What names the state of the file; null: nothing does. @type {string | null | undefined} */
+  state;
 
   /**
    * @param {string} url
@@ -29,6 +41,42 @@ export class HttpFile {
   constructor(url, stall = STALL_MS) {
     this.name = url;
     this.#stall = stall;
+  }
+
+  /**
+   * Asks whether the file is as it was: undefined where the server cannot be reached, or is out of order.
+   * @param {string} state that it had
+   * @param {number} size
+   * @param {AbortSignal} signal
+   */
+  async isStill(state, size, signal) {
+    const stop = new AbortController();
+    const forget = onAbort(signal, () => stop.abort(signal.reason));
+    const timer = setTimeout(() => stop.abort(), CHECK_MS);
+    // A server of another origin would be asked for permission first.
+    const isOwn = !globalThis.location || new URL(this.name).origin === location.origin;
+    const condition = /^(W\/)?"/.test(state) ? 'If-None-Match' : 'If-Modified-Since';
+    const headers = { ...rangeOf([0, 1]), ...(isOwn && { [condition]: state }) };
+    this.requests++;
+    try {
+      const response = await ask(
+        this.name,
+        { cache: 'no-store', headers },
+        { signal: stop.signal },
+      );
+      if (response.status === 304) return true;
+      const [, whole = size] = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '') ?? [];
+      return stateOf(response) === state && Number(whole) === size;
+    } catch (error) {
+      if (signal.aborted) throw cancelled(signal);
+      if (stop.signal.aborted || isOutage(error)) return undefined;
+      if (error instanceof HubError && error.status === 416) return false;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      forget();
+      stop.abort(); // lets go of the body
+    }
   }
 
   /**
@@ -110,14 +158,13 @@ export class HttpFile {
    * @param {Range} range
    * @param {AbortSignal} signal
    */
-  async #ask([start, end], signal) {
+  async #ask(range, signal) {
     this.requests++;
-    const headers = { Range: `bytes=${start}-${end - 1}`, 'Accept-Encoding': 'identity' };
     try {
-      return await ask(this.name, { cache: 'no-store', headers }, { signal });
+      return await ask(this.name, { cache: 'no-store', headers: rangeOf(range) }, { signal });
     } catch (error) {
       if (!(error instanceof HubError) || error.status !== 416) throw error;
-      throw this.#changed(`the server has no bytes ${start} to ${end - 1}`);
+      throw this.#changed(`the server has no bytes ${range[0]} to ${range[1] - 1}`);
     }
   }
 
@@ -127,11 +174,12 @@ export class HttpFile {
    * @param {Range} range that was asked for
    * @returns {Range}
    */
-  #place({ status, headers, type }, [start, end]) {
-    const state = headers.get('etag') ?? headers.get('last-modified');
-    if (this.#state === undefined) this.#state = state;
-    if (state !== this.#state) {
-      throw this.#changed(`it was ${this.#state}, and is ${state}`);
+  #place(response, [start, end]) {
+    const { status, headers, type } = response;
+    const state = stateOf(response);
+    if (this.state === undefined) this.state = state;
+    if (state !== this.state) {
+      throw this.#changed(`it was ${this.state}, and is ${state}`);
     }
     const coding = headers.get('content-encoding');
     const isCoded = coding !== null && coding !== 'identity';

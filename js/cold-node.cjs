@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/cold for require(). In Node, Embedder.load has the option cold without it.
 'use strict';
-const { WispError } = require('./lazy.cjs');
+const { WispError, lazy } = require('./lazy.cjs');
 
-module.exports = { WispError };
+const loadModule = lazy(() => import('./cold-node.js'), 'cold-node.js');
+
+module.exports = {
+  WispError,
+  cache: {
+    async list() {
+      return (await loadModule()).cache.list();
+    },
+    /** @param {string | URL} [url] */
+    async delete(url) {
+      return (await loadModule()).cache.delete(url);
+    },
+    async persist() {
+      return (await loadModule()).cache.persist();
+    },
+  },
+};

@@ -4,6 +4,8 @@ import { open } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { HttpFile } from './cold-http.js';
+import { openStore } from './cold-store-node.js';
+import { cacheOf } from './cold-store.js';
 import { serveCold } from './cold-worker.js';
 import { coldLoader } from './cold.js';
 import { WispError, throwIfAborted } from './errors.js';
@@ -12,6 +14,9 @@ import { wrong } from './options.js';
 import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
 
 export { WispError } from './errors.js';
+
+/** The models that are kept in the folder. */
+export const cache = cacheOf(openStore, async () => true);
 
 /**
  * A file on disk, a RangeFile. It is opened for each range, so that nothing stays open where an embedder is not closed.
@@ -84,6 +89,7 @@ platform.cold = coldLoader({
     }
     throw wrong('cold', 'the source is no path or URL, of which parts could be read');
   },
+  openStore,
   own: {
     worker: () => new Worker(new URL('./cold-worker-node.js', import.meta.url), WORKER_OPTIONS),
     local: localLink(serveCold),

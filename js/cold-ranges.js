@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a file that have been fetched, and the requests for others. Each byte is fetched once, however many
 // workers ask for it.
-import { cancelled, onAbort } from './errors.js';
+import { WispError, cancelled, onAbort } from './errors.js';
 
 /** @typedef {[start: number, end: number]} Range bytes start to end - 1 */
 
@@ -33,12 +33,38 @@ const without = (ranges, [from, to]) =>
 /** @param {Range} a @param {Range} b */
 const overlap = (a, b) => a[0] < b[1] && b[0] < a[1];
 
-/** Bytes of a file, of which some are there. */
-export class Bytes {
+/** Some bytes of a file. */
+export class RangeSet {
+  /** In rising order, with gaps between. @type {Range[]} */
+  all = [];
+
+  /** @param {Range} range that belongs to it from now on */
+  mark([start, end]) {
+    const apart = this.all.filter(([from, to]) => to < start || end < from);
+    const joined = this.all.filter(([from, to]) => to >= start && end >= from).flat();
+    apart.push([Math.min(start, ...joined), Math.max(end, ...joined)]);
+    this.all = apart.sort((a, b) => a[0] - b[0]);
+  }
+
+  /** @param {Range[]} ranges that belong to it no longer */
+  unmark(ranges) {
+    this.all = ranges.reduce(without, this.all);
+  }
+
+  /**
+   * @param {Range} range
+   * @returns {Range[]} its parts that do not belong to it
+   */
+  missing(range) {
+    if (range[0] >= range[1]) return [];
+    return this.all.filter((part) => overlap(part, range)).reduce(without, [range]);
+  }
+}
+
+/** Bytes of a file, of which some are present. */
+export class Bytes extends RangeSet {
   /** @type {Map<number, Uint8Array>} */
   #pages = new Map();
-  /** @type {Range[]} in rising order, with gaps between */
-  #present = [];
   /** Is called when bytes have been written. */
   onWrite = () => {};
 
@@ -52,27 +78,6 @@ export class Bytes {
       page.set(bytes.subarray(done, done + to - from), from),
     );
     this.onWrite();
-  }
-
-  /** @param {Range} range whose bytes have been written */
-  mark([start, end]) {
-    const apart = this.#present.filter(([from, to]) => to < start || end < from);
-    const joined = this.#present.filter(([from, to]) => to >= start && end >= from).flat();
-    apart.push([Math.min(start, ...joined), Math.max(end, ...joined)]);
-    this.#present = apart.sort((a, b) => a[0] - b[0]);
-  }
-
-  /** @param {Range[]} ranges whose bytes are of no use */
-  unmark(ranges) {
-    this.#present = ranges.reduce(without, this.#present);
-  }
-
-  /**
-   * @param {Range} range
-   * @returns {Range[]} its parts that are not present
-   */
-  missing(range) {
-    return this.#present.filter((part) => overlap(part, range)).reduce(without, [range]);
   }
 
   /**
@@ -92,6 +97,20 @@ export class Bytes {
   forget(end) {
     for (const number of this.#pages.keys()) {
       if ((number + 1) * PAGE_BYTES <= end) this.#pages.delete(number);
+    }
+  }
+
+  /**
+   * Lets go of bytes, which are present no longer.
+   * @param {Range} range
+   * @param {Range[]} used that are being written
+   */
+  drop(range, used) {
+    this.unmark([range]);
+    for (const number of this.#pages.keys()) {
+      const page = /** @type {Range} */ ([number * PAGE_BYTES, (number + 1) * PAGE_BYTES]);
+      const isEmpty = ![...this.all, ...used].some((each) => overlap(each, page));
+      if (isEmpty && overlap(range, page)) this.#pages.delete(number);
     }
   }
 
@@ -117,19 +136,35 @@ export class Bytes {
  * A caller that waits for ranges.
  * @typedef {object} Need
  * @property {Range[]} ranges
- * @property {(value?: undefined) => void} resolve
+ * @property {() => void} resolve
  * @property {(error: unknown) => void} reject
+ */
+
+/**
+ * A request under way.
+ * @typedef {object} Flight
+ * @property {Range} range
+ * @property {boolean} isRest whether it goes on when no caller waits for it
+ * @property {AbortController} stop
  */
 
 /** The requests for ranges of one file. */
 export class Ranges {
   bytes = new Bytes();
+  /** Chunks of the file that need not be fetched. @type {import('./cold-store.js').KeptChunks | undefined} */
+  kept;
+  /** Whether what is fetched is stored. */
+  keeps = false;
+  /** Is called when callers begin or end to wait. */
+  onChange = () => {};
   #file;
   #gap;
   /** @type {Set<Need>} */
   #needs = new Set();
-  /** @type {Set<{ range: Range, stop: AbortController }>} requests under way */
+  /** @type {Set<Flight>} */
   #flights = new Set();
+  /** Entries of the store that are being read. @type {Set<string>} */
+  #reads = new Set();
 
   /**
    * @param {import('../types/internal.js').RangeFile} file
@@ -140,22 +175,40 @@ export class Ranges {
     this.#gap = gap;
   }
 
+  /** Whether no caller waits. */
+  get isIdle() {
+    return this.#needs.size === 0;
+  }
+
   /**
-   * Resolves when all bytes of the ranges are present.
+   * Resolves to the bytes of the ranges when all are present.
    * @param {Range[]} ranges
    * @param {AbortSignal} signal
-   * @returns {Promise<void>}
+   * @returns {Promise<import('../types/protocol.js').Piece[]>}
    */
   need(ranges, signal) {
     if (signal.aborted) return Promise.reject(cancelled(signal));
     return new Promise((resolve, reject) => {
-      const need = { ranges, resolve, reject };
-      this.#needs.add(need);
+      /** @type {Need} */
+      const need = {
+        ranges,
+        resolve: () => {
+          forget();
+          resolve(ranges.map((each) => ({ offset: each[0], bytes: this.bytes.read(each) })));
+        },
+        reject: (error) => (forget(), reject(error)),
+      };
       const forget = onAbort(signal, () => this.#drop([need], cancelled(signal)));
-      need.resolve = () => (forget(), resolve());
-      need.reject = (error) => (forget(), reject(error));
+      this.#needs.add(need);
       this.#go();
     });
+  }
+
+  /** @param {Range} range @returns {Range[]} its parts that have to be fetched */
+  absent(range) {
+    const { bytes, kept } = this;
+    const missing = bytes.missing(range);
+    return kept ? missing.flatMap((part) => kept.missing(part)) : missing;
   }
 
   /** Ends what is wanted no more, answers what is there, and requests what is missing. */
@@ -166,14 +219,43 @@ export class Ranges {
       need.resolve();
     }
     const wanted = [...this.#needs].flatMap(({ ranges }) => ranges);
-    for (const { range, stop } of this.#flights) {
-      if (!wanted.some((each) => overlap(each, range))) stop.abort();
+    for (const { range, stop, isRest } of this.#flights) {
+      if (!isRest && !wanted.some((each) => overlap(each, range))) stop.abort();
     }
+    if (this.kept) this.#readKept(this.kept, wanted);
     while (this.#flights.size < MOST_FLIGHTS) {
       const range = this.#next(wanted);
-      if (!range) return;
-      void this.#fetch(range);
+      if (!range) break;
+      void this.#fetch(range, false);
     }
+    this.onChange();
+  }
+
+  /**
+   * @param {import('./cold-store.js').KeptChunks} kept
+   * @param {Range[]} wanted
+   */
+  #readKept(kept, wanted) {
+    for (const run of wanted
+      .flatMap((range) => this.bytes.missing(range))
+      .flatMap((range) => kept.runsOf(range))) {
+      // prettier-ignore
+      if (this.#reads.has(run.name)) continue;
+      this.#reads.add(run.name);
+      void kept.read(run).then((pieces) => {
+        for (const { offset, bytes } of pieces) {
+          this.bytes.write(offset, bytes);
+          this.bytes.mark([offset, offset + bytes.length]);
+        }
+        this.#reads.delete(run.name);
+        this.#go();
+      });
+    }
+  }
+
+  /** Ranges that are being fetched. */
+  #flying() {
+    return [...this.#flights].map(({ range }) => range);
   }
 
   /**
@@ -182,9 +264,9 @@ export class Ranges {
    * @returns {Range | undefined}
    */
   #next(wanted) {
-    const flying = [...this.#flights].map(({ range }) => range);
+    const flying = this.#flying();
     const missing = wanted
-      .flatMap((range) => flying.reduce(without, this.bytes.missing(range)))
+      .flatMap((range) => flying.reduce(without, this.absent(range)))
       .sort((a, b) => a[0] - b[0]);
     const [first, ...rest] = missing;
     if (!first) return undefined;
@@ -192,22 +274,48 @@ export class Ranges {
     for (const [start, end] of rest) {
       if (start > joined[1] + this.#gap || end > joined[0] + MOST_BYTES) break;
       const between = /** @type {Range} */ ([joined[1], start]);
-      const unknown = this.bytes.missing(between).reduce((sum, [a, b]) => sum + b - a, 0);
+      const unknown = this.absent(between).reduce((sum, [a, b]) => sum + b - a, 0);
       if (unknown < start - joined[1] || flying.some((each) => overlap(each, between))) break;
       joined[1] = Math.max(joined[1], end);
     }
     return joined;
   }
 
-  /** @param {Range} range */
-  async #fetch(range) {
+  /**
+   * Fetches a range that no caller may wait for. Where it is stored then, it does not stay in memory.
+   * @param {Range} range
+   */
+  async fetchRest(range) {
+    const failure = await this.#fetch(range, true);
+    if (failure) throw failure.error;
+    if (!this.keeps || !this.kept) return;
+    const wrong = await this.kept.keep(range, this.bytes.read(range));
+    this.bytes.unmark(wrong);
+    if (wrong.length > 0) {
+      const [[from, to]] = wrong;
+      throw new WispError(
+        'format',
+        `${this.#file.name}: bytes ${from} to ${to - 1} are not what the file's table says`,
+        { field: 'wisp.chunks.sha256' },
+      );
+    }
+    if (this.kept.missing(range).length === 0) this.bytes.drop(range, this.#flying());
+  }
+
+  /**
+   * @param {Range} range
+   * @param {boolean} isRest
+   * @returns {Promise<{ error: unknown } | undefined>} why it failed
+   */
+  async #fetch(range, isRest) {
     const stop = new AbortController();
-    const flight = { range, stop };
+    const flight = { range, stop, isRest };
     this.#flights.add(flight);
     try {
       await this.#file.read(range, this.bytes, stop.signal);
       this.#flights.delete(flight);
       this.bytes.mark(range);
+      if (this.keeps && !isRest) void this.kept?.keep(range, this.bytes.read(range));
     } catch (error) {
       this.#flights.delete(flight);
       // Where nobody wants it any more, others may since have begun to.
@@ -215,10 +323,12 @@ export class Ranges {
         const those = [...this.#needs].filter((need) =>
           need.ranges.some((each) => overlap(each, range)),
         );
-        return this.#drop(those, error);
+        this.#drop(those, error);
+        return { error };
       }
     }
     this.#go();
+    return stop.signal.aborted ? { error: cancelled(stop.signal) } : undefined;
   }
 
   /**

@@ -2,8 +2,11 @@
 // Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
 // and its workers ask the pool for the neurons that texts need.
 import { Ranges } from './cold-ranges.js';
+import { Rest } from './cold-rest.js';
+import { KeptChunks, findKept, forget } from './cold-store.js';
+import { readTable, sha256 } from './cold-table.js';
 import { STATUS_CODES, WispError, packError } from './errors.js';
-import { checkMagic } from './hub.js';
+import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
 import { load } from './load.js';
 import { wrong } from './options.js';
@@ -26,20 +29,21 @@ const GAP_BYTES = 16 * 1024;
  * @param {object} parts
  * @param {(source: import('./source.js').ModelSource) => RangeFile} parts.openFile throws where the source is none
  *   of which ranges can be fetched
+ * @param {() => Promise<import('./cold-store.js').Store>} parts.openStore
  * @param {Pick<import('../types/internal.js').Own, 'worker' | 'local'>} parts.own
  * @param {string} parts.script the name of the worker's
  * @returns {NonNullable<Platform['cold']>}
  */
 export const coldLoader =
-  ({ openFile, own: coldOwn, script }) =>
+  ({ openFile, openStore, own: coldOwn, script }) =>
   async (platform, own, source, options, wanted) => {
-    const { mode, ...sizes } = checkCold(wanted);
+    const how = checkCold(wanted);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
     if (options.integrity?.model)
       throw wrong('integrity', 'model: the file is not read as a whole');
     if (options.backend === 'native') throw wrong('backend', 'the option cold is for WebAssembly');
-    const cold = new ColdModel(mode, sizes);
-    const loaded = await load(
+    const cold = new ColdModel(how, openStore);
+    const loading = load(
       {
         ...platform,
         compile: (...of) => cold.compiled(platform.compile(...of)),
@@ -62,10 +66,12 @@ export const coldLoader =
       source,
       options,
     );
+    const loaded = await loading.catch((error) => cold.fail(error));
+    cold.begin();
     const { pool } = loaded;
     const stats = pool.stats.bind(pool);
     pool.stats = () => ({ ...stats(), cold: cold.stats() });
-    if (mode === 'skip') cold.countSkipped(pool);
+    if (how.mode === 'skip') cold.countSkipped(pool);
     return {
       ...loaded,
       modelBytes: cold.size,
@@ -73,12 +79,27 @@ export const coldLoader =
     };
   };
 
-/** @param {unknown} wanted @returns {{ mode: 'wait' | 'skip', gap: number, first: number }} */
+/**
+ * @typedef {object} How
+ * @property {'wait' | 'skip'} mode
+ * @property {number} gap
+ * @property {number} first
+ * @property {boolean} complete
+ * @property {boolean} store
+ * @property {boolean} immutable
+ */
+
+/** @param {unknown} wanted @returns {How} */
 function checkCold(wanted) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
-  const { mode, gap = GAP_BYTES, first = FIRST_BYTES, ...others } = /** @type {any} */ (given);
-  const [other] = Object.keys(others);
-  if (other) throw wrong('cold', `there is no ${other}; there are mode, gap, first`);
+  const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
+  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false }; // prettier-ignore
+  const known = ['mode', ...Object.keys(how)];
+  for (const [name, value] of Object.entries(given)) {
+    if (!known.includes(name)) throw wrong('cold', `there is no ${name}; there are ${known.join(', ')}`); // prettier-ignore
+    if (value !== undefined) Object.assign(how, { [name]: value });
+  }
+  const { mode, gap, first, complete, store, immutable } = /** @type {any} */ (how);
   if (mode !== 'wait' && mode !== 'skip') {
     throw wrong('cold', `'${mode}' is not one of all, wait, skip`);
   }
@@ -86,18 +107,28 @@ function checkCold(wanted) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
     throw wrong('cold', `${name}: ${value} is no number of bytes`);
   }
-  return { mode, gap, first };
+  for (const [name, value] of Object.entries({ complete, store, immutable })) {
+    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
+  }
+  return /** @type {any} */ (how);
 }
 
 /** A model whose workers may lack cold neurons. */
 class ColdModel {
-  #mode;
-  #gap;
-  #first;
+  #how;
+  #openStore;
   /** @type {Ranges | undefined} */
   #ranges;
   /** @type {RangeFile | undefined} */
   #file;
+  /** @type {import('./cold-store.js').Store | undefined} */
+  #store;
+  /** What an earlier visit has kept. @type {Awaited<ReturnType<typeof findKept>>} */
+  #found;
+  /** What is to be kept when the model is open. @type {{ header: Uint8Array, hot: Uint8Array } | undefined} */
+  #fresh;
+  /** @type {Rest | undefined} */
+  #rest;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
   /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
@@ -111,11 +142,10 @@ class ColdModel {
   #skipped = new WeakMap();
   reason = '';
 
-  /** @param {'wait' | 'skip'} mode @param {{ gap: number, first: number }} sizes */
-  constructor(mode, { gap, first }) {
-    this.#mode = mode;
-    this.#gap = gap;
-    this.#first = first;
+  /** @param {How} how @param {() => Promise<import('./cold-store.js').Store>} openStore */
+  constructor(how, openStore) {
+    this.#how = how;
+    this.#openStore = openStore;
     this.#module.catch(() => {}); // load reports it
   }
 
@@ -137,37 +167,46 @@ class ColdModel {
    */
   async read(file, platform, { signal, progress }) {
     this.#file = file;
-    const ranges = (this.#ranges = new Ranges(file, this.#gap));
-    let end = this.#first;
+    const ranges = (this.#ranges = new Ranges(file, this.#how.gap));
     /** @type {{ error: unknown } | undefined} by onProgress */
     let thrown;
     ranges.bytes.onWrite = () => {
       try {
         const total = this.#hotBytes || undefined;
-        progress(Math.min(file.received, total ?? Infinity), total);
+        const loaded = file.received + (ranges.kept?.received ?? 0);
+        progress(Math.min(loaded, total ?? Infinity), total);
       } catch (error) {
         thrown ??= { error };
       }
     };
+    let end = (await this.#findKept(file, signal)) || this.#how.first;
+    /** @type {Uint8Array<ArrayBuffer>} */
+    let bytes;
     for (;;) {
-      await ranges.need([[0, end]], signal);
+      bytes = await this.#need(end, signal);
       if (thrown) throw thrown.error;
       end = Math.min(end, file.size);
-      checkMagic(ranges.bytes.read([0, Math.min(4, end)]), file.name);
-      this.#hotBytes ||= await this.#findHot(end);
+      bytes = bytes.subarray(0, end);
+      checkMagic(bytes, file.name);
+      if (this.#hotBytes === 0) {
+        this.#hotBytes = await this.#findHot(bytes);
+        if (this.#hotBytes > 0) await this.#useStore(bytes, signal);
+      }
       if (this.#hotBytes > 0 && this.#hotBytes <= end) break;
       end = Math.min(this.#hotBytes || 2 * end, file.size);
     }
     if (file.isWhole) {
       this.reason = 'the server sends the whole file in place of a range';
       this.#hotBytes = file.size;
+      bytes = ranges.bytes.read([0, file.size]);
     } else {
       this.reason =
         this.#hotBytes < file.size ? 'asked for' : 'the file has no cold neurons (wisp calibrate)';
+      bytes = bytes.subarray(0, this.#hotBytes);
     }
     ranges.bytes.onWrite = () => {};
-    const bytes = ranges.bytes.read([0, this.#hotBytes]);
     ranges.bytes.forget(this.#hotBytes);
+    if (this.#fresh) this.#fresh.hot = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     if (!platform.sharing().shared) return new Blob([bytes]);
     const shared = sharedBytes(bytes.length);
@@ -176,11 +215,113 @@ class ColdModel {
   }
 
   /**
-   * Returns how many bytes of the file the model opens from; 0 where its header does not end before `end`.
+   * Returns the beginning of the file. Where the server is out of reach, and names no state of its files by which one
+   * could be told from another, that is what an earlier visit has kept.
    * @param {number} end
+   * @param {AbortSignal} signal
    */
-  async #findHot(end) {
-    const bytes = /** @type {Ranges} */ (this.#ranges).bytes.read([0, end]);
+  async #need(end, signal) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    try {
+      const [{ bytes }] = await ranges.need([[0, end]], signal);
+      return bytes;
+    } catch (error) {
+      if (!this.#found || this.#hotBytes > 0 || !isOutage(error)) throw error;
+      const [{ bytes }] = await ranges.need([[0, this.#take(this.#found)]], signal);
+      return bytes;
+    }
+  }
+
+  /**
+   * Takes what an earlier visit has kept, where the file is still the same, or nobody can say whether it is. Returns how
+   * many bytes are to be fetched first; 0: as many as else.
+   * @param {RangeFile} file
+   * @param {AbortSignal} signal
+   */
+  async #findKept(file, signal) {
+    if (!this.#how.store || !file.isStill) return 0;
+    this.#store = await this.#openStore();
+    const found = (this.#found = await findKept(this.#store, file.name));
+    if (!found) return 0;
+    const { state, places } = found.about;
+    if (this.#how.immutable) return this.#take(found);
+    if (state === null) return places.start; // the header says whether it is the same
+    const isStill = await file.isStill(state, places.end, signal);
+    if (isStill !== false) return this.#take(found);
+    this.#found = undefined;
+    return 0;
+  }
+
+  /**
+   * Opens what an earlier visit has kept. Returns the bytes that the model opens from.
+   * @param {NonNullable<Awaited<ReturnType<typeof findKept>>>} found
+   */
+  #take({ about, header, chunks }) {
+    const { bytes } = Object.assign(/** @type {Ranges} */ (this.#ranges), { kept: chunks });
+    const { state, places } = about;
+    bytes.write(0, header);
+    bytes.mark([0, header.length]);
+    Object.assign(/** @type {RangeFile} */ (this.#file), { size: places.end, state: state ?? undefined }); // prettier-ignore
+    this.#fresh = { header, hot: header };
+    return (this.#hotBytes = places.cold);
+  }
+
+  /**
+   * Looks for chunks of a file whose header is known.
+   * @param {Uint8Array} bytes its beginning
+   * @param {AbortSignal} signal
+   */
+  async #useStore(bytes, signal) {
+    const { size } = /** @type {RangeFile} */ (this.#file);
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    const table = this.#store && readTable(bytes, this.#hotBytes, size);
+    if (!this.#store || !table) return;
+    const [{ bytes: header }] = await ranges.need([[0, table.start]], signal);
+    const name = await sha256(header);
+    if (this.#found?.about.header !== name) this.#found = undefined;
+    ranges.kept = await KeptChunks.open(this.#store, name, table);
+    this.#fresh = { header, hot: header };
+  }
+
+  /** Stores what was fetched, and begins to fetch the rest, when the workers have opened the model. */
+  begin() {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    const file = /** @type {RangeFile} */ (this.#file);
+    const { kept } = ranges;
+    if (kept && this.#fresh) {
+      const { header, hot } = this.#fresh;
+      const { url, state } = this.#found?.about ?? {};
+      if (url !== file.name || state !== (file.state ?? null)) {
+        void kept.describe(file.name, file.state ?? null, header);
+      }
+      ranges.keeps = true;
+      if (kept.missing([header.length, hot.length]).length > 0)
+        void kept.keep([0, hot.length], hot);
+    }
+    this.#fresh = undefined;
+    const { complete, mode } = this.#how;
+    if (complete && file.isStill && mode === 'wait' && this.#hotBytes < file.size) {
+      this.#rest = new Rest(ranges, file.size);
+    }
+  }
+
+  /**
+   * @param {unknown} error
+   * @returns {never}
+   */
+  fail(error) {
+    // Whatever is wrong with what was kept, the next visit does without it.
+    const isWrong = error instanceof WispError && error.code === 'format';
+    if (isWrong && this.#store && this.#found) void forget(this.#store, this.#found.about.url).catch(() => {}); // prettier-ignore
+    throw error;
+  }
+
+  /**
+   * Returns how many bytes of the file the model opens from; 0 where its header does not end within `bytes`.
+   * @param {Uint8Array} bytes
+   */
+  async #findHot(bytes) {
+    const end = bytes.length;
     const { size, name } = /** @type {RangeFile} */ (this.#file);
     const instance = await WebAssembly.instantiate(await this.#module, {
       wisp: {
@@ -277,7 +418,7 @@ class ColdModel {
   #withOptions(message) {
     const { size } = this;
     if (message.type !== 'open' || this.#hotBytes === size) return message;
-    const cold = { size, gap: this.#gap, skip: this.#mode === 'skip' };
+    const cold = { size, gap: this.#how.gap, skip: this.#how.mode === 'skip' };
     return { ...message, options: { ...message.options, cold } };
   }
 
@@ -289,9 +430,7 @@ class ColdModel {
   async #answer(wanted, signal, post) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
     try {
-      await ranges.need(wanted, signal);
-      const pieces = wanted.map((range) => ({ offset: range[0], bytes: ranges.bytes.read(range) }));
-      post({ type: 'provide', pieces });
+      post({ type: 'provide', pieces: await ranges.need(wanted, signal) });
     } catch (error) {
       post({ type: 'provide', pieces: [], error: packError(error) });
     }
@@ -327,6 +466,8 @@ class ColdModel {
   /** @returns {import('../types/index.js').ColdTotals} */
   stats() {
     const { received = 0, requests = 0, size = 0 } = this.#file ?? {};
+    const { kept } = this.#ranges ?? {};
+    const absent = this.#ranges?.absent([0, size]) ?? [];
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
     for (const { cold } of this.#links) {
@@ -342,17 +483,23 @@ class ColdModel {
       });
     }
     return {
-      mode: this.#hotBytes < size ? this.#mode : 'all',
+      mode: this.#hotBytes < size ? this.#how.mode : 'all',
       fileBytes: size,
       hotBytes: this.#hotBytes,
       fetchedBytes: received,
       requests,
+      presentBytes: size - absent.reduce((sum, [from, to]) => sum + to - from, 0),
+      storedBytes: kept?.bytes ?? 0,
+      store: kept?.kind ?? 'none',
+      storeError: kept?.full || undefined,
+      rest: this.#rest?.state ?? 'off',
       ...neurons,
       ...totals,
     };
   }
 
   close() {
+    this.#rest?.stop();
     this.#ranges?.close();
   }
 }

@@ -40,7 +40,7 @@ const env = () => process.env;
 const isOn = (value) => /^(1|on|yes|true)$/i.test(value ?? '');
 
 /** @param {string} path */
-const expanded = (path) =>
+export const expanded = (path) =>
   path
     .replace(/\$(?:(\w+)|\{([^}]*)\})/g, (whole, a, b) => env()[a ?? b] ?? whole)
     .replace(/^~(?=$|[/\\])/, homedir());

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models that a browser keeps, whatever the headers of the server say about its own cache. A model is stored in parts,
 // so that a download can be continued after a reload, and described by an entry that is written last.
+import { openDatabase } from './database-store.js';
 import { WispError } from './errors.js';
 
-/**
- * @typedef {object} Store
- * @property {(key: string) => Promise<Blob | undefined>} get
- * @property {(key: string, blob: Blob) => Promise<unknown>} put rejects where there is no room
- * @property {(key: string) => Promise<unknown>} delete
- * @property {() => Promise<string[]>} keys
- */
+/** @typedef {import('./database-store.js').Store} Store */
 
 /** The bytes of a part; the last one of a model may have fewer. */
 export const PART_BYTES = 8 * 1024 * 1024;
@@ -35,7 +30,7 @@ export async function openStore() {
     // a browser refuses it to some pages that it shows it to
   }
   try {
-    return ofDatabase(await answer(indexedDB.open(NAME, 1)));
+    return await openDatabase(NAME);
   } catch {
     return NOWHERE;
   }
@@ -51,44 +46,6 @@ const ofCache = (cache) => ({
   delete: (key) => cache.delete(key),
   keys: async () => (await cache.keys()).map(({ url }) => url),
 });
-
-/**
- * @param {IDBDatabase} database
- * @returns {Store}
- */
-function ofDatabase(database) {
-  /** @param {IDBTransactionMode} mode */
-  const begin = (mode) => database.transaction(NAME, mode);
-  /** @param {(files: IDBObjectStore) => IDBRequest} change */
-  const write = async (change) => {
-    const transaction = begin('readwrite');
-    const written = new Promise((resolve, reject) => {
-      transaction.oncomplete = resolve;
-      transaction.onabort = () => reject(transaction.error);
-    });
-    change(transaction.objectStore(NAME));
-    return written;
-  };
-  return {
-    get: (key) => answer(begin('readonly').objectStore(NAME).get(key)),
-    put: (key, blob) => write((files) => files.put(blob, key)),
-    delete: (key) => write((files) => files.delete(key)),
-    keys: async () => (await answer(begin('readonly').objectStore(NAME).getAllKeys())).map(String),
-  };
-}
-
-/**
- * @template T
- * @param {IDBRequest<T> & { onupgradeneeded?: unknown }} request
- * @returns {Promise<T>}
- */
-function answer(request) {
-  return new Promise((resolve, reject) => {
-    request.onupgradeneeded = () => /** @type {any} */ (request.result).createObjectStore(NAME);
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
-}
 
 /**
  * A model that is kept. Of `revisions`, the names under which it was loaded, none is left when the branch has moved.

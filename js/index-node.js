@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { WispError } from './errors.js';
 import { wrong } from './options.js';
-import { OutputFile } from './output-node.js';
+import { writeWhole } from './output-node.js';
 import { BaseIndex } from './vector-index.js';
 
 export { WispError } from './errors.js';
@@ -37,13 +37,6 @@ export class Index extends BaseIndex {
   async save(path) {
     const name = pathOf(path);
     const bytes = new Uint8Array(this.toBytes());
-    const file = new OutputFile(name, 'path');
-    try {
-      await file.open();
-      await file.write(bytes);
-      await file.commit();
-    } finally {
-      await file.discard();
-    }
+    await writeWhole(name, 'path', bytes);
   }
 }

@@ -7,6 +7,23 @@ import { reasonOf } from './system-error.js';
 
 let made = 0;
 
+/**
+ * Writes a file whole, or leaves what was there.
+ * @param {string} path
+ * @param {string} field of errors
+ * @param {Uint8Array} bytes
+ */
+export async function writeWhole(path, field, bytes) {
+  const file = new OutputFile(path, field);
+  try {
+    await file.open();
+    await file.write(bytes);
+    await file.commit();
+  } finally {
+    await file.discard();
+  }
+}
+
 /** A file that is written under a temporary name, and gets its own by commit(). */
 export class OutputFile {
   #path;

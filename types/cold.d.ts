@@ -1,3 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/cold, for TypeScript 5.2 and later. A page imports it for the option cold of Embedder.load.
+import type { ModelSource } from './index.js';
+
 export { WispError } from './index.js';
+
+/** A model by range that wisp keeps. */
+export interface KeptModel {
+  url: string;
+  /** The SHA-256 of the file's header, which has those of all other bytes. */
+  sha256: string;
+  /** Bytes of the whole file. */
+  size: number;
+  /** Bytes of it that are kept. */
+  bytes: number;
+  /** Whether all of it is. */
+  complete: boolean;
+}
+
+/**
+ * What models by range have fetched: in browsers in OPFS, IndexedDB or the page's memory, in Node in the folder
+ * WISP_CACHE, else wisp-engine in XDG_CACHE_HOME, else ~/.cache/wisp-engine.
+ */
+export const cache: {
+  list(): Promise<KeptModel[]>;
+  /** Deletes the model of a URL, or all. Resolves to the bytes that are free now. */
+  delete(url?: Extract<ModelSource, string> | { readonly href: string }): Promise<number>;
+  /** Asks the browser not to drop what this origin keeps when its disk is full. Resolves to whether it will. */
+  persist(): Promise<boolean>;
+};

@@ -84,13 +84,23 @@ export interface LoadOptions extends SparseOptions {
    * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
    * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.
    * `first`: the bytes of the first request; with stats().cold.hotBytes, where that is known, it is the only one
-   * before the model is ready. Default: 1 MiB.
+   * before the model is ready. Default: 1 MiB. `complete`: with wait, fetch the rest of a URL's file while no text
+   * waits. Default: true, unless the browser is to save data. `store`: keep what is fetched of a URL for the next
+   * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
+   * Default: false.
    */
   cold?:
     | 'all'
     | 'wait'
     | 'skip'
-    | { mode: 'wait' | 'skip'; gap?: number | undefined; first?: number | undefined }
+    | {
+        mode: 'wait' | 'skip';
+        gap?: number | undefined;
+        first?: number | undefined;
+        complete?: boolean | undefined;
+        store?: boolean | undefined;
+        immutable?: boolean | undefined;
+      }
     | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
   queueLimit?: number | undefined;
@@ -290,6 +300,15 @@ export interface ColdTotals {
   /** Bytes that came, those of repeated requests too. */
   fetchedBytes: number;
   requests: number;
+  /** Bytes of the file that are here, in memory or in the store: all when nothing is left to fetch. */
+  presentBytes: number;
+  /** Bytes of them in the store, and what that is. */
+  storedBytes: number;
+  store: 'opfs' | 'indexeddb' | 'memory' | 'folder' | 'none';
+  /** Why no more could be stored, such as a disk that is full. */
+  storeError: string | undefined;
+  /** Whether the rest of the file is being fetched while no text waits. */
+  rest: 'off' | 'running' | 'done' | 'failed';
   neurons: number;
   /** Neurons that are always in memory. */
   hotNeurons: number;

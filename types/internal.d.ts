@@ -26,7 +26,11 @@ export interface Reading {
 export interface RangeFile {
   readonly name: string;
   /** Bytes; 0 before the first range has been read. */
-  readonly size: number;
+  size: number;
+  /** What names the state of a file on a server; null: nothing does; undefined: it has not been asked. */
+  state?: string | null | undefined;
+  /** Asks a server whether the file is as it was; undefined: it cannot say. Other files have no store. */
+  isStill?(state: string, size: number, signal: AbortSignal): Promise<boolean | undefined>;
   /** Whether all of it came in place of a range. */
   readonly isWhole: boolean;
   /** Requests so far, and bytes that came. */

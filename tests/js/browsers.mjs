@@ -28,27 +28,38 @@ export const CHROMIUM = { executablePath: `${ROOT}.tools/bin/chromium`, args: FL
  * @property {(garbage?: 'with garbage') => Promise<number>} [residentMegabytes] of the pages'
  *   processes; without garbage unless asked for
  * @property {() => number} [countWorkers] of the page
+ * @property {() => Promise<Pick<Tab, 'open' | 'call'>>} [another] opens a second page, with the same storage
  */
 
 /** Source text for the page to run, so that it gets nothing of the tests' compiled forms. */
 const CALL = `(name, values) =>
   import('/tests/js/page/run.mjs').then((module) => module[name](...values))`;
 
+/**
+ * @param {{ goto: (url: string) => Promise<unknown>, evaluate: (text: string) => Promise<any> }} page
+ * @returns {Pick<Tab, 'open' | 'call'>}
+ */
+const tabOf = (page) => ({
+  open: async (url) => void (await page.goto(url)),
+  call: (name, ...values) =>
+    page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
+});
+
 /** @type {Record<string, (flags?: string[]) => Promise<Tab>>} with more flags of the browser */
 export const launch = {
   async chromium(flags = []) {
     const browser = await chromium.launch({ ...CHROMIUM, args: [...FLAGS, ...flags] });
-    const page = await browser.newPage();
+    const context = await browser.newContext();
+    const page = await context.newPage();
     return {
-      open: async (url) => void (await page.goto(url)),
-      call: (name, ...values) =>
-        page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
+      ...tabOf(page),
       close: () => browser.close(),
       async residentMegabytes(garbage) {
         if (!garbage) await collectGarbage(page);
         return residentMegabytes(browser);
       },
       countWorkers: () => page.workers().length,
+      another: async () => tabOf(await context.newPage()),
     };
   },
 
@@ -61,10 +72,9 @@ export const launch = {
     });
     const page = await browser.newPage();
     return {
-      open: async (url) => void (await page.goto(url)),
-      call: (name, ...values) =>
-        page.evaluate(`(${CALL})(${JSON.stringify(name)}, ${JSON.stringify(values)})`),
+      ...tabOf(page),
       close: () => browser.close(),
+      another: async () => tabOf(await browser.newPage()),
     };
   },
 };

@@ -49,7 +49,7 @@ function reset() {
 }
 
 /** Requests are small, so that there are several. */
-const SIZES = { gap: 64, first: 4096 };
+const SIZES = { gap: 64, first: 4096, complete: false, store: false };
 
 /** @type {Embedder[]} */
 const opened = [];
@@ -148,7 +148,7 @@ describe('cold neurons', () => {
     const seen = [];
     const onProgress = (/** @type {any} */ { phase, loaded, total }) =>
       void (phase === 'model' && seen.push([loaded, total]));
-    const embedder = await load({ cold: { mode: 'wait', first: hotBytes }, onProgress });
+    const embedder = await load({ cold: { mode: 'wait', ...SIZES, first: hotBytes }, onProgress });
     assert.deepEqual(server.asked, [[0, hotBytes - 1]]);
     assert.ok(seen.every(([loaded], i) => i === 0 || loaded >= seen[i - 1][0]));
     assert.deepEqual(seen.at(-1), [hotBytes, hotBytes]);
@@ -256,6 +256,7 @@ describe('cold neurons', () => {
     for (const options of [
       { cold: 'sometimes' },
       { cold: { mode: 'wait', gap: -1 } },
+      { cold: { mode: 'wait', complete: 'yes' } },
       { cold: { mode: 'wait', size: 1 } },
       { backend: 'native' },
       { integrity: { model: `sha256-${'A'.repeat(43)}=` } },

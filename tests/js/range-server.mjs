@@ -25,9 +25,10 @@ import { createServer } from 'node:http';
 
 /**
  * @param {Buffer} bytes
+ * @param {string} [site] the origin of a server that answers requests of other files
  * @returns {Promise<RangeServer>}
  */
-export async function serveRanges(bytes) {
+export async function serveRanges(bytes, site) {
   const nameOf = (/** @type {Buffer} */ all) =>
     `"${createHash('sha256').update(all).digest('hex')}"`;
   /** @type {RangeServer} */
@@ -61,6 +62,13 @@ export async function serveRanges(bytes) {
       const allowed = { 'Access-Control-Allow-Headers': 'range' };
       return void response.writeHead(204, allowed).end();
     }
+    if (site && request.url !== '/model.gguf') {
+      return void fetch(site + request.url).then(async ({ status, headers, body }) => {
+        response.writeHead(status, { 'Content-Type': headers.get('content-type') ?? '' });
+        for await (const part of /** @type {any} */ (body ?? [])) response.write(part);
+        response.end();
+      });
+    }
     if (request.url !== '/model.gguf') {
       return void Promise.resolve(server.told?.(String(request.url))).then(() =>
         response.writeHead(204).end(),
@@ -72,7 +80,11 @@ export async function serveRanges(bytes) {
     server.headers.push(request.headers);
     server.open++;
     response.on('close', () => server.open--);
-    const next = () => send(response, server, range);
+    const next = () => {
+      const isSame = server.etag !== '' && request.headers['if-none-match'] === server.etag;
+      if (isSame) response.writeHead(304, { ETag: server.etag }).end();
+      else send(response, server, range);
+    };
     if (server.fault) server.fault(response, next, range, server.asked.length - 1);
     else next();
   }

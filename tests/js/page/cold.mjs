@@ -3,7 +3,7 @@
 import { Embedder } from '../../../js/browser.js';
 import '../../../js/cold-browser.js';
 
-const SIZES = { gap: 64, first: 4096 };
+const SIZES = { gap: 64, first: 4096, complete: false, store: false };
 
 /** @param {Float32Array} rows */
 const bits = (rows) => Array.from(new Uint32Array(rows.buffer)).join();
@@ -23,7 +23,7 @@ export async function embedByRanges(url, texts, workers) {
   const { cold } = /** @type {any} */ (embedder.stats());
   const { sharedMemory } = embedder.info();
   await embedder.close();
-  const skipping = await Embedder.load(url, { workers, cold: 'skip' });
+  const skipping = await Embedder.load(url, { workers, cold: { mode: 'skip', store: false } });
   const { skipped } = /** @type {any} */ (await skipping.embed(texts));
   await skipping.close();
   return {

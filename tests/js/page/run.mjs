@@ -14,6 +14,7 @@ import { streamCases } from '../texts/stream-cases.mjs';
 
 export { killWorkers, loadMutants } from '../campaign/page.mjs';
 export * from './cold.mjs';
+export * from './cold-store.mjs';
 export * from './convert.mjs';
 export * from './hub.mjs';
 

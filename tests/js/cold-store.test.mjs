@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models by range that Node keeps: what comes in the background, and later visits.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { cache } from '../../js/cold-node.js';
+import { Ranges } from '../../js/cold-ranges.js';
+import { Rest } from '../../js/cold-rest.js';
+import { openStore } from '../../js/cold-store-node.js';
+import { findKept } from '../../js/cold-store.js';
+import { readTable } from '../../js/cold-table.js';
+import { Embedder } from '../../js/node.js';
+import { shortTexts } from './pool/texts.mjs';
+import { serveRanges } from './range-server.mjs';
+import { rechunk } from './rechunk.mjs';
+import { ROOT, smallCalibratedModel, smallColdModel } from './support.mjs';
+
+const TEXTS = shortTexts(40, 3);
+const CHUNK = 4096;
+const top = mkdtempSync(join(tmpdir(), 'wisp-store-'));
+after(() => rmSync(top, { recursive: true }));
+
+/** The folder of the store, a new one for each test. */
+let folder = '';
+
+/** @type {Buffer} */
+let bytes;
+/** @type {import('../../js/cold-table.js').ChunkTable} */
+let table;
+/** @type {import('./range-server.mjs').RangeServer} */
+let server;
+/** @type {import('../../js/rows.js').Rows} */
+let expected;
+
+/** @param {any} source @param {any} [options] */
+async function embedWhole(source, options) {
+  const whole = await Embedder.load(source, { backend: 'wasm', workers: 1, predictor: 'lowrank', ...options }); // prettier-ignore
+  const rows = await whole.embed(TEXTS);
+  await whole.close();
+  return rows;
+}
+
+before(async () => {
+  const file = readFileSync(smallColdModel());
+  const own = await serveRanges(file);
+  const how = { mode: 'wait', store: false, complete: false };
+  const opened = await Embedder.load(own.url, { workers: 1, cold: /** @type {any} */ (how) });
+  const { hotBytes } = /** @type {any} */ (opened.stats()).cold;
+  await opened.close();
+  await own.close();
+  bytes = rechunk(file, hotBytes, CHUNK);
+  const cold = hotBytes + bytes.length - file.length;
+  table = /** @type {import('../../js/cold-table.js').ChunkTable} */ (
+    readTable(bytes, cold, bytes.length)
+  );
+  server = await serveRanges(bytes);
+  expected = await embedWhole(smallColdModel());
+});
+after(() => server.close());
+
+/** @type {Embedder[]} */
+const opened = [];
+beforeEach(() => {
+  process.env.WISP_CACHE = folder = mkdtempSync(join(top, 'cache-'));
+  server.bytes = bytes;
+  server.etag = '"one"';
+  server.fault = undefined;
+  server.forget();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((embedder) => embedder.destroy()));
+});
+
+/** @param {any} [cold] @param {any} [options] @param {any} [source] */
+async function load(cold, options, source = server.url) {
+  const how = { mode: 'wait', gap: 64, first: 8192, ...cold };
+  const embedder = await Embedder.load(source, { workers: 1, ...options, cold: how });
+  opened.push(embedder);
+  return embedder;
+}
+
+/**
+ * @param {Embedder} embedder
+ * @returns {import('../../types/index.js').ColdTotals}
+ */
+const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
+
+/** @param {() => unknown} holds */
+async function until(holds) {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+/** Resolves when the store has all of the file. @param {Embedder} embedder */
+const stored = (embedder) =>
+  until(() => coldOf(embedder).storedBytes === bytes.length - table.start);
+
+/** Resolves when the store has all that was fetched. @param {Embedder} embedder */
+const settled = (embedder) =>
+  until(() => coldOf(embedder).storedBytes === coldOf(embedder).presentBytes - table.start);
+
+/** Asserts that no byte was asked for twice, but for the question whether the file is the same. */
+function assertOnce() {
+  const ranges = server.asked
+    .filter((_, i) => server.headers[i]['if-none-match'] === undefined)
+    .sort((a, b) => a[0] - b[0]);
+  ranges.forEach(([from, to], i) => {
+    assert.ok(from <= to);
+    if (i > 0) assert.ok(from > ranges[i - 1][1], `${ranges[i - 1]} and ${from}`);
+  });
+}
+
+/** The entries of the store, without the folder of URLs. */
+const entries = () =>
+  readdirSync(folder, { recursive: true })
+    .map((name) => join(folder, String(name)))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+
+/** A first visit, after which the store has all of the file. */
+async function visit() {
+  const embedder = await load();
+  await stored(embedder);
+  await embedder.close();
+  server.forget();
+}
+
+/** @param {any} about */
+const failure = (about) => (/** @type {any} */ error) => {
+  assert.equal(error.name, 'WispError', error.stack);
+  assert.equal(error.code, about.code, error.message);
+  assert.match(error.message, about.message);
+  return true;
+};
+
+test('the table of a header: chunks, and the whole ones within a range', () => {
+  const { start, cold, end, count, hot } = table;
+  assert.ok(hot > 4 && count > hot + 4);
+  assert.equal(table.range(0)[0], start);
+  assert.equal(table.range(hot - 1)[1], cold);
+  assert.deepEqual(table.range(0, count), [start, end]);
+  const all = Array.from({ length: count }, (_, i) => table.range(i));
+  for (let from = start - 50; from < end; from += 1997) {
+    for (let to = from; to <= end; to += 5003) {
+      const [first, last] = table.within([from, to]);
+      const whole = all.flatMap(([a, b], i) => (from <= a && b <= to ? [i] : []));
+      assert.equal(last - first, whole.length, `${from} ${to}`);
+      if (whole.length > 0) assert.equal(first, whole[0]);
+    }
+  }
+  const header = bytes.subarray(0, start);
+  assert.equal(readTable(header.subarray(0, start - 64), cold, end), undefined);
+  assert.equal(readTable(header, cold, end - 2 * CHUNK), undefined);
+});
+
+describe('the rest of a file', () => {
+  for (const workers of [0, 2]) {
+    test(`comes once, while ${workers} workers embed, and rows have the bits of the whole model`, async () => {
+      let seed = 7;
+      server.fault = (_, next) => {
+        seed = (seed * 48271) % 2147483647;
+        setTimeout(next, seed % 7);
+      };
+      const embedder = await load({}, { workers });
+      const many = TEXTS.map((text) => embedder.embed(text));
+      const all = await embedder.embed(TEXTS);
+      assert.deepEqual(all, expected);
+      for (const [i, row] of (await Promise.all(many)).entries()) {
+        assert.deepEqual(row.row(0), expected.row(i));
+      }
+      await until(() => coldOf(embedder).rest === 'done');
+      assertOnce();
+      const { presentBytes, fetchedBytes, requests } = coldOf(embedder);
+      assert.equal(presentBytes, bytes.length);
+      assert.equal(fetchedBytes, bytes.length);
+      assert.equal(requests, server.asked.length);
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      assertOnce();
+    });
+  }
+
+  test('is asked for one request at a time, in order, and not while a text waits', async () => {
+    /** @type {{ range: number[], end: () => void }[]} */
+    const reads = [];
+    const size = 3 << 20;
+    const file = {
+      ...{ name: 'f', size, isWhole: false, requests: 0, received: 0 },
+      read: (/** @type {number[]} */ range) =>
+        new Promise(
+          (/** @type {(value?: undefined) => void} */ end) => void reads.push({ range, end }),
+        ),
+    };
+    const ranges = new Ranges(file, 0);
+    const rest = new Rest(ranges, size);
+    await until(() => reads.length === 1);
+    const K = 1024;
+    const need = ranges.need([[2048 * K, 2049 * K]], new AbortController().signal);
+    assert.deepEqual(reads.map(({ range }) => range), [[0, 512 * K], [2048 * K, 2049 * K]]); // prettier-ignore
+    reads[0].end();
+    await new Promise((resolve) => setTimeout(resolve, 200)); // longer than the line must be quiet
+    assert.equal(reads.length, 2);
+    reads[1].end();
+    await need;
+    for (let i = 2; rest.state === 'running'; i++) {
+      await until(() => reads.length > i || rest.state === 'done');
+      assert.ok(reads.length <= i + 1);
+      reads[i]?.end();
+    }
+    assert.deepEqual(
+      reads.slice(2).map(({ range }) => range.map((at) => at / K)),
+      [[512, 1024], [1024, 1536], [1536, 2048], [2049, 2561], [2561, 3072]], // prettier-ignore
+    );
+  });
+
+  test('stays away with complete: false, where data are to be saved, and with skip', async () => {
+    const still = async (/** @type {any} */ how) => {
+      const embedder = await load(how);
+      assert.equal(coldOf(embedder).rest, 'off');
+      assert.ok(coldOf(embedder).presentBytes < bytes.length);
+    };
+    await still({ complete: false });
+    await still({ mode: 'skip' });
+    const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
+    const value = { connection: { saveData: true } };
+    Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
+    try {
+      await still({});
+    } finally {
+      if (before) Object.defineProperty(globalThis, 'navigator', before);
+      else delete (/** @type {any} */ (globalThis).navigator);
+    }
+  });
+
+  test('ends where the server refuses, and texts get a typed error, then rows', async () => {
+    server.fault = (response, next, [from]) =>
+      from < table.cold ? next() : void response.writeHead(403).end();
+    const embedder = await load();
+    await until(() => coldOf(embedder).rest === 'failed');
+    await assert.rejects(embedder.embed(TEXTS), failure({ code: 'io', message: /HTTP 403/ }));
+    server.fault = undefined;
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
+  test('goes on after an outage, and after bytes that are not those of the file', async () => {
+    let left = 3;
+    server.fault = (response, next, [from, to]) => {
+      if (from < table.cold) return next();
+      if (--left === 2) return void response.destroy();
+      if (left < 0) return next();
+      const last = Math.min(to, bytes.length - 1);
+      const part = Buffer.from(bytes.subarray(from, last + 1));
+      part[part.length >> 1] ^= 1;
+      const range = `bytes ${from}-${last}/${bytes.length}`;
+      response.writeHead(206, { ETag: server.etag, 'Content-Range': range }).end(part);
+    };
+    const embedder = await load();
+    await stored(embedder);
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
+  test('a closed embedder asks for nothing more', async () => {
+    const embedder = await load();
+    await embedder.close();
+    const before = server.asked.length;
+    await until(() => server.open === 0);
+    assert.ok(server.asked.length <= before + 1);
+  });
+
+  test('a program that does not close its embedder ends', async () => {
+    const script = `import '${ROOT}js/cold-node.js';
+      import { Embedder } from '${ROOT}js/node.js';
+      const embedder = await Embedder.load('${server.url}', { workers: 1, cold: 'wait' });
+      await embedder.embed('a');`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }); // prettier-ignore
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+});
+
+describe('a later visit', () => {
+  for (const workers of [0, 2]) {
+    test(`asks once whether the file is the same, or not at all with immutable; ${workers} workers`, async () => {
+      await visit();
+      const embedder = await load({}, { workers });
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      assert.deepEqual(server.asked, [[0, 0]]);
+      assert.equal(server.headers[0]['if-none-match'], '"one"');
+      const { fetchedBytes, presentBytes, store, rest } = coldOf(embedder);
+      assert.deepEqual([fetchedBytes, presentBytes, store], [0, bytes.length, 'folder']);
+      assert.ok(rest === 'running' || rest === 'done');
+      server.forget();
+      const again = await load({ immutable: true }, { workers });
+      assert.deepEqual(await again.embed(TEXTS), expected);
+      assert.deepEqual(server.asked, []);
+    });
+  }
+
+  test('goes on with what an earlier one has fetched', async () => {
+    const embedder = await load({ complete: false });
+    await embedder.embed(TEXTS[0]);
+    await settled(embedder);
+    await embedder.close();
+    const first = server.asked.filter((_, i) => server.headers[i]['if-none-match'] === undefined);
+    const again = await load();
+    assert.deepEqual(await again.embed(TEXTS), expected);
+    await stored(again);
+    assertOnce();
+    assert.ok(server.asked.length > first.length);
+  });
+
+  test('works offline; what is not there is a typed error', async () => {
+    const own = await serveRanges(bytes);
+    const embedder = await load({ complete: false }, {}, own.url);
+    const one = await embedder.embed(TEXTS[0]);
+    await settled(embedder);
+    await embedder.close();
+    await own.close();
+    for (const immutable of [false, true]) {
+      const offline = await load({ immutable }, {}, own.url);
+      assert.deepEqual(await offline.embed(TEXTS[0]), one);
+      await assert.rejects(offline.embed(TEXTS), failure({ code: 'io', message: /cannot reach/ }));
+      assert.deepEqual(await offline.embed(TEXTS[0]), one);
+    }
+    await assert.rejects(load({}, {}, `${own.url}2`), failure({ code: 'io', message: /cannot reach/ })); // prettier-ignore
+    server.fault = (response) => void response.writeHead(404).end();
+    await assert.rejects(load(), failure({ code: 'not_found', message: /HTTP 404/ }));
+  });
+
+  test('every entry with a flipped bit, cut, or empty: right rows, and the chunk comes again', async () => {
+    await visit();
+    const intact = new Map(entries().map((path) => [path, readFileSync(path)]));
+    assert.ok(intact.size >= 4);
+    for (const [path, whole] of intact) {
+      const flipped = Buffer.from(whole);
+      flipped[flipped.length >> 1] ^= 4;
+      for (const damaged of [flipped, whole.subarray(0, whole.length - 1), Buffer.alloc(0)]) {
+        writeFileSync(path, damaged);
+        server.forget();
+        const embedder = await load({ complete: false });
+        assert.deepEqual(await embedder.embed(TEXTS), expected, path);
+        const chunk = /(\d+)-(\d+)$/.exec(path);
+        if (damaged === flipped && chunk) {
+          const [first, count] = chunk.slice(1).map(Number);
+          const [from, to] = table.range(first, first + count);
+          const at = from + (flipped.length >> 1);
+          const wrong = table.within([at - CHUNK + 1, at + CHUNK]);
+          assert.equal(wrong[1] - wrong[0], 1);
+          const [start, end] = table.range(wrong[0]);
+          assert.ok(start >= from && end <= to);
+          assert.deepEqual(server.asked, [[0, 0], [start, end - 1]], path); // prettier-ignore
+        }
+        assert.ok(coldOf(embedder).fetchedBytes <= bytes.length);
+        await embedder.close();
+        // It is right again.
+        const healed = await load();
+        await stored(healed);
+        await until(async () => findKept(await openStore(), server.url));
+        await healed.close();
+        server.forget();
+        const again = await load();
+        assert.deepEqual(await again.embed(TEXTS), expected);
+        assert.deepEqual(server.asked, [[0, 0]]);
+        await again.close();
+        rmSync(folder, { recursive: true });
+        for (const [name, all] of intact) {
+          mkdirSync(dirname(name), { recursive: true });
+          writeFileSync(name, all);
+        }
+      }
+    }
+  });
+
+  test('a file that was replaced: the new one is opened, and the old chunks are deleted', async () => {
+    await visit();
+    const [old] = await cache.list();
+    assert.deepEqual([old.url, old.complete, old.bytes], [server.url, true, bytes.length]);
+    const other = readFileSync(smallCalibratedModel());
+    server.bytes = other;
+    server.etag = '"two"';
+    const embedder = await load();
+    assert.deepEqual(await embedder.embed(TEXTS), await embedWhole(smallCalibratedModel()));
+    await until(async () => {
+      const [{ size, complete } = { size: 0, complete: false }] = await cache.list();
+      return size === other.length && complete;
+    });
+    const [now, ...more] = await cache.list();
+    assert.deepEqual(more, []);
+    assert.equal(now.size, other.length);
+    assert.ok(entries().every((path) => !path.includes(old.sha256)));
+  });
+
+  test('a file that is replaced in mid-session is an error; loading it again is right', async () => {
+    const first = await load({ complete: false });
+    await first.close();
+    const embedder = await load({ complete: false });
+    server.etag = '"two"';
+    await assert.rejects(embedder.embed(TEXTS), failure({ code: 'io', message: /has changed/ }));
+    const again = await load();
+    assert.deepEqual(await again.embed(TEXTS), expected);
+    await stored(again);
+    // Equal chunks are kept under the new name.
+    assert.equal((await cache.list()).length, 1);
+  });
+
+  test('a server that names no state sends the header again, and no more', async () => {
+    server.etag = '';
+    await visit();
+    const embedder = await load();
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    assert.deepEqual(server.asked, [[0, table.start - 1]]);
+    server.fault = (response) => void response.destroy();
+    const offline = await load();
+    assert.deepEqual(await offline.embed(TEXTS), expected);
+    server.fault = undefined;
+    server.bytes = readFileSync(smallCalibratedModel());
+    const changed = await load();
+    assert.deepEqual(await changed.embed(TEXTS), await embedWhole(smallCalibratedModel()));
+  });
+
+  test('a server that sends the whole file: it is kept too', async () => {
+    server.fault = (response) =>
+      void response
+        .writeHead(200, { ETag: server.etag, 'Content-Length': bytes.length })
+        .end(bytes);
+    const embedder = await load({}, { predictor: 'lowrank' });
+    assert.equal(coldOf(embedder).mode, 'all');
+    await stored(embedder);
+    server.forget();
+    const again = await load({}, { predictor: 'lowrank' });
+    assert.deepEqual(await again.embed(TEXTS), expected);
+    assert.deepEqual(server.asked, [[0, 0]]);
+  });
+
+  test('without a place to store, models are loaded all the same', async () => {
+    const file = join(folder, 'file');
+    writeFileSync(file, '');
+    process.env.WISP_CACHE = file;
+    const embedder = await load();
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    await until(() => coldOf(embedder).rest === 'done');
+    const { storeError, storedBytes, presentBytes } = coldOf(embedder);
+    assert.match(String(storeError), /ENOTDIR|EEXIST/);
+    assert.deepEqual([storedBytes, presentBytes], [0, bytes.length]);
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    assert.deepEqual(await cache.list(), []);
+    const none = await load({ store: false });
+    assert.equal(coldOf(none).store, 'none');
+  });
+
+  test('bytes that are wrong when the model is opened are not kept', async () => {
+    const wrong = Buffer.from(bytes);
+    wrong[table.start + 5000] ^= 1;
+    server.bytes = wrong;
+    await assert.rejects(load(), failure({ code: 'format', message: /chunk 1/ }));
+    assert.deepEqual(await cache.list(), []);
+    server.bytes = bytes;
+    await visit();
+    assert.deepEqual(await (await load()).embed(TEXTS), expected);
+  });
+});
+
+describe('cache', () => {
+  test('lists and deletes, for import and require', async () => {
+    assert.deepEqual(await cache.list(), []);
+    await visit();
+    const other = await serveRanges(bytes);
+    const embedder = await load({ complete: false }, {}, other.url);
+    await until(async () => (await cache.list()).length === 2);
+    // One file at two addresses is kept once.
+    assert.equal(new Set((await cache.list()).map(({ sha256 }) => sha256)).size, 1);
+    assert.deepEqual(coldOf(embedder).storedBytes, bytes.length - table.start);
+    await embedder.close();
+    await other.close();
+    assert.equal(await cache.delete(new URL(other.url)), 0);
+    assert.equal(await cache.persist(), true);
+    const required = createRequire(import.meta.url)('../../js/cold-node.cjs').cache;
+    assert.deepEqual(await required.list(), await cache.list());
+    assert.equal(await required.delete(server.url), bytes.length);
+    assert.deepEqual(entries(), []);
+    assert.deepEqual(await cache.list(), []);
+    assert.equal(await required.delete(), 0);
+    assert.equal(await required.persist(), true);
+  });
+
+  test('what is deleted under an embedder comes again', async () => {
+    await visit();
+    const embedder = await load({ complete: false });
+    await cache.delete();
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+});
+
+describe('processes that share a store', () => {
+  /** Prints the sum of the bits of all rows. */
+  const SCRIPT = (/** @type {string} */ url) => `
+    import '${ROOT}js/cold-node.js';
+    import { Embedder } from '${ROOT}js/node.js';
+    const how = { mode: 'wait', gap: 64, first: 8192 };
+    const embedder = await Embedder.load('${url}', { workers: 1, cold: how });
+    const rows = await embedder.embed(${JSON.stringify(TEXTS)});
+    process.stdout.write(Buffer.from(rows.buffer).toString('base64'));
+    while (embedder.stats().cold.rest === 'running') await new Promise((done) => setTimeout(done, 5));
+    await embedder.close();`;
+  const start = () =>
+    spawn(process.execPath, ['--input-type=module', '-e', SCRIPT(server.url)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+
+  test('at the same time: all rows are right, and nothing of the store is lost', async () => {
+    const bits = Buffer.from(expected.buffer).toString('base64');
+    await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const child = start();
+        let text = '';
+        child.stdout.on('data', (part) => (text += part));
+        assert.deepEqual(await once(child, 'close'), [0, null]);
+        assert.equal(text, bits);
+      }),
+    );
+    server.forget();
+    const embedder = await load({ complete: false });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+    assert.deepEqual(server.asked, [[0, 0]]);
+    assert.equal(coldOf(embedder).presentBytes, bytes.length);
+  });
+
+  test('one that is killed while it writes leaves a store that is of use', async () => {
+    for (let count = 1; count <= 6; count++) {
+      rmSync(folder, { recursive: true });
+      mkdirSync(folder);
+      const child = start();
+      const ended = once(child, 'exit');
+      // It is killed when the store has so many entries, the last of them whole or in part.
+      await until(() => child.exitCode !== null || entries().length >= count);
+      child.kill('SIGKILL');
+      await ended;
+      const embedder = await load();
+      assert.deepEqual(await embedder.embed(TEXTS), expected);
+      await stored(embedder);
+    }
+  });
+});
