@@ -276,9 +276,10 @@ void test_sparse_special_values(void **state);
 
 /* kernel_sparse_known.c */
 void test_pack_neurons(void **state);
+void test_pack_narrow_rows(void **state);
 void test_sparse_never_saturates(void **state);
 
 /* Prints the times of every set and kernel as a table. */
-void kernel_bench(void);
+void kernel_bench(bool only_sparse);
 
 #endif

@@ -2,7 +2,8 @@
  * Compares every kernel of every set that runs here with plain double-precision sums (quantise:
  * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
- * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead. */
+ * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
+ * and --bench sparse those of sparse layers alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -78,6 +79,7 @@ static int run_all(void) {
         cmocka_unit_test(test_i16_softmax),
         cmocka_unit_test(test_i16_special_values),
         cmocka_unit_test(test_pack_neurons),
+        cmocka_unit_test(test_pack_narrow_rows),
         cmocka_unit_test(test_sparse_random_layers),
         cmocka_unit_test(test_sparse_extremes),
         cmocka_unit_test(test_sparse_special_values),
@@ -91,7 +93,7 @@ int main(int argc, char **argv) {
     kernel_cases_open(bench ? 1 : rng_seed(), bench);
     int failed = 0;
     if (bench) {
-        kernel_bench();
+        kernel_bench(argc > 2 && strcmp(argv[2], "sparse") == 0);
     } else {
         failed = run_all();
         print_worst_errors();
