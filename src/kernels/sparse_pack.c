@@ -9,7 +9,11 @@
 void pack_neuron_row(const struct sparse_kernels *kernels, const float *row, size_t k,
                      int8_t *packed, struct neuron *neuron) {
     enum { CHUNK = NARROW_BLOCK };
+#ifdef __wasm__
+    const bool narrow = false; /* modules have no such set, and no room for its code */
+#else
     const bool narrow = kernels->narrow;
+#endif
     const float largest = largest_magnitude(row, k), factor = narrow ? 4 : 1;
     float part = largest / factor; /* part * factor is the magnitude that becomes 127 */
     int32_t sum = 0;

@@ -9,9 +9,11 @@
 /* ---- a token's row -------------------------------------------------------------------------- */
 
 #ifdef VECTOR_NARROW
-enum { SPARSE_NARROW = 1, ROW_STEPS = NARROW_STEPS };
+enum { SPARSE_NARROW = 1 };
+static const float ROW_STEPS = NARROW_STEPS;
 #else
-enum { SPARSE_NARROW = 0, ROW_STEPS = 255 };
+enum { SPARSE_NARROW = 0 };
+static const float ROW_STEPS = 255;
 #endif
 
 ALWAYS_INLINE size_t place_in_row(size_t c) {

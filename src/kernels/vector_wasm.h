@@ -2,8 +2,9 @@
  * Vector operations of WebAssembly's 128-bit vectors. With VECTOR_RELAXED the multiply-add is a
  * relaxed instruction, and with VECTOR_RELAXED_DOT the dot product of bytes too. An engine may
  * choose the result of relaxed instructions within limits: select.c finds out whether its dot
- * product is one that wisp can use. With VECTOR_RELAXED alone products are narrow, but columns of
- * W_down are widened to 16 bits; without VECTOR_RELAXED all products widen bytes to 16 bits. */
+ * product is one that wisp can use. With VECTOR_RELAXED alone dense products are narrow; sparse
+ * layers without VECTOR_RELAXED_DOT, and all products without VECTOR_RELAXED, widen bytes to 16
+ * bits. */
 #include <wasm_simd128.h>
 
 #include "kernels/vector.h"
@@ -182,7 +183,7 @@ ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
     return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, sum);
 }
 
-#elif !defined(VECTOR_RELAXED)
+#else
 
 typedef struct vi_pairs {
     v128_t even, odd; /* bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers */
@@ -236,18 +237,12 @@ ALWAYS_INLINE vi vi_join(vi low, vi high) {
 
 #if defined(VECTOR_RELAXED) && !defined(VECTOR_RELAXED_DOT)
 
-#define VECTOR_NARROW
-
 ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
     return wasm_v128_load(p);
 }
 
 ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
     return wasm_v128_load32_splat(p);
-}
-
-ALWAYS_INLINE vi vi_load_all_activations(const uint8_t *p) {
-    return wasm_v128_load(p);
 }
 
 ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
@@ -340,13 +335,11 @@ ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, 
 
 #else
 
-#ifndef VECTOR_RELAXED
 ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
     const v128_t bytes = wasm_v128_load(p);
     return (vi_activations){.even = wasm_v128_and(bytes, wasm_i16x8_splat(0xff)),
                             .odd = wasm_u16x8_shr(bytes, 8)};
 }
-#endif
 
 #define VECTOR_SIGNED_COLUMNS 1
 
