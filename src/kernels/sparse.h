@@ -40,7 +40,8 @@ struct neuron {
 
 /* The quantised values of one token: x = scale * (q - zero). */
 struct quantised_row {
-    uint8_t *q; /* [sparse_row_bytes(k)]; int8_t where the set has signed_activations */
+    uint8_t *q; /* [sparse_row_bytes(k)]; int8_t where the set has signed_activations. In narrow
+                   sets value c is at row_place(c) */
     float scale, zero;
 };
 
@@ -63,11 +64,13 @@ struct neuron_sums {
 };
 
 struct sparse_kernels {
-    size_t lanes;       /* the number of 32-bit lanes of a vector; column_place depends on it */
+    size_t lanes; /* the number of 32-bit lanes of a vector; places depend on it */
+    int narrow;   /* whether `up` takes narrow numbers (kernels.h), in the order of row_place */
     int signed_columns; /* whether bytes of W_down are -127..127 rather than 1..255 */
 
-    /* Quantises x[c] * input_scale[c] for c < k as `quantise` of kernels.h does, but with one scale
-     * for the whole row. Bytes past k are 0. */
+    /* Quantises x[c] * input_scale[c] for c < k as `quantise` of kernels.h does, or as
+     * `quantise_narrow` where the set is narrow, but with one scale for the whole row. Other bytes
+     * are 0. */
     void (*quantise)(const float *x, const float *input_scale, size_t k, struct quantised_row *row);
 
     /* Sets bit i of mask [(n + 63) / 64] to logits[i] > thresholds[i] for i < n, other bits to 0.
@@ -121,9 +124,18 @@ extern const struct sparse_kernels sparse_scalar;
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* Quantises a row of k weights to int8 with one scale, to packed [sparse_row_bytes(k)]. Sets the
- * neuron's scale and sum. */
-void pack_neuron_row(const float *row, size_t k, int8_t *packed, struct neuron *neuron);
+/* Returns the place of value c in rows of narrow sets. `up` adds up the products of two vectors of
+ * 4 * lanes bytes each. Of each 8 values, the first four stand in one of these vectors and the last
+ * four in the other, so that groups of four are those of pack_narrow. */
+static inline size_t row_place(size_t c, size_t lanes) {
+    const size_t i = c % (8 * lanes);
+    return c - i + i / 4 % 2 * (4 * lanes) + i / 8 * 4 + i % 4;
+}
+
+/* Quantises a row of k weights to int8 with one scale, to packed [sparse_row_bytes(k)]: for narrow
+ * sets as pack_narrow does, in the order of row_place. Sets the neuron's scale and sum. */
+void pack_neuron_row(const struct sparse_kernels *kernels, const float *row, size_t k,
+                     int8_t *packed, struct neuron *neuron);
 
 /* Returns the place of weight c in a packed column. `down` interleaves the bytes of four columns
  * within 128-bit parts of vectors. Weights are placed such that the sums come out in their order.

@@ -2,9 +2,36 @@
  * The sparse kernels (sparse.h), written once over the vector operations of an instruction set. The
  * including file includes rows_template.h before, and defines DOWN_VECTORS, the number of vectors
  * of sums that `down` holds in registers, a multiple of 4. */
+#include <stdlib.h>
+
 #include "kernels/sparse.h"
 
 /* ---- a token's row -------------------------------------------------------------------------- */
+
+#ifdef VECTOR_NARROW_SPARSE
+enum { SPARSE_NARROW = 1 };
+static const float ROW_STEPS = NARROW_STEPS;
+#else
+enum { SPARSE_NARROW = 0 };
+static const float ROW_STEPS = 255;
+#endif
+
+ALWAYS_INLINE size_t place_in_row(size_t c) {
+    return SPARSE_NARROW ? row_place(c, VF_LANES) : c;
+}
+
+/* Clamps the VF_LANES values from value c on to bytes, and stores them where they belong. */
+ALWAYS_INLINE void store_row_bytes(uint8_t *q, size_t c, vi values) {
+    uint8_t bytes[VF_LANES];
+    if (!SPARSE_NARROW) {
+        vi_store_u8(q + c, values);
+        return;
+    }
+    vi_store_u8(bytes, values);
+    UNROLL
+    for (size_t i = 0; i < VF_LANES; i += 4)
+        memcpy(q + place_in_row(c + i), bytes + i, 4);
+}
 
 ALWAYS_INLINE vf scaled_load(const float *x, const float *input_scale, size_t c) {
     return vf_mul(vf_load(x + c), vf_load(input_scale + c));
@@ -29,22 +56,24 @@ ALWAYS_INLINE void sparse_quantise(const float *x, const float *input_scale, siz
         most = vf_max(most, value);
     }
     const float low = vf_least(least), range = quantised_range(low, vf_largest(most));
-    const float inverse = range > 0 ? 255 / range : 0;
+    const float inverse = range > 0 ? ROW_STEPS / range : 0;
     const vf factor = vf_set1(inverse);
     const vi shift = vi_round(vf_set1(-low * inverse));
+    const size_t row_bytes = sparse_row_bytes(k);
+    memset(row->q + row_bytes - SPARSE_CHUNK, 0, SPARSE_CHUNK);
     for (c = 0; c + VF_LANES <= k; c += VF_LANES)
-        vi_store_u8(row->q + c,
-                    vi_add(vi_round(vf_mul(scaled_load(x, input_scale, c), factor)), shift));
+        store_row_bytes(row->q, c,
+                        vi_add(vi_round(vf_mul(scaled_load(x, input_scale, c), factor)), shift));
     if (c < k) {
         uint8_t tail[VF_LANES];
         const vf value = scaled_load_n(x, input_scale, c, k - c);
         vi_store_u8(tail, vi_add(vi_round(vf_mul(value, factor)), shift));
-        memcpy(row->q + c, tail, k - c);
+        for (size_t i = 0; c + i < k; i++)
+            row->q[place_in_row(c + i)] = tail[i];
     }
     for (c = 0; signed_values && c < k; c++)
         row->q[c] ^= 0x80;
-    memset(row->q + k, 0, sparse_row_bytes(k) - k);
-    row->scale = range / 255;
+    row->scale = range / ROW_STEPS;
     row->zero = rintf(-low * inverse) - (signed_values ? 128 : 0);
 }
 
@@ -69,23 +98,47 @@ static void sparse_choose(const float *logits, const float *thresholds, size_t n
         mask[i / 64] |= (uint64_t)(logits[i] > thresholds[i]) << i % 64;
 }
 
-enum { UP_TOKENS = 4 };
+/* The last one or two tokens are computed by code of their own, but not in WebAssembly, where code
+ * is to be small. */
+#ifdef __wasm__
+enum { UP_TOKENS = 4, UP_FEW = 0 };
+#else
+enum { UP_TOKENS = 4, UP_FEW = 2 };
+#endif
 
-/* Computes the sums of UP_TOKENS tokens with one row, which is loaded once for all of them. */
+/* Computes the sums of some tokens, up to UP_TOKENS, with one row, which is loaded once for all of
+ * them. */
 ALWAYS_INLINE void row_sums(const uint8_t *const *q, const int8_t *row, size_t row_bytes,
-                            int32_t *sums) {
+                            int32_t *sums, const int tokens) {
+    const unsigned char *w = (const unsigned char *)row;
     vi sum[UP_TOKENS];
     UNROLL
     for (int i = 0; i < UP_TOKENS; i++)
         sum[i] = vi_set1(0);
     for (size_t c = 0; c < row_bytes; c += SPARSE_CHUNK) {
+#ifdef VECTOR_NARROW_SPARSE
+        enum { BYTES = 4 * VF_LANES };
+        UNROLL
+        for (size_t v = 0; v < SPARSE_CHUNK; v += 2 * BYTES) {
+            const vi first = vi16_load_weights(w + c + v);
+            const vi second = vi16_load_weights(w + c + v + BYTES);
+            UNROLL
+            for (int i = 0; i < tokens; i++) {
+                const uint8_t *x = q[i] + c + v;
+                const vi products = vi16_add(vi16_dot(vi_load_all_activations(x), first),
+                                             vi16_dot(vi_load_all_activations(x + BYTES), second));
+                sum[i] = vi_add(sum[i], vi16_widen(products));
+            }
+        }
+#else
         UNROLL
         for (size_t v = 0; v < SPARSE_CHUNK; v += 4 * VF_LANES) {
-            const vi_weights weights = vi_load_weights((const unsigned char *)row + c + v);
+            const vi_weights weights = vi_load_weights(w + c + v);
             UNROLL
-            for (int i = 0; i < UP_TOKENS; i++)
+            for (int i = 0; i < tokens; i++)
                 sum[i] = vi_dot(sum[i], vi_load_all_activations(q[i] + c + v), weights);
         }
+#endif
     }
     vi_store_sums(sums, sum);
 }
@@ -97,33 +150,40 @@ ALWAYS_INLINE size_t next_token(uint64_t *wanted) {
     return token;
 }
 
+/* Computes the next tokens of the set, and removes them. */
+ALWAYS_INLINE void up_some(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
+                           size_t row_bytes, size_t neuron, uint64_t *wanted, const int tokens) {
+    size_t token[UP_TOKENS];
+    const uint8_t *q[UP_TOKENS];
+    int32_t sums[UP_TOKENS], gate_sums[UP_TOKENS];
+    UNROLL
+    for (int i = 0; i < tokens; i++) {
+        token[i] = next_token(wanted);
+        q[i] = tile->q + token[i] * row_bytes;
+    }
+    row_sums(q, row, row_bytes, sums, tokens);
+    if (gate_row)
+        row_sums(q, gate_row, row_bytes, gate_sums, tokens);
+    UNROLL
+    for (int i = 0; i < tokens; i++) {
+        const size_t at = token[i] * tile->length + tile->n[token[i]]++;
+        tile->sums[at] = sums[i];
+        if (gate_row)
+            tile->gate_sums[at] = gate_sums[i];
+        tile->lists[at] = (uint16_t)neuron;
+    }
+}
+
 ALWAYS_INLINE void up_tokens(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
                              size_t neuron, uint64_t wanted) {
     const size_t row_bytes = sparse_row_bytes(tile->k);
     tile->n[SPARSE_TOKENS] = 0;
     for (size_t c = 0; c < row_bytes; c += CACHE_LINE)
         __builtin_prefetch(row + row_bytes + c); /* most likely the next neuron's row is next */
-    while (wanted) {
-        size_t token[UP_TOKENS];
-        const uint8_t *q[UP_TOKENS];
-        int32_t sums[UP_TOKENS], gate_sums[UP_TOKENS];
-        UNROLL
-        for (int i = 0; i < UP_TOKENS; i++) {
-            token[i] = next_token(&wanted);
-            q[i] = tile->q + token[i] * row_bytes;
-        }
-        row_sums(q, row, row_bytes, sums);
-        if (gate_row)
-            row_sums(q, gate_row, row_bytes, gate_sums);
-        UNROLL
-        for (int i = 0; i < UP_TOKENS; i++) {
-            const size_t at = token[i] * tile->length + tile->n[token[i]]++;
-            tile->sums[at] = sums[i];
-            if (gate_row)
-                tile->gate_sums[at] = gate_sums[i];
-            tile->lists[at] = (uint16_t)neuron;
-        }
-    }
+    while (UP_FEW > 0 ? __builtin_popcountll(wanted) > UP_FEW : wanted > 0)
+        up_some(tile, row, gate_row, row_bytes, neuron, &wanted, UP_TOKENS);
+    if (UP_FEW > 0 && wanted)
+        up_some(tile, row, gate_row, row_bytes, neuron, &wanted, UP_FEW);
 }
 
 static void sparse_up(struct neuron_tile *tile, const int8_t *row, const int8_t *gate_row,
@@ -391,6 +451,114 @@ static size_t sparse_compact(const float *values, float largest, const uint16_t 
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
+#ifdef VECTOR_COLUMNS_IN_16_BITS
+
+/* The products of four neurons are added up in 16 bits. Their sum P fits if the magnitudes of the
+ * neurons' bytes add up to at most DOWN_MOST, since weights have magnitudes of up to 127; for two
+ * neurons it always does. Sums of P are kept as two 16-bit numbers for each output: `low`, the sum
+ * of all P modulo 2^16, and `high`, the sum of all P / 256, rounded down. The sum of all remainders
+ * P - 256 (P / 256) is low - 256 high modulo 2^16, and below 2^16 if there are at most 255 of them.
+ */
+enum { DOWN_MOST = 258, DOWN_PART = 127 * DOWN_NEURONS, DOWN_SUMS = SPARSE_CHUNK / VF_LANES };
+
+/* Four neurons whose products are added up together. */
+struct down_group {
+    size_t column[DOWN_NEURONS]; /* where their columns begin */
+    uint16_t two[2];             /* the bytes of the first and of the last two of them */
+};
+
+struct down_sums {
+    vi low[DOWN_SUMS / 2], high[DOWN_SUMS / 2];
+};
+
+/* Divides up to DOWN_PART neurons into groups, at most 254. Neurons whose sums would not fit make
+ * two groups, in each of which two have zeros in the place of their bytes. Sets *signs to a
+ * negative number if a byte is negative. */
+static size_t down_groups(const int8_t *bytes, const uint16_t *list, size_t n, size_t column,
+                          struct down_group *groups, int *signs) {
+    size_t count = 0;
+    *signs = 0;
+    for (size_t i = 0; i < n; i += DOWN_NEURONS) {
+        struct down_group *group = &groups[count++];
+        int most = 0;
+        UNROLL
+        for (size_t j = 0; j < DOWN_NEURONS; j++) {
+            group->column[j] = list[i + j] * column;
+            most += abs(bytes[i + j]);
+            *signs |= bytes[i + j];
+        }
+        memcpy(group->two, bytes + i, DOWN_NEURONS);
+        if (most > DOWN_MOST) {
+            groups[count] = *group;
+            groups[count++].two[0] = 0;
+            group->two[1] = 0;
+        }
+    }
+    return count;
+}
+
+/* Adds the products of a group to the sums of SPARSE_CHUNK outputs. `w` points to their first
+ * weight in the first neuron's column. */
+ALWAYS_INLINE void down_group(const struct down_group *g, const uint8_t *w, struct down_sums *s,
+                              const int positive) {
+    const vi_two ab = vi_repeat_two(g->two[0], positive), cd = vi_repeat_two(g->two[1], positive);
+    UNROLL
+    for (int v = 0; v < DOWN_SUMS / 2; v += 2) {
+        vi row[DOWN_NEURONS];
+        UNROLL
+        for (int j = 0; j < DOWN_NEURONS; j++)
+            row[j] = vi_load((const int32_t *)(const void *)(w + g->column[j] + v * 2 * VF_LANES));
+        const vi first = vi16_add(vi16_dot_columns(vi8_zip_low(row[0], row[1]), ab, positive),
+                                  vi16_dot_columns(vi8_zip_low(row[2], row[3]), cd, positive));
+        const vi second = vi16_add(vi16_dot_columns(vi8_zip_high(row[0], row[1]), ab, positive),
+                                   vi16_dot_columns(vi8_zip_high(row[2], row[3]), cd, positive));
+        s->low[v] = vi16_add(s->low[v], first);
+        s->high[v] = vi16_add(s->high[v], vi16_upper_bytes(first));
+        s->low[v + 1] = vi16_add(s->low[v + 1], second);
+        s->high[v + 1] = vi16_add(s->high[v + 1], vi16_upper_bytes(second));
+    }
+}
+
+/* Adds the products of all groups to the sums of SPARSE_CHUNK outputs. */
+ALWAYS_INLINE void down_chunk(const struct down_group *groups, size_t n, const uint8_t *w,
+                              int32_t *sums, const int positive) {
+    struct down_sums s;
+    UNROLL
+    for (int v = 0; v < DOWN_SUMS / 2; v++)
+        s.low[v] = s.high[v] = vi_set1(0);
+    for (size_t i = 0; i < n; i++)
+        down_group(&groups[i], w, &s, positive);
+    UNROLL
+    for (int v = 0; v < DOWN_SUMS / 2; v++) {
+        vi both[2];
+        vi16_join(vi16_sub(s.low[v], vi16_to_upper_bytes(s.high[v])), s.high[v], both);
+        UNROLL
+        for (int i = 0; i < 2; i++) {
+            int32_t *to = sums + (2 * v + i) * VF_LANES;
+            vi_store(to, vi_add(vi_load(to), both[i]));
+        }
+    }
+}
+
+static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n,
+                        size_t size, int32_t *sums) {
+    const size_t column = sparse_row_bytes(size);
+    memset(sums, 0, column * sizeof *sums);
+    for (size_t first = 0; first < n; first += DOWN_PART) {
+        struct down_group groups[2 * DOWN_PART / DOWN_NEURONS];
+        const size_t part = n - first < DOWN_PART ? n - first : DOWN_PART;
+        int signs;
+        const size_t count = down_groups(bytes + first, list + first, part, column, groups, &signs);
+        for (size_t c = 0; c < column; c += SPARSE_CHUNK)
+            if (signs < 0)
+                down_chunk(groups, count, w + c, sums + c, 0);
+            else
+                down_chunk(groups, count, w + c, sums + c, 1);
+    }
+}
+
+#else
+
 /* Computes `vectors` vectors of sums. `w` points to their first weight in the first neuron's
  * column, and columns are `column` bytes long. */
 ALWAYS_INLINE void down_strip(const int8_t *bytes, const uint8_t *w, const uint16_t *list, size_t n,
@@ -427,6 +595,8 @@ static void sparse_down(const int8_t *bytes, const uint8_t *w, const uint16_t *l
         down_strip(bytes, w + c, list, n, column, sums + c, 4);
 }
 
+#endif
+
 /* Computes `lanes` outputs. A whole vector of sums can be loaded, since sums are padded. */
 ALWAYS_INLINE void add_base_vector(const int32_t *sums, vi minus, vf scale, const float *scales,
                                    const float *base, float *y, size_t lanes) {
@@ -448,6 +618,7 @@ static void sparse_add_base(const int32_t *sums, int32_t shift, float scale, con
 
 #define SPARSE_TABLE(quantiser, columns)                                                           \
     {.lanes = VF_LANES,                                                                            \
+     .narrow = SPARSE_NARROW,                                                                      \
      .signed_columns = columns,                                                                    \
      .quantise = quantiser,                                                                        \
      .choose = sparse_choose,                                                                      \

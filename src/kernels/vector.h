@@ -45,7 +45,8 @@
  *                            those of its second row
  *   vi_first_row(a,b)        returns the first row's sums of a, then of b; vi_second_row likewise
  *
- * Sets with VECTOR_NARROW, for gemm_narrow_template.h, have these operations:
+ * Sets with VECTOR_NARROW, for gemm_narrow_template.h, have these operations. If they define
+ * VECTOR_NARROW_SPARSE, sparse layers use them too, in place of vi_dot:
  *
  *   vi16_load_activations, vi16_load_weights   load bytes as vi_load_activations and
  *                       vi_load_weights do

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Vector operations of AVX2 and FMA, and of AVX-VNNI where VECTOR_VNNI is defined. Without AVX-VNNI
- * the product of bytes saturates, but not with the numbers of narrow products. Sparse layers widen
- * bytes to 16 bits first: even and odd bytes go to two vectors, so that each lane keeps its four
- * bytes. */
+ * the product of bytes saturates, but not with the numbers of narrow products. */
 #include <immintrin.h>
 
 #include "kernels/vector.h"
@@ -197,35 +195,8 @@ ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
 
 #else
 
-typedef struct vi_pairs {
-    __m256i even, odd; /* bytes 0 and 2, and 1 and 3, of each lane, as 16-bit numbers */
-} vi_pairs;
-
-typedef vi_pairs vi_weights;
-typedef vi_pairs vi_activations;
-
-ALWAYS_INLINE vi_weights vi_load_weights(const unsigned char *p) {
-    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    return (vi_weights){.even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8),
-                        .odd = _mm256_srai_epi16(bytes, 8)};
-}
-
-ALWAYS_INLINE vi vi_dot(vi sum, vi_activations x, vi_weights w) {
-    const __m256i even = _mm256_madd_epi16(x.even, w.even);
-    const __m256i odd = _mm256_madd_epi16(x.odd, w.odd);
-    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
-}
-
-ALWAYS_INLINE vi_activations pairs_of_activations(__m256i bytes) {
-    return (vi_activations){.even = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)),
-                            .odd = _mm256_srli_epi16(bytes, 8)};
-}
-
-ALWAYS_INLINE vi_activations vi_load_all_activations(const uint8_t *p) {
-    return pairs_of_activations(_mm256_loadu_si256((const __m256i *)(const void *)p));
-}
-
 #define VECTOR_NARROW
+#define VECTOR_NARROW_SPARSE
 
 ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -233,6 +204,10 @@ ALWAYS_INLINE vi vi16_load_weights(const unsigned char *p) {
 
 ALWAYS_INLINE vi vi16_load_activations(const uint8_t *p) {
     return repeat_4_bytes(p);
+}
+
+ALWAYS_INLINE vi vi_load_all_activations(const uint8_t *p) {
+    return vi16_load_weights(p);
 }
 
 ALWAYS_INLINE vi vi16_dot(vi x, vi w) {
@@ -457,27 +432,57 @@ ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
 
 #else
 
-/* maddubs multiplies unsigned by signed bytes, so the signs of the values are moved to the weights.
- * With magnitudes of at most 127 on both sides, the sum of two products fits 16 bits, and the
- * instruction does not saturate. */
+#define VECTOR_COLUMNS_IN_16_BITS
 #define VECTOR_SIGNED_COLUMNS 1
 
-typedef struct vi_four {
+/* maddubs multiplies unsigned by signed bytes, so the signs of the values are moved to the weights.
+ */
+typedef struct vi_two {
     __m256i bytes, magnitudes;
-} vi_four;
+} vi_two;
 
-ALWAYS_INLINE vi_four vi_load_four(const int8_t *p) {
-    const __m256i bytes = repeat_4_bytes(p);
-    return (vi_four){bytes, _mm256_abs_epi8(bytes)};
+ALWAYS_INLINE vi_two vi_repeat_two(uint16_t two, const int positive) {
+    const __m256i bytes = _mm256_set1_epi16((short)two);
+    return (vi_two){bytes, positive ? bytes : _mm256_abs_epi8(bytes)};
 }
 
-ALWAYS_INLINE vi vi_dot_column(vi sum, vi weights, vi_four four) {
-    const __m256i pairs =
-        _mm256_maddubs_epi16(four.magnitudes, _mm256_sign_epi8(weights, four.bytes));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+ALWAYS_INLINE vi vi16_dot_columns(vi weights, vi_two two, const int positive) {
+    return _mm256_maddubs_epi16(two.magnitudes,
+                                positive ? weights : _mm256_sign_epi8(weights, two.bytes));
+}
+
+ALWAYS_INLINE vi vi8_zip_low(vi a, vi b) {
+    return _mm256_unpacklo_epi8(a, b);
+}
+
+ALWAYS_INLINE vi vi8_zip_high(vi a, vi b) {
+    return _mm256_unpackhi_epi8(a, b);
+}
+
+ALWAYS_INLINE vi vi16_sub(vi a, vi b) {
+    return _mm256_sub_epi16(a, b);
+}
+
+ALWAYS_INLINE vi vi16_upper_bytes(vi x) {
+    return _mm256_srai_epi16(x, 8);
+}
+
+ALWAYS_INLINE vi vi16_to_upper_bytes(vi x) {
+    return _mm256_slli_epi16(x, 8);
+}
+
+ALWAYS_INLINE void vi16_join(vi low, vi high, vi *sums) {
+    const __m256i factors = _mm256_set1_epi32(256 << 16 | 1), offset = _mm256_set1_epi32(1 << 15);
+    const __m256i signed_low = _mm256_xor_si256(low, _mm256_set1_epi16(-0x8000));
+    const __m256i first = _mm256_unpacklo_epi16(signed_low, high);
+    const __m256i second = _mm256_unpackhi_epi16(signed_low, high);
+    sums[0] = _mm256_add_epi32(_mm256_madd_epi16(first, factors), offset);
+    sums[1] = _mm256_add_epi32(_mm256_madd_epi16(second, factors), offset);
 }
 
 #endif
+
+#ifdef VECTOR_VNNI
 
 ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, const uint8_t *c,
                                   const uint8_t *d, vi_four four) {
@@ -492,3 +497,5 @@ ALWAYS_INLINE void vi_add_columns(vi *sums, const uint8_t *a, const uint8_t *b, 
     sums[2] = vi_dot_column(sums[2], _mm256_unpacklo_epi16(ef, gh), four);
     sums[3] = vi_dot_column(sums[3], _mm256_unpackhi_epi16(ef, gh), four);
 }
+
+#endif

@@ -49,7 +49,7 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
         struct neuron *neuron = &scalars[part][place];
         for (size_t c = 0; c < n; c++)
             all[part][c] /= l->input_scale[c];
-        pack_neuron_row(all[part], n, rows[part] + at, neuron);
+        pack_neuron_row(store->kernels->sparse, all[part], n, rows[part] + at, neuron);
         neuron->column = l->column_scale[place];
     }
     if (!neuron_is_present(l, place))

@@ -270,7 +270,7 @@ static void time_from_memory(enum kernel kernel, size_t bytes, double most) {
             const double speed = (double)n * (double)k / 256 * (double)bytes / time_of(&t);
             printf("%8.1f %3.0f %%", speed * 1e-9, 100 * speed / most);
         } else {
-            printf("%14s", "-");
+            printf("%16s", "-");
         }
         fflush(stdout);
     }
@@ -298,7 +298,8 @@ static void time_all_from_memory(void) {
 
 /* ---- sparse layers -------------------------------------------------------------------------- */
 
-/* Both halves of a sparse layer for a tile of tokens, with neurons chosen by chance. */
+/* Both halves of a sparse layer for a tile of tokens, with neurons chosen by chance. As with ReLU,
+ * contributions are positive, and most of them small. */
 struct sparse_bench {
     const struct kernels *set;
     size_t neurons, chosen;   /* of each token */
@@ -353,7 +354,9 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
                              .columns = random_bytes(weights),
                              .rows = random_bytes(weights),
                              .sums = allocate(sparse_row_bytes(k) * sizeof *b.sums)};
-    b.bytes = random_bytes(SPARSE_TOKENS * b.chosen);
+    b.bytes = allocate(SPARSE_TOKENS * b.chosen);
+    for (size_t i = 0; i < SPARSE_TOKENS * b.chosen; i++)
+        b.bytes[i] = (int8_t)fminf(127, 1 - 24 * logf(rng_between(&kernel_rng, 0.001f, 1)));
     choose_neurons(&b);
     printf("%-11s%3zu %% %4zu x %4zu   GMAC/s", name, percent, neurons, k);
     for (size_t s = 0; kernels_at(s); s++) {
@@ -373,13 +376,16 @@ static void time_sparse(const char *name, void (*half)(const struct sparse_bench
     free(b.sums);
 }
 
-/* Prints the dense product of the same number of tokens and shape first, then shares of it. */
+/* Prints the dense products of the same number of tokens and shape first, of which a set has one,
+ * then shares of it. */
 static void time_sparse_layers(size_t hidden, size_t wide) {
     static const size_t percents[] = {7, 16, 30, 50};
     time_gemm(GEMM_INT8, SPARSE_TOKENS, wide, hidden);
+    time_gemm(GEMM_NARROW, SPARSE_TOKENS, wide, hidden);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
         time_sparse("sparse up", sparse_up, wide, hidden, percents[i]);
     time_gemm(GEMM_INT8, SPARSE_TOKENS, hidden, wide);
+    time_gemm(GEMM_NARROW, SPARSE_TOKENS, hidden, wide);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
         time_sparse("sparse down", sparse_down, wide, hidden, percents[i]);
 }
@@ -518,7 +524,7 @@ static void time_attention(size_t tokens, size_t heads, size_t kv_heads, size_t 
     free(qkv);
 }
 
-void kernel_bench(bool only_memory) {
+void kernel_bench(const char *part) {
     static const size_t batches[] = {1, 2, 4, 8, 16, 128, 256};
     static const size_t layers[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
     static const size_t base[][2] = {{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
@@ -526,8 +532,12 @@ void kernel_bench(bool only_memory) {
     for (size_t s = 0; kernels_at(s); s++)
         printf("%16s", kernels_at(s)->name);
     printf("\n");
+    if (strcmp(part, "sparse") == 0) {
+        time_sparse_layers(384, 1536);
+        return;
+    }
     time_all_from_memory();
-    if (only_memory)
+    if (strcmp(part, "memory") == 0)
         return;
     static const enum kernel products[] = {GEMM_F32, GEMM_F16,  GEMM_BF16, GEMM_INT8, GEMM_NARROW,
                                            GEMM_Q4,  GEMM_Q4_1, GEMM_Q4_K, GEMM_Q6_K, GEMM_TERNARY};

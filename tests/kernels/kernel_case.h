@@ -289,10 +289,11 @@ void test_sparse_special_values(void **state);
 
 /* kernel_sparse_known.c */
 void test_pack_neurons(void **state);
+void test_pack_narrow_rows(void **state);
 void test_sparse_never_saturates(void **state);
 
-/* Prints the times of every set and kernel as a table, or only those of products whose weights come
- * from memory. */
-void kernel_bench(bool only_memory);
+/* Prints the times of every set and kernel as a table: all, or those of products whose weights come
+ * from memory ("memory"), or those of sparse layers ("sparse"). */
+void kernel_bench(const char *part);
 
 #endif

@@ -19,7 +19,8 @@ enum { CASES = 250 };
 
 /* Rows of W_up or W_gate, and their sums with the layer's token in 0..255. */
 struct projection {
-    int8_t *rows;           /* packed */
+    float *weights;         /* [neurons, k] */
+    int8_t *rows;           /* packed for a set */
     struct neuron *neurons; /* [neurons] */
     int32_t *sums;          /* [neurons] */
 };
@@ -29,7 +30,7 @@ struct layer {
     size_t neurons, k, size;
     enum activation kind;
     float *x, *by;
-    struct quantised_row row; /* of x by the scalar set */
+    struct quantised_row row; /* of x for a set, unsigned */
     struct projection up, gate;
     float *centers; /* or NULL */
     float *down;    /* [neurons, size]: columns of W_down */
@@ -47,27 +48,50 @@ static size_t fill_list(uint16_t *list, size_t neurons) {
     return n;
 }
 
-static int32_t row_sum(const uint8_t *q, const int8_t *row, size_t k) {
+/* Quantises the token for a set whose activations are unsigned. */
+static void quantise_token(const struct sparse_kernels *set, struct layer *l) {
+    const float steps = set->narrow ? NARROW_STEPS : 255;
+    float low = 0, high = 0;
+    for (size_t c = 0; c < l->k; c++) {
+        low = fminf(low, l->x[c] * l->by[c]);
+        high = fmaxf(high, l->x[c] * l->by[c]);
+    }
+    const float range = quantised_range(low, high), inverse = range > 0 ? steps / range : 0;
+    l->row.scale = range / steps;
+    l->row.zero = rintf(-low * inverse);
+    memset(l->row.q, 0, sparse_row_bytes(l->k));
+    for (size_t c = 0; c < l->k; c++)
+        l->row.q[set->narrow ? row_place(c, set->lanes) : c] =
+            (uint8_t)fminf(rintf(l->x[c] * l->by[c] * inverse) + l->row.zero, 255);
+}
+
+/* Returns the sum of a packed row with a token's bytes, as the set stores them. */
+static int32_t row_sum(const uint8_t *q, bool is_signed, const int8_t *row, size_t k) {
     int32_t sum = 0;
-    for (size_t c = 0; c < k; c++)
-        sum += q[c] * row[c];
+    for (size_t c = 0; c < sparse_row_bytes(k); c++)
+        sum += (is_signed ? (int8_t)q[c] : q[c]) * row[c];
     return sum;
 }
 
 static struct projection new_projection(const struct layer *l) {
-    struct projection p = {.rows = allocate(l->neurons * sparse_row_bytes(l->k)),
-                           .neurons = allocate(l->neurons * sizeof *p.neurons),
-                           .sums = allocate(l->neurons * sizeof *p.sums)};
-    float *weights = new_floats(l->neurons * l->k, FILL_UNIFORM);
+    const struct projection p = {.weights = new_floats(l->neurons * l->k, FILL_UNIFORM),
+                                 .rows = allocate(l->neurons * sparse_row_bytes(l->k)),
+                                 .neurons = allocate(l->neurons * sizeof *p.neurons),
+                                 .sums = allocate(l->neurons * sizeof *p.sums)};
     for (size_t i = 0; i < l->neurons; i++) {
-        int8_t *row = p.rows + i * sparse_row_bytes(l->k);
-        pack_neuron_row(weights + i * l->k, l->k, row, &p.neurons[i]);
         fill_floats(&p.neurons[i].bias, 1, FILL_UNIFORM);
         fill_floats(&p.neurons[i].column, 1, FILL_UNIFORM);
-        p.sums[i] = row_sum(l->row.q, row, l->k);
     }
-    free(weights);
     return p;
+}
+
+static void pack_projection(const struct sparse_kernels *set, const struct layer *l,
+                            const struct projection *p) {
+    for (size_t i = 0; i < l->neurons; i++) {
+        int8_t *row = p->rows + i * sparse_row_bytes(l->k);
+        pack_neuron_row(set, p->weights + i * l->k, l->k, row, &p->neurons[i]);
+        p->sums[i] = row_sum(l->row.q, false, row, l->k);
+    }
 }
 
 static const enum activation kinds[] = {
@@ -99,7 +123,6 @@ static struct layer new_layer(enum fill fill) {
     l.x = new_floats(l.k, fill);
     l.by = new_floats(l.k, FILL_UNIFORM);
     l.row.q = allocate(sparse_row_bytes(l.k));
-    sparse_scalar.quantise(l.x, l.by, l.k, &l.row);
     l.up = new_projection(&l);
     l.gate = new_projection(&l);
     l.centers = rng_coin(&kernel_rng) ? new_floats(l.neurons, FILL_UNIFORM) : NULL;
@@ -110,6 +133,7 @@ static struct layer new_layer(enum fill fill) {
 }
 
 static void free_projection(struct projection *p) {
+    free(p->weights);
     free(p->rows);
     free(p->neurons);
     free(p->sums);
@@ -163,7 +187,7 @@ static void check_quantise(const struct where *w, const struct layer *l) {
     const float *by = copied(SLOT_BIAS, l->by, l->k * sizeof(float));
     struct quantised_row row = {.q = place_anywhere(SLOT_Q, sparse_row_bytes(l->k))};
     w->set->sparse->quantise(x, by, l->k, &row);
-    for (size_t c = 0; c < l->k; c++)
+    for (size_t c = 0; c < l->k; c++) /* no set is both signed and narrow */
         row.q[c] ^= w->set->signed_activations ? 0x80 : 0;
     expect_same_bits(w, "other bytes of the row", row.q, l->row.q, sparse_row_bytes(l->k));
     expect_near(w, 0, 0, row.scale, (double)l->row.scale, 0);
@@ -189,30 +213,23 @@ static uint64_t some_tokens(void) {
     }
 }
 
-/* Makes tokens for which no neuron was computed yet. Their bytes are random. */
-static struct neuron_tile placed_tile(const struct layer *l, size_t neurons) {
+/* Makes tokens for which no neuron was computed yet. Their bytes are random, as large as they may
+ * be. */
+static struct neuron_tile placed_tile(const struct where *w, const struct layer *l,
+                                      size_t neurons) {
     const size_t bytes = (SPARSE_TOKENS + 1) * sparse_row_bytes(l->k);
     const size_t length = neurons + rng_range(&kernel_rng, 4, 8);
     const size_t places = (SPARSE_TOKENS + 1) * length;
+    const size_t largest = w->set->sparse->narrow ? NARROW_STEPS + 1 : 255;
     uint8_t *q = place_anywhere(SLOT_Q, bytes);
     for (size_t i = 0; i < bytes; i++)
-        q[i] = (uint8_t)rng_below(&kernel_rng, 256);
+        q[i] = (uint8_t)rng_below(&kernel_rng, largest + 1);
     return (struct neuron_tile){.q = q,
                                 .k = l->k,
                                 .length = length,
                                 .sums = place(SLOT_Y, places * sizeof(int32_t)),
                                 .gate_sums = place(SLOT_BIAS, places * sizeof(int32_t)),
                                 .lists = place(SLOT_SCALE, places * sizeof(uint16_t))};
-}
-
-/* Returns a token's sum with a row, from bytes as the set stores them. */
-static int32_t wanted_sum(const struct where *w, const struct neuron_tile *tile, size_t token,
-                          const int8_t *row) {
-    const uint8_t *q = tile->q + token * sparse_row_bytes(tile->k);
-    int32_t sum = 0;
-    for (size_t c = 0; c < tile->k; c++)
-        sum += (w->set->signed_activations ? (int8_t)q[c] : q[c]) * row[c];
-    return sum;
 }
 
 /* Computes some neurons one after the other, each for some of the tokens. Sums are exact, so a
@@ -222,7 +239,7 @@ static void check_up(const struct where *w, const struct layer *l) {
     const size_t neurons = smaller(l->neurons, MOST), bytes = sparse_row_bytes(l->k);
     const size_t first = rng_below(&kernel_rng, l->neurons - neurons + 1);
     const bool gated = activation_is_gated(l->kind);
-    struct neuron_tile tile = placed_tile(l, neurons);
+    struct neuron_tile tile = placed_tile(w, l, neurons);
     uint64_t wanted[MOST];
     const int8_t *rows = memcpy(place_anywhere(SLOT_W, neurons * bytes), l->up.rows + first * bytes,
                                 neurons * bytes);
@@ -235,14 +252,17 @@ static void check_up(const struct where *w, const struct layer *l) {
         expect_intact(w);
     }
     for (size_t t = 0; t < SPARSE_TOKENS; t++) {
+        const uint8_t *q = tile.q + t * bytes;
+        const bool is_signed = w->set->signed_activations;
         size_t at = t * tile.length;
         for (size_t i = 0; i < neurons; i++) {
             if (!(wanted[i] >> t & 1))
                 continue;
             assert_int_equal(tile.lists[at], first + i);
-            assert_int_equal(tile.sums[at], wanted_sum(w, &tile, t, rows + i * bytes));
+            assert_int_equal(tile.sums[at], row_sum(q, is_signed, rows + i * bytes, l->k));
             if (gated)
-                assert_int_equal(tile.gate_sums[at], wanted_sum(w, &tile, t, gates + i * bytes));
+                assert_int_equal(tile.gate_sums[at],
+                                 row_sum(q, is_signed, gates + i * bytes, l->k));
             at++;
         }
         assert_int_equal(tile.n[t], at - t * tile.length);
@@ -469,6 +489,9 @@ static void check_case(enum fill fill) {
     struct layer l = new_layer(fill);
     for (size_t s = 0; kernels_at(s); s++) {
         const struct where where = {SPARSE, kernels_at(s), l.n, l.size, l.k, fill};
+        quantise_token(where.set->sparse, &l);
+        pack_projection(where.set->sparse, &l, &l.up);
+        pack_projection(where.set->sparse, &l, &l.gate);
         check_choose(&where, fill);
         check_quantise(&where, &l);
         check_up(&where, &l);

@@ -3,7 +3,8 @@
  * with the scalar set and the rule), at many shapes and extreme values, in guarded buffers, and
  * checks that a row has the same bits in any batch. The scalar set passes the same checks, so that
  * no two sets differ by more than twice a tolerance. test_kernels --bench prints times instead,
- * --bench memory those of one row whose weights come from memory. */
+ * --bench memory those of one row whose weights come from memory, and --bench sparse those of
+ * sparse layers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static int run_all(void) {
         cmocka_unit_test(test_portable_gemm),
         cmocka_unit_test(test_portable_i16),
         cmocka_unit_test(test_pack_neurons),
+        cmocka_unit_test(test_pack_narrow_rows),
         cmocka_unit_test(test_sparse_random_layers),
         cmocka_unit_test(test_sparse_extremes),
         cmocka_unit_test(test_sparse_special_values),
@@ -103,7 +105,7 @@ int main(int argc, char **argv) {
     kernel_cases_open(bench ? 1 : rng_seed(), bench);
     int failed = 0;
     if (bench) {
-        kernel_bench(argc > 2 && strcmp(argv[2], "memory") == 0);
+        kernel_bench(argc > 2 ? argv[2] : "all");
     } else {
         failed = run_all();
         print_worst_errors();
