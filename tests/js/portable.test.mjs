@@ -99,7 +99,7 @@ test('the program', () => {
 });
 
 test('floats and sparse layers are refused', async () => {
-  for (const options of [{ compute: 'f32' }, { predictor: 'exact' }]) {
+  for (const options of /** @type {const} */ ([{ compute: 'f32' }, { predictor: 'exact' }])) {
     const loading = Embedder.load(undefined, { portable: true, workers: 0, ...options });
     await assert.rejects(loading, { code: 'unsupported', field: 'portable' });
   }

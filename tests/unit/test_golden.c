@@ -47,16 +47,19 @@ static float *golden_rows(const char *name) {
 
 /* Embeds the golden texts with the model at `path`. The scalar kernels are slow, so they get a
  * sample of the texts; in `make test` the other sets get a sample too. */
-static struct agreement measure(const char *path, const char *reference, wisp_compute compute,
-                                const char *kernels) {
+static struct agreement measure_model(const char *path, const char *reference,
+                                      const wisp_model_options *options) {
+    const char *kernels = options->kernels;
     struct arena arena = {0};
     char *raw;
     wisp_text *texts = golden_texts(&arena, &raw);
     float *expected = golden_rows(reference), *rows = calloc(TEXTS * SIZE, sizeof *rows);
-    wisp_model *model = open_model_or_fail(path, compute, kernels);
+    wisp_model *model;
+    wisp_error error;
+    if (wisp_model_open(path, options, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
     wisp_session *session = open_session_or_fail(model, 2);
     struct agreement result = {.min = 1};
-    wisp_error error;
     size_t n = 0, sample[TEXTS];
     struct sampling sampling = strcmp(kernels, "scalar") == 0 ? (struct sampling){.mean_stride = 29}
                                                               : sampling_of("golden texts", 8);
@@ -72,7 +75,10 @@ static struct agreement measure(const char *path, const char *reference, wisp_co
         result.min = fmin(result.min, c);
     }
     print_message("%s %s %s: mean %.7f, min %.7f of %zu\n", path, kernels,
-                  compute == WISP_COMPUTE_F32 ? "f32" : "int8", result.mean, result.min, n);
+                  options->portable                      ? "portable"
+                  : options->compute == WISP_COMPUTE_F32 ? "f32"
+                                                         : "int8",
+                  result.mean, result.min, n);
     wisp_session_close(session);
     wisp_model_close(model);
     free(rows);
@@ -81,6 +87,12 @@ static struct agreement measure(const char *path, const char *reference, wisp_co
     free(raw);
     arena_release(&arena);
     return result;
+}
+
+static struct agreement measure(const char *path, const char *reference, wisp_compute compute,
+                                const char *kernels) {
+    return measure_model(path, reference,
+                         &(wisp_model_options){.compute = compute, .kernels = kernels});
 }
 
 static void f32_agrees_with_pytorch(void **state) {
@@ -116,6 +128,19 @@ static void int8_is_close_to_pytorch(void **state) {
                    kernels);
     check_int8(shared_path("models/minilm-l6-relu", path), twin, WISP_COMPUTE_INT8,
                wisp_kernels_name(0));
+}
+
+/* Every kernel set has the same bits (test_portable.c), so one is enough. */
+static void portable_is_close_to_pytorch(void **state) {
+    (void)state;
+    char path[GOLDEN_PATH_BYTES];
+    const wisp_model_options options = {.kernels = wisp_kernels_name(0), .portable = true};
+    if (!shared_is_there())
+        skip();
+    const struct agreement a =
+        measure_model(shared_path("models/all-MiniLM-L6-v2", path), minilm, &options);
+    assert_true(a.mean >= 0.999);
+    assert_true(a.min >= 0.995);
 }
 
 static void q8_0_is_close_to_pytorch(void **state) {
@@ -231,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_agrees_with_pytorch),
         cmocka_unit_test(int8_is_close_to_pytorch),
+        cmocka_unit_test(portable_is_close_to_pytorch),
         cmocka_unit_test(q8_0_is_close_to_pytorch),
         cmocka_unit_test(hidden_states_agree_layer_by_layer),
     };

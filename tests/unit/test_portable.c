@@ -124,19 +124,8 @@ static void check_accuracy(const char *path, const wisp_text *texts, size_t n,
 
 static void they_are_close_to_pytorch(void **state) {
     const struct fixture *f = *state;
-    char path[GOLDEN_PATH_BYTES], other[GOLDEN_PATH_BYTES], *raw;
-    struct arena arena = {0};
-    size_t n;
+    char path[GOLDEN_PATH_BYTES];
     check_accuracy(default_model, f->texts, ALL_TEXTS, data_path("golden-default.f32", path));
-    if (!shared_is_there())
-        skip();
-    wisp_text *texts = texts_of_json(
-        read_json_file(shared_path("golden/all-MiniLM-L6-v2/texts.json", path), &arena, &raw), &n);
-    check_accuracy(shared_path("models/all-MiniLM-L6-v2", path), texts, n,
-                   shared_path("golden/all-MiniLM-L6-v2/embeddings.f32", other));
-    free(texts);
-    free(raw);
-    arena_release(&arena);
 }
 
 static void expect_refused(const char *path, const wisp_model_options *options) {
