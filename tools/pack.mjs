@@ -30,6 +30,7 @@ for (const name of [
   'generate',
   'hub',
   'cold',
+  'threads',
   'text',
   'search',
   'vector-index',
@@ -51,6 +52,8 @@ const hashes = Object.fromEntries(
     'js/wisp-generate-relaxed.wasm',
     'js/wisp-threads-simd128.wasm',
     'js/wisp-threads-relaxed.wasm',
+    'js/wisp-embed-threads-simd128.wasm',
+    'js/wisp-embed-threads-relaxed.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );
 writeFileSync(at('integrity.json'), `${JSON.stringify(hashes, null, 2)}\n`);

@@ -87,6 +87,18 @@ test('a page loads what fetches cold neurons only when it does so: 16 KB at most
   assert.ok(bytes <= 16 * 1024, `${bytes} bytes`);
 });
 
+test('a page loads what computes with threads only when it does so: 6 KB at most', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const threads = scriptsOf('threads-browser.js', 'threads-worker-browser.js').reached;
+  const more = [...threads].filter((name) => !embedding.has(name));
+  const bytes = more.reduce(
+    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
+    0,
+  );
+  assert.ok(more.includes('threads.js') && more.includes('team-engine.js'));
+  assert.ok(bytes <= 6 * 1024, `${bytes} bytes`);
+});
+
 test('modules that only embed have no decoders: at most 87 KB after brotli, the others 153.5', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) =>

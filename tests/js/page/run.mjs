@@ -15,6 +15,7 @@ import { streamCases } from '../texts/stream-cases.mjs';
 export { killWorkers, loadMutants } from '../campaign/page.mjs';
 export * from './cold.mjs';
 export * from './hub.mjs';
+export * from './threads.mjs';
 
 const FAULTY = new URL('../pool/faulty-browser.mjs', import.meta.url);
 const SMALL = '/build/test-models/cls12.gguf';
