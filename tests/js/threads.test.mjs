@@ -42,7 +42,7 @@ const withOptions = (options) =>
   /** @type {typeof Embedder} */ (
     /** @type {unknown} */ ({
       load: (/** @type {any} */ model, /** @type {any} */ more) =>
-        Embedder.load(model, more && { ...options, ...more }),
+        Embedder.load(model, typeof more === 'object' && more ? { ...options, ...more } : more),
     })
   );
 
