@@ -27,7 +27,10 @@ export async function runThreadsCase(name) {
  */
 export async function runThreadsFault(name) {
   const load = (/** @type {any} */ model, /** @type {any} */ options) =>
-    Embedder.load(model, options && { threads: 2, ...options });
+    Embedder.load(
+      model,
+      typeof options === 'object' && options ? { threads: 2, ...options } : options,
+    );
   await poolCases[name]({
     Embedder: /** @type {any} */ ({ load }),
     model: await (await fetch(SMALL)).blob(),
