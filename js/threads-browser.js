@@ -17,7 +17,8 @@ platform.threads = threadsLoader(
     worker: () =>
       new Worker(new URL('./threads-worker-browser.js', import.meta.url), {
         type: 'module',
-        name: 'wisp',
+        // webpack gives the file this name, too.
+        name: 'wisp-threads',
       }),
     local: localLink((post) => serveTeam(post)),
   },

@@ -99,11 +99,13 @@ test('a page loads what computes with threads only when it does so: 6 KB at most
   assert.ok(bytes <= 6 * 1024, `${bytes} bytes`);
 });
 
-test('modules that only embed have no decoders: at most 87 KB after brotli, the others 153.5', () => {
+test('modules that only embed have no decoders: at most 87 KB after brotli, with threads 89, the others 153.5', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) =>
       brotliCompressSync(readFileSync(`${ROOT}js/${name}-${build}.wasm`)).length;
     assert.ok(size('wisp') <= 87_000, `${build}: ${size('wisp')} bytes`);
+    const threads = size('wisp-embed-threads');
+    assert.ok(threads <= 89_000, `${build}: ${threads} bytes`);
     for (const name of ['wisp-generate', 'wisp-threads'])
       assert.ok(size(name) <= 153_500, `${name}-${build}: ${size(name)} bytes`);
   }
@@ -157,7 +159,7 @@ if (!(dot(rows.row(0), rows.row(1)) > dot(rows.row(0), rows.row(2)) + 0.2)) thro
 if (!(rows instanceof Rows) || typeof Engine.open !== 'function') throw new Error('exports');
 const error = await Embedder.load('/nowhere').catch((reason) => reason);
 if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
-for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-default.gguf', 'worker'])
+for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-embed-threads-relaxed.wasm', 'wisp-default.gguf', 'worker', 'threads', 'threads/worker'])
   import.meta.resolve('${NAME}/' + name);
 const { chunk, embedStream } = await import('${NAME}/text');
 const { search, similarity } = await import('${NAME}/search');
