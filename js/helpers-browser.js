@@ -7,7 +7,7 @@
  */
 function ownType() {
   try {
-    /** @type {any} */ (globalThis).importScripts(); // throws in a module
+    /** @type {any} */ (globalThis).importScripts('data:,'); // throws in a module
     return 'classic';
   } catch {
     return 'module';
