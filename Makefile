@@ -319,10 +319,12 @@ WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
 # exports in wasm/generate; the files that ask are compiled a second time for it, all others are shared.
 WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS|COLD_NEURONS_MAY_BE_ABSENT' $(WASM_SOURCES))
 WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
-# A third module shares its memory with the workers of a team. All of it is compiled for that.
+# wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
+# of them is compiled for that, and what asks twice, as above.
 WASM_THREADS = -matomics -mbulk-memory
 WASM_LINK_THREADS = -sINITIAL_MEMORY=4MB -sSHARED_MEMORY -sIMPORTED_MEMORY -Wl,--export=__stack_pointer
-WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm)
+WASM_MODULES := $(foreach set,simd128 relaxed,js/wisp-$(set).wasm js/wisp-generate-$(set).wasm js/wisp-threads-$(set).wasm \
+    js/wisp-embed-threads-$(set).wasm)
 
 # Modules lie beside the JavaScript that loads them, as in the package.
 wasm: $(WASM_MODULES) js/wisp-convert.wasm js/index-kernels.js
@@ -367,6 +369,9 @@ OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GEN
 
 OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
     $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/generate/*.c wasm/threads/*.c))
+OBJECTS_embed-threads-$(1) := $$(patsubst %.c,build/wasm/embed-threads-$(1)/%.o,$(WASM_ASKING) $(wildcard src/kernels/$(1)/*.c)) \
+    $$(filter-out $$(WASM_ASKING:%.c=build/wasm/threads-$(1)/%.o) build/wasm/threads-$(1)/src/kernels/$(1)/% \
+        build/wasm/threads-$(1)/wasm/generate/%,$$(OBJECTS_threads-$(1)))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
@@ -383,7 +388,14 @@ build/wasm/threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	$$(SAY) EMCC $$@
 	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -c $$< -o $$@
 
+build/wasm/embed-threads-$(1)/%.o: %.c Makefile | .tools/stamp/emcc
+	@mkdir -p $$(@D)
+	$$(SAY) EMCC $$@
+	$$(Q).tools/bin/emcc $$(WASM_COMMON) $$(WASM_ONCE) $$(WASM_$(1)) $$(WASM_THREADS) -DWISP_EMBED_ONLY -c $$< -o $$@
+
 build/wasm/wisp-threads-$(1).wasm: $$(OBJECTS_threads-$(1))
+build/wasm/wisp-embed-threads-$(1).wasm: $$(OBJECTS_embed-threads-$(1))
+build/wasm/wisp-threads-$(1).wasm build/wasm/wisp-embed-threads-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_LINK_THREADS) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
@@ -393,7 +405,8 @@ build/wasm/wisp-$(1).wasm build/wasm/wisp-generate-$(1).wasm:
 	$$(SAY) LINK $$@
 	$$(Q).tools/bin/emcc $$(WASM_LINK) $$(WASM_$(1)) -Wl$$(comma)-Map=$$@.map $$^ -o $$@
 
--include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)))
+-include $$(patsubst %.o,%.d,$$(OBJECTS_$(1)) $$(OBJECTS_generate-$(1)) $$(OBJECTS_threads-$(1)) \
+    $$(OBJECTS_embed-threads-$(1)))
 endef
 $(eval $(call wasm_build,simd128))
 $(eval $(call wasm_build,relaxed))

@@ -38,7 +38,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 def is_shown(name, record, workload):
     if workload not in record.get("results", {}) or name.startswith(("calibrate", "tokens")):
         return False
-    return "wisp" not in name or "wisp-int8" in name and "isolated" not in name
+    return "wisp" not in name or "wisp-int8" in name and "-isolated@" not in name and "-threads@" not in name
 
 
 def bars(entries, top):

@@ -31,7 +31,8 @@ platform.cold = coldLoader({
     worker: () =>
       new Worker(new URL('./cold-worker-browser.js', import.meta.url), {
         type: 'module',
-        name: 'wisp',
+        // webpack gives the file this name, too.
+        name: 'wisp-cold',
       }),
     local: localLink(serveCold),
   },

@@ -39,6 +39,7 @@ export const coldLoader =
   async (platform, own, source, options, wanted) => {
     const how = checkCold(wanted);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
+    if (options.threads !== undefined) throw wrong('threads', 'a model by range has one thread');
     if (options.integrity?.model)
       throw wrong('integrity', 'model: the file is not read as a whole');
     if (options.backend === 'native') throw wrong('backend', 'the option cold is for WebAssembly');
@@ -72,11 +73,9 @@ export const coldLoader =
     const stats = pool.stats.bind(pool);
     pool.stats = () => ({ ...stats(), cold: cold.stats() });
     if (how.mode === 'skip') cold.countSkipped(pool);
-    return {
-      ...loaded,
-      modelBytes: cold.size,
-      reasons: { .../** @type {any} */ (loaded.reasons), cold: cold.reason },
-    };
+    const { about } = loaded;
+    const reasons = { ...about.reasons, cold: cold.reason };
+    return { ...loaded, about: { ...about, modelBytes: cold.size, reasons } };
   };
 
 /**

@@ -27,7 +27,8 @@ const own = {
   worker: () =>
     new Worker(new URL('./generate-worker-browser.js', import.meta.url), {
       type: 'module',
-      name: 'wisp',
+      // webpack gives the file this name, too.
+      name: 'wisp-generate',
     }),
   names: {
     module: 'wisp-generate',

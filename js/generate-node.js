@@ -2,36 +2,15 @@
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
 import { BaseGenerator } from './generator.js';
+import { watchHelpers } from './helpers-node.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
-import { countThreads, failTeam } from './threads.js';
+import { countThreads } from './threads.js';
 
 export { WispError } from './errors.js';
-
-/**
- * The platform, with workers whose helpers are watched. The worker cannot do that: it hears nothing while
- * it waits for them.
- * @type {import('../types/internal.js').Platform}
- */
-const watching = {
-  ...platform,
-  startWorker(...how) {
-    const start = platform.startWorker(...how);
-    return ({ reply, end }) =>
-      start({
-        reply(/** @type {any} */ message) {
-          if (!message?.helper) return reply(message);
-          const { port, team } = message.helper;
-          port.on('close', () => failTeam(team));
-          port.unref();
-        },
-        end,
-      });
-  },
-};
 
 /** @type {import('../types/internal.js').Own} */
 const own = {
@@ -69,7 +48,7 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(watching, own, source, options));
+    return new Generator(await load(watchHelpers(platform), own, source, options));
   }
 
   /**

@@ -14,7 +14,7 @@ import { Pool } from './pool.js';
 const START_MS = 60_000;
 
 const LOAD_OPTIONS =
-  'workers signal onProgress compute kernels predictor sparsity recall portable cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon'.split(
+  'workers signal onProgress compute kernels predictor sparsity recall portable cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon threads'.split(
     ' ',
   );
 
@@ -27,11 +27,15 @@ const LOAD_OPTIONS =
  * @returns {Promise<import('../types/internal.js').Loaded>}
  */
 export async function load(platform, own, source, options = {}) {
-  checkOptions(options, own.threads ? [...LOAD_OPTIONS, 'threads'] : LOAD_OPTIONS);
+  checkOptions(options, LOAD_OPTIONS);
   const { cold = 'all', ...others } = options;
   if (cold !== 'all') {
     if (!platform.cold) throw wrong('cold', "import 'wisp-engine/cold'");
     return platform.cold(platform, own, source, others, cold);
+  }
+  if (options.threads !== undefined && !own.threads) {
+    if (!platform.threads) throw wrong('threads', "import 'wisp-engine/threads'");
+    return platform.threads(platform, own, source, options);
   }
   const threads = own.threads?.(platform, options);
   const { signal, compute, kernels, predictor, sparsity, recall, portable } = options;
@@ -122,15 +126,17 @@ export async function load(platform, own, source, options = {}) {
     return {
       pool,
       release,
-      modelBytes: model.size,
-      workers: counted.workers,
-      sharedMemory: shared && counted.workers > 0,
-      backend: native.addon ? 'native' : 'wasm',
-      reasons: {
-        backend: native.reason,
-        build: native.build ?? chosen.reason,
-        workers: counted.reason,
-        memory: reason,
+      about: {
+        modelBytes: model.size,
+        workers: counted.workers,
+        sharedMemory: shared && counted.workers > 0,
+        backend: native.addon ? 'native' : 'wasm',
+        reasons: {
+          backend: native.reason,
+          build: native.build ?? chosen.reason,
+          workers: counted.reason,
+          memory: reason,
+        },
       },
     };
   } catch (error) {
@@ -284,19 +290,14 @@ export class LoadedModel {
   }
 
   info() {
-    const { workers, sharedMemory, backend, reasons, modelBytes } = this.#loaded;
     return {
       .../** @type {NonNullable<Pool['info']>} */ (this.#pool.info),
-      modelBytes,
-      workers,
-      sharedMemory,
-      backend,
-      reasons: { ...reasons },
+      ...structuredClone(this.#loaded.about),
     };
   }
 
   stats() {
-    return { ...this.#pool.stats(), backend: this.#loaded.backend };
+    return { ...this.#pool.stats(), backend: this.#loaded.about.backend };
   }
 
   /** Waits for the calls that are under way, then ends the workers. */

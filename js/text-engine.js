@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Engine, encode } from './engine.js';
+import { encode } from './engine.js';
 import { WispError, outOfMemory, takeMemory } from './errors.js';
-import { openTeam } from './threads.js';
+import { TeamEngine } from './team-engine.js';
 
 /** @typedef {import('../types/exports.js').TextExports} TextExports */
 
@@ -35,37 +35,7 @@ const NAMES = {
 };
 
 /** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
-export class TextEngine extends Engine {
-  #threads = 1;
-  #stopTeam = () => {};
-
-  /**
-   * @param {WebAssembly.Module} module
-   * @param {import('../types/engine.js').ModelBytes} model
-   * @param {import('../types/engine.js').EngineOptions & { threads?: number }} [options]
-   * @param {import('./threads.js').StartHelper} [startHelper]
-   * @returns {Promise<TextEngine>}
-   */
-  static async open(module, model, { threads = 1, ...options } = {}, startHelper) {
-    const team = await openTeam(module, threads, startHelper);
-    if (!team) return /** @type {TextEngine} */ (await super.open(module, model, options));
-    try {
-      const all = { ...options, threads: team.threads };
-      const engine = /** @type {TextEngine} */ (await super.open(module, model, all, team.imports));
-      engine.#threads = engine.text((wasm) => wasm.thread_count?.() ?? 1);
-      engine.#stopTeam = team.stop;
-      return engine;
-    } catch (error) {
-      team.stop();
-      throw error;
-    }
-  }
-
-  close() {
-    this.#stopTeam();
-    super.close();
-  }
-
+export class TextEngine extends TeamEngine {
   /**
    * Begins texts. While they are being written the engine can do nothing else.
    * @param {import('../types/protocol.js').WantedText[]} texts whose options have been checked
@@ -210,7 +180,6 @@ export class TextEngine extends Engine {
     const name = this.text((wasm) => wasm.engine_chat_format(this.engine));
     return {
       ...super.info(),
-      threads: this.#threads,
       chatFormat: name ? this.string(name) : undefined,
     };
   }

@@ -2,7 +2,7 @@
 // The code that runs in a generator's worker.
 import { nextTask } from './link-local.js';
 import { TextEngine } from './text-engine.js';
-import { help } from './threads.js';
+import { orHelp } from './threads.js';
 import { serveBy } from './worker.js';
 
 /**
@@ -51,10 +51,8 @@ export const serveText = (post, startHelper) => {
     if (type === 'save') return engine.saveState();
     return type === 'load' ? engine.loadState(request.state) : engine.detokenize(request.ids);
   });
-  return async (/** @type {any} */ request) => {
+  return orHelp(post, async (request) => {
     if (request.type === 'stop') stopped = true;
-    else if (request.type === 'help')
-      await help(request, (team) => post(/** @type {any} */ ({ team }), []));
     else await receive(request);
-  };
+  });
 };

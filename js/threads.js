@@ -2,6 +2,7 @@
 // Threads that compute one text: workers of a worker, which share the memory of its module.
 import { takeMemory } from './errors.js';
 import { wrong } from './options.js';
+import { sharedPart } from './source.js';
 
 /** At most so many threads unless asked for more. */
 const DEFAULT_MOST_THREADS = 4;
@@ -52,10 +53,11 @@ export const sharedImports = (memory) => ({
  * Starts helpers where the module shares its memory. A job is for the members of the first indices: where
  * a helper does not start, it and those after it are done without.
  * @param {WebAssembly.Module} module
+ * @param {import('../types/engine.js').ModelBytes} model
  * @param {number} threads
  * @param {StartHelper | undefined} start
  */
-export async function openTeam(module, threads, start) {
+export async function openTeam(module, model, threads, start) {
   const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (!isShared) return undefined;
   const memory = takeMemory(
@@ -64,7 +66,10 @@ export async function openTeam(module, threads, start) {
   );
   const started = start
     ? Array.from({ length: threads - 1 }, (_, i) =>
-        startOrFail(start, { type: 'help', module, memory, index: i + 1 }),
+        startOrFail(start, {
+          ...{ type: 'help', module, memory, index: i + 1 },
+          model: sharedModel(model),
+        }),
       )
     : [];
   const late = new Promise((_, reject) => {
@@ -81,6 +86,15 @@ export async function openTeam(module, threads, start) {
     stop: () => helpers.forEach(({ stop }) => stop()),
   };
 }
+
+/**
+ * Returns the bytes of which helpers read what texts need, where they are shared (ModelReader).
+ * @param {import('../types/engine.js').ModelBytes} model
+ */
+const sharedModel = (model) =>
+  model instanceof Uint8Array && model.buffer instanceof SharedArrayBuffer
+    ? sharedPart(model)
+    : undefined;
 
 /**
  * @param {StartHelper} start throws where this scope cannot make workers
@@ -108,14 +122,36 @@ function startOrFail(start, request) {
 export const failTeam = ({ buffer, at }) => Atomics.store(new Int32Array(buffer, at, 1), 0, 1);
 
 /**
- * The life of a helper, which ends with its worker.
- * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number }} request
+ * Adds to what a worker answers the request by which it becomes a helper for the rest of its life.
+ * @param {Parameters<import('./worker.js').Serve>[0]} post
+ * @param {(request: any) => Promise<void>} receive
+ * @returns {(request: any) => Promise<void>}
+ */
+export const orHelp = (post, receive) => (request) =>
+  request.type === 'help'
+    ? help(request, (team) => post(/** @type {any} */ ({ team }), []))
+    : receive(request);
+
+/**
+ * @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory, index: number,
+ *   model?: import('../types/protocol.js').SharedBytes }} request
  * @param {(team: Team) => void} ready
  */
-export async function help({ module, memory, index }, ready) {
+async function help({ module, memory, index, model }, ready) {
+  /** @param {number} offset @param {number} into @param {number} length */
+  const read = (offset, into, length) => {
+    try {
+      const { buffer, at } = /** @type {import('../types/protocol.js').SharedBytes} */ (model);
+      const bytes = new Uint8Array(buffer, at + offset, length);
+      new Uint8Array(memory.buffer, into >>> 0, length).set(bytes);
+      return 0;
+    } catch {
+      return 1;
+    }
+  };
   const imports = {
     ...sharedImports(memory),
-    wisp: { seconds: () => performance.now() / 1000, read: () => 1 },
+    wisp: { seconds: () => performance.now() / 1000, read },
   };
   const { exports } = /** @type {{ exports: any }} */ (
     await WebAssembly.instantiate(module, imports)

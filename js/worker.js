@@ -13,9 +13,9 @@ import { addTotals, noTotals } from './usage.js';
  * @returns {(request: import('../types/protocol.js').Request) => Promise<void>}
  */
 
-/** @type {Serve} */
-export const serve = (post) =>
-  serveBy(post, Engine, (engine, { type, texts, options }) =>
+/** @type {(post: Parameters<Serve>[0], kind?: { open: Function }) => ReturnType<Serve>} */
+export const serve = (post, kind = Engine) =>
+  serveBy(post, kind, (engine, { type, texts, options }) =>
     type === 'embed'
       ? engine.embed(texts, options)
       : Float32Array.from(texts, (text) => engine.countTokens(text)),

@@ -31,6 +31,7 @@ for (const name of [
   'hub',
   'cold',
   'convert',
+  'threads',
   'text',
   'search',
   'vector-index',
@@ -52,6 +53,8 @@ const hashes = Object.fromEntries(
     'js/wisp-generate-relaxed.wasm',
     'js/wisp-threads-simd128.wasm',
     'js/wisp-threads-relaxed.wasm',
+    'js/wisp-embed-threads-simd128.wasm',
+    'js/wisp-embed-threads-relaxed.wasm',
     'js/wisp-convert.wasm',
   ].map((name) => [name.slice(name.lastIndexOf('/') + 1), hash(name)]),
 );

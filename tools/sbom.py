@@ -31,6 +31,8 @@ MAPS = {"native": "build/libwisp.so.map", "wasm-simd128": "build/wasm/wisp-simd1
         "wasm-generate-relaxed": "build/wasm/wisp-generate-relaxed.wasm.map",
         "wasm-threads-simd128": "build/wasm/wisp-threads-simd128.wasm.map",
         "wasm-threads-relaxed": "build/wasm/wisp-threads-relaxed.wasm.map",
+        "wasm-embed-threads-simd128": "build/wasm/wisp-embed-threads-simd128.wasm.map",
+        "wasm-embed-threads-relaxed": "build/wasm/wisp-embed-threads-relaxed.wasm.map",
         "wasm-convert": "build/wasm/wisp-convert.wasm.map"}
 
 EXCEPTION = "Apache-2.0 WITH LLVM-exception"

@@ -49,6 +49,8 @@ export interface Exports {
   engine_needs(engine: number, gap: number, ranges: number, count: number): number;
   engine_provide(engine: number, offset: number, bytes: number, length: number): number;
   engine_cold_stats(engine: number, stats: number): void;
+  /** Modules with wasm/threads/pool_workers.c have it: the members of the team. */
+  thread_count?(): number;
 }
 
 /** The functions of wasm/generate. */
@@ -86,9 +88,6 @@ export interface TextExports extends Exports {
   engine_load(engine: number, bytes: number, size: number): number;
   engine_chat_format(engine: number): number;
   engine_detokenize(engine: number, ids: number, n: number): number;
-  /** wasm/threads/pool_workers.c has these two. */
-  thread_count?(): number;
-  thread_failure?(): number;
 }
 
 /** The functions of wasm/convert/convert.c. */

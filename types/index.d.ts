@@ -102,6 +102,12 @@ export interface LoadOptions extends SparseOptions {
         immutable?: boolean | undefined;
       }
     | undefined;
+  /**
+   * Threads of each worker, from 1 to 8, which share a single text and the texts of larger calls; auto: one for each
+   * core, at most 4. By default there is then one worker. Where workers share memory (Node, cross-origin isolated
+   * pages); else a worker has one thread. A page imports wisp-engine/threads. Default: workers without threads.
+   */
+  threads?: number | 'auto' | undefined;
   /** A call that would make more texts wait than this fails as 'busy'. Default: no limit. */
   queueLimit?: number | undefined;
   /**
@@ -246,6 +252,8 @@ export interface EmbedderInfo extends EngineInfo {
   modelBytes: number;
   /** 0: on the calling thread. */
   workers: number;
+  /** With the option threads: threads of each worker. */
+  threads?: number;
   sharedMemory: boolean;
   backend: 'native' | 'wasm';
   /** Why this backend, this build, this number of workers and this way to share the model were chosen. */
@@ -256,6 +264,8 @@ export interface EmbedderInfo extends EngineInfo {
     memory: string;
     /** With the option cold: why the model has all neurons, or not. */
     cold?: string;
+    /** With the option threads: why there are so many. */
+    threads?: string;
   };
 }
 

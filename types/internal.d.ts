@@ -6,7 +6,7 @@ import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
 import type { Native } from '../js/addon-node.js';
 import type { ConvertSettings } from './convert.js';
-import type { LoadOptions, ModelSource } from './index.js';
+import type { EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
 import type { SparseOptions } from './index.js';
 import type { Reply, SharedModel } from './protocol.js';
 
@@ -71,6 +71,13 @@ export interface Platform {
     options: LoadOptions,
     wanted: LoadOptions['cold'],
   ): Promise<Loaded>;
+  /** Loads a model for the option threads of an Embedder. wisp-engine/threads sets it. */
+  threads?(
+    platform: Platform,
+    own: Own,
+    source: ModelSource | undefined,
+    options: LoadOptions,
+  ): Promise<Loaded>;
   startWorker(
     own: () => any,
     given: string | URL | (() => any) | undefined,
@@ -102,11 +109,8 @@ export interface Loaded {
   pool: Pool;
   /** Lets go of the model's bytes. */
   release(): void;
-  modelBytes: number;
-  workers: number;
-  sharedMemory: boolean;
-  backend: 'native' | 'wasm';
-  reasons: { backend: string; build: string; workers: string; memory: string };
+  /** What info() says beside the engine's info. */
+  about: Omit<EmbedderInfo, keyof EngineInfo>;
 }
 
 /** The arguments of a Pool. */

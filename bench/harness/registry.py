@@ -114,7 +114,8 @@ def wisp_wasm(threads):
     for place in (*NODES, *BROWSERS):
         for compute in ("f32", "int8"):
             yield wasm_runner(place, threads, compute)
-    yield wasm_runner("chromium", threads, "int8", isolated=True)
+    for place in ("node24", *BROWSERS):
+        yield wasm_runner(place, threads, "int8", one_engine=True)
     for place in ("node24", "chromium"):
         yield wasm_runner(place, threads, "int8", vnni=False)
 
@@ -129,15 +130,23 @@ def wisp_addon(threads):
                      peer=False, every_run=compute == "int8")
 
 
-def wasm_runner(place, threads, compute, isolated=False, vnni=True):
-    more = ("--browser", place) if place in BROWSERS else ()
-    more += ("--isolated",) if isolated else ()
-    about = ", page with COOP/COEP" if isolated else "" if vnni else ", as on a machine without VNNI"
-    return Runner(f"{place}-wisp-{compute}{'-isolated' if isolated else ''}{'' if vnni else '-no-vnni'}", threads,
-                  group_of(place), f"wisp in WebAssembly in {place}, {compute}{about}",
+def wasm_runner(place, threads, compute, one_engine=False, vnni=True):
+    """With one_engine the threads share an engine and its memory, for which a page must be isolated; else there is a
+    worker for each."""
+    in_page = place in BROWSERS
+    more = ("--browser", place) if in_page else ()
+    name, about = f"{place}-wisp-{compute}", f"wisp in WebAssembly in {place}, {compute}"
+    if one_engine:
+        more += ("--one-engine", "--isolated") if in_page else ("--one-engine",)
+        name += "-isolated" if in_page else "-threads"
+        about += ", threads of one engine" + (", page with COOP/COEP" if in_page else "")
+    if not vnni:
+        name, about = f"{name}-no-vnni", f"{about}, as on a machine without VNNI"
+    return Runner(name, threads, group_of(place), about,
                   (*script_of(place, vnni), "wisp", "--model", GGUF[compute], "--threads", str(threads), *more),
                   needs=("js/wisp-*.wasm", *place_needs(place)), model=(GGUF[compute],),
-                  runtime=() if place in BROWSERS else ("js/*.js", "js/wisp-relaxed.wasm"), peer=False,
+                  runtime=() if in_page else
+                  ("js/*.js", "js/wisp-embed-threads-relaxed.wasm" if one_engine else "js/wisp-relaxed.wasm"), peer=False,
                   every_run=compute == "int8" or place == "chromium")
 
 

@@ -99,13 +99,15 @@ def one_text(report):
     """Yields Checks of one text on two threads."""
     for name, wisp, peer in (("native", "wisp-int8", "onnxruntime-int8"),
                              ("Chromium, isolated", "chromium-wisp-int8-isolated", "chromium-tjs-q8"),
-                             ("Firefox", "firefox-wisp-int8", "firefox-tjs-q8")):
+                             ("Firefox, isolated", "firefox-wisp-int8-isolated", "firefox-tjs-q8"),
+                             ("Node 24", "node24-wisp-int8-threads", None)):
         for workload in ("W3-1x64", "W3-1x256"):
             one, two = median(report, f"{wisp}@1", workload), median(report, f"{wisp}@2", workload)
             if one and two:
                 yield Check(f"{name}, one text, 2 threads beside 1, {workload}", one / two, 1.7)
-            yield from versus(report, f"{wisp}@2", [f"{peer}@2"], workload, 0.7, f"{name}, one text, 2 threads",
-                              at_most=True)
+            if peer:
+                yield from versus(report, f"{wisp}@2", [f"{peer}@2"], workload, 0.7, f"{name}, one text, 2 threads",
+                                  at_most=True)
 
 
 def firefox(report):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a peer in a page: node browser.mjs PEER --browser NAME --model PATH --texts FOLDER
-// [--threads N] [--dtype TYPE] [--isolated] [--js-flags FLAGS]. FLAGS go to Chromium's V8. Paths are within the checkout.
+// [--threads N] [--dtype TYPE] [--isolated] [--one-engine] [--js-flags FLAGS]. FLAGS go to Chromium's V8. Paths are within
+// the checkout. With --one-engine the threads of wisp share an engine, instead of workers with one each.
 import { writeFile } from 'node:fs/promises';
 import { serveFiles } from '../server.mjs';
 import { launch } from './browsers.mjs';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a peer in Node: node node.mjs PEER --model PATH --texts FOLDER [--threads N] [--dtype TYPE]
+// Runs a peer in Node: node node.mjs PEER --model PATH --texts FOLDER [--threads N] [--dtype TYPE] [--one-engine]
 import { readFile, writeFile } from 'node:fs/promises';
 import { Bench } from './measure.mjs';
 import { serve, takeArguments } from './protocol.mjs';

@@ -16,6 +16,7 @@ export function takeArguments() {
       browser: { type: 'string', default: 'chromium' },
       'js-flags': { type: 'string' },
       isolated: { type: 'boolean', default: false },
+      'one-engine': { type: 'boolean', default: false },
     },
   });
   return { ...values, threads: Number(values.threads), peer: positionals[0] };

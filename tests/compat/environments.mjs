@@ -12,20 +12,21 @@ import { libraries } from './libraries.mjs';
  * @property {string} [site] the folder that is then served and opened
  * @property {string[]} [server] or the command of a server; PORT stands for a free port
  * @property {string} [path] of the page. Default: /
+ * @property {boolean} [isolated] the page is cross-origin isolated
  * @property {boolean} [copied] the package's files are copied to site/wisp/
  * @property {RegExp} [prints] what the last step prints. Pages give a result of their own
  * @property {RegExp} [says] what the page says instead of its rows
  * @property {RegExp} [refused] the message that loading must fail with
  */
 
-/** @param {string} [options] */
-const use = (options = '{ workers: 2 }') => `
+/** @param {string} [options] @param {'workers' | 'threads'} [counted] */
+const use = (options = '{ workers: 2 }', counted = 'workers') => `
 globalThis.result = (async () => {
   const embedder = await Embedder.load(undefined, ${options});
   const rows = await embedder.embed(['a cat', 'a kitten', 'the stock market']);
-  const { workers } = embedder.info();
+  const { ${counted} } = embedder.info();
   await embedder.close();
-  return \`\${rows.count} rows, \${workers} workers\`;
+  return \`\${rows.count} rows, \${${counted}} ${counted}\`;
 })();
 globalThis.result.then(
   (text) => console.log(text),
@@ -35,6 +36,9 @@ globalThis.result.then(
 const ESM = `import { Embedder } from 'wisp-engine';${use()}`;
 const CJS = `const { Embedder } = require('wisp-engine');${use()}`;
 const COPIED = `import { Embedder } from 'wisp-engine';${use("{ workers: 2, files: '/wisp/' }")}`;
+
+const THREADS = `import { Embedder } from 'wisp-engine';
+import 'wisp-engine/threads';${use('{ threads: 2 }', 'threads')}`;
 
 const WRITE = `import { Generator } from 'wisp-engine/generate';
 (async () => {
@@ -92,6 +96,36 @@ environments['vite7-generate-build'] = {
   steps: [['npx', 'vite', 'build']],
   site: 'dist',
 };
+
+for (const [
+  name,
+  packages,
+  steps,
+  script,
+] of /** @type {[string, string[], string[][], string][]} */ ([
+  ['vite7', ['vite@7'], [['npx', 'vite', 'build']], '/main.js'],
+  [
+    'webpack',
+    ['webpack@5', 'webpack-cli'],
+    [['npx', 'webpack', './main.js', '--mode', 'production']],
+    '',
+  ],
+])) {
+  environments[`${name}-threads`] = {
+    what: 'threads, build for an isolated page',
+    packages,
+    files: {
+      [script ? 'index.html' : 'dist/index.html']: script
+        ? html(script)
+        : html('/main.js', 'text/javascript'),
+      'main.js': THREADS,
+    },
+    steps,
+    site: 'dist',
+    isolated: true,
+    says: /^3 rows, 2 threads$/,
+  };
+}
 
 const NEXT = {
   packages: ['next@16', 'react', 'react-dom'],

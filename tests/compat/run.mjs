@@ -127,6 +127,7 @@ async function tryOut(name, archive) {
     prints,
     says,
     refused,
+    isolated,
   } = environments[name];
   // Environments of the same packages share a folder, so that they are installed once.
   const folder = join(HOME, (packages[0] ?? 'plain').replace(/[@/]/g, '-'));
@@ -170,7 +171,7 @@ async function tryOut(name, archive) {
   }
   const serving = server
     ? await startServer(server, folder)
-    : await serve({ root: join(folder, /** @type {string} */ (site)) });
+    : await serve({ root: join(folder, /** @type {string} */ (site)), isolated });
   try {
     const result =
       path === '/'

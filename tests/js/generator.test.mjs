@@ -185,7 +185,7 @@ test('a team is of the helpers before the first that does not start', async () =
   );
   for (const throws of [false, true]) {
     const stopped = /** @type {number[]} */ ([]);
-    const team = await openTeam(module, 5, (request) => {
+    const team = await openTeam(module, new Uint8Array(0), 5, (request) => {
       const { index } = /** @type {{ index: number }} */ (request);
       if (index === 3 && throws) throw new Error('this scope makes no workers');
       const ready = index === 3 ? Promise.reject(new Error('it ended')) : Promise.resolve();

@@ -106,11 +106,25 @@ test('a page loads what fetches cold neurons only when it does so: 28 KB at most
   assert.ok(bytes <= 28 * 1024, `${bytes} bytes`);
 });
 
-test('modules that only embed have no decoders: at most 89 KB after brotli, the others 155', () => {
+test('a page loads what computes with threads only when it does so: 6 KB at most', () => {
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  const threads = scriptsOf('threads-browser.js', 'threads-worker-browser.js').reached;
+  const more = [...threads].filter((name) => !embedding.has(name));
+  const bytes = more.reduce(
+    (sum, name) => sum + brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length,
+    0,
+  );
+  assert.ok(more.includes('threads.js') && more.includes('team-engine.js'));
+  assert.ok(bytes <= 6 * 1024, `${bytes} bytes`);
+});
+
+test('modules that only embed have no decoders: at most 89 KB after brotli, with threads 91, the others 155', () => {
   for (const build of ['simd128', 'relaxed']) {
     const size = (/** @type {string} */ name) =>
       brotliCompressSync(readFileSync(`${ROOT}js/${name}-${build}.wasm`)).length;
     assert.ok(size('wisp') <= 89_000, `${build}: ${size('wisp')} bytes`);
+    const threads = size('wisp-embed-threads');
+    assert.ok(threads <= 91_000, `${build}: ${threads} bytes`);
     for (const name of ['wisp-generate', 'wisp-threads'])
       assert.ok(size(name) <= 155_000, `${name}-${build}: ${size(name)} bytes`);
   }
@@ -165,7 +179,7 @@ if (!(dot(rows.row(0), rows.row(1)) > dot(rows.row(0), rows.row(2)) + 0.2)) thro
 if (!(rows instanceof Rows) || typeof Engine.open !== 'function') throw new Error('exports');
 const error = await Embedder.load('/nowhere').catch((reason) => reason);
 if (!(error instanceof WispError) || error.code !== 'not_found') throw error;
-for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-default.gguf', 'worker'])
+for (const name of ['wisp-simd128.wasm', 'wisp-relaxed.wasm', 'wisp-embed-threads-relaxed.wasm', 'wisp-default.gguf', 'worker', 'threads', 'threads/worker'])
   import.meta.resolve('${NAME}/' + name);
 const { chunk, embedStream } = await import('${NAME}/text');
 const { search, similarity } = await import('${NAME}/search');

@@ -16,7 +16,9 @@ enum {
     MOST_SPINS = 20000,
     /* Then it sleeps until it is woken, but looks whether a helper has failed every so often. */
     SLEEP_NANOSECONDS = 5000000,
-    MOST_WAITS = 1000, /* of so long, for helpers that start */
+    /* A helper without a job sleeps for longer, so that an idle page does next to nothing. */
+    IDLE_NANOSECONDS = 1000000000,
+    MOST_WAITS = 1000, /* of SLEEP_NANOSECONDS, for helpers that start */
     /* A job is a count and, in its low bits, the number of members that take part. */
     PARTICIPANT_BITS = 8
 };
@@ -46,12 +48,13 @@ static _Alignas(16) char thread_locals[1 + MOST_HELPERS][TLS_BYTES];
 /* The linker makes this function, which sets where an instance has its thread-local variables. */
 void __wasm_init_tls(void *memory);
 
-/* Waits while *value is *known. Ends the instance where a helper has failed. */
-static void wait_while(_Atomic(int) *value, const volatile int *known) {
+/* Waits while *value is *known, and wakes up at least every so many nanoseconds. Ends the instance
+ * where a helper has failed. */
+static void wait_while(_Atomic(int) *value, const volatile int *known, int64_t nanoseconds) {
     for (int spins = 0; atomic_load(value) == *known; spins++) {
         if (spins < MOST_SPINS)
             continue;
-        __builtin_wasm_memory_atomic_wait32((int *)value, *known, SLEEP_NANOSECONDS);
+        __builtin_wasm_memory_atomic_wait32((int *)value, *known, nanoseconds);
         if (atomic_load(&team.failed))
             __builtin_trap();
     }
@@ -73,7 +76,7 @@ EXPORT("thread_run") void thread_run(uint32_t index) {
     atomic_fetch_add(&team.ready, 1);
     wake(&team.ready);
     for (;;) {
-        wait_while(&team.job, &known_job);
+        wait_while(&team.job, &known_job, IDLE_NANOSECONDS);
         known_job = atomic_load(&team.job);
         if (index >= (uint32_t)(known_job & ((1 << PARTICIPANT_BITS) - 1)))
             continue;
@@ -130,7 +133,7 @@ void pool_run(struct pool *pool, uint32_t n, void (*function)(void *context, uin
     }
     function(context, 0);
     while (n > 1 && (known_count = atomic_load(&pool->running)) > 0)
-        wait_while(&pool->running, &known_count);
+        wait_while(&pool->running, &known_count, SLEEP_NANOSECONDS);
 }
 
 void pool_barrier(struct pool *pool, uint32_t n) {
@@ -141,5 +144,5 @@ void pool_barrier(struct pool *pool, uint32_t n) {
         wake(&pool->barriers);
         return;
     }
-    wait_while(&pool->barriers, &known_count);
+    wait_while(&pool->barriers, &known_count, SLEEP_NANOSECONDS);
 }

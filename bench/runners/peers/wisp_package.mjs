@@ -4,15 +4,15 @@
 /**
  * @param {any} Embedder the class of the package
  * @param {string} source where the model is
- * @param {number} workers
- * @param {object} [options] further ones of load
+ * @param {object} options of load
  * @returns {Promise<import('../measure.mjs').Peer>}
  */
-export async function openPackage(Embedder, source, workers, options) {
-  const embedder = await Embedder.load(source, { workers, ...options });
-  const { build, kernels, compute, features, sharedMemory, backend } = embedder.info();
+export async function openPackage(Embedder, source, options) {
+  const embedder = await Embedder.load(source, options);
+  const { build, kernels, compute, features, workers, threads, sharedMemory, backend } =
+    embedder.info();
   return {
-    about: { wisp: build, kernels, features, compute, workers, sharedMemory, backend },
+    about: { wisp: build, kernels, features, compute, workers, threads, sharedMemory, backend },
     choices: () => [{}],
     embed: (texts) => embedder.embed(texts),
   };

@@ -2,5 +2,8 @@
 import { Embedder } from '../../../js/browser.js';
 import { openPackage } from './wisp_package.mjs';
 
-/** @param {{ model: string, threads: number }} options */
-export const open = ({ model, threads }) => openPackage(Embedder, model, threads);
+/** @param {{ model: string, threads: number, 'one-engine'?: boolean }} options */
+export async function open({ model, threads, 'one-engine': oneEngine }) {
+  if (oneEngine) await import('../../../js/threads-browser.js');
+  return openPackage(Embedder, model, oneEngine ? { workers: 1, threads } : { workers: threads });
+}

@@ -416,10 +416,11 @@ export const cases = {
   'single texts overtake bulk work, which goes on': (env) =>
     withEmbedder(env, {}, async (embedder) => {
       let bulkDone = false;
-      const texts = Array.from({ length: 400 }, (_, i) => `water ${'words '.repeat(30)} ${i}`);
+      // With threads a task has 2,048 tokens.
+      const texts = Array.from({ length: 1000 }, (_, i) => `water ${'words '.repeat(30)} ${i}`);
       const bulk = embedder.embed(['FAULT slow 50', ...texts]).then(() => (bulkDone = true));
       for (let i = 0; i < 10; i++) await inTime(embedder.embed([`single ${i}`]));
-      check(!bulkDone, 'ten single texts waited for all of 401');
+      check(!bulkDone, 'ten single texts waited for all of 1001');
       await inTime(bulk);
     }),
 };

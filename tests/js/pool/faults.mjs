@@ -32,10 +32,13 @@ export async function failAtBoot(boot, /** @type {Host} */ host) {
   if (boot === 'exit' || boot === 'silence') await new Promise(() => {});
 }
 
-/** @param {Host} host */
-export function serveFaults(host) {
+/**
+ * @param {Host} host
+ * @param {typeof serve} [serveOthers] answers what is no fault
+ */
+export function serveFaults(host, serveOthers = serve) {
   watchInstances();
-  const receive = serve(host.post);
+  const receive = serveOthers(host.post);
   return (/** @type {any} */ request) => {
     if (request.type === 'sparse' && nextChange) return failChange(request, host);
     const texts = request.type === 'embed' ? request.texts : [];

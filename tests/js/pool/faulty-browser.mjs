@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beside what it does wrong, it holds a lock as js/worker-browser.js does.
+import { startHelper } from '../../../js/helpers-browser.js';
+import { serveTeam } from '../../../js/threads-worker.js';
 import { failAtBoot, serveFaults } from './faults.mjs';
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
@@ -8,8 +10,10 @@ const host = {
     scope.postMessage(message, transfer),
   exit: () => scope.close(),
 };
-await failAtBoot(new URL(import.meta.url).searchParams.get('boot') ?? '', host);
-const receive = serveFaults(host);
+const told = new URL(import.meta.url).searchParams;
+await failAtBoot(told.get('boot') ?? '', host);
+const withThreads = (/** @type {any} */ post) => serveTeam(post, startHelper);
+const receive = serveFaults(host, told.has('threads') ? withThreads : undefined);
 const lock = scope.isSecureContext ? `faulty-${crypto.randomUUID()}` : undefined;
 const held = new Promise((resolve) => {
   if (!lock) {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option threads of Embedder.load, in Node and in real browsers.
+import assert from 'node:assert/strict';
+import { openAsBlob, readdirSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { serve } from '../../js/serve.js';
+import { load as loadModel } from '../../js/load.js';
+import { Embedder } from '../../js/node.js';
+import { launch } from './browsers.mjs';
+import { cases as poolCases } from './pool/cases.mjs';
+import { cases } from './threads/cases.mjs';
+import {
+  ADDON,
+  DEFAULT_MODEL_PATH,
+  noAddon,
+  noTool,
+  onlyInAll,
+  smallCalibratedModel,
+  smallModel,
+} from './support.mjs';
+
+const WORKER = new URL('../../js/threads-worker-node.js', import.meta.url);
+const KILLER = new URL('./threads/killer-node.mjs', import.meta.url);
+const FAULTY = new URL('./pool/faulty-threads-node.mjs', import.meta.url);
+const PAGE = '/tests/js/page/blank.html';
+
+smallCalibratedModel();
+
+/** Threads of this process. */
+const tasks = () => readdirSync('/proc/self/task').length;
+
+/** Waits until there are no more threads than `most`, which nothing tells. */
+async function untilThreads(/** @type {number} */ most) {
+  for (let i = 0; i < 1000 && tasks() > most; i++)
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.ok(tasks() <= most, `${most} threads became ${tasks()}`);
+}
+
+/** @param {object} options for every embedder */
+const withOptions = (options) =>
+  /** @type {typeof Embedder} */ (
+    /** @type {unknown} */ ({
+      load: (/** @type {any} */ model, /** @type {any} */ more) =>
+        Embedder.load(model, typeof more === 'object' && more ? { ...options, ...more } : more),
+    })
+  );
+
+/** The package with WebAssembly, whatever is installed. */
+const wasm = withOptions({ backend: 'wasm' });
+const native = withOptions({ addon: ADDON });
+
+describe('Node', () => {
+  for (const [name, run] of Object.entries(cases)) {
+    test(name, () =>
+      run({
+        Embedder: wasm,
+        model: DEFAULT_MODEL_PATH,
+        calibrated: smallCalibratedModel(),
+        shared: true,
+        makeWorker: () => new Worker(WORKER),
+        makeKiller: () => new Worker(KILLER),
+        killWorker: (worker) => void worker.terminate(),
+      }),
+    );
+  }
+
+  test('a worker takes its threads with it', async () => {
+    const embedder = await wasm.load(smallModel(), { threads: 3 });
+    await embedder.embed('water finds its own way down');
+    const most = tasks();
+    for (let i = 0; i < 5; i++) {
+      const other = await wasm.load(smallModel(), { threads: 3 });
+      await other.embed('water finds its own way down');
+      assert.ok(tasks() >= most + 3, 'no threads');
+      await (i % 2 ? other.close() : other.destroy());
+      await untilThreads(most);
+    }
+    await embedder.close();
+  });
+
+  test('without wisp-engine/threads a page is told to import it', async () => {
+    await assert.rejects(
+      loadModel(/** @type {any} */ ({}), /** @type {any} */ ({}), 'm.gguf', { threads: 2 }),
+      { code: 'argument', field: 'threads', message: "threads: import 'wisp-engine/threads'" },
+    );
+  });
+
+  test('a model by range has no threads', async () => {
+    await assert.rejects(Embedder.load(smallModel(), { threads: 2, cold: 'wait' }), {
+      code: 'argument',
+      field: 'threads',
+    });
+  });
+});
+
+describe('faults of workers with threads', { concurrency: 4 }, () => {
+  /** @type {import('./pool/cases.mjs').Env} */
+  let env;
+  before(async () => {
+    env = {
+      Embedder: withOptions({ threads: 2, backend: 'wasm' }),
+      model: await openAsBlob(smallModel()),
+      calibrated: await openAsBlob(smallCalibratedModel()),
+      makeWorker: (query = '') => new Worker(FAULTY, { argv: [query] }),
+      killWorker: (worker) => void worker.terminate(),
+      failMessage: (worker) => worker.emit('messageerror', new Error('of the test')),
+      missingScript: new URL('./no-such-worker.mjs', import.meta.url).href,
+    };
+  });
+  for (const [name, run] of Object.entries(poolCases)) test(name, () => run(env));
+});
+
+describe('the addon', { skip: noAddon }, () => {
+  for (const name of Object.keys(cases).filter((each) => !/terminated|without a word/.test(each))) {
+    test(name, () =>
+      cases[name]({
+        Embedder: native,
+        model: DEFAULT_MODEL_PATH,
+        calibrated: smallCalibratedModel(),
+        shared: true,
+        makeWorker() {},
+        killWorker() {},
+      }),
+    );
+  }
+});
+
+for (const browser of ['chromium', 'firefox']) {
+  const inOneBrowser = browser === 'chromium' ? false : onlyInAll;
+  describe(browser, { skip: inOneBrowser || noTool(browser) }, () => {
+    /** @type {import('./browsers.mjs').Tab} */
+    let tab;
+    /** @type {Record<'plain' | 'isolated', Awaited<ReturnType<typeof serve>>>} */
+    let servers;
+    before(async () => {
+      servers = { plain: await serve(), isolated: await serve({ isolated: true }) };
+      tab = await launch[browser]();
+    });
+    after(async () => {
+      await tab.close();
+      await Promise.all(Object.values(servers).map((server) => server.close()));
+    });
+    for (const kind of /** @type {const} */ (['isolated', 'plain'])) {
+      describe(`${kind} page`, () => {
+        before(() => tab.open(servers[kind].origin + PAGE));
+        for (const name of Object.keys(cases)) {
+          test(name, () => tab.call('runThreadsCase', name));
+        }
+      });
+    }
+    describe('faults', { skip: onlyInAll }, () => {
+      before(() => tab.open(servers.isolated.origin + PAGE));
+      for (const name of Object.keys(poolCases)) {
+        test(name, () => tab.call('runThreadsFault', name));
+      }
+    });
+  });
+}
