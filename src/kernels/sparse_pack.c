@@ -1,35 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/sparse.h"
 #include "kernels/weights.h"
 
-void pack_neuron_row(const struct sparse_kernels *kernels, const float *row, size_t k,
-                     int8_t *packed, struct neuron *neuron) {
+#ifndef __wasm__ /* whose modules have no narrow set, and no room for this */
+static void pack_narrow_row(const float *row, size_t k, size_t lanes, int8_t *packed,
+                            struct neuron *neuron) {
     enum { CHUNK = NARROW_BLOCK };
-#ifdef __wasm__
-    const bool narrow = false; /* modules have no such set, and no room for its code */
-#else
-    const bool narrow = kernels->narrow;
-#endif
-    const float largest = largest_magnitude(row, k), factor = narrow ? 4 : 1;
-    float part = largest / factor; /* part * factor is the magnitude that becomes 127 */
+    const float largest = largest_magnitude(row, k);
+    float quarter = 0; /* of the magnitude that becomes 127 */
     int32_t sum = 0;
-    for (size_t c = 0; narrow && c < k; c += CHUNK) {
+    for (size_t c = 0; c < k; c += CHUNK) {
         const float needed = narrow_quarter(row + c, k - c < CHUNK ? k - c : CHUNK, largest);
-        part = needed > part ? needed : part;
+        quarter = needed > quarter ? needed : quarter;
     }
     for (size_t c = 0; c < k; c += CHUNK) {
         int8_t q[CHUNK] = {0};
-        sum +=
-            round_weights(row + c, k - c < CHUNK ? k - c : CHUNK, inverse_scale(part) / factor, q);
+        sum += round_weights(row + c, k - c < CHUNK ? k - c : CHUNK, inverse_scale(quarter) / 4, q);
         for (size_t i = 0; i < CHUNK; i += 4)
-            memcpy(packed + (narrow ? row_place(c + i, kernels->lanes) : c + i), q + i, 4);
+            memcpy(packed + row_place(c + i, lanes), q + i, 4);
     }
-    neuron->scale = part / 127 * factor;
+    neuron->scale = quarter / 127 * 4;
     neuron->sum = (float)sum;
+}
+#endif
+
+void pack_neuron_row(const struct sparse_kernels *kernels, const float *row, size_t k,
+                     int8_t *packed, struct neuron *neuron) {
+#ifndef __wasm__
+    if (kernels->narrow) {
+        pack_narrow_row(row, k, kernels->lanes, packed, neuron);
+        return;
+    }
+#else
+    (void)kernels;
+#endif
+    const float largest = largest_magnitude(row, k);
+    memset(packed, 0, sparse_row_bytes(k));
+    neuron->scale = largest / 127;
+    neuron->sum = (float)round_weights(row, k, inverse_scale(largest), packed);
 }
 
 float pack_neuron_column(const struct sparse_kernels *kernels, const float *column, size_t size,

@@ -68,7 +68,9 @@ ALWAYS_INLINE void sparse_quantise(const float *x, const float *input_scale, siz
         uint8_t tail[VF_LANES];
         const vf value = scaled_load_n(x, input_scale, c, k - c);
         vi_store_u8(tail, vi_add(vi_round(vf_mul(value, factor)), shift));
-        for (size_t i = 0; c + i < k; i++)
+        if (!SPARSE_NARROW)
+            memcpy(row->q + c, tail, k - c);
+        for (size_t i = 0; SPARSE_NARROW && c + i < k; i++)
             row->q[place_in_row(c + i)] = tail[i];
     }
     for (c = 0; signed_values && c < k; c++)
