@@ -10,7 +10,7 @@ import { Pool } from './pool.js';
 /** @typedef {import('../types/internal.js').Own} Own */
 /** @typedef {import('../types/internal.js').Platform} Platform */
 
-/** A page may load its scripts over a slow line. */
+/** Scripts may come over a slow line. */
 const START_MS = 60_000;
 
 const LOAD_OPTIONS =
@@ -57,7 +57,7 @@ export async function load(platform, own, source, options = {}) {
     );
   const stop = new AbortController();
   const forget = signal ? onAbort(signal, () => stop.abort(signal.reason)) : () => {};
-  /** @type {{ error: unknown } | undefined} what onProgress threw, which is passed on unchanged */
+  /** @type {{ error: unknown } | undefined} what onProgress threw, for load to throw */
   let thrown;
   /** @type {NonNullable<LoadOptions['onProgress']>} */
   const report = (progress) => {

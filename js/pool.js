@@ -5,10 +5,7 @@ import { ChangeJob, FollowJob } from './job.js';
 import { Member } from './member.js';
 import { addTotals, noTotals } from './usage.js';
 
-/**
- * A worker that is still busy with an aborted task after this time is stuck and is replaced. A chunk
- * takes some tens of milliseconds.
- */
+/** A worker that is busy with an aborted task for so long is replaced. A chunk takes some 10 ms. */
 const STUCK_MS = 10_000;
 
 /** The longest time of setTimeout, 24 days. */
