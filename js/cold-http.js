@@ -31,7 +31,7 @@ export class HttpFile {
   received = 0;
   name;
   #stall;
-  /** What names the state of the file; null: nothing does. @type {string | null | undefined} */
+  /** The state of the file, as its server names it; null: it does not. @type {string | null | undefined} */
   state;
 
   /**

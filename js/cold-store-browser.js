@@ -66,7 +66,7 @@ async function openFolder() {
         await writable.close();
       } catch (error) {
         await writable.abort().catch(() => {});
-        // What another page has written meanwhile stays.
+        // An entry that another page has written meanwhile stays.
         if ((await handle.getFile()).size === 0) await folder.removeEntry(name);
         throw error;
       }

@@ -9,10 +9,11 @@ import { writeWhole } from './output-node.js';
 /** A temporary file that is so old belongs to a process that was killed. */
 const DEAD_MS = 3_600_000;
 
-/** The folder of the environment. */
+/** A folder of its own in the cache that the program wisp has, too (src/http/cache.h). */
 function folderOf() {
   const { WISP_CACHE, XDG_CACHE_HOME } = process.env;
-  return expanded(WISP_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'wisp-engine'));
+  const cache = WISP_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'wisp');
+  return join(expanded(cache), 'chunks');
 }
 
 /**

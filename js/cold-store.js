@@ -25,7 +25,7 @@ import { WispError } from './errors.js';
  */
 
 /**
- * What was opened from a URL.
+ * A file that was opened from a URL.
  * @typedef {object} About
  * @property {string} url
  * @property {string | null} state of the file, as the server names it
@@ -100,13 +100,13 @@ async function readAll(store) {
 }
 
 /**
- * Deletes the chunks of files that no URL has.
+ * Deletes the chunks of files that no URL has. A folder may have other things, which stay.
  * @param {Store} store
  */
 async function sweep(store) {
-  // What is described after this is not among them.
-  const names = await store.keys('');
-  const wanted = new Set([URLS, ...(await readAll(store)).map(({ about }) => about.header)]);
+  // A file that another page describes after this is not among the names.
+  const names = (await store.keys('')).filter((name) => /^[0-9a-f]{64}$/.test(name));
+  const wanted = new Set((await readAll(store)).map(({ about }) => about.header));
   for (const name of names) if (!wanted.has(name)) await store.delete(name).catch(() => {});
 }
 

@@ -74,7 +74,7 @@ export class ChunkTable {
     return hex(own) === (await sha256(bytes));
   }
 
-  /** What `new ChunkTable` takes. */
+  /** The argument of `new ChunkTable`. */
   get places() {
     const { start, cold, end, bytes } = this;
     return { start, cold, end, bytes };

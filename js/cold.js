@@ -122,9 +122,9 @@ class ColdModel {
   #file;
   /** @type {import('./cold-store.js').Store | undefined} */
   #store;
-  /** What an earlier visit has kept. @type {Awaited<ReturnType<typeof findKept>>} */
+  /** The file as an earlier visit has kept it. @type {Awaited<ReturnType<typeof findKept>>} */
   #found;
-  /** What is to be kept when the model is open. @type {{ header: Uint8Array, hot: Uint8Array } | undefined} */
+  /** Bytes to keep when the model is open. @type {{ header: Uint8Array, hot: Uint8Array } | undefined} */
   #fresh;
   /** @type {Rest | undefined} */
   #rest;

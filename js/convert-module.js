@@ -5,7 +5,7 @@ import { reasonOf } from './system-error.js';
 
 /** @typedef {import('../types/exports.js').ConvertExports} ConvertExports */
 
-/** What the module's imports return in place of a file or 0: see wasm/convert/files.c. */
+/** Results of the module's imports in place of a file or 0: see wasm/convert/files.c. */
 const MISSING = -1;
 const CHANGED = -2;
 const FAILED = -3;

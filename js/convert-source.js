@@ -6,7 +6,7 @@ import { bodySize, readParts, request, viewOf } from './source.js';
 
 /** @typedef {import('../types/internal.js').FoundModel} FoundModel */
 
-/** What a model is called whose files say nothing about it. */
+/** The name of a model whose files do not name it. */
 const NAMELESS = 'model';
 
 /**
@@ -175,7 +175,7 @@ export async function fetchModel(url, signal, onProgress) {
 }
 
 /**
- * What is no JSON is reported where it is converted.
+ * Parses JSON. A text that is none is reported where it is converted.
  * @param {string | undefined} text
  */
 function parsed(text) {

@@ -18,8 +18,8 @@ export interface KeptModel {
 }
 
 /**
- * What models by range have fetched: in browsers in OPFS, IndexedDB or the page's memory, in Node in the folder
- * WISP_CACHE, else wisp-engine in XDG_CACHE_HOME, else ~/.cache/wisp-engine.
+ * Files of models by range, as far as they have come: in browsers in OPFS, IndexedDB or the page's memory, in Node in the
+ * folder `chunks` of WISP_CACHE, else of XDG_CACHE_HOME/wisp, else of ~/.cache/wisp.
  */
 export const cache: {
   list(): Promise<KeptModel[]>;

@@ -5,11 +5,11 @@ import type { LoadOptions, ModelSource } from './index.js';
 
 export { WispError } from './index.js';
 
-/** What is written: the options of `wisp convert`. */
+/** Options of a conversion, as `wisp convert` has them. */
 export interface ConvertSettings {
-  /** Of weights. Default: as they are. */
+  /** The type of weights. Default: as they are. */
   type?: 'f32' | 'f16' | 'q8_0' | 'q4_0' | undefined;
-  /** Of the token embeddings. Default: `type`. */
+  /** The type of the token embeddings. Default: `type`. */
   embeddingType?: 'f32' | 'f16' | 'q8_0' | 'q4_0' | undefined;
   /** The model's name in the file. Default: that of its folder or repository. */
   name?: string | undefined;
@@ -17,7 +17,7 @@ export interface ConvertSettings {
   plain?: boolean | undefined;
   /** Store the weights of each feed-forward neuron side by side. */
   neurons?: boolean | undefined;
-  /** Of a calibrated model: the share of needed activations whose neurons stand at the beginning. */
+  /** In a calibrated model, the share of needed activations whose neurons stand at the beginning. */
   hot?: number | undefined;
   /** Or the bytes that those neurons may fill. */
   hotBytes?: number | undefined;

@@ -27,7 +27,7 @@ export interface RangeFile {
   readonly name: string;
   /** Bytes; 0 before the first range has been read. */
   size: number;
-  /** What names the state of a file on a server; null: nothing does; undefined: it has not been asked. */
+  /** The state of a file, as its server names it; null: it does not; undefined: it has not been asked. */
   state?: string | null | undefined;
   /** Asks a server whether the file is as it was; undefined: it cannot say. Other files have no store. */
   isStill?(state: string, size: number, signal: AbortSignal): Promise<boolean | undefined>;
@@ -109,7 +109,7 @@ export interface Loaded {
   pool: Pool;
   /** Lets go of the model's bytes. */
   release(): void;
-  /** What info() says beside the engine's info. */
+  /** The part of info() that the engine does not know. */
   about: Omit<EmbedderInfo, keyof EngineInfo>;
 }
 
@@ -171,7 +171,7 @@ export interface ConvertFiles {
   close(file: number): void;
 }
 
-/** What a conversion writes. The bytes it is given are the module's, and have to be copied. */
+/** The output of a conversion. The bytes it is given are the module's, and have to be copied. */
 export interface ConvertOutput {
   write(bytes: Uint8Array): void;
   /** Writes over bytes that were written. */
@@ -185,17 +185,17 @@ export interface ConvertTask {
   module: WebAssembly.Module;
   /** The path of the model. */
   input: string;
-  /** What errors call the output. */
+  /** The output's name in errors. */
   name: string;
   options: ConvertSettings;
   /** Files that are read, by path; without them they are on the disk. */
   files?: Map<string, Blob | Uint8Array> | undefined;
-  /** Of the output, a file of Node; without it the result is bytes. */
+  /** The output's descriptor, in Node; without it the result is bytes. */
   descriptor?: number | undefined;
 }
 
 /** A model to convert as it was found. */
 export type FoundModel = Pick<ConvertTask, 'input' | 'files'> & {
-  /** What the model is called, where its folder is not. */
+  /** The model's name, where its folder has none. */
   modelName?: string | undefined;
 };

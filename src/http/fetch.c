@@ -20,7 +20,7 @@ enum {
 /* Seconds: a server that wants a longer pause is not waited for. */
 static const double longest_wait = 30;
 
-/* What the headers of an answer say. Texts that are longer are cut, and then match nothing. */
+/* The headers of an answer. Texts that are longer are cut, and then match nothing. */
 struct answer {
     long status;
     char etag[256], modified[64], range[96], encoding[32];

@@ -74,7 +74,9 @@ after(() => server.close());
 /** @type {Embedder[]} */
 const opened = [];
 beforeEach(() => {
-  process.env.WISP_CACHE = folder = mkdtempSync(join(top, 'cache-'));
+  process.env.WISP_CACHE = mkdtempSync(join(top, 'cache-'));
+  folder = join(process.env.WISP_CACHE, 'chunks');
+  mkdirSync(folder);
   server.bytes = bytes;
   server.etag = '"one"';
   server.fault = undefined;
@@ -490,6 +492,17 @@ describe('cache', () => {
     assert.deepEqual(await cache.list(), []);
     assert.equal(await required.delete(), 0);
     assert.equal(await required.persist(), true);
+  });
+
+  test('leaves alone what others have put there', async () => {
+    const theirs = [join(dirname(folder), 'file.txt'), join(folder, 'notes/file.txt')];
+    for (const path of theirs) {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, 'theirs');
+    }
+    await stored(await load());
+    await cache.delete();
+    for (const path of theirs) assert.equal(readFileSync(path, 'utf8'), 'theirs');
   });
 
   test('what is deleted under an embedder comes again', async () => {

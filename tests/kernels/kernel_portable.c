@@ -166,7 +166,7 @@ void test_portable_gemm(void **state) {
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* What the 16-bit kernels of a set make of the same inputs. */
+/* Results of the 16-bit kernels of a set. */
 struct i16_results {
     float largest, sums[5];
     float *y;         /* [m, n]: products */
