@@ -16,6 +16,7 @@ export { WispError } from './errors.js';
 export const cache = cacheOf(
   openStore,
   async () => (await navigator.storage?.persist?.().catch(() => false)) ?? false,
+  (source) => resolve(source, 'url').href,
 );
 
 platform.cold = coldLoader({

@@ -10,7 +10,7 @@ import { HubError, ask, isOutage, readAll } from './hub.js';
 const STALL_MS = 30_000;
 
 /** A server that has not said for so long whether its file is the same counts as out of reach. */
-const CHECK_MS = 5_000;
+export const CHECK_MS = 5_000;
 
 /** @param {Range} range @returns {Record<string, string>} */
 const rangeOf = ([start, end]) => ({
@@ -55,8 +55,9 @@ export class HttpFile {
     const timer = setTimeout(() => stop.abort(), CHECK_MS);
     // A server of another origin would be asked for permission first.
     const isOwn = !globalThis.location || new URL(this.name).origin === location.origin;
-    const condition = /^(W\/)?"/.test(state) ? 'If-None-Match' : 'If-Modified-Since';
-    const headers = { ...rangeOf([0, 1]), ...(isOwn && { [condition]: state }) };
+    // With If-Modified-Since an older file in its place would count as the same.
+    const isTag = /^(W\/)?"/.test(state);
+    const headers = { ...rangeOf([0, 1]), ...(isOwn && isTag && { 'If-None-Match': state }) };
     this.requests++;
     try {
       const response = await ask(

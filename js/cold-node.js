@@ -16,7 +16,11 @@ import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
 export { WispError } from './errors.js';
 
 /** The models that are kept in the folder. */
-export const cache = cacheOf(openStore, async () => true);
+export const cache = cacheOf(
+  openStore,
+  async () => true,
+  (source) => String(asUrl(source) ?? source),
+);
 
 /**
  * A file on disk, a RangeFile. It is opened for each range, so that nothing stays open where an embedder is not closed.

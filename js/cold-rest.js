@@ -93,6 +93,7 @@ export class Rest {
   async #fetchNext() {
     const ranges = this.#ranges;
     await ranges.kept?.refresh(); // other pages and processes store chunks too
+    if (this.state !== 'running') return true;
     const [range] = ranges.absent([this.#at, this.#size]);
     if (!range) this.state = 'done';
     else if (ranges.isIdle) {

@@ -67,7 +67,8 @@ async function openFolder() {
       } catch (error) {
         await writable.abort().catch(() => {});
         // An entry that another page has written meanwhile stays.
-        if ((await handle.getFile()).size === 0) await folder.removeEntry(name);
+        const { size } = await handle.getFile().catch(() => ({ size: -1 }));
+        if (size === 0) await folder.removeEntry(name).catch(() => {});
         throw error;
       }
     },

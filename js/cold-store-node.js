@@ -35,12 +35,13 @@ export async function openStore() {
         if (/^ENO(ENT|TDIR)$/.test(error.code)) return /** @type {string[]} */ ([]);
         throw error;
       });
-      for (const name of names.filter((each) => each.endsWith('.tmp'))) {
+      const isTemporary = (/** @type {string} */ name) => name.endsWith('.tmp');
+      for (const name of names.filter(isTemporary)) {
         const path = join(own, folder, name);
         const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
-        if (Date.now() - mtimeMs > DEAD_MS) await rm(path, { force: true });
+        if (Date.now() - mtimeMs > DEAD_MS) await rm(path, { force: true }).catch(() => {});
       }
-      return names;
+      return names.filter((name) => !isTemporary(name));
     },
   };
 }

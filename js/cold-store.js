@@ -130,11 +130,13 @@ async function listKept(store) {
  * The store as wisp-engine/cold offers it.
  * @param {() => Promise<Store>} openStore
  * @param {() => Promise<boolean>} persist
+ * @param {(source: string | URL) => string} hrefOf spells a URL as load does
  */
-export const cacheOf = (openStore, persist) => ({
+export const cacheOf = (openStore, persist, hrefOf) => ({
   list: () => orError(openStore().then(listKept)),
   /** @param {string | URL} [url] */
-  delete: (url) => orError(openStore().then((store) => deleteKept(store, url))),
+  delete: (url) =>
+    orError(openStore().then((store) => deleteKept(store, url === undefined ? url : hrefOf(url)))),
   persist,
 });
 
@@ -150,12 +152,12 @@ const orError = (promise) =>
 
 /**
  * @param {Store} store
- * @param {string | URL} [url]
+ * @param {string} [url]
  */
 async function deleteKept(store, url) {
   const before = await listKept(store);
   for (const { key, about } of await readAll(store)) {
-    if (url === undefined || about.url === String(url)) await store.delete(key);
+    if (url === undefined || about.url === url) await store.delete(key);
   }
   await sweep(store);
   const left = new Set(await store.keys(''));
@@ -288,7 +290,9 @@ export class KeptChunks {
     if (right.missing([start, last]).length > 0) {
       this.#runs.delete(name);
       this.#index();
-      await this.#store.delete(`${this.#header}/${name}`).catch(() => {});
+      // Another page may be about to write an entry that is empty.
+      if (bytes && bytes.length > 0)
+        await this.#store.delete(`${this.#header}/${name}`).catch(() => {});
       for (const { offset, bytes: chunks } of pieces) {
         void this.keep([offset, offset + chunks.length], chunks);
       }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
 // and its workers ask the pool for the neurons that texts need.
+import { CHECK_MS } from './cold-http.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
 import { readTable, sha256 } from './cold-table.js';
-import { STATUS_CODES, WispError, packError } from './errors.js';
+import { STATUS_CODES, WispError, onAbort, packError } from './errors.js';
 import { checkMagic, isOutage } from './hub.js';
 import { EmbedJob } from './job.js';
 import { load } from './load.js';
@@ -221,13 +222,24 @@ class ColdModel {
    */
   async #need(end, signal) {
     const ranges = /** @type {Ranges} */ (this.#ranges);
+    const file = /** @type {RangeFile} */ (this.#file);
+    const stop = new AbortController();
+    const leave = onAbort(signal, () => stop.abort(signal.reason));
+    const mayOpenKept = this.#found && this.#hotBytes === 0;
+    const { received } = file;
+    const silent = () => file.received === received && stop.abort();
+    const timer = mayOpenKept ? setTimeout(silent, CHECK_MS) : undefined;
     try {
-      const [{ bytes }] = await ranges.need([[0, end]], signal);
+      const [{ bytes }] = await ranges.need([[0, end]], stop.signal);
       return bytes;
     } catch (error) {
-      if (!this.#found || this.#hotBytes > 0 || !isOutage(error)) throw error;
+      if (signal.aborted || !this.#found || !mayOpenKept) throw error;
+      if (!stop.signal.aborted && !isOutage(error)) throw error;
       const [{ bytes }] = await ranges.need([[0, this.#take(this.#found)]], signal);
       return bytes;
+    } finally {
+      clearTimeout(timer);
+      leave();
     }
   }
 

@@ -9,12 +9,21 @@ import { bodySize, readParts, request, viewOf } from './source.js';
 /** The name of a model whose files do not name it. */
 const NAMELESS = 'model';
 
+/** Whether a source is an object that has files by their names. @param {any} source */
+const isObject = ({ kind, length, [Symbol.iterator]: each }) =>
+  kind !== 'directory' && typeof length !== 'number' && !each;
+
 /**
- * Whether a source is something of which heldModel takes several files.
- * @param {unknown} source
+ * Whether a source is something of which heldModel takes several files. Options in its place are not.
+ * @param {any} source
  */
-export const isHeld = (source) =>
-  typeof source === 'object' && source !== null && !(source instanceof Blob) && !viewOf(source);
+export function isHeld(source) {
+  if (typeof source !== 'object' || source === null || source instanceof Blob || viewOf(source)) {
+    return false;
+  }
+  const isFile = (/** @type {unknown} */ file) => file instanceof Blob || viewOf(file);
+  return !isObject(source) || Object.values(source).some(isFile);
+}
 
 /** @param {URL} url */
 export const isFolderUrl = ({ protocol, pathname }) =>
@@ -35,9 +44,7 @@ export async function heldModel(source) {
   if (typeof source !== 'object' || source === null || source instanceof URL) return undefined;
   if (source.kind === 'directory') return inFolder(source.name, await filesIn(source, ''));
   if (source instanceof Map) return inFolder(NAMELESS, [...source]);
-  if (typeof source.length !== 'number' && !source[Symbol.iterator]) {
-    return inFolder(NAMELESS, Object.entries(source));
-  }
+  if (isObject(source)) return inFolder(NAMELESS, Object.entries(source));
   /** @type {any[]} */
   const list = Array.from(source);
   const chosen = list[0]?.webkitRelativePath ?? '';

@@ -78,7 +78,7 @@ function transfer(parts, { url, size, state }, options) {
   /** @param {any} error */
   const isBroken = (error) =>
     error instanceof HubError ? error.status === 0 : error instanceof TypeError;
-  return readAll({ url, size, at: () => parts.at, read, isBroken }, options);
+  return readAll({ url, size: size || undefined, at: () => parts.at, read, isBroken }, options);
 }
 
 /** The bytes of a model that have come, and the parts of them that are stored. */

@@ -43,7 +43,7 @@ const isOn = (value) => /^(1|on|yes|true)$/i.test(value ?? '');
 export const expanded = (path) =>
   path
     .replace(/\$(?:(\w+)|\{([^}]*)\})/g, (whole, a, b) => env()[a ?? b] ?? whole)
-    .replace(/^~(?=$|[/\\])/, homedir());
+    .replace(/^~(?=$|[/\\])/, () => homedir());
 
 /** The variables of the environment, as huggingface_hub reads them. */
 function home() {

@@ -383,18 +383,17 @@ function refusal(url, response, token) {
  * @param {string} url
  */
 export function checkMagic(bytes, url) {
-  const text = String.fromCharCode(...bytes.subarray(0, 4));
-  if (
-    text === 'GGUF' ||
-    (/\.(json|txt|jinja|model|safetensors)$/.test(url) && !/^(<|vers)/.test(text))
-  )
-    return;
-  const found =
-    text[0] === '<'
-      ? 'an HTML page and not the file: a login page or a proxy may stand before the server'
-      : text === 'vers'
-        ? 'a pointer of Git LFS and not the file'
-        : 'no GGUF file';
+  const text = String.fromCharCode(...bytes.subarray(0, 32));
+  const isPointer = text.startsWith('version https://git-lfs');
+  // Vocabularies and templates may begin with a token such as <s>.
+  const isPage = /\.(txt|jinja)$/.test(url) ? /^<(!doctype|html)/i.test(text) : text[0] === '<';
+  const isOfFolder = /\.(json|txt|jinja|model|safetensors)$/.test(url);
+  if (text.startsWith('GGUF') || (isOfFolder && !isPage && !isPointer)) return;
+  const found = isPage
+    ? 'an HTML page and not the file: a login page or a proxy may stand before the server'
+    : isPointer
+      ? 'a pointer of Git LFS and not the file'
+      : 'no GGUF file';
   throw new WispError('format', `${url} is ${found}`);
 }
 

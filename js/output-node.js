@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing a file that appears under its name only when it is complete: what src/host/file.c does.
+import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { WispError } from './errors.js';
 import { reasonOf } from './system-error.js';
-
-let made = 0;
 
 /**
  * Writes a file whole, or leaves what was there.
@@ -55,7 +54,7 @@ export class OutputFile {
       throw new WispError('io', `${path}: exists and is not a regular file`, details);
     }
     this.#target = isThere ? await this.#try('resolve the path', realpath(path)) : path;
-    this.#temporary = `${this.#target}.${process.pid}.wisp-${++made}.tmp`;
+    this.#temporary = `${this.#target}.${process.pid}.wisp-${randomUUID()}.tmp`;
     const action = 'create a temporary file beside it';
     const file = (this.#file = await this.#try(action, open(this.#temporary, 'wx', 0o666)));
     if (!replaced) return;

@@ -15,6 +15,7 @@ import {
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { cache } from '../../js/cold-node.js';
 import { Ranges } from '../../js/cold-ranges.js';
@@ -429,6 +430,31 @@ describe('a later visit', () => {
     assert.deepEqual(await changed.embed(TEXTS), await embedWhole(smallCalibratedModel()));
   });
 
+  test('a server that names dates alone, and puts an older file in its place', async () => {
+    let date = 'Sun, 22 Nov 2026 10:00:00 GMT';
+    server.etag = '';
+    server.fault = (response, next) => {
+      const since = server.headers.at(-1)?.['if-modified-since'];
+      response.setHeader('Last-Modified', date);
+      if (since && Date.parse(date) <= Date.parse(since)) response.writeHead(304).end();
+      else next();
+    };
+    await visit();
+    assert.deepEqual(await (await load()).embed(TEXTS), expected);
+    server.bytes = readFileSync(smallCalibratedModel());
+    date = 'Sat, 21 Nov 2026 10:00:00 GMT';
+    const older = await load();
+    assert.deepEqual(await older.embed(TEXTS), await embedWhole(smallCalibratedModel()));
+  });
+
+  test('a silent server that names no state is not waited for', async () => {
+    server.etag = '';
+    await visit();
+    server.fault = () => {}; // answers nothing
+    const embedder = await load({ complete: false });
+    assert.deepEqual(await embedder.embed(TEXTS), expected);
+  });
+
   test('a server that sends the whole file: it is kept too', async () => {
     server.fault = (response) =>
       void response
@@ -501,7 +527,8 @@ describe('cache', () => {
       writeFileSync(path, 'theirs');
     }
     await stored(await load());
-    await cache.delete();
+    assert.equal(await cache.delete(`${server.origin}/./model.gguf`), bytes.length);
+    assert.deepEqual(await cache.list(), []);
     for (const path of theirs) assert.equal(readFileSync(path, 'utf8'), 'theirs');
   });
 
@@ -511,6 +538,21 @@ describe('cache', () => {
     await cache.delete();
     assert.deepEqual(await embedder.embed(TEXTS), expected);
   });
+});
+
+test('threads of a process write files at once', async () => {
+  const path = join(top, 'whole');
+  const code = `
+    const { workerData } = require('node:worker_threads');
+    const { file, path } = workerData;
+    import(file).then(async ({ writeWhole }) => {
+      for (let i = 0; i < 50; i++) await writeWhole(path, 'path', new Uint8Array(100));
+    });`;
+  const workerData = { file: `${ROOT}js/output-node.js`, path };
+  const workers = [1, 2].map(() => new Worker(code, { eval: true, workerData }));
+  const codes = await Promise.all(workers.map((worker) => once(worker, 'exit')));
+  assert.deepEqual(codes, [[0], [0]]);
+  assert.equal(readFileSync(path).length, 100);
 });
 
 describe('processes that share a store', () => {

@@ -22,6 +22,7 @@ import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { deleteCached, fromHub, listCached } from '../../js/hub-node.js';
+import { checkMagic } from '../../js/hub.js';
 import { Embedder } from '../../js/node.js';
 import { breakingOff, serveHub, sha256 } from './hub-server.mjs';
 import { ROOT, noTool, smallModel } from './support.mjs';
@@ -552,4 +553,18 @@ describe('models by name', () => {
     assert.deepEqual(await listCached({ cacheDir }), []);
     assert.deepEqual(blobs(), []);
   });
+});
+
+test('the first bytes tell a page and a pointer of Git LFS from files of a folder', () => {
+  const check = (/** @type {string} */ text, /** @type {string} */ url) =>
+    checkMagic(new TextEncoder().encode(text), url);
+  check('<s>\n<pad>\n', 'https://host/vocab.txt');
+  check('<|im_start|>user', 'https://host/chat_template.jinja');
+  check('version 4', 'https://host/version.txt');
+  check('GGUF', 'https://host/model');
+  for (const url of ['vocab.txt', 'template.jinja', 'config.json', 'model.gguf']) {
+    assert.throws(() => check('<!DOCTYPE html><html>', url), { code: 'format', message: /HTML/ });
+    const pointer = 'version https://git-lfs.github.com/spec/v1\n';
+    assert.throws(() => check(pointer, url), { code: 'format', message: /Git LFS/ });
+  }
 });
