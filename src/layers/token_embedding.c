@@ -85,6 +85,15 @@ static wisp_status load_part(struct token_embedding *e, struct token_part *part,
     size_t bytes;
     if (cold && e->dir->hot_only && (source->available > 0 || !source->lasting || in_memory))
         return open_cold(e, error);
+    if (tensor->make) {
+        const void *made;
+        if (!checked_size(tensor->bytes, &bytes) || !(part->copy = memory_allocate(bytes)))
+            return fail_memory(error, tensor->bytes);
+        e->bytes += bytes;
+        TRY(directory_rows(e->dir, tensor, 0, tensor->rows, NULL, part->copy, &made, error));
+        part->rows = made;
+        return WISP_OK;
+    }
     if (source->data && !in_memory) {
         part->rows = (const unsigned char *)source->data + tensor->offset;
         return WISP_OK;
@@ -110,7 +119,8 @@ wisp_status token_embedding_load(struct token_embedding *e, const struct directo
     e->split = token_split_of(e->tensor);
     e->part[0].tensor = e->split ? &e->split->hot : e->tensor;
     e->part[1].tensor = e->split ? &e->split->cold : NULL;
-    if (!source->data && source->lasting && source->may_change && !in_memory) {
+    const bool is_made = e->part[0].tensor->make; /* then its rows are kept in memory */
+    if (!source->data && source->lasting && source->may_change && !in_memory && !is_made) {
         const uint64_t rows = e->tensor->rows;
         uint64_t bytes;
         if (!checked_multiply(rows, sizeof *e->checksums, &bytes) ||

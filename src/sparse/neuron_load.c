@@ -300,7 +300,7 @@ static wisp_status put_matrices(struct neuron_store *store, size_t layer,
     /* Columns lie an odd number of cache lines apart, so that writing one value to each of them
      * does not compete for the same few sets of the first-level cache. */
     const size_t stride = 16 * ((n / 16 + 1) | 1);
-    const bool in_memory = dir->sources[down->source].data;
+    const bool in_memory = dir->sources[down->source].data && !down->make;
     struct workspace space = {0};
     struct plain_space p;
     const void *stored = NULL;

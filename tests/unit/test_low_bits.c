@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "formats/schema.h"
 #include "quant/blocks.h"
 #include "support/golden.h"
 #include "support/opening.h"
@@ -68,15 +69,21 @@ static void encode_low_bits(size_t n, size_t bits, size_t elements, struct bytes
     }
 }
 
-/* Makes two files of a tiny model: with layers of this type, and with the same numbers as floats.
- */
+static bool is_low(const void *name) {
+    return memcmp(name, "blk.", 4) == 0 || memcmp(name, "token_embd.", 11) == 0;
+}
+
+/* Makes two files of a tiny model: with layers and token embeddings of this type, and with the same
+ * numbers as floats. */
 static void make_twins(enum block_type type, struct gguf *low, struct gguf *floats) {
     gguf_make(low, &shape);
     gguf_make(floats, &shape);
+    gguf_set_text(low, KEY_HIDDEN_ACT, "relu"); /* so that layers can be sparse */
+    gguf_set_text(floats, KEY_HIDDEN_ACT, "relu");
     for (size_t t = 0; t < low->n_tensors; t++) {
         struct gguf_tensor *tensor = &low->tensors[t];
         const size_t n = tensor->data.size / sizeof(float);
-        if (tensor->n_dims < 2 || memcmp(tensor->name.data, "blk.", 4) != 0)
+        if (tensor->n_dims < 2 || !is_low(tensor->name.data))
             continue;
         float *values = malloc(n * sizeof *values);
         assert_non_null(values);
@@ -106,6 +113,24 @@ static void embed(const char *path, wisp_compute compute, float row[128]) {
     wisp_model_close(model);
 }
 
+/* Embeds with sparse layers, from the bytes of a file in memory. */
+static void embed_bytes(const char *path, bool in_memory, float row[128]) {
+    size_t size;
+    void *bytes = read_file(path, &size);
+    const wisp_source source = {.size = size, .data = bytes, .name = "low"};
+    const wisp_model_options options = {
+        .compute = WISP_COMPUTE_INT8, .predictor = WISP_PREDICTOR_EXACT, .in_memory = in_memory};
+    const wisp_text text = wisp_text_of("the cat");
+    wisp_model *model;
+    if (wisp_model_open_source(&source, &options, &model, &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    wisp_session *session = open_session_or_fail(model, 1);
+    assert_int_equal(wisp_embed(session, &text, 1, NULL, row, &error), WISP_OK);
+    wisp_session_close(session);
+    wisp_model_close(model);
+    free(bytes);
+}
+
 /* Compares the tensors of two files: types and sizes of the first, values of both. */
 static void compare_tensors(const char *low, const char *floats, enum block_type type) {
     wisp_file *files[2];
@@ -116,7 +141,7 @@ static void compare_tensors(const char *low, const char *floats, enum block_type
         const size_t n = (size_t)(tensor.shape[0] * (tensor.dimensions > 1 ? tensor.shape[1] : 1));
         float *values = malloc(2 * n * sizeof *values);
         assert_non_null(values);
-        if (tensor.dimensions > 1 && strncmp(tensor.name, "blk.", 4) == 0) {
+        if (tensor.dimensions > 1 && is_low(tensor.name)) {
             const struct block_format *format = block_format_by_id(type);
             assert_string_equal(tensor.type, format->name);
             assert_int_equal(tensor.bytes,
@@ -152,6 +177,11 @@ static void models_have_the_bits_of_floats(void **state) {
         embed(paths[0], WISP_COMPUTE_AUTO, got);
         embed(paths[1], WISP_COMPUTE_INT8, want);
         assert_memory_equal(got, want, sizeof got);
+        for (int in_memory = 0; in_memory < 2; in_memory++) {
+            embed_bytes(paths[0], in_memory, got);
+            embed_bytes(paths[1], in_memory, want);
+            assert_memory_equal(got, want, sizeof got);
+        }
         const struct opening opening = open_path(paths[0], 1 << 24);
         expect_outcome(&opening, WISP_OK, NULL, NULL);
     }
@@ -246,12 +276,6 @@ static void files_that_end_early(void **state) {
     }
 }
 
-static int clean_up(void **state) {
-    (void)state;
-    remove_temporary_folder();
-    return 0;
-}
-
 int main(void) {
     rng.state = rng_seed();
     const struct CMUnitTest tests[] = {
@@ -260,5 +284,5 @@ int main(void) {
         cmocka_unit_test(i2_s_that_is_wrong),
         cmocka_unit_test(files_that_end_early),
     };
-    return cmocka_run_group_tests_name("low bits", tests, NULL, clean_up);
+    return cmocka_run_group_tests_name("low bits", tests, NULL, tear_down_temporary_folder);
 }
