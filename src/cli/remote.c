@@ -82,6 +82,8 @@ static wisp_status open_hot(struct remote_model *r, const wisp_model_options *op
     TRY(bring(r, &beginning, 1, error));
     source.available = hot;
     wisp_status status = wisp_model_open_source(&source, &without_limit, model, error);
+    if (status == WISP_OK && !r->offline)
+        status = cached_file_adopt(&r->cached, error);
     if (status == WISP_OK && options->memory > 0)
         status = wisp_model_limit_memory(*model, options->memory, error);
     if (status != WISP_OK) {
@@ -122,9 +124,9 @@ static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
     struct download download = {.size = r->server.state.size};
     const wisp_range all = {0, download.size};
     TRY(cached_file_lock(&r->cached, was_interrupted, error));
-    TRY(cached_file_enter(&r->cached, &r->server.state, error));
+    TRY(cached_file_enter(&r->cached, &r->server.state, true, error));
     if (r->cached.whole)
-        return WISP_OK;
+        return cached_file_adopt(&r->cached, error);
     r->server.progress = show_download;
     r->server.context = &download;
     progress_start(&download.progress, "kB");
@@ -140,7 +142,8 @@ static wisp_status fetch_whole(struct remote_model *r, wisp_error *error) {
     if (status == WISP_ERROR_FORMAT)
         cached_file_drop(&r->cached);
     TRY(status);
-    return cached_file_publish(&r->cached, error);
+    TRY(cached_file_publish(&r->cached, error));
+    return cached_file_adopt(&r->cached, error);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -153,7 +156,7 @@ static bool same_state(const struct file_state *a, const struct file_state *b) {
  * which of the two. */
 static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *error) {
     struct cached_file *cached = &r->cached;
-    TRY(cached_file_open(cached, r->url, error));
+    TRY(cached_file_open(cached, r->url, r->name, error));
     const bool had_whole = cached_file_is_whole(cached);
     const struct file_state known = cached->state;
     if (r->offline) {
@@ -161,7 +164,7 @@ static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *e
         if (had_whole)
             return WISP_OK;
         return r->active
-                   ? cached_file_enter(cached, &known, error)
+                   ? cached_file_enter(cached, &known, false, error)
                    : fail(error, WISP_ERROR_NOT_FOUND, r->name, NULL,
                           "the whole file is not in the cache, and --offline fetches nothing");
     }
@@ -172,7 +175,8 @@ static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *e
     if (had_whole && *known.validator && same_state(&r->server.state, &known))
         return WISP_OK;
     r->active = by_ranges && !r->server.no_ranges;
-    return r->active ? cached_file_enter(cached, &r->server.state, error) : fetch_whole(r, error);
+    return r->active ? cached_file_enter(cached, &r->server.state, true, error)
+                     : fetch_whole(r, error);
 }
 
 static void release(struct remote_model *r) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/byte_order.h"
+#include "base/checked.h"
 #include "base/checksum.h"
 #include "base/sha256.h"
 #include "host/file.h"
@@ -44,7 +46,7 @@ static wisp_status make_folders(char *path, wisp_error *error) {
     for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         if (slash)
             *slash = '\0';
-        const bool made = mkdir(path, 0777) == 0 || errno == EEXIST || file_is_folder(path);
+        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST || file_is_folder(path);
         const wisp_status status =
             made ? WISP_OK : fail_errno(error, path, "make the folder of the cache");
         if (slash)
@@ -124,9 +126,10 @@ static wisp_status write_record(const struct cached_file *file, wisp_error *erro
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-wisp_status cached_file_open(struct cached_file *file, const char *url, wisp_error *error) {
+wisp_status cached_file_open(struct cached_file *file, const char *url, const char *name,
+                             wisp_error *error) {
     char folder[PATH_MAX], hex[HASH_DIGITS + 1];
-    *file = (struct cached_file){.url = url, .lock = -1, .data = -1, .table = -1};
+    *file = (struct cached_file){.url = url, .name = name, .lock = -1, .data = -1, .table = -1};
     TRY(find_folder(folder, sizeof folder - 64, error));
     hash_text(url, HASH_DIGITS, hex);
     TRY(file_join(folder, hex, file->stem, sizeof file->stem, error));
@@ -169,7 +172,7 @@ wisp_status cached_file_lock(struct cached_file *file, bool (*cancelled)(void), 
         if (errno != EWOULDBLOCK && errno != EINTR)
             return fail_errno(error, path, "lock");
         if (cancelled())
-            return fail(error, WISP_ERROR_CANCELLED, file->url, NULL, "cancelled");
+            return fail(error, WISP_ERROR_CANCELLED, file->name, NULL, "cancelled");
         const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
         nanosleep(&pause, NULL);
     }
@@ -189,29 +192,44 @@ static wisp_status set_size(int descriptor, const char *path, uint64_t size, wis
                                                    : fail_errno(error, path, "set its size");
 }
 
-wisp_status cached_file_enter(struct cached_file *file, const struct file_state *state,
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Deletes a file of blocks when nobody verifies and publishes it. */
+static void delete_blocks(const char *part) {
+    struct stat own, named;
+    const int data = open(part, O_RDWR | O_CLOEXEC);
+    if (data < 0)
+        return;
+    while (flock(data, LOCK_EX) != 0 && errno == EINTR)
+        continue;
+    if (fstat(data, &own) == 0 && stat(part, &named) == 0 && is_same_file(&own, &named))
+        unlink(part);
+    close(data);
+}
+
+wisp_status cached_file_enter(struct cached_file *file, const struct file_state *state, bool anew,
                               wisp_error *error) {
     close_blocks(file);
-    const bool same =
-        file->state.size == state->size && strcmp(file->state.validator, state->validator) == 0;
-    if (file->state.size > 0 && (!same || state->validator[0] == '\0')) {
-        unlink(file->path);
-        unlink(file->part);
-        unlink(file->checks);
-    }
     file->state = *state;
     set_paths(file);
-    if (!same)
-        TRY(write_record(file, error));
+    if (anew && state->validator[0] == '\0') {
+        unlink(file->path);
+        unlink(file->checks);
+        delete_blocks(file->part);
+    }
+    size_t bits;
+    const uint64_t blocks = state->size / CACHE_BLOCK_BYTES + 1;
     if (state->size > INT64_MAX - CACHE_BLOCK_BYTES ||
-        (uint64_t)(off_t)state->size != state->size) /* off_t may have 32 bits */
-        return fail(error, WISP_ERROR_UNSUPPORTED, file->url, NULL, "the file is too large");
-    const uint64_t blocks = (state->size + CACHE_BLOCK_BYTES - 1) / CACHE_BLOCK_BYTES;
-    file->checked = calloc(1, (size_t)(blocks / 8 + 1));
+        (uint64_t)(off_t)state->size != state->size || /* off_t may have 32 bits */
+        !checked_size(blocks / 8 + 1, &bits))
+        return fail(error, WISP_ERROR_UNSUPPORTED, file->name, NULL, "the file is too large");
+    file->checked = calloc(1, bits);
     if (!file->checked)
-        return fail_memory(error, blocks / 8 + 1);
+        return fail_memory(error, bits);
     if (cached_file_is_whole(file)) {
-        unlink(file->part); /* of a process that came while the file was published */
+        delete_blocks(file->part); /* of a process that came while the file was published */
         unlink(file->checks);
         file->data = open(file->path, O_RDONLY | O_CLOEXEC);
         file->whole = file->data >= 0;
@@ -227,6 +245,31 @@ wisp_status cached_file_enter(struct cached_file *file, const struct file_state 
         return fail_errno(error, file->part, "open");
     TRY(set_size(file->table, file->checks, blocks * ENTRY_BYTES, error));
     return set_size(file->data, file->part, state->size, error);
+}
+
+wisp_status cached_file_adopt(struct cached_file *file, wisp_error *error) {
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    const char *hash = strrchr(file->stem, '/') + 1, *own = strrchr(file->path, '/') + 1;
+    const size_t hash_length = strlen(hash), own_length = strlen(own) - strlen("gguf");
+    TRY(write_record(file, error));
+    snprintf(folder, sizeof folder, "%.*s", (int)(hash - file->stem), file->stem);
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return fail_errno(error, folder, "read the folder of the cache");
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        if (strncmp(name, hash, hash_length) != 0 || name[hash_length] != '-' ||
+            strncmp(name, own, own_length) == 0)
+            continue;
+        snprintf(path, sizeof path, "%s%s", folder, name);
+        const size_t length = strlen(path);
+        if (length > 5 && strcmp(path + length - 5, ".part") == 0)
+            delete_blocks(path);
+        else
+            unlink(path);
+    }
+    closedir(entries);
+    return WISP_OK;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -319,7 +362,7 @@ static wisp_status lock_blocks(const struct cached_file *file, int kind, wisp_er
 static bool has_its_name(const struct cached_file *file) {
     struct stat own, named;
     return fstat(file->data, &own) == 0 && stat(file->part, &named) == 0 &&
-           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+           is_same_file(&own, &named);
 }
 
 wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
@@ -328,11 +371,12 @@ wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const v
     const unsigned char *from = bytes;
     if (file->whole)
         return WISP_OK;
-    struct stat own;
+    struct stat own, whole;
     TRY(lock_blocks(file, LOCK_SH, error));
     /* A file that another process has published meanwhile is whole, and must keep its times. One
      * that was deleted has no name any more, and is written to for this process alone. */
-    const bool published = !has_its_name(file) && fstat(file->data, &own) == 0 && own.st_nlink > 0;
+    const bool published =
+        fstat(file->data, &own) == 0 && stat(file->path, &whole) == 0 && is_same_file(&own, &whole);
     bool good = true;
     while (length > 0 && good && !published) {
         const uint64_t first = offset / CACHE_BLOCK_BYTES;

@@ -12,7 +12,8 @@
  *
  * A block is used only where its checksum is right. So it does not matter when a process ends or
  * the power fails: what was not yet written is fetched again. Any number of processes may write
- * blocks to one file, since they write the same bytes. */
+ * blocks to one file, since they write the same bytes. Whoever writes blocks has a shared lock on
+ * the .part meanwhile, and whoever renames or deletes it an exclusive one. */
 #ifndef WISP_HTTP_CACHE_H
 #define WISP_HTTP_CACHE_H
 
@@ -29,7 +30,7 @@ struct file_state {
 };
 
 struct cached_file {
-    const char *url;          /* borrowed */
+    const char *url, *name;   /* borrowed; the name is for errors, and has no query */
     char stem[PATH_MAX];      /* folder and hash of the URL */
     char path[PATH_MAX + 64]; /* of the whole file in this state */
     struct file_state state;  /* at first that which the server gave last */
@@ -40,10 +41,12 @@ struct cached_file {
     char checks[PATH_MAX + 64];
 };
 
-/* Finds what the cache knows of a URL, and makes its folder. `url` has to outlive the file. Fails
- * with WISP_ERROR_IO where the folder cannot be made, and WISP_ERROR_ARGUMENT where no variable of
- * the environment says where it is. The caller calls cached_file_close, also after a failure. */
-wisp_status cached_file_open(struct cached_file *file, const char *url, wisp_error *error);
+/* Finds what the cache knows of a URL, and makes its folder. `url` and `name` have to outlive the
+ * file. Fails with WISP_ERROR_IO where the folder cannot be made, and WISP_ERROR_ARGUMENT where no
+ * variable of the environment says where it is. The caller calls cached_file_close, also after a
+ * failure. */
+wisp_status cached_file_open(struct cached_file *file, const char *url, const char *name,
+                             wisp_error *error);
 
 void cached_file_close(struct cached_file *file);
 
@@ -55,11 +58,14 @@ bool cached_file_is_whole(const struct cached_file *file);
  * WISP_ERROR_CANCELLED. */
 wisp_status cached_file_lock(struct cached_file *file, bool (*cancelled)(void), wisp_error *error);
 
-/* Opens the blocks of a state of the file, and remembers the state. Files of another state are
- * deleted; whoever has them open keeps them. A state without a validator tells nothing, so blocks
- * that are there for it are forgotten. */
-wisp_status cached_file_enter(struct cached_file *file, const struct file_state *state,
+/* Opens the blocks of a state of the file. A state without a validator tells nothing: with `anew`
+ * blocks that are there for it are deleted. */
+wisp_status cached_file_enter(struct cached_file *file, const struct file_state *state, bool anew,
                               wisp_error *error);
+
+/* Remembers the state that was entered, because it has turned out to be a model, and deletes the
+ * files of all others; whoever has them open keeps them. */
+wisp_status cached_file_adopt(struct cached_file *file, wisp_error *error);
 
 /* Finds the first bytes of [start, end) that are absent: *absent becomes whole blocks, up to the
  * next that is there, or has length 0 where none is absent. Fails with WISP_ERROR_IO. */

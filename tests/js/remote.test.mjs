@@ -79,6 +79,8 @@ const embed = (...given) => beginEmbed(...given).ended;
 
 const COLD = ['--cold', 'wait'];
 
+const PAGE = '<!DOCTYPE html><p>log in</p>';
+
 /** The reason to skip these tests, or false. CI skips nothing. */
 const noCurl = (() => {
   const env = { ...process.env, LD_LIBRARY_PATH: withLibraries };
@@ -313,6 +315,55 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.equal(fetched(server).at(-1)?.[1], bytes.length - 1);
       assertRows(await embed(server.url, cache, { args: ['--offline'] }));
       assertRows(await embed(server.url, cache, { args: COLD }));
+    }));
+
+  test('by ranges, without a validator, stays for --offline', () =>
+    withServer(async (server) => {
+      const cache = newCache();
+      server.etag = '';
+      assertRows(await embed(server.url, cache, { args: COLD }));
+      for (let runs = 0; runs < 2; runs++)
+        assertRows(await embed(server.url, cache, { args: [...COLD, '--offline'] }));
+    }));
+
+  test('without a validator, whole and by ranges at once: right rows or an error, and nothing wrong stays', () =>
+    withServer(async (server) => {
+      server.etag = '';
+      for (let round = 0; round < 4; round++) {
+        const cache = newCache();
+        const runs = await Promise.all(
+          [[], COLD, [], COLD].map((args) => embed(server.url, cache, { args })),
+        );
+        for (const run of runs) {
+          if (run.code === 0) assertRows(run);
+          else assert.match(run.err, /another process/);
+        }
+        const offline = await embed(server.url, cache, { args: ['--offline'] });
+        if (offline.code === 0) assertRows(offline);
+        else assert.match(offline.err, /not in the cache/);
+      }
+    }));
+
+  test('stays when a login page, or a file that breaks off, comes in its place', () =>
+    withServer(async (server) => {
+      for (const args of [[], COLD]) {
+        const cache = newCache();
+        server.fault = undefined;
+        assertRows(await embed(server.url, cache, { args }));
+        server.fault = (response) =>
+          void response.writeHead(200, { ETag: '"page"', 'Content-Length': PAGE.length }).end(PAGE);
+        const page = await embed(server.url, cache, { args });
+        assert.match(page.err, /HTML page/);
+        server.fault = (response, next, __, number) => {
+          server.etag = '"two"';
+          if (number === 0) next();
+          else response.destroy();
+        };
+        server.forget();
+        assert.notEqual((await embed(server.url, cache, { args })).code, 0);
+        server.etag = '"one"';
+        assertRows(await embed(server.url, cache, { args: [...args, '--offline'] }));
+      }
     }));
 
   test('needs a cache, a good timeout, and no password', () =>
