@@ -384,7 +384,7 @@ function refusal(url, response, token) {
  */
 export function checkMagic(bytes, url) {
   const text = String.fromCharCode(...bytes.subarray(0, 32));
-  const isPointer = text.startsWith('version https://git-lfs');
+  const isPointer = /^version \S+git-lfs/.test(text);
   // Vocabularies and templates may begin with a token such as <s>.
   const isPage = /\.(txt|jinja)$/.test(url) ? /^<(!doctype|html)/i.test(text) : text[0] === '<';
   const isOfFolder = /\.(json|txt|jinja|model|safetensors)$/.test(url);

@@ -353,7 +353,7 @@ export const wrongText = (generator: Generator) => generator.generate('x', { len
 // @ts-expect-error texts are strings
 export const wrongTexts = (embedder: Embedder) => embedder.embed([1]);
 // @ts-expect-error there is no such option
-export const wrongOption = () => Embedder.load(undefined, { threads: 2 });
+export const wrongOption = () => Embedder.load(undefined, { thread: 2 });
 ${more}
 `;
 const TYPED_ESM = `
