@@ -13,7 +13,7 @@
  */
 
 /** Longest time in which a promise must be settled. */
-const BOUND_MS = 15_000;
+const BOUND_MS = 60_000;
 
 /** @param {unknown} condition @param {string} message */
 export function check(condition, message) {
