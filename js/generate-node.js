@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
+import { findAddon } from './addon-node.js';
 import { BaseGenerator } from './generator.js';
 import { watchHelpers } from './helpers-node.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
+import { startNativeText } from './native-text-engine.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
 import { countThreads } from './threads.js';
@@ -34,6 +36,7 @@ const own = {
     worker: 'generate-worker-node',
   },
   local: localLink((post) => serveText(post)),
+  native: (options) => findAddon(options, startNativeText),
   mostWorkers: 1,
   threads: countThreads,
 };

@@ -145,6 +145,18 @@ export type StartLink = (on: {
   end: (error: WispError) => void;
 }) => Link;
 
+/** Texts that an engine writes, or its search. */
+export interface Work {
+  /**
+   * Goes on for about so many seconds. Returns what came of it, and whether it has `ended`. A native thread
+   * goes on to the end, and hands out what comes of it meanwhile.
+   */
+  run(seconds: number, hand: (value: any) => void): any;
+  /** Ends the run of a native thread. */
+  stop?(): void;
+  close(): void;
+}
+
 /** One request to a worker. It gets its id when it is sent. */
 export interface Task {
   job: { readonly settled: boolean; fail(error: unknown): void };
