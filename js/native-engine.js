@@ -17,8 +17,11 @@ import { serveBy } from './worker.js';
  * @property {Set<WeakRef<NativeEngine>>} engines that have the model; the first opens it
  */
 
-/** @type {WeakMap<ArrayBufferLike, Map<string, Shared>>} models by their bytes and options */
+/** @typedef {import('../types/internal.js').OpenedFile} OpenedFile */
+
+/** @type {WeakMap<object, Map<string, Shared>>} models by their buffers, or by FILES, and options */
 const models = new WeakMap();
+const FILES = {};
 
 /**
  * One session of a model, with a native thread that computes. It has one request at a time. Members that
@@ -50,16 +53,16 @@ export class NativeEngine {
 
   /**
    * Opens the model. Where it fails, the engine is closed.
-   * @param {Uint8Array} bytes must not change
+   * @param {Uint8Array | OpenedFile} model whose bytes must not change
    * @param {EngineOptions} options
    */
-  async open(bytes, options) {
+  async open(model, options) {
     checkSparse(options);
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
       const { compute, kernels, predictor, portable } = all;
-      await this.#openModel(bytes, JSON.stringify([compute, kernels, predictor, portable]));
+      await this.#openModel(model, JSON.stringify([compute, kernels, predictor, portable]));
       this.call((addon, handle) => addon.openSession(handle));
       const { dimensions, residentBytes } = this.info();
       this.dimensions = dimensions;
@@ -72,18 +75,24 @@ export class NativeEngine {
 
   /**
    * Opens the model, or shares it with an engine that has.
-   * @param {Uint8Array} bytes
+   * @param {Uint8Array | OpenedFile} model
    * @param {string} options
    */
-  async #openModel(bytes, options) {
-    const key = `${bytes.byteOffset} ${bytes.length} ${options}`;
-    const known = models.get(bytes.buffer) ?? new Map();
-    models.set(bytes.buffer, known);
+  async #openModel(model, options) {
+    const isFile = 'descriptor' in model;
+    const home = isFile ? FILES : model.buffer;
+    const key = `${isFile ? model.key : `${model.byteOffset} ${model.length}`} ${options}`;
+    const known = models.get(home) ?? new Map();
+    models.set(home, known);
     for (;;) {
       let shared = /** @type {Shared | undefined} */ (known.get(key));
       const first = !shared;
       if (!shared) {
-        const opened = this.ask((addon, handle) => addon.openModel(handle, bytes));
+        const opened = isFile
+          ? this.ask((addon, handle) => addon.openModel(handle, model.descriptor, model.size)).then(
+              model.check,
+            )
+          : this.ask((addon, handle) => addon.openModel(handle, model));
         shared = { opened, engines: new Set() };
         known.set(key, shared);
       }
@@ -237,6 +246,11 @@ function toWispError(error) {
   return new WispError(code, error.message, { field: error.field });
 }
 
+/** @typedef {import('../types/protocol.js').SharedBytes} SharedBytes */
+
+/** In place of a model. */
+const NO_BYTES = { buffer: new ArrayBuffer(0), at: 0, size: 0 };
+
 /**
  * Starts members of a pool that compute with the addon. They get the messages that workers get, on the
  * calling thread, and only computing is elsewhere.
@@ -252,12 +266,16 @@ export const nativeStarter =
     /** @type {Set<NativeEngine>} one, or two while another predictor is taken */
     const engines = new Set();
     let stopped = false;
-    /** @param {Addon} addon @param {Uint8Array} bytes @param {EngineOptions} options */
-    const open = async (addon, bytes, options) => {
+    /** @param {[Addon, SharedBytes | OpenedFile]} from @param {Uint8Array} _ @param {EngineOptions} options */
+    const open = async ([addon, model], _, options) => {
       const engine = new Kind(addon, threaded);
       engines.forEach((each) => each.isClosed && engines.delete(each));
       engines.add(engine);
-      await engine.open(bytes, options);
+      const isFile = 'descriptor' in model;
+      await engine.open(
+        isFile ? model : new Uint8Array(model.buffer, model.at, model.size),
+        options,
+      );
       return engine;
     };
     const receive = serve(
@@ -268,7 +286,10 @@ export const nativeStarter =
     );
     return {
       post(message) {
-        const request = /** @type {any} */ (message);
+        let request = /** @type {any} */ (message);
+        // Others make an array of the model, which a file is not.
+        if (request.type === 'open')
+          request = { ...request, module: [request.module, request.model], model: NO_BYTES };
         // Where the calling thread computes, it does other work between requests.
         if (threaded) void receive(request);
         else nextTask(() => void (stopped || receive(request)));

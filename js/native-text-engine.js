@@ -30,13 +30,12 @@ export class NativeTextEngine extends NativeEngine {
 
   /** @returns {import('../types/internal.js').Work} */
   #work() {
-    /** @param {string} json */
-    const parse = (json) => JSON.parse(json);
+    const parse = (/** @type {string} */ json) => JSON.parse(json);
     return {
       run: async (seconds, hand) => {
         const part = (/** @type {string} */ json) => {
-          const { ended: _, ...value } = parse(json);
-          hand(value);
+          const { pieces, results } = parse(json);
+          hand({ pieces, results });
         };
         return parse(await this.ask((addon, handle) => addon.run(handle, seconds, part)));
       },
@@ -109,7 +108,6 @@ export class NativeTextEngine extends NativeEngine {
 
   /**
    * Names options of C as JavaScript does in errors.
-   * @template T
    * @param {Parameters<NativeEngine['ask']>[0]} body
    * @returns {Promise<any>}
    */

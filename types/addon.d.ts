@@ -16,7 +16,8 @@ export interface Addon {
   kernels: string[];
   create(threaded: boolean): Handle;
   set(engine: Handle, name: string, text: string | undefined, number: number): void;
-  openModel(engine: Handle, bytes: Uint8Array): Promise<void>;
+  /** Opens the model of these bytes, or of a file of `size` bytes by its descriptor, which may be closed later. */
+  openModel(engine: Handle, model: Uint8Array | number, size?: number): Promise<void>;
   shareModel(engine: Handle, other: Handle): void;
   openSession(engine: Handle): void;
   cancel(engine: Handle): void;
