@@ -3,17 +3,20 @@
 // tests/js/generator.test.mjs runs the cases of all generators with it.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { freemem } from 'node:os';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
-import { Generator } from '../../js/generate-node.js';
+import { writeModel } from '../../bench/generate/model.mjs';
+import { Generator, WispError } from '../../js/generate-node.js';
 import { NativeTextEngine } from '../../js/native-text-engine.js';
+import { openFile } from '../../js/opened-file.js';
 import { ENDLESS } from './generator/env.mjs';
 import { PROMPT } from './generator/inputs.mjs';
-import { ADDON, ROOT, extent, noAddon, wisp } from './support.mjs';
+import { ADDON, ROOT, extent, noAddon, onlyInAll, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const ENTRY = new URL('../../js/generate-node.js', import.meta.url).href;
@@ -161,6 +164,72 @@ describe('the addon generates', { skip: noAddon }, () => {
     await Promise.all([assert.rejects(other, { code: 'cancelled' }), engine.close()]);
     work.close();
     work.stop?.();
+  });
+
+  test('reads the file by itself, and notices what is wrong with it', async () => {
+    const path = `${ROOT}build/test-models/read.gguf`;
+    copyFileSync(STORIES, path);
+    const generator = await Generator.load(path, { addon: ADDON });
+    const text = await generator.generate(PROMPT, { maxTokens: 9 }).text();
+    rmSync(path); // it stays open
+    await generator.setSparse({ predictor: 'dense' });
+    assert.equal(await generator.generate(PROMPT, { maxTokens: 9 }).text(), text);
+    await generator.close();
+    const none = Generator.load(path, { addon: ADDON });
+    await assert.rejects(none, { code: 'not_found', message: /read\.gguf/ });
+    await assert.rejects(Generator.load(ROOT, { addon: ADDON }), { message: /is a folder/ });
+    const page = Generator.load(`${ROOT}web-demo/index.html`, { addon: ADDON });
+    await assert.rejects(page, { code: 'format', message: /HTML/ });
+    writeFileSync(path, readFileSync(STORIES).subarray(0, 100_000));
+    const part = Generator.load(path, { addon: ADDON });
+    await assert.rejects(part, { code: 'format', message: /read\.gguf/ });
+    rmSync(path);
+    const bytes = await Generator.load(readFileSync(STORIES), { addon: ADDON });
+    assert.equal(await bytes.generate(PROMPT, { maxTokens: 9 }).text(), text);
+    await bytes.close();
+    // A file that another program writes to while it is read.
+    const reading = { signal: new AbortController().signal, progress() {} };
+    const { model, release } = await openFile(STORIES, reading);
+    const changed = {
+      ...model,
+      key: 'x',
+      check: () => Promise.reject(new WispError('io', 'changed')),
+    };
+    const engine = new NativeTextEngine(createRequire(import.meta.url)(ADDON), true);
+    await assert.rejects(engine.open(/** @type {any} */ (changed), {}), { code: 'io' });
+    release();
+    release();
+  });
+
+  const little = freemem() < 10e9 && 'needs 10 GB of free memory';
+  test('a model of more than 4 GB', { skip: onlyInAll || little }, async () => {
+    const shape = {
+      architecture: /** @type {const} */ ('llama'),
+      ...{ layers: 4, hidden: 1024, heads: 8, keyValueHeads: 2 },
+      ...{ headSize: 128, vocabulary: 600, tied: true },
+    };
+    const write = (/** @type {string} */ name, /** @type {number} */ feedForward) => {
+      const path = `${ROOT}build/test-models/${name}.gguf`;
+      writeModel(path, { ...shape, feedForward }, 'Q8_0', { zeros: true });
+      return path;
+    };
+    // Weights of 0 add nothing, however many there are.
+    const [huge, small] = [write('huge', 350_208), write('small', 32)];
+    try {
+      const { code, out, err } = wisp(['generate', '-m', small, '--text', 'a b c', '-n', '6']);
+      assert.equal(code, 0, err);
+      const generator = await Generator.load(huge, { addon: ADDON });
+      assert.equal(`${await generator.generate('a b c', { maxTokens: 6 }).text()}\n`, out);
+      const { modelBytes } = generator.info();
+      assert.ok(modelBytes > 2 ** 32);
+      await generator.close();
+      const peak =
+        1024 * Number(/VmHWM:\s+(\d+)/.exec(String(readFileSync('/proc/self/status')))?.[1]);
+      assert.ok(peak < 1.3 * modelBytes, `${peak} bytes: the model is there twice`);
+    } finally {
+      rmSync(huge);
+      rmSync(small);
+    }
   });
 
   test('loading, writing and closing leave no memory and no thread', async () => {
