@@ -13,7 +13,7 @@ struct held_model {
     wisp_model *model; /* NULL until it is open */
     size_t users;
     napi_env env;
-    napi_ref array;       /* keeps `bytes`; NULL where there is a file */
+    napi_ref array; /* keeps `bytes`; NULL where there is a file */
     const uint8_t *bytes;
     int file; /* its descriptor */
     uint64_t size;

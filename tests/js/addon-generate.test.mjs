@@ -166,6 +166,22 @@ describe('the addon generates', { skip: noAddon }, () => {
     work.stop?.();
   });
 
+  test('writes on while the event loop is busy', async () => {
+    const generator = await load();
+    const shift = { contextShift: true, logitBias: { 1: -Infinity, 2: -Infinity } };
+    const writing = generator.generate(PROMPT, shift)[Symbol.asyncIterator]();
+    await writing.next();
+    const before = process.cpuUsage();
+    const asleep = new Int32Array(new SharedArrayBuffer(4));
+    // This thread sleeps, so that what the process computes are tokens.
+    for (let i = 0; process.cpuUsage(before).user < 50_000; i++) {
+      assert.ok(i < 2000, 'nothing is computed');
+      Atomics.wait(asleep, 0, 0, 10);
+    }
+    await writing.return?.();
+    await generator.close();
+  });
+
   test('reads the file by itself, and notices what is wrong with it', async () => {
     const path = `${ROOT}build/test-models/read.gguf`;
     copyFileSync(STORIES, path);

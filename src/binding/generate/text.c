@@ -79,13 +79,17 @@ static const struct {
     {"keep_tokens", offsetof(wisp_generate_options, keep_tokens), false},
 };
 
+static wisp_status fail_description(struct writing *writing) {
+    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
+}
+
 /* Sets an option to a number: 8 bytes, and the option's name after them. Whole numbers are those of
  * JavaScript, checked there. */
 static wisp_status set_number(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     double number;
     if (length < sizeof number)
-        return fail(error, WISP_ERROR_ARGUMENT, NULL, "texts", "a number of %zu bytes", length);
+        return fail_description(text->writing);
     memcpy(&number, bytes, sizeof number);
     const char *name =
         arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
@@ -269,8 +273,7 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
                       head[0] < sizeof add_part / sizeof *add_part && (text || head[0] == 0);
         }
         if (!is_part)
-            return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts",
-                        "byte %zu of their description is wrong", at);
+            return fail_description(writing);
         if (head[0] > 0) {
             TRY(add_part[head[0]](text, part, head[1]));
             continue;
