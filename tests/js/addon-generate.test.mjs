@@ -104,6 +104,37 @@ describe('the addon generates', { skip: noAddon }, () => {
     await assert.rejects(load({ threads: 9 }), { code: 'argument', field: 'threads' });
   });
 
+  test('refuses what JavaScript never sends', async () => {
+    /** @type {import('../../types/addon.js').Addon} */
+    const addon = createRequire(import.meta.url)(ADDON);
+    const handle = addon.create(true);
+    await addon.openModel(handle, new Uint8Array(readFileSync(STORIES)));
+    addon.openSession(handle);
+    const part = (/** @type {number} */ number, size = 0) => [number, 0, 0, 0, size, 0, 0, 0];
+    for (const bytes of [
+      [],
+      [1],
+      part(9), // a prompt of no text
+      part(0, 1),
+      [...part(0), ...part(10)],
+      [...part(0), ...part(1, 7), ...part(0)], // a number of 7 bytes
+      [...part(0), ...part(7, 1), 65], // a message without a content
+      [...part(0), 255, 255, 255, 255, 255, 255, 255, 255],
+    ])
+      await assert.rejects(addon.openWriting(handle, Uint8Array.from(bytes), 0), { status: 1 });
+    const wrong = /** @type {any} */ (addon);
+    assert.throws(() => wrong.openWriting(handle, 'x', 0), /no Uint8Array/);
+    assert.throws(() => wrong.openWriting(handle, new Uint8Array(0)), /number/);
+    assert.throws(() => wrong.openSearch(handle, [], 1, 1, 1, new Int32Array(0)));
+    assert.throws(() => wrong.score(handle, [5], 0, new Float32Array(1)), /no Int32Array/);
+    assert.throws(() => wrong.score(handle, Int32Array.of(5), 2, new Float32Array(1)), /first/);
+    assert.throws(() => wrong.logits(handle, Int32Array.of(5), new Float32Array(9)), /do not fit/);
+    assert.throws(() => wrong.run(handle, 1, () => {}), /writes nothing/);
+    assert.throws(() => wrong.openModel(addon.create(true), -1, 5), /descriptor/);
+    assert.equal(await addon.detokenize(handle, Int32Array.of(-1, 1 << 30)), '""');
+    await addon.close(handle);
+  });
+
   test('generators of one model share it', async () => {
     const [one, two] = await Promise.all([load(), load({ workers: 2 })]);
     const text = await one.generate(PROMPT).text();

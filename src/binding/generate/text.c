@@ -283,7 +283,7 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
         *writing->last = text;
         writing->last = &text->next;
     }
-    return WISP_OK;
+    return text ? WISP_OK : fail_description(writing);
 }
 
 EXPORT("writing_open")
