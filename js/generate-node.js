@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
+import { findAddon } from './addon-node.js';
 import { BaseGenerator } from './generator.js';
 import { watchHelpers } from './helpers-node.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
+import { startNativeText } from './native-text-engine.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
 import { countThreads } from './threads.js';
@@ -48,7 +50,26 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(watchHelpers(platform), own, source, options));
+    let asFile = false;
+    const loaded = await load(
+      {
+        ...watchHelpers(platform),
+        readModel: (model, from, reading) =>
+          platform.readModel(model, from, { ...reading, asFile }),
+      },
+      {
+        ...own,
+        native(asked) {
+          const found = findAddon(asked, startNativeText);
+          // On Windows the addon has a C library of its own, which does not know Node's files.
+          asFile = found.addon !== undefined && process.platform !== 'win32';
+          return found;
+        },
+      },
+      source,
+      options,
+    );
+    return new Generator(loaded);
   }
 
   /**

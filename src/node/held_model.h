@@ -13,15 +13,17 @@ struct held_model {
     wisp_model *model; /* NULL until it is open */
     size_t users;
     napi_env env;
-    napi_ref array; /* keeps `bytes` */
+    napi_ref array; /* keeps `bytes`; NULL where there is a file */
     const uint8_t *bytes;
-    size_t size;
+    int file; /* its descriptor */
+    uint64_t size;
     atomic_bool given_up; /* makes opening it fail */
 };
 
-/* Holds a Uint8Array with a model that is not open yet, for one user. Returns NULL, with an
- * exception pending, where the value is none. */
-struct held_model *held_model_new(napi_env env, napi_value array);
+/* Holds a model that is not open yet, for one user: a Uint8Array, or the descriptor of a file of
+ * `size` bytes, of which it keeps a duplicate. Windows has no such descriptors. Returns NULL, with
+ * an exception pending, where the value is none of these. */
+struct held_model *held_model_new(napi_env env, napi_value model, napi_value size);
 
 /* Opens the model by the options of `engine`, on any thread. The engine's error says why it
  * failed. */
