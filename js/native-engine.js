@@ -8,6 +8,7 @@ import { serveBy } from './worker.js';
 
 /** @typedef {import('../types/addon.js').Addon} Addon */
 /** @typedef {import('../types/addon.js').Handle} Handle */
+/** @typedef {import('../types/addon.js').ModelFile} ModelFile */
 /** @typedef {import('./engine.js').EngineOptions} EngineOptions */
 
 /**
@@ -17,7 +18,7 @@ import { serveBy } from './worker.js';
  * @property {Set<WeakRef<NativeEngine>>} engines that have the model; the first opens it
  */
 
-/** @type {WeakMap<ArrayBufferLike, Map<string, Shared>>} models by their bytes and options */
+/** @type {WeakMap<object, Map<string, Shared>>} models by their bytes or file and options */
 const models = new WeakMap();
 
 /**
@@ -49,16 +50,16 @@ export class NativeEngine {
 
   /**
    * Opens the model. Where it fails, the engine is closed.
-   * @param {Uint8Array} bytes must not change
+   * @param {Uint8Array | ModelFile} model bytes must not change
    * @param {EngineOptions} options
    */
-  async open(bytes, options) {
+  async open(model, options) {
     checkSparse(options);
     try {
       const all = { ...options, predictor: wantedPredictor(options) };
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
       const { compute, kernels, predictor, portable } = all;
-      await this.#openModel(bytes, JSON.stringify([compute, kernels, predictor, portable]));
+      await this.#openModel(model, JSON.stringify([compute, kernels, predictor, portable]));
       this.#call((addon, handle) => addon.openSession(handle));
       const { dimensions, residentBytes } = this.info();
       this.dimensions = dimensions;
@@ -71,18 +72,22 @@ export class NativeEngine {
 
   /**
    * Opens the model, or shares it with an engine that has.
-   * @param {Uint8Array} bytes
+   * @param {Uint8Array | ModelFile} model
    * @param {string} options
    */
-  async #openModel(bytes, options) {
-    const key = `${bytes.byteOffset} ${bytes.length} ${options}`;
-    const known = models.get(bytes.buffer) ?? new Map();
-    models.set(bytes.buffer, known);
+  async #openModel(model, options) {
+    const file = 'descriptor' in model ? model : undefined;
+    const { buffer, byteOffset, length } = /** @type {Uint8Array} */ (model);
+    const key = `${byteOffset} ${length} ${options}`;
+    const known = models.get(file ?? buffer) ?? new Map();
+    models.set(file ?? buffer, known);
     for (;;) {
       let shared = /** @type {Shared | undefined} */ (known.get(key));
       const first = !shared;
       if (!shared) {
-        const opened = this.#ask((addon, handle) => addon.openModel(handle, bytes));
+        const opened = this.#ask((addon, handle) => addon.openModel(handle, model)).then(() =>
+          file?.check(),
+        );
         shared = { opened, engines: new Set() };
         known.set(key, shared);
       }
@@ -248,12 +253,14 @@ export const startNative =
     /** @type {Set<NativeEngine>} one, or two while another predictor is taken */
     const engines = new Set();
     let stopped = false;
+    /** @type {ModelFile | undefined} */
+    let file;
     /** @param {Addon} addon @param {Uint8Array} bytes @param {EngineOptions} options */
     const open = async (addon, bytes, options) => {
       const engine = new NativeEngine(addon, threaded);
       engines.forEach((each) => each.isClosed && engines.delete(each));
       engines.add(engine);
-      await engine.open(bytes, options);
+      await engine.open(file ?? bytes, options);
       return engine;
     };
     const receive = serveBy(
@@ -266,7 +273,11 @@ export const startNative =
     );
     return {
       post(message) {
-        const request = /** @type {any} */ (message);
+        let request = /** @type {any} */ (message);
+        if (request.model && 'descriptor' in request.model) {
+          file = request.model;
+          request = { ...request, model: { buffer: new ArrayBuffer(0) } }; // serveBy knows bytes only
+        }
         // Where the calling thread computes, it does other work between requests.
         if (threaded) void receive(request);
         else nextTask(() => void (stopped || receive(request)));

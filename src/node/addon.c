@@ -153,8 +153,8 @@ static napi_status keep_model(napi_env env, struct request *request, napi_value 
     return napi_get_undefined(env, value);
 }
 
-/* openModel(engine, bytes) resolves when the engine, which has no model yet, has opened it by its
- * options. */
+/* openModel(engine, model) resolves when the engine, which has no model yet, has opened it by its
+ * options. The model is bytes or a file (held_model_new). */
 static napi_value open_model(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     if (!read_arguments(env, info, false, &arguments) || !check_new(env, arguments.native))

@@ -13,15 +13,17 @@ struct held_model {
     wisp_model *model; /* NULL until it is open */
     size_t users;
     napi_env env;
-    napi_ref array; /* keeps `bytes` */
+    napi_ref value; /* keeps `bytes`, or the file open */
     const uint8_t *bytes;
-    size_t size;
+    int descriptor; /* of the file; -1: there are bytes */
+    uint64_t size;
     atomic_bool given_up; /* makes opening it fail */
 };
 
-/* Holds a Uint8Array with a model that is not open yet, for one user. Returns NULL, with an
- * exception pending, where the value is none. */
-struct held_model *held_model_new(napi_env env, napi_value array);
+/* Holds a model that is not open yet, for one user: a Uint8Array, or an object with the numbers
+ * `descriptor` and `size` of a file, which stays open as long as something has the object. Returns
+ * NULL, with an exception pending, where the value is neither. */
+struct held_model *held_model_new(napi_env env, napi_value value);
 
 /* Opens the model by the options of `engine`, on any thread. The engine's error says why it
  * failed. */
