@@ -452,7 +452,10 @@ describe('the addon', { skip: noAddon }, () => {
       const path = copy('changed.gguf', smallCalibratedModel());
       const embedder = await load(path, { workers: 1, predictor: 'dense' });
       utimesSync(path, 1, 1);
-      const changed = { code: 'io', message: /changed\.gguf: the file changed after it was opened/ };
+      const changed = {
+        code: 'io',
+        message: /changed\.gguf: the file changed after it was opened/,
+      };
       await assert.rejects(embedder.setSparse({ predictor: 'exact' }), changed);
       await embedder.embed(['a']); // with the weights that it has
       truncateSync(path, 1000);
