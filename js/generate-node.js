@@ -36,6 +36,7 @@ const own = {
     worker: 'generate-worker-node',
   },
   local: localLink((post) => serveText(post)),
+  native: (options) => findAddon(options, startNativeText),
   mostWorkers: 1,
   threads: countThreads,
 };
@@ -50,26 +51,7 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    let asFile = false;
-    const loaded = await load(
-      {
-        ...watchHelpers(platform),
-        readModel: (model, from, reading) =>
-          platform.readModel(model, from, { ...reading, asFile }),
-      },
-      {
-        ...own,
-        native(asked) {
-          const found = findAddon(asked, startNativeText);
-          // On Windows the addon has a C library of its own, which does not know Node's files.
-          asFile = found.addon !== undefined && process.platform !== 'win32';
-          return found;
-        },
-      },
-      source,
-      options,
-    );
-    return new Generator(loaded);
+    return new Generator(await load(watchHelpers(platform), own, source, options));
   }
 
   /**

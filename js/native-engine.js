@@ -8,6 +8,7 @@ import { serveBy } from './worker.js';
 
 /** @typedef {import('../types/addon.js').Addon} Addon */
 /** @typedef {import('../types/addon.js').Handle} Handle */
+/** @typedef {import('../types/addon.js').ModelFile} ModelFile */
 /** @typedef {import('./engine.js').EngineOptions} EngineOptions */
 
 /**
@@ -17,11 +18,8 @@ import { serveBy } from './worker.js';
  * @property {Set<WeakRef<NativeEngine>>} engines that have the model; the first opens it
  */
 
-/** @typedef {import('../types/internal.js').OpenedFile} OpenedFile */
-
-/** @type {WeakMap<object, Map<string, Shared>>} models by their buffers, or by FILES, and options */
+/** @type {WeakMap<object, Map<string, Shared>>} models by their buffers or files, and options */
 const models = new WeakMap();
-const FILES = {};
 
 /**
  * One session of a model, with a native thread that computes. It has one request at a time. Members that
@@ -53,7 +51,7 @@ export class NativeEngine {
 
   /**
    * Opens the model. Where it fails, the engine is closed.
-   * @param {Uint8Array | OpenedFile} model whose bytes must not change
+   * @param {Uint8Array | ModelFile} model whose bytes must not change
    * @param {EngineOptions} options
    */
   async open(model, options) {
@@ -75,24 +73,22 @@ export class NativeEngine {
 
   /**
    * Opens the model, or shares it with an engine that has.
-   * @param {Uint8Array | OpenedFile} model
+   * @param {Uint8Array | ModelFile} model
    * @param {string} options
    */
   async #openModel(model, options) {
-    const isFile = 'descriptor' in model;
-    const home = isFile ? FILES : model.buffer;
-    const key = `${isFile ? model.key : `${model.byteOffset} ${model.length}`} ${options}`;
-    const known = models.get(home) ?? new Map();
-    models.set(home, known);
+    const file = 'descriptor' in model ? model : undefined;
+    const bytes = /** @type {Uint8Array} */ (model);
+    const key = file ? options : `${bytes.byteOffset} ${bytes.length} ${options}`;
+    const known = models.get(file ?? bytes.buffer) ?? new Map();
+    models.set(file ?? bytes.buffer, known);
     for (;;) {
       let shared = /** @type {Shared | undefined} */ (known.get(key));
       const first = !shared;
       if (!shared) {
-        const opened = isFile
-          ? this.ask((addon, handle) => addon.openModel(handle, model.descriptor, model.size)).then(
-              model.check,
-            )
-          : this.ask((addon, handle) => addon.openModel(handle, model));
+        const opened = this.ask((addon, handle) => addon.openModel(handle, model)).then(() =>
+          file?.check(),
+        );
         shared = { opened, engines: new Set() };
         known.set(key, shared);
       }
@@ -266,7 +262,7 @@ export const nativeStarter =
     /** @type {Set<NativeEngine>} one, or two while another predictor is taken */
     const engines = new Set();
     let stopped = false;
-    /** @param {[Addon, SharedBytes | OpenedFile]} from @param {Uint8Array} _ @param {EngineOptions} options */
+    /** @param {[Addon, SharedBytes | ModelFile]} from @param {Uint8Array} _ @param {EngineOptions} options */
     const open = async ([addon, model], _, options) => {
       const engine = new Kind(addon, threaded);
       engines.forEach((each) => each.isClosed && engines.delete(each));

@@ -5,6 +5,14 @@ export interface Handle {
   readonly isEngine: true;
 }
 
+/** A file that an addon reads. It is open as long as something has this object and an embedder or generator uses it. */
+export interface ModelFile {
+  descriptor: number;
+  size: number;
+  /** Throws where the file was written to since it was opened. */
+  check(): void;
+}
+
 /**
  * The functions of src/node/addon.c. Functions that fail throw, or reject with, an error that has a
  * wisp_status as `status` and a `field`. A handle has one promise at a time, and serves no other call
@@ -16,8 +24,7 @@ export interface Addon {
   kernels: string[];
   create(threaded: boolean): Handle;
   set(engine: Handle, name: string, text: string | undefined, number: number): void;
-  /** Opens the model of these bytes, or of a file of `size` bytes by its descriptor, which may be closed later. */
-  openModel(engine: Handle, model: Uint8Array | number, size?: number): Promise<void>;
+  openModel(engine: Handle, model: Uint8Array | ModelFile): Promise<void>;
   shareModel(engine: Handle, other: Handle): void;
   openSession(engine: Handle): void;
   cancel(engine: Handle): void;

@@ -4,6 +4,7 @@ import type { Bytes } from '../js/cold-ranges.js';
 import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
+import type { ModelFile } from './addon.js';
 import type { Native } from '../js/addon-node.js';
 import type { ConvertSettings } from './convert.js';
 import type { EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
@@ -20,8 +21,8 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
-  /** Native code can read a file by itself. */
-  asFile?: boolean;
+  /** Native code that computes, and may read a file by itself. */
+  addon?: unknown;
 }
 
 /** A file of which ranges are read. */
@@ -42,19 +43,9 @@ export interface RangeFile {
   read(range: [number, number], bytes: Bytes, signal: AbortSignal): Promise<void>;
 }
 
-/** A file that native code reads by itself. */
-export interface OpenedFile {
-  descriptor: number;
-  size: number;
-  /** Names the file and its state. */
-  key: string;
-  /** Rejects where the file has changed since it was opened. */
-  check(): Promise<void>;
-}
-
 /** The bytes of a model, for a pool and its workers. */
 export interface HeldModel {
-  model: SharedModel | OpenedFile;
+  model: SharedModel | ModelFile;
   /** Says that the embedder needs them no more; further calls do nothing. */
   release(): void;
 }
@@ -131,7 +122,7 @@ export interface PoolParts {
   size: number;
   start: StartLink;
   /** The module or addon, and the model. */
-  files: Promise<[unknown, SharedModel | OpenedFile]>;
+  files: Promise<[unknown, SharedModel | ModelFile]>;
   options: EngineOptions;
   /** Texts that may wait at once. */
   queueLimit: number;

@@ -50,19 +50,21 @@ float narrow_quarter(const float *w, size_t n, float largest) {
 }
 
 int32_t round_weights(const float *restrict w, size_t n, float inverse, int8_t *restrict q) {
-    /* Adding 1.5 * 2^23 to a number of magnitude below 2^22 leaves the nearest whole number in the
-     * low bits of the sum. Compilers vectorise this, and the mask below, but neither lrintf nor a
+    /* Adding 1.5 * 2^23 to a number of magnitude below 2^22 adds the nearest whole number to the
+     * bits of the sum. Compilers vectorise this, and the mask below, but neither lrintf nor a
      * branch.
      */
     const float rounder = 12582912;
+    const int32_t zero = (int32_t)bits_of_float(rounder);
     const int32_t most = (int32_t)bits_of_float(127.5f);
     int32_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         const float scaled = w[i] * inverse;
         const int32_t magnitude = (int32_t)(bits_of_float(scaled) & 0x7fffffff);
-        const int32_t rounded = (int32_t)bits_of_float(scaled + rounder);
-        q[i] = (int8_t)(rounded & -(magnitude <= most));
-        sum += q[i];
+        const int32_t rounded = (int32_t)bits_of_float(scaled + rounder) & -(magnitude <= most);
+        const int32_t value = rounded - (zero & -(magnitude <= most));
+        q[i] = (int8_t)value;
+        sum += value;
     }
     return sum;
 }

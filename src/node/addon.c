@@ -58,8 +58,8 @@ static napi_status keep_model(napi_env env, struct request *request, napi_value 
     return napi_get_undefined(env, value);
 }
 
-/* openModel(engine, model, size) resolves when the engine, which has no model yet, has opened it by
- * its options: the bytes of a Uint8Array, or the file of a descriptor, which has so many. */
+/* openModel(engine, model) resolves when the engine, which has no model yet, has opened it by its
+ * options. The model is bytes or a file (held_model_new). */
 static napi_value open_model(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     if (!read_arguments(env, info, false, &arguments) || !check_new(env, arguments.native))
@@ -67,7 +67,7 @@ static napi_value open_model(napi_env env, napi_callback_info info) {
     struct request *request = request_new(env, arguments.native);
     if (!request)
         return NULL;
-    request->held = held_model_new(env, arguments.at[1], arguments.at[2]);
+    request->held = held_model_new(env, arguments.at[1]);
     if (!request->held) {
         request_free(env, request);
         return NULL;

@@ -13,7 +13,7 @@ import { Worker } from 'node:worker_threads';
 import { writeModel } from '../../bench/generate/model.mjs';
 import { Generator, WispError } from '../../js/generate-node.js';
 import { NativeTextEngine } from '../../js/native-text-engine.js';
-import { openFile } from '../../js/opened-file.js';
+import { holdFile } from '../../js/model-file-node.js';
 import { ENDLESS } from './generator/env.mjs';
 import { PROMPT } from './generator/inputs.mjs';
 import { ADDON, ROOT, extent, noAddon, onlyInAll, wisp } from './support.mjs';
@@ -130,7 +130,8 @@ describe('the addon generates', { skip: noAddon }, () => {
     assert.throws(() => wrong.score(handle, Int32Array.of(5), 2, new Float32Array(1)), /first/);
     assert.throws(() => wrong.logits(handle, Int32Array.of(5), new Float32Array(9)), /do not fit/);
     assert.throws(() => wrong.run(handle, 1, () => {}), /writes nothing/);
-    assert.throws(() => wrong.openModel(addon.create(true), -1, 5), /descriptor/);
+    const none = { descriptor: -1, size: 5 };
+    assert.throws(() => wrong.openModel(addon.create(true), none), /a Uint8Array or a file/);
     assert.equal(await addon.detokenize(handle, Int32Array.of(-1, 1 << 30)), '""');
     await addon.close(handle);
   });
@@ -236,14 +237,17 @@ describe('the addon generates', { skip: noAddon }, () => {
     await bytes.close();
     // A file that another program writes to while it is read.
     const reading = { signal: new AbortController().signal, progress() {} };
-    const { model, release } = await openFile(STORIES, reading);
+    const { model, release } = await holdFile(STORIES, reading);
+    const { descriptor, size } = /** @type {import('../../types/addon.js').ModelFile} */ (model);
     const changed = {
-      ...model,
-      key: 'x',
-      check: () => Promise.reject(new WispError('io', 'changed')),
+      descriptor,
+      size,
+      check() {
+        throw new WispError('io', 'changed');
+      },
     };
     const engine = new NativeTextEngine(createRequire(import.meta.url)(ADDON), true);
-    await assert.rejects(engine.open(/** @type {any} */ (changed), {}), { code: 'io' });
+    await assert.rejects(engine.open(changed, {}), { code: 'io' });
     release();
     release();
   });

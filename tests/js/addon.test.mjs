@@ -2,7 +2,18 @@
 // The addon for Node: the bits of the program, the behaviour of workers, and memory that is freed.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -367,6 +378,90 @@ describe('the addon', { skip: noAddon }, () => {
       const e = await loading;
       e.embed(texts).then((rows) => console.log(rows.count));`);
     assert.equal(out, '2000\n');
+  });
+
+  describe('reads a model from its file', { skip: process.platform === 'win32' }, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'wisp-file-'));
+    after(() => rmSync(folder, { recursive: true }));
+    /** @param {string} name @param {string} from */
+    const copy = (name, from) => {
+      copyFileSync(from, join(folder, name));
+      return join(folder, name);
+    };
+    /** Open files of this process. */
+    const descriptors = () => readdirSync('/proc/self/fd').length;
+    const buffers = () => process.memoryUsage().arrayBuffers;
+
+    test('with the bits of its bytes, and no copy of them', async () => {
+      collectGarbage();
+      const before = { buffers: buffers(), descriptors: descriptors() };
+      const one = await load(undefined, { workers: 2 });
+      const two = await load(undefined, { workers: 1 });
+      assert.ok(buffers() < before.buffers + 1e6, `${before.buffers} became ${buffers()}`);
+      assert.equal(descriptors(), before.descriptors + 1, 'one file for both');
+      const bytes = await load(new Uint8Array(readFileSync(DEFAULT_MODEL_PATH)), { workers: 1 });
+      const rows = await one.embed(TEXTS);
+      assert.deepEqual(await bytes.embed(TEXTS), rows);
+      await one.close();
+      assert.deepEqual(await two.embed(TEXTS), rows);
+      await Promise.all([two.close(), bytes.close()]);
+      assert.equal(descriptors(), before.descriptors);
+    });
+
+    test('which is closed where loading fails, and when nobody has it', async () => {
+      await (await load(SMALL, { workers: 1 })).close();
+      const before = descriptors();
+      const page = join(folder, 'page.gguf');
+      writeFileSync(page, '<!doctype html>');
+      const empty = join(folder, 'empty.gguf');
+      writeFileSync(empty, '');
+      for (const [path, code] of [
+        [page, 'format'],
+        [empty, 'format'],
+        [`${ROOT}package.json`, 'format'],
+        [folder, 'io'],
+        [join(folder, 'absent'), 'not_found'],
+      ])
+        await assert.rejects(load(path, { workers: 1 }), { code }, path);
+      const aborted = { workers: 1, signal: AbortSignal.abort() };
+      await assert.rejects(load(SMALL, aborted), { code: 'cancelled' });
+      const use = async () => {
+        await (await load(SMALL, { workers: 1 })).embed(['a']);
+      };
+      await use();
+      await until(() => {
+        collectGarbage();
+        return descriptors() === before;
+      }, 'files stay open');
+    });
+
+    test('which stays the one that was opened, whatever takes its name', async () => {
+      const path = copy('replaced.gguf', smallCalibratedModel());
+      const embedder = await load(path, { workers: 2, predictor: 'dense' });
+      const dense = await embedder.embed(TEXTS);
+      renameSync(copy('other.gguf', SMALL), path);
+      await embedder.setSparse({ predictor: 'exact' }); // opens the model again
+      const args = ['-m', smallCalibratedModel(), '--predictor', 'exact'];
+      assert.deepEqual(plain(await embedder.embed(TEXTS)), programRows(args));
+      await embedder.setSparse({ predictor: 'dense' });
+      assert.deepEqual(await embedder.embed(TEXTS), dense);
+      await embedder.close();
+    });
+
+    test('and notices that it was written to', async () => {
+      const path = copy('changed.gguf', smallCalibratedModel());
+      const embedder = await load(path, { workers: 1, predictor: 'dense' });
+      utimesSync(path, 1, 1);
+      const changed = {
+        code: 'io',
+        message: /changed\.gguf: the file changed after it was opened/,
+      };
+      await assert.rejects(embedder.setSparse({ predictor: 'exact' }), changed);
+      await embedder.embed(['a']); // with the weights that it has
+      truncateSync(path, 1000);
+      await assert.rejects(embedder.embed(TEXTS), { code: 'io', message: /the file changed/ });
+      await embedder.close();
+    });
   });
 
   describe('as packages', () => {
