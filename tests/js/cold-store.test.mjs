@@ -226,7 +226,7 @@ describe('the rest of a file', () => {
     );
   });
 
-  test('leaves the line to a text that comes at once', (t) => {
+  test('leaves the line to a text that comes at once', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     /** @type {number[][]} */
     const asked = [];
@@ -237,6 +237,7 @@ describe('the rest of a file', () => {
     const ranges = new Ranges(/** @type {any} */ (file), 0);
     const rest = new Rest(ranges, 4096);
     t.mock.timers.tick(99);
+    await new Promise(setImmediate);
     void ranges.need([[1024, 2048]], new AbortController().signal);
     t.mock.timers.tick(1000);
     assert.deepEqual(asked, [[1024, 2048]]);
