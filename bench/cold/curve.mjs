@@ -3,6 +3,8 @@
 //   node bench/cold/curve.mjs [--texts 2000] [--kinds q8s,q4] [--json FILE] [--svg BASE]
 // Neither time nor other work on the machine changes these figures.
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import '../../js/cold-node.js';
 import { Embedder } from '../../js/node.js';
@@ -17,6 +19,7 @@ const { values } = parseArgs({
     svg: { type: 'string' },
   },
 });
+const WISP = fileURLToPath(new URL('../../build/wisp', import.meta.url));
 const MARKS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000].filter((n) => n <= +values.texts);
 const SKIP_SHARES = [0.3, 0.5, 0.7, 0.9, 0.95, 0.99];
 const CORPORA = /** @type {const} */ (['sts', 'wikitext']);
@@ -25,10 +28,10 @@ const CORPORA = /** @type {const} */ (['sts', 'wikitext']);
 const read = (corpus) =>
   readFileSync(textsOf(corpus), 'utf8').trim().split('\n').slice(0, +values.texts);
 
-/** @param {string} model @param {'wait' | 'skip'} mode */
-const open = (model, mode) =>
+/** @param {string} model */
+const open = (model) =>
   Embedder.load(model, {
-    cold: { mode, complete: false, store: false },
+    cold: { mode: 'wait', complete: false, store: false },
     workers: 0,
     predictor: 'lowrank',
   });
@@ -39,23 +42,37 @@ const coldOf = (embedder) => /** @type {any} */ (embedder.stats()).cold;
 /** @param {Float32Array} a @param {Float32Array} b */
 const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 
+/**
+ * Embeds all texts natively, with or without cold neurons.
+ * @param {string} model
+ * @param {(typeof CORPORA)[number]} corpus
+ * @param {'all' | 'skip'} mode
+ */
+function embedAll(model, corpus, mode) {
+  const { stdout, stderr } = spawnSync(
+    WISP,
+    ['embed', '-m', model, '-t', '1', '--predictor', 'lowrank', '--cold', mode, '--stats', '--format', 'f32', '-'], // prettier-ignore
+    { input: `${read(corpus).join('\n')}\n`, maxBuffer: 1 << 28 },
+  );
+  const text = stderr.toString();
+  const skipped = Number(/(\d+) neurons were skipped/.exec(text)?.[1] ?? NaN);
+  if (stdout.length === 0) throw new Error(text);
+  return { rows: new Float32Array(stdout.buffer, stdout.byteOffset, stdout.length / 4), skipped };
+}
+
 const curves = [];
 /** @type {{ kind: string, corpus: string, hot: number, hotBytes: number, mean: number, least: number, skipped: number }[]} */
 const skips = [];
 for (const kind of values.kinds.split(','))
   for (const corpus of CORPORA) {
     const texts = read(corpus);
-    /** @type {Float32Array[]} */
-    let exact = [];
-    for (const hot of HOT_SHARES) {
+    for (const hot of HOT_SHARES.slice(1)) {
       const model = modelOf(kind, hot);
-      const embedder = await open(model, 'wait');
+      const embedder = await open(model);
       const opened = coldOf(embedder)?.fetchedBytes ?? 0;
       const points = [];
-      exact = [];
       for (const [i, text] of texts.entries()) {
-        const [row] = await embedder.embed([text]);
-        exact.push(row);
+        await embedder.embed([text]);
         const { fetchedBytes = 0, requests = 0 } = coldOf(embedder) ?? {};
         if (MARKS.includes(i + 1)) points.push({ texts: i + 1, bytes: fetchedBytes, requests });
       }
@@ -63,23 +80,22 @@ for (const kind of values.kinds.split(','))
       curves.push({ kind, corpus, hot, fileBytes: statSync(model).size, opened, points });
       console.error(`${kind} ${corpus} ${hot}: ${points.map(({ bytes }) => (bytes / 1e6).toFixed(2)).join(' ')}`); // prettier-ignore
     }
+    const all = embedAll(modelOf(kind, HOT_SHARES[1]), corpus, 'all').rows;
     for (const hot of SKIP_SHARES) {
-      const embedder = await open(modelOf(kind, hot), 'skip');
-      const hotBytes = coldOf(embedder)?.hotBytes ?? 0;
-      let skipped = 0;
-      const cosines = [];
-      for (const [i, text] of texts.entries()) {
-        const rows = await embedder.embed([text]);
-        const [row] = rows;
-        skipped += /** @type {any} */ (rows).skipped;
-        cosines.push(cosine(row, exact[i]));
-      }
-      await embedder.close();
+      const model = modelOf(kind, hot);
+      const { rows, skipped } = embedAll(model, corpus, 'skip');
+      const { stdout: table } = spawnSync(WISP, ['inspect', model], { encoding: 'utf8' });
+      const hotBytes = Number(/token_embd\.cold .* at (\d+)/.exec(table)?.[1]);
+      const size = all.length / texts.length;
+      const cosines = texts.map((_, i) =>
+        cosine(rows.subarray(i * size, (i + 1) * size), all.subarray(i * size, (i + 1) * size)),
+      );
       const mean = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
       const least = Math.min(...cosines);
       skips.push({ kind, corpus, hot, hotBytes, mean, least, skipped: skipped / texts.length });
       console.error(`${kind} ${corpus} skip ${hot}: ${mean.toFixed(4)} ${least.toFixed(4)}`);
     }
+    if (values.json) writeFileSync(values.json, `${JSON.stringify({ curves, skips }, null, 1)}\n`);
   }
 
 const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(2);
@@ -90,7 +106,6 @@ for (const { kind, corpus, hot, opened, points } of curves)
 console.log('\n| model | texts | beginning, MB | neurons left out of a text | mean cosine | least |\n|---|---|---|---|---|---|'); // prettier-ignore
 for (const { kind, corpus, hot, hotBytes, mean, least, skipped } of skips)
   console.log(`| ${kind}, hot ${hot} | ${corpus} | ${megabytes(hotBytes)} | ${skipped.toFixed(0)} | ${mean.toFixed(4)} | ${least.toFixed(4)} |`); // prettier-ignore
-if (values.json) writeFileSync(values.json, `${JSON.stringify({ curves, skips }, null, 1)}\n`);
 if (values.svg) {
   const named = { sts: 'STS-B', wikitext: 'WikiText' };
   writeFileSync(

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Compares the ways to read ranges of a file that lie apart, as cold neurons do: pread into one
- * buffer, a map of the file, and a map with advice before each range. cc -O2 -o build/bench/reads
- * bench/cold/reads.c && build/bench/reads FILE MEGABYTES ROUNDS Reads MEGABYTES in ranges of 64 to
- * 384 KiB at random places, with the file out of the system's cache (cold) and then within it
- * (warm). Prints for each way the least wall and processor time of the rounds, and faults. */
-#define _GNU_SOURCE
+ * buffer, a map of the file, and a map with advice before each range.
+ *
+ *   reads FILE MEGABYTES ROUNDS
+ *
+ * reads MEGABYTES in ranges of 64 to 384 KiB at random places, with the file out of the system's
+ * cache (cold) and then within it (warm). It prints for each way the least wall and processor time
+ * of the rounds, and faults. README.md says how to build it. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -100,7 +102,7 @@ int main(int n_args, char **args) {
         fprintf(stderr, "usage: %s FILE MEGABYTES ROUNDS\n", args[0]);
         return 2;
     }
-    const size_t bytes = (size_t)atol(args[2]) * 1000000;
+    const size_t bytes = (size_t)strtoul(args[2], NULL, 10) * 1000000;
     struct file file = {.descriptor = open(args[1], O_RDONLY)};
     struct stat about;
     if (file.descriptor < 0 || fstat(file.descriptor, &about) != 0)
@@ -111,7 +113,8 @@ int main(int n_args, char **args) {
         return 1;
     struct cost costs[2][WAYS] = {0};
     uint64_t totals[WAYS] = {0};
-    for (int round = 0; round < atoi(args[3]); round++)
+    const unsigned long rounds = strtoul(args[3], NULL, 10);
+    for (unsigned long round = 0; round < rounds; round++)
         for (int way = 0; way < WAYS; way++) {
             posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_DONTNEED);
             totals[way] = run(&file, way, bytes, &costs[0][way]);
