@@ -111,7 +111,7 @@ if (values.svg) {
   writeFileSync(
     `${values.svg}-bytes.svg`,
     lines({
-      title: 'Megabytes fetched with wait, of 2,000 hot tokens',
+      title: 'Megabytes fetched with wait; 2,000 tokens are hot',
       below: 'texts embedded, one after the other',
       logarithmic: true,
       xs: MARKS,
