@@ -41,8 +41,8 @@ export class Rest {
   #at = 0;
   #isBusy = false;
   #failures = 0;
-  /** Milliseconds to the next request. */
-  #wait = 0;
+  /** Milliseconds to the next request. The first leaves the line to a text that comes as soon as the model is open. */
+  #wait = QUIET_MS;
   /** @type {any} */
   #timer;
 

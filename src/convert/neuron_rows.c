@@ -33,56 +33,52 @@ static size_t down_row_bytes(const struct row_layer *layer) {
     return (size_t)bytes;
 }
 
-/* Converts all of W_down into the cache, unless the cache holds it already. Columns are then picked
- * from it. */
-static wisp_status hold_down(const struct directory *dir, const struct row_layer *layer,
-                             struct tensor_cache *cache, wisp_error *error) {
-    const uint64_t rows = layer->shape.hidden_size;
-    const size_t row_bytes = down_row_bytes(layer);
+/* Converts the rows of one matrix to `out`. */
+static wisp_status convert_matrix(const struct directory *dir, const struct row_layer *layer,
+                                  const struct tensor *matrix, struct tensor_cache *source,
+                                  unsigned char *out, wisp_error *error) {
     struct row_converter converter;
-    uint64_t bytes = UINT64_MAX;
+    uint64_t row_bytes = 0;
+    block_row_bytes(layer->shape.format, matrix->dims[0], &row_bytes);
+    wisp_status status = row_converter_open(&converter, dir, matrix, layer->shape.format, false,
+                                            ROWS_AT_A_TIME, source, error);
+    for (uint64_t first = 0; first < matrix->rows && status == WISP_OK; first += ROWS_AT_A_TIME) {
+        const uint64_t left = matrix->rows - first,
+                       n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        const void *converted;
+        status = row_converter_read(&converter, first, n, &converted, error);
+        if (status == WISP_OK)
+            memcpy(out + first * row_bytes, converted, (size_t)(n * row_bytes));
+    }
+    row_converter_close(&converter);
+    return status;
+}
+
+/* Converts all matrices of the layer into the cache, unless the cache holds them already: W_down,
+ * then the others. Rows and columns are then picked from it. The input is read once, also where its
+ * matrices are made of rows, of which each call without their cache reads all. */
+static wisp_status hold_matrices(const struct directory *dir, const struct row_layer *layer,
+                                 struct tensor_cache *cache, wisp_error *error) {
+    const struct neuron_shape *s = &layer->shape;
+    struct tensor_cache source = {0};
+    uint64_t down = 0, part = 0, parts = 0, bytes = UINT64_MAX;
     size_t size;
     if (cache->owner == layer)
         return WISP_OK;
     tensor_cache_release(cache);
-    if (!checked_multiply(rows, row_bytes, &bytes) || !checked_size(bytes, &size) ||
-        !(cache->bytes = malloc(size)))
+    if (!checked_multiply(s->hidden_size, down_row_bytes(layer), &down) ||
+        !checked_multiply(s->intermediate_size, s->part_bytes, &part) ||
+        !checked_multiply(part, s->matrices - 1, &parts) || !checked_add(down, parts, &bytes) ||
+        !checked_size(bytes, &size) || !(cache->bytes = malloc(size)))
         return fail_memory(error, bytes);
-    wisp_status status = row_converter_open(&converter, dir, down_of(layer), layer->shape.format,
-                                            false, ROWS_AT_A_TIME, NULL, error);
-    unsigned char *to = cache->bytes;
-    for (uint64_t first = 0; first < rows && status == WISP_OK; first += ROWS_AT_A_TIME) {
-        const uint64_t left = rows - first, n = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
-        const void *converted;
-        status = row_converter_read(&converter, first, n, &converted, error);
-        if (status == WISP_OK)
-            memcpy(to + first * row_bytes, converted, (size_t)n * row_bytes);
-    }
-    row_converter_close(&converter);
+    unsigned char *out = cache->bytes;
+    wisp_status status = convert_matrix(dir, layer, down_of(layer), &source, out, error);
+    out += down;
+    for (uint64_t i = 0; i < s->matrices - 1 && status == WISP_OK; i++, out += part)
+        status = convert_matrix(dir, layer, &layer->matrix[i], &source, out, error);
+    tensor_cache_release(&source);
     if (status == WISP_OK)
         cache->owner = layer;
-    return status;
-}
-
-/* Copies to row i of `out` the row of W_up or W_gate that belongs to the neuron at place
- * first + i. */
-static wisp_status put_parts(const struct directory *dir, const struct row_layer *layer,
-                             uint64_t part, uint64_t first, uint64_t rows, unsigned char *out,
-                             wisp_error *error) {
-    const struct neuron_shape *s = &layer->shape;
-    struct row_converter converter;
-    struct tensor_cache cache = {0}; /* of a matrix that is made of another one */
-    wisp_status status = row_converter_open(&converter, dir, &layer->matrix[part], s->format, false,
-                                            1, &cache, error);
-    for (uint64_t i = first; i < first + rows && status == WISP_OK; i++, out += s->row_bytes) {
-        const void *bytes;
-        status = row_converter_read(&converter, layer->order ? (uint64_t)layer->order[i] : i, 1,
-                                    &bytes, error);
-        if (status == WISP_OK)
-            memcpy(out, bytes, (size_t)s->part_bytes);
-    }
-    row_converter_close(&converter);
-    tensor_cache_release(&cache);
     return status;
 }
 
@@ -129,13 +125,18 @@ static wisp_status make_neurons(const struct directory *dir, const struct tensor
     const struct row_layer *layer = tensor->maker;
     const struct neuron_shape *s = &layer->shape;
     const uint64_t start = tensor->part + first, parts = s->matrices - 1;
+    const size_t part_bytes = (size_t)s->part_bytes;
     unsigned char *out = buffer;
-    TRY(hold_down(dir, layer, cache, error));
-    for (uint64_t part = 0; part < parts; part++)
-        TRY(put_parts(dir, layer, part, start, rows, out + part * s->part_bytes, error));
-    for (uint64_t i = start; i < start + rows; i++, out += s->row_bytes)
-        gather_column(layer, cache->bytes, layer->order ? (size_t)layer->order[i] : (size_t)i,
-                      out + parts * s->part_bytes);
+    TRY(hold_matrices(dir, layer, cache, error));
+    const unsigned char *down = cache->bytes;
+    const unsigned char *others = down + (size_t)s->hidden_size * down_row_bytes(layer);
+    for (uint64_t i = start; i < start + rows; i++, out += s->row_bytes) {
+        const size_t j = layer->order ? (size_t)layer->order[i] : (size_t)i;
+        for (uint64_t part = 0; part < parts; part++)
+            memcpy(out + part * part_bytes, others + (part * s->intermediate_size + j) * part_bytes,
+                   part_bytes);
+        gather_column(layer, down, j, out + parts * part_bytes);
+    }
     *bytes = buffer;
     return WISP_OK;
 }
@@ -148,7 +149,7 @@ static wisp_status make_scales(const struct directory *dir, const struct tensor 
     const struct block_format *format = layer->shape.format;
     const size_t scale_bytes = neurons_scale_bytes(format), row_bytes = down_row_bytes(layer);
     unsigned char *out = buffer;
-    TRY(hold_down(dir, layer, cache, error));
+    TRY(hold_matrices(dir, layer, cache, error));
     const unsigned char *down = cache->bytes;
     for (uint64_t r = first; r < first + rows; r++)
         for (size_t at = 0; at < row_bytes; at += format->bytes, out += scale_bytes)
@@ -171,7 +172,7 @@ static wisp_status make_derived(const struct directory *dir, const struct tensor
     float *center = NULL, *bias = NULL, *out = buffer;
     char name[TENSOR_NAME_BYTES];
     (void)first, (void)rows; /* the tensor has one row */
-    TRY(hold_down(dir, layer, cache, error));
+    TRY(hold_matrices(dir, layer, cache, error));
     float *row = memory_allocate(intermediate_size * sizeof *row);
     wisp_status status = row ? WISP_OK : fail_memory(error, intermediate_size * sizeof *row);
     if (status == WISP_OK && base) {

@@ -226,6 +226,24 @@ describe('the rest of a file', () => {
     );
   });
 
+  test('leaves the line to a text that comes at once', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    /** @type {number[][]} */
+    const asked = [];
+    const file = {
+      ...{ name: 'f', size: 4096, isWhole: false, requests: 0, received: 0 },
+      read: (/** @type {number[]} */ range) => (asked.push(range), new Promise(() => {})),
+    };
+    const ranges = new Ranges(/** @type {any} */ (file), 0);
+    const rest = new Rest(ranges, 4096);
+    t.mock.timers.tick(99);
+    await new Promise(setImmediate);
+    void ranges.need([[1024, 2048]], new AbortController().signal);
+    t.mock.timers.tick(1000);
+    assert.deepEqual(asked, [[1024, 2048]]);
+    rest.stop();
+  });
+
   test('stays away with complete: false, where data are to be saved, and with skip', async () => {
     const still = async (/** @type {any} */ how) => {
       const embedder = await load(how);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/write_model.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
 #include "native/open_path.h"
@@ -193,6 +194,33 @@ static void open_counted(struct directory *dir, struct counted *file, bool in_pl
     assert_int_equal(directory_add_source(dir, &source, &index, &error), WISP_OK);
     if (gguf_read(dir, index, &error) != WISP_OK)
         fail_msg("%s", error.message);
+}
+
+/* Each matrix of a layer is made of all of its rows. They are read a few times, however many pieces
+ * of the matrices are asked for, so that the time of a conversion grows with the file. */
+static void rows_are_read_a_few_times(void **state) {
+    (void)state;
+    const struct tiny_shape shape = {
+        .hidden = 256, .wide = 1024, .layers = 2, .heads = 4, .positions = 16, .type = BLOCK_Q4_0};
+    char plain[PATH_BYTES], rows[PATH_BYTES];
+    struct directory dir;
+    struct counted file;
+    wisp_error error;
+    write_shape("plain.gguf", &shape, plain);
+    convert(plain, "rows.gguf", &as_rows, rows);
+    open_counted(&dir, &file, false, rows);
+    struct gguf_plan plan = {.formats = calloc(dir.n_tensors + 1, sizeof *plan.formats)};
+    assert_non_null(plan.formats);
+    for (size_t i = 0; i < dir.n_tensors; i++)
+        plan.formats[i] = dir.tensors[i].format;
+    if (write_model(&dir, &plan, NEURONS_ALL, temporary_path("again.gguf"), &error) != WISP_OK)
+        fail_msg("%s", error.message);
+    assert_true(file.read < 4 * file.size);
+    free((void *)plan.formats);
+    directory_release(&dir);
+    free(file.bytes);
+    keep_path("again.gguf", plain);
+    expect_same_files(plain, rows);
 }
 
 static void expect_same_rows(const struct directory *plain, const struct directory *rows, size_t i,
@@ -530,6 +558,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_documented_and_can_be_undone),
         cmocka_unit_test(types_are_converted),
+        cmocka_unit_test(rows_are_read_a_few_times),
         cmocka_unit_test(cold_rows_come_last),
         cmocka_unit_test(matrices_can_be_read_in_any_piece),
         cmocka_unit_test(embeddings_have_the_same_bits),
