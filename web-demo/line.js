@@ -22,14 +22,14 @@ export class Line {
   #free = 0;
   #fetch;
 
-  /** @param {typeof fetch} fetch */
+  /** @param {typeof globalThis.fetch} fetch that is called for each request */
   constructor(fetch) {
     this.#fetch = fetch;
   }
 
   /**
    * Does what fetch does, over this line.
-   * @param {Parameters<typeof fetch>} request
+   * @param {Parameters<typeof globalThis.fetch>} request
    */
   async fetch(...request) {
     if (this.delay > 0) await sleep(this.delay);

@@ -62,6 +62,8 @@ function chooseSpeed() {
 let embedder;
 /** Ends the loading of a model that is wanted no more. */
 let loading = new AbortController();
+/** How far that has come. @type {import('../types/index.js').LoadProgress | undefined} */
+let progress;
 /** Embeddings of the lines by this model. @type {Float32Array[] | undefined} */
 let lineRows;
 /** The neurons that the text used, by layer, while others are drawn at work on the lines. @type {Uint8Array[] | undefined} */
@@ -80,10 +82,10 @@ async function start() {
   loading = new AbortController();
   const { signal } = loading;
   const old = embedder;
-  embedder = undefined;
-  lineRows = used = undefined;
+  embedder = progress = lineRows = used = undefined;
   shown = '';
   delete document.documentElement.dataset.ready;
+  delete document.documentElement.dataset.read;
   at('failure').hidden = at('picture').hidden = at('places').hidden = true;
   at('soon').hidden = false;
   showNear();
@@ -93,7 +95,10 @@ async function start() {
     const loaded = await Embedder.load(MODEL, {
       workers: 1,
       signal,
-      onProgress: showProgress,
+      onProgress(now) {
+        if (now.phase === 'model') progress = now;
+        drawSoon();
+      },
       cold: {
         mode: mode === 'skip' ? 'skip' : 'wait',
         complete: mode === 'rest',
@@ -104,6 +109,7 @@ async function start() {
     if (signal.aborted) return void (await loaded.destroy());
     embedder = loaded;
   } catch (error) {
+    progress = undefined;
     if (!signal.aborted) showFailure('The model could not be opened', error);
     return;
   }
@@ -134,18 +140,6 @@ const coldOf = (from) => /** @type {import('../types/index.js').ColdTotals} */ (
 /** @param {string} text */
 function say(text) {
   if (at('status').textContent !== text) at('status').textContent = text;
-}
-
-/** @param {import('../types/index.js').LoadProgress} progress */
-function showProgress({ phase, loaded, total }) {
-  if (phase !== 'model') return;
-  const of = total === undefined ? '' : ` of ${megabytes(total)}`;
-  at('file').hidden = false;
-  at('file-text').textContent = `Opening the model: ${megabytes(loaded)}${of}`;
-  at('file-more').textContent = '(the part of the file that is used most often)';
-  const size = Math.max(fileBytes, total ?? 1);
-  const file = { size, hot: size, absent: /** @type {[number, number][]} */ ([[loaded, size]]) };
-  drawFile(at('file-canvas'), { ...file, coming: [] }, coloursOf(document.documentElement));
 }
 
 /** @param {string} what @param {any} error */
@@ -274,7 +268,19 @@ function drawSoon() {
   requestAnimationFrame(() => {
     willDraw = false;
     if (embedder) draw(embedder);
+    else if (progress) drawProgress(progress);
   });
+}
+
+/** @param {import('../types/index.js').LoadProgress} progress */
+function drawProgress({ loaded, total }) {
+  const of = total === undefined ? '' : ` of ${megabytes(total)}`;
+  at('file').hidden = false;
+  at('file-text').textContent = `Opening the model: ${megabytes(loaded)}${of}`;
+  at('file-more').textContent = '(the part of the file that is used most often)';
+  const size = Math.max(fileBytes, total ?? 1);
+  const file = { size, hot: size, absent: /** @type {[number, number][]} */ ([[loaded, size]]) };
+  drawFile(at('file-canvas'), { ...file, coming: [] }, coloursOf(document.documentElement));
 }
 
 /** @param {Embedder} from */
@@ -329,9 +335,9 @@ function describe({ hot, neurons, states }) {
   const skipped = countOf(states, NEURON.skipped);
   const parts = [
     `${hot} from the start`,
-    `${here - hot} fetched`,
+    ...(here > hot ? [`${here - hot} fetched`] : []),
     ...(coming > 0 ? [`${coming} on their way`] : []),
-    `${neurons - here - coming} not here`,
+    ...(neurons > here + coming ? [`${neurons - here - coming} not here`] : []),
     `${countOf(states, NEURON.needed) - skipped} used`,
     ...(skipped > 0 ? [`${skipped} left out`] : []),
   ];

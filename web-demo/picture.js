@@ -72,10 +72,8 @@ export function drawLayer(canvas, { neurons, hot, states }, colours) {
     } else {
       const isComing = (state & NEURON.coming) !== 0;
       context.strokeStyle = isComing || isUsed ? colours.coming : colours.absent;
-      context.globalAlpha = isComing || isUsed ? 1 : 0.55;
       const [at, size] = isComing || isUsed ? [0.5, large - 1] : [middle, small - 0.5];
       context.strokeRect(x + at, y + at, size, size);
-      context.globalAlpha = 1;
     }
   });
 }
