@@ -63,7 +63,10 @@ export async function serve(options = {}) {
     }
     const about = { ...headers, 'Content-Type': type, 'Accept-Ranges': 'bytes', ETag: etag };
     const expected = request.headers['if-range'];
-    const range = expected !== undefined && expected !== etag ? undefined : rangeOf(request.headers.range, size);
+    const range =
+      expected !== undefined && expected !== etag
+        ? undefined
+        : rangeOf(request.headers.range, size);
     if (range && range[0] >= size) {
       return void response.writeHead(416, { ...about, 'Content-Range': `bytes */${size}` }).end();
     }
