@@ -259,35 +259,40 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
   });
 
   for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
-    test(`${colorScheme}, at phone width: nothing overflows, everything can be read`, () =>
-      withPage({ colorScheme, viewport: { width: 360, height: 740 } }, async (page) => {
-        await opened(page);
-        await page.getByLabel('Type a few words').fill('unbroken'.repeat(20));
-        await read(page, 'unbroken'.repeat(20));
-        const wide = await page.evaluate(
-          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-        );
-        assert.equal(wide, 0);
-        assert.deepEqual(await page.evaluate(findFaint, CONTRASTS), []);
-        assert.deepEqual(await page.evaluate(findSmallTargets), []);
-        const faint = await page.evaluate(() => {
-          const style = getComputedStyle(document.documentElement);
-          const light = (/** @type {string} */ name) => {
-            const hex = style.getPropertyValue(`--${name}`).trim();
-            const [r, g, b] = [1, 3, 5].map((at) => {
-              const share = parseInt(hex.slice(at, at + 2), 16) / 255;
-              return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    const skip = colorScheme === 'dark' ? onlyInAll : false;
+    test(
+      `${colorScheme}, at phone width: nothing overflows, everything can be read`,
+      { skip },
+      () =>
+        withPage({ colorScheme, viewport: { width: 360, height: 740 } }, async (page) => {
+          await opened(page);
+          await page.getByLabel('Type a few words').fill('unbroken'.repeat(20));
+          await read(page, 'unbroken'.repeat(20));
+          const wide = await page.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          );
+          assert.equal(wide, 0);
+          assert.deepEqual(await page.evaluate(findFaint, CONTRASTS), []);
+          assert.deepEqual(await page.evaluate(findSmallTargets), []);
+          const faint = await page.evaluate(() => {
+            const style = getComputedStyle(document.documentElement);
+            const light = (/** @type {string} */ name) => {
+              const hex = style.getPropertyValue(`--${name}`).trim();
+              const [r, g, b] = [1, 3, 5].map((at) => {
+                const share = parseInt(hex.slice(at, at + 2), 16) / 255;
+                return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+              });
+              return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            };
+            const names = ['hot', 'fetched', 'coming', 'absent', 'skipped'];
+            return names.filter((name) => {
+              const pair = [light(name), light('ground')];
+              return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05) < 3;
             });
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-          };
-          const names = ['hot', 'fetched', 'coming', 'absent', 'skipped'];
-          return names.filter((name) => {
-            const pair = [light(name), light('ground')];
-            return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05) < 3;
           });
-        });
-        assert.deepEqual(faint, []);
-      }));
+          assert.deepEqual(faint, []);
+        }),
+    );
   }
 });
 
