@@ -294,8 +294,15 @@ demo: native wasm
 
 # Serves the page and prints its address; "make serve ARGS=--isolated" allows shared memory.
 .PHONY: serve
-serve: wasm
+serve: wasm models/wisp-cold.gguf
 	@node tools/serve.mjs $(ARGS)
+
+# The model of the page that draws neurons: the default one, calibrated by the texts at hand. A new build of the program
+# would write the same, so it is made once.
+models/wisp-cold.gguf: models/wisp-default.gguf | build/wisp
+	$(SAY) FIT $@
+	$(Q)node tools/demo_texts.mjs | build/wisp calibrate $< --data - --tokens 12000 --hot 0.8 --hot-tokens 6000 \
+	    -o $@ > build/wisp-cold.txt
 
 # ---- WebAssembly ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import { localLink } from './link-local.js';
 import { wrong } from './options.js';
 import { platform } from './platform-browser.js';
 
+export { NEURON } from './cold-layers.js';
 export { WispError } from './errors.js';
 
 /** The models that the browser keeps. */

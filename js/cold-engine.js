@@ -161,4 +161,21 @@ export class ColdEngine extends Engine {
       return { neurons, hotNeurons, warmNeurons, tokens, hits, misses, skipped: this.#skipped };
     });
   }
+
+  /** @returns {import('../types/protocol.js').LayerNeurons[]} */
+  neurons() {
+    const { layers, intermediateSize } = this.info();
+    const words = Math.ceil(intermediateSize / 64);
+    return this.withBlock(8 * (4 + 2 * words), (block) =>
+      Array.from({ length: layers }, (_, layer) => {
+        this.call((wasm) => wasm.engine_neurons(this.engine, layer, block, words));
+        const { buffer } = this.alive().memory;
+        const numbers = Array.from(new BigUint64Array(buffer, block, 4), Number);
+        const [neurons, hot, coldOffset, rowBytes] = numbers;
+        const masks = new Uint8Array(buffer, block + 32, 16 * words);
+        const [present, needed] = [masks.slice(0, 8 * words), masks.slice(8 * words)];
+        return { neurons, hot, coldOffset, rowBytes, present, needed };
+      }),
+    );
+  }
 }

@@ -7,6 +7,7 @@ const loadModule = lazy(() => import('./cold-node.js'), 'cold-node.js');
 
 module.exports = {
   WispError,
+  NEURON: Object.freeze({ here: 1, coming: 2, needed: 4, skipped: 8 }),
   cache: {
     async list() {
       return (await loadModule()).cache.list();

@@ -13,6 +13,7 @@ import { localLink } from './link-local.js';
 import { wrong } from './options.js';
 import { WORKER_OPTIONS, asUrl, fileError, platform } from './platform-node.js';
 
+export { NEURON } from './cold-layers.js';
 export { WispError } from './errors.js';
 
 /** The models that are kept in the folder. */

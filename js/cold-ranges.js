@@ -204,6 +204,11 @@ export class Ranges {
     });
   }
 
+  /** What is being fetched, and what callers wait for. */
+  get coming() {
+    return [...this.#flying(), ...[...this.#needs].flatMap(({ ranges }) => ranges)];
+  }
+
   /** @param {Range} range @returns {Range[]} its parts that have to be fetched */
   absent(range) {
     const { bytes, kept } = this;

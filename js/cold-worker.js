@@ -18,6 +18,9 @@ export const serveCold = (post) => {
   /** @type {(answer: import('../types/protocol.js').ProvideRequest) => void} */
   let provided = () => {};
 
+  /** The state of all neurons, where someone watches it. */
+  const layers = () => (engine?.cold?.watch ? engine.neurons() : undefined);
+
   /**
    * Asks the pool for bytes of the file.
    * @param {[number, number][]} ranges
@@ -26,7 +29,7 @@ export const serveCold = (post) => {
   const fetch = (ranges) =>
     new Promise((resolve, reject) => {
       provided = ({ error, pieces }) => (error ? reject(unpackError(error)) : resolve(pieces));
-      post(/** @type {any} */ ({ type: 'needs', ranges }), []);
+      post(/** @type {any} */ ({ type: 'needs', ranges, layers: layers() }), []);
     });
 
   const open = async (/** @type {[any, any, any]} */ ...of) =>
@@ -34,7 +37,7 @@ export const serveCold = (post) => {
   const receive = serveBy(
     (reply, transfer) => {
       const cold = reply.type === 'done' && engine?.cold && engine.coldStats();
-      post(cold ? { ...reply, cold, skipped } : reply, transfer);
+      post(cold ? { ...reply, cold, skipped, layers: layers() } : reply, transfer);
       skipped = undefined;
     },
     { open },

@@ -2,6 +2,7 @@
 // Embedder.load with the option cold: what Node and browsers share. A model opens from the beginning of its file,
 // and its workers ask the pool for the neurons that texts need.
 import { CHECK_MS } from './cold-http.js';
+import { layersOf } from './cold-layers.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
@@ -87,19 +88,20 @@ export const coldLoader =
  * @property {boolean} complete
  * @property {boolean} store
  * @property {boolean} immutable
+ * @property {(() => void) | undefined} onChange
  */
 
 /** @param {unknown} wanted @returns {How} */
 function checkCold(wanted) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
   const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
-  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false }; // prettier-ignore
+  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, onChange: undefined }; // prettier-ignore
   const known = ['mode', ...Object.keys(how)];
   for (const [name, value] of Object.entries(given)) {
     if (!known.includes(name)) throw wrong('cold', `there is no ${name}; there are ${known.join(', ')}`); // prettier-ignore
     if (value !== undefined) Object.assign(how, { [name]: value });
   }
-  const { mode, gap, first, complete, store, immutable } = /** @type {any} */ (how);
+  const { mode, gap, first, complete, store, immutable, onChange } = /** @type {any} */ (how);
   if (mode !== 'wait' && mode !== 'skip') {
     throw wrong('cold', `'${mode}' is not one of all, wait, skip`);
   }
@@ -109,6 +111,9 @@ function checkCold(wanted) {
   }
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
     if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
+  }
+  if (onChange !== undefined && typeof onChange !== 'function') {
+    throw wrong('cold', `onChange: ${onChange} is no function`);
   }
   return /** @type {any} */ (how);
 }
@@ -138,6 +143,10 @@ class ColdModel {
   /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats }>} */
   #links = new Set();
   #ended = { hits: 0, misses: 0, skipped: 0 };
+  /** The neurons as a worker has last reported them. @type {import('../types/protocol.js').LayerNeurons[]} */
+  #layers = [];
+  /** Tells the caller of load that something has changed, once the model is open. */
+  #tell = () => {};
   /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */
   #skipped = new WeakMap();
   reason = '';
@@ -314,6 +323,31 @@ class ColdModel {
     if (complete && file.isStill && mode === 'wait' && this.#hotBytes < file.size) {
       this.#rest = new Rest(ranges, file.size);
     }
+    if (this.#how.onChange) this.#watch(ranges, this.#how.onChange);
+  }
+
+  /**
+   * Lets the caller of load know of changes, of several at a time once.
+   * @param {Ranges} ranges
+   * @param {() => void} onChange
+   */
+  #watch(ranges, onChange) {
+    let willTell = false;
+    this.#tell = () => {
+      if (willTell) return;
+      willTell = true;
+      // What it throws is an uncaught error, and none of a request or a call.
+      queueMicrotask(() => {
+        willTell = false;
+        onChange();
+      });
+    };
+    const plan = ranges.onChange;
+    ranges.onChange = () => {
+      plan();
+      this.#tell();
+    };
+    ranges.bytes.onWrite = this.#tell;
   }
 
   /**
@@ -391,7 +425,13 @@ class ColdModel {
       };
       const link = start({
         reply: (message) => {
-          const { type, ranges, cold, skipped, value, error } = /** @type {any} */ (message);
+          const { type, ranges, cold, skipped, layers, value, error } = /** @type {any} */ (
+            message
+          );
+          if (layers) {
+            this.#layers = layers;
+            this.#tell();
+          }
           // Bytes that differ from their digests are asked for again by the next call.
           if (error?.code === 'format') this.#ranges?.bytes.unmark(provided);
           if (type === 'needs') {
@@ -429,7 +469,8 @@ class ColdModel {
   #withOptions(message) {
     const { size } = this;
     if (message.type !== 'open' || this.#hotBytes === size) return message;
-    const cold = { size, gap: this.#how.gap, skip: this.#how.mode === 'skip' };
+    const { gap, mode, onChange } = this.#how;
+    const cold = { size, gap, skip: mode === 'skip', watch: Boolean(onChange) };
     return { ...message, options: { ...message.options, cold } };
   }
 
@@ -506,6 +547,20 @@ class ColdModel {
       rest: this.#rest?.state ?? 'off',
       ...neurons,
       ...totals,
+      ...this.#drawn(),
+    };
+  }
+
+  /** The state of each neuron, where the caller of load watches it. */
+  #drawn() {
+    const ranges = this.#ranges;
+    if (!this.#how.onChange || !ranges) return undefined;
+    const { coming } = ranges;
+    const absent = (/** @type {Range} */ range) => ranges.absent(range);
+    return {
+      absent: absent([0, this.size]),
+      coming,
+      layers: layersOf(this.#layers, { absent, coming }, this.#how.mode === 'skip'),
     };
   }
 

@@ -29,13 +29,15 @@ const ISOLATION = {
 };
 
 /**
- * Serves the files of a folder to this machine alone.
- * @param {{ port?: number, isolated?: boolean, root?: string, more?: Record<string, string>,
+ * Serves the files of a folder to this machine alone, also in parts.
+ * @param {{ port?: number, isolated?: boolean, root?: string, more?: Record<string, string>, files?: Record<string, string>,
  *   page?: (path: string) => { headers?: Record<string, string>, body: string } | undefined }}
- *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are no files
+ *   [options] port 0 takes any free port; `more` are further headers; `page` gives pages that are no files; `files` has the
+ *   paths on disk of addresses such as /a/b
  * @returns {Promise<{ origin: string, close: () => Promise<void> }>}
  */
-export async function serve({ port = 0, isolated = false, root = ROOT, more = {}, page } = {}) {
+export async function serve(options = {}) {
+  const { port = 0, isolated = false, root = ROOT, more = {}, files = {}, page } = options;
   const headers = {
     'Cache-Control': 'no-cache',
     'X-Content-Type-Options': 'nosniff',
@@ -51,7 +53,7 @@ export async function serve({ port = 0, isolated = false, root = ROOT, more = {}
       const about = { ...headers, 'Content-Type': TYPES['.html'], ...made.headers };
       return void response.writeHead(200, about).end(made.body);
     }
-    const found = await find(root, request.url ?? '/');
+    const found = await find(root, files, request.url ?? '/');
     if (!found) return void response.writeHead(404, headers).end('not found\n');
     const { path, size, modified } = found;
     const type = TYPES[extname(path)] ?? 'application/octet-stream';
@@ -59,10 +61,23 @@ export async function serve({ port = 0, isolated = false, root = ROOT, more = {}
     if (request.headers['if-none-match'] === etag) {
       return void response.writeHead(304, { ...headers, ETag: etag }).end();
     }
-    const about = { 'Content-Type': type, 'Content-Length': size, ETag: etag };
-    response.writeHead(200, { ...headers, ...about });
-    if (request.method === 'HEAD') return void response.end();
-    createReadStream(path)
+    const about = { ...headers, 'Content-Type': type, 'Accept-Ranges': 'bytes', ETag: etag };
+    const expected = request.headers['if-range'];
+    const range =
+      expected !== undefined && expected !== etag
+        ? undefined
+        : rangeOf(request.headers.range, size);
+    if (range && range[0] >= size) {
+      return void response.writeHead(416, { ...about, 'Content-Range': `bytes */${size}` }).end();
+    }
+    const [start, end] = range ?? [0, size];
+    response.writeHead(range ? 206 : 200, {
+      ...about,
+      'Content-Length': end - start,
+      ...(range && { 'Content-Range': `bytes ${start}-${end - 1}/${size}` }),
+    });
+    if (request.method === 'HEAD' || start === end) return void response.end();
+    createReadStream(path, { start, end: end - 1 })
       .on('error', () => response.destroy())
       .pipe(response);
   });
@@ -82,17 +97,33 @@ export async function serve({ port = 0, isolated = false, root = ROOT, more = {}
 }
 
 /**
+ * Returns the bytes that are asked for, as [start, end). A list of ranges, or one that counts from the end of the file, is
+ * answered with the whole file, as HTTP allows; then it returns undefined.
+ * @param {string | undefined} header
+ * @param {number} size of the file
+ */
+function rangeOf(header, size) {
+  const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(header ?? '') ?? [];
+  if (from === undefined || (to !== '' && Number(to) < Number(from))) return undefined;
+  return [Number(from), to === '' ? size : Math.min(Number(to) + 1, size)];
+}
+
+/**
  * Finds the file of an address; for a folder that is its index.html. Returns undefined where there
  * is no file, or where it is hidden or lies outside the root.
  * @param {string} root
+ * @param {Record<string, string>} files
  * @param {string} url
  */
-async function find(root, url) {
+async function find(root, files, url) {
   try {
     const name = decodeURIComponent(new URL(url, 'file:///').pathname);
+    const isOwn = Object.hasOwn(files, name);
     if (name.includes('/.')) return undefined;
-    const path = await realpath(join(root, name, name.endsWith('/') ? 'index.html' : ''));
-    if (!path.startsWith(root.endsWith(sep) ? root : root + sep)) return undefined;
+    const path = isOwn
+      ? files[name]
+      : await realpath(join(root, name, name.endsWith('/') ? 'index.html' : ''));
+    if (!isOwn && !path.startsWith(root.endsWith(sep) ? root : root + sep)) return undefined;
     const about = await stat(path);
     return about.isFile()
       ? { path, size: about.size, modified: Math.trunc(about.mtimeMs) }

@@ -560,6 +560,22 @@ typedef struct wisp_cold_stats {
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */
 WISP_API bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats);
 
+/* A layer of a model that was opened with `hot_only`, for those who draw its neurons. The neuron at
+ * place i >= hot is the bytes [cold_offset + (i - hot) * row_bytes, + row_bytes) of the file. */
+typedef struct wisp_layer_neurons {
+    uint64_t neurons, hot;           /* those at places below `hot` are always in memory */
+    uint64_t cold_offset, row_bytes; /* 0 where the layer has no cold neurons */
+} wisp_layer_neurons;
+
+/* Writes a mask of the layer's neurons that are in memory to `present`, and of those that the batch
+ * which began last has needed so far to `needed` (of several sessions: of their batches, mixed).
+ * The neuron at place i is bit i % 64 of word i / 64; each mask has (intermediate_size + 63) / 64
+ * words. With `skip_absent`, `needed` has the neurons that were left out, too. Returns false, and
+ * writes nothing, where the model was not opened with `hot_only` or has no such layer. */
+WISP_API bool wisp_model_get_neurons(const wisp_model *model, size_t layer,
+                                     wisp_layer_neurons *about, uint64_t *present,
+                                     uint64_t *needed);
+
 /* Returns the dot product of two rows of n values, which is their cosine similarity where both are
  * normalised. */
 WISP_API float wisp_dot(const float *a, const float *b, size_t n);

@@ -4,6 +4,9 @@ import type { ModelSource } from './index.js';
 
 export { WispError } from './index.js';
 
+/** The numbers whose sum is the state of a neuron in stats().cold.layers. */
+export const NEURON: { readonly here: 1; readonly coming: 2; readonly needed: 4; readonly skipped: 8 };
+
 /** A model by range that wisp keeps. */
 export interface KeptModel {
   url: string;

@@ -49,6 +49,7 @@ export interface Exports {
   engine_needs(engine: number, gap: number, ranges: number, count: number): number;
   engine_provide(engine: number, offset: number, bytes: number, length: number): number;
   engine_cold_stats(engine: number, stats: number): void;
+  engine_neurons(engine: number, layer: number, into: number, words: number): number;
   /** Modules with wasm/threads/pool_workers.c have it: the members of the team. */
   thread_count?(): number;
 }

@@ -87,7 +87,8 @@ export interface LoadOptions extends SparseOptions {
    * before the model is ready. Default: 1 MiB. `complete`: with wait, fetch the rest of a URL's file while no text
    * waits. Default: true, unless the browser is to save data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
-   * Default: false.
+   * Default: false. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
+   * for several changes at a time; with it stats().cold has layers.
    */
   cold?:
     | 'all'
@@ -100,6 +101,7 @@ export interface LoadOptions extends SparseOptions {
         complete?: boolean | undefined;
         store?: boolean | undefined;
         immutable?: boolean | undefined;
+        onChange?: (() => void) | undefined;
       }
     | undefined;
   /**
@@ -331,6 +333,27 @@ export interface ColdTotals {
   misses: number;
   /** Neurons that tokens were computed without. */
   skipped: number;
+  /** With the option cold.onChange: the parts of the file that are not here, and those that have been asked for. */
+  absent?: [start: number, end: number][];
+  coming?: [start: number, end: number][];
+  /** With the option cold.onChange; none where mode is all. */
+  layers?: ColdLayer[];
+}
+
+/** The neurons of one layer of a model by range. */
+export interface ColdLayer {
+  neurons: number;
+  /** The first so many of them are always in memory. */
+  hot: number;
+  /** Where the file has the others, and the bytes of each; 0 where there are none. */
+  coldOffset: number;
+  rowBytes: number;
+  /**
+   * The state of each, in the order of the file: 1 where it is here, in memory or in the store, 2 where it is on its way,
+   * plus 4 where the batch that a worker computed last, or computes, has needed it, plus 8 where that went without it
+   * (skip). wisp-engine/cold exports these numbers as NEURON.
+   */
+  states: Uint8Array;
 }
 
 /** Totals since loading, and the present state. */

@@ -139,6 +139,22 @@ export interface ColdOptions {
   gap: number;
   /** Compute without absent neurons. */
   skip: boolean;
+  /** Report the neurons of each layer. */
+  watch: boolean;
+}
+
+/** The neurons of one layer in a worker's engine. Bit i % 8 of byte i / 8 of a mask belongs to the neuron at place i. */
+export interface LayerNeurons {
+  neurons: number;
+  /** Those at places below are always in memory. */
+  hot: number;
+  /** Where the file has the others, one row behind the other; 0 where there are none. */
+  coldOffset: number;
+  rowBytes: number;
+  /** Those in the engine's memory. */
+  present: Uint8Array;
+  /** Those that the last batch has needed so far. */
+  needed: Uint8Array;
 }
 
 /** Bytes of the file from `offset` on. */
@@ -151,6 +167,7 @@ export interface Piece {
 export interface Needs {
   type: 'needs';
   ranges: [start: number, end: number][];
+  layers?: LayerNeurons[] | undefined;
 }
 
 /** The answer to that, which has no reply. */
@@ -190,6 +207,7 @@ export interface Done {
   cold?: ColdStats;
   /** Neurons that each text was computed without. */
   skipped?: Float64Array | undefined;
+  layers?: LayerNeurons[] | undefined;
 }
 
 /** Tokens of texts that are being written, and the results so far. */

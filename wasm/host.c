@@ -88,4 +88,14 @@ _Static_assert(sizeof(wisp_cold_stats) == 14 * sizeof(uint64_t),
 EXPORT("engine_cold_stats") void engine_cold_stats(struct engine *engine, wisp_cold_stats *stats) {
     wisp_model_get_cold_stats(engine->model, stats);
 }
+
+/* Writes a wisp_layer_neurons and behind it the masks `present` and `needed`, of `words` words
+ * each. */
+_Static_assert(sizeof(wisp_layer_neurons) == 4 * sizeof(uint64_t),
+               "js/cold-engine.js reads 4 numbers");
+EXPORT("engine_neurons")
+bool engine_neurons(struct engine *engine, size_t layer, uint64_t *into, size_t words) {
+    return wisp_model_get_neurons(engine->model, layer, (wisp_layer_neurons *)into, into + 4,
+                                  into + 4 + words);
+}
 #endif

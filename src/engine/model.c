@@ -276,6 +276,15 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     return true;
 }
 
+bool wisp_model_get_neurons(const wisp_model *model, size_t layer, wisp_layer_neurons *about,
+                            uint64_t *present, uint64_t *needed) {
+    const struct neuron_store *neurons = &model->network.neurons;
+    if (!COLD_NEURONS_MAY_BE_ABSENT || !neurons->cold || layer >= neurons->shape.layers)
+        return false;
+    *about = neuron_cold_layer(neurons, layer, present, needed);
+    return true;
+}
+
 void wisp_model_close(wisp_model *model) {
     if (!model)
         return;

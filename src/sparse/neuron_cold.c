@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/memory.h"
@@ -24,6 +25,7 @@ struct neuron_cold {
                          It is held for microseconds: packing one neuron is the longest work */
     void (*discard)(void *block, size_t bytes); /* NULL: nothing is evicted */
     struct group_heap heap; /* of the groups, one for each word of the layers' masks */
+    uint64_t *needed;       /* [layers, words]: what the last hold of each layer asked for */
     float *values;          /* [4, hidden_size]: working memory to pack a neuron */
     uint64_t holds;         /* that began so far */
     wisp_cold_stats stats;
@@ -74,8 +76,9 @@ wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error) {
     cold->stats.budget = UINT64_MAX;
     cold->heap.groups = calloc(groups, sizeof *cold->heap.groups);
     cold->heap.order = calloc(groups, sizeof *cold->heap.order);
+    cold->needed = calloc(groups, sizeof *cold->needed);
     cold->values = memory_allocate(4 * store->shape.hidden_size * sizeof *cold->values);
-    if (!cold->heap.groups || !cold->heap.order || !cold->values)
+    if (!cold->heap.groups || !cold->heap.order || !cold->needed || !cold->values)
         return fail_memory(error, groups * sizeof *cold->heap.groups);
     return WISP_OK;
 }
@@ -85,6 +88,7 @@ void neuron_cold_release(struct neuron_store *store) {
         return;
     free(store->cold->heap.groups);
     free(store->cold->heap.order);
+    free(store->cold->needed);
     memory_free(store->cold->values);
     free(store->cold);
     store->cold = NULL;
@@ -176,6 +180,9 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
     hold->layer = layer;
     hold->held = true;
     enter(cold);
+    if (layer == 0) /* a new batch */
+        memset(cold->needed, 0, store->shape.layers * words * sizeof *cold->needed);
+    memcpy(cold->needed + layer * words, hold->places, words * sizeof *cold->needed);
     count_absent(l, words, hold);
     if (MAY_EVICT && ++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
         group_heap_age(&cold->heap, store->shape.layers * words);
@@ -292,4 +299,18 @@ void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats)
         stats->neurons += l->intermediate_size;
         stats->hot_neurons += l->hot;
     }
+}
+
+wisp_layer_neurons neuron_cold_layer(const struct neuron_store *store, size_t layer,
+                                     uint64_t *present, uint64_t *needed) {
+    const struct neuron_layer *l = &store->layer[layer];
+    const size_t words = words_of(store);
+    enter(store->cold);
+    memcpy(present, l->present, words * sizeof *present);
+    memcpy(needed, store->cold->needed + layer * words, words * sizeof *needed);
+    leave(store->cold);
+    return (wisp_layer_neurons){.neurons = l->intermediate_size,
+                                .hot = l->hot,
+                                .cold_offset = l->rows ? l->rows->stored[COLD_ROWS].offset : 0,
+                                .row_bytes = l->rows ? l->rows->shape.row_bytes : 0};
 }

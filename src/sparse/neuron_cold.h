@@ -77,4 +77,8 @@ wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offse
 /* Fills in what is known of the neurons. */
 void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats);
 
+/* Does what wisp_model_get_neurons does. */
+wisp_layer_neurons neuron_cold_layer(const struct neuron_store *store, size_t layer,
+                                     uint64_t *present, uint64_t *needed);
+
 #endif

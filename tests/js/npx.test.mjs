@@ -247,7 +247,13 @@ describe('serve-demo', () => {
       assert.equal(page.headers.get('cross-origin-opener-policy'), 'same-origin');
       assert.equal(page.headers.get('cross-origin-embedder-policy'), 'require-corp');
       assert.match(await (await fetch(new URL('/', home))).text(), /url=\/web-demo\//);
-      for (const path of ['../js/browser.js', '../models/wisp-default.gguf', 'write.html']) {
+      const paths = [
+        '../js/browser.js',
+        '../models/wisp-default.gguf',
+        'write.html',
+        'neurons.html',
+      ];
+      for (const path of paths) {
         const { status } = await fetch(new URL(path, home), { method: 'HEAD' });
         assert.equal(status, 200, path);
       }
@@ -256,6 +262,57 @@ describe('serve-demo', () => {
       const again = npx(['serve-demo', '--port', new URL(home).port]);
       assert.equal(again.code, 1);
       assert.match(again.err, /address already in use.*--port 0/);
+    } finally {
+      child.kill();
+    }
+    await once(child, 'exit');
+  });
+
+  test('--cold serves a model to the page that draws neurons, in ranges', async () => {
+    const child = start(['serve-demo', '--port', '0', '--cold', `${ROOT}models/wisp-stories.gguf`]);
+    try {
+      const [line] = await once(child.stdout, 'data');
+      const [home] = /^http:\/\/127\.0\.0\.1:\d+\/web-demo\//.exec(String(line)) ?? [''];
+      const url = new URL('../models/wisp-cold.gguf', home);
+      const bytes = readFileSync(`${ROOT}models/wisp-stories.gguf`);
+      const { length } = bytes;
+      /** @param {string} [range] @param {Record<string, string>} [more] */
+      const get = async (range, more) => {
+        const headers = { ...(range && { Range: range }), ...more };
+        const response = await fetch(url, { headers });
+        const body = Buffer.from(await response.arrayBuffer());
+        return {
+          status: response.status,
+          place: response.headers.get('content-range'),
+          body,
+          response,
+        };
+      };
+      const { status, place, body, response } = await get();
+      assert.deepEqual([status, place, body.equals(bytes)], [200, null, true]);
+      assert.equal(response.headers.get('accept-ranges'), 'bytes');
+      const etag = String(response.headers.get('etag'));
+      for (const [range, from, to] of /** @type {[string, number, number][]} */ ([
+        ['bytes=0-0', 0, 1],
+        ['bytes=100-199', 100, 200],
+        [`bytes=${length - 5}-${length + 5}`, length - 5, length],
+        [`bytes=${length - 5}-`, length - 5, length],
+      ])) {
+        const part = await get(range);
+        assert.deepEqual([part.status, part.place], [206, `bytes ${from}-${to - 1}/${length}`]);
+        assert.ok(part.body.equals(bytes.subarray(from, to)), range);
+      }
+      const beyond = await get(`bytes=${length}-`);
+      assert.deepEqual([beyond.status, beyond.place], [416, `bytes */${length}`]);
+      for (const range of ['bytes=5-4', 'bytes=-5', 'bytes=0-1,4-5', 'lines=1-2']) {
+        assert.equal((await get(range)).status, 200, range);
+      }
+      assert.equal((await get('bytes=0-1', { 'If-Range': etag })).status, 206);
+      assert.equal((await get('bytes=0-1', { 'If-Range': '"other"' })).status, 200);
+      assert.equal((await get('bytes=0-1', { 'If-None-Match': etag })).status, 304);
+      const none = npx(['serve-demo', '--cold', 'no/such.gguf']);
+      assert.equal(none.code, 3);
+      assert.match(none.err, /--cold no\/such\.gguf: /);
     } finally {
       child.kill();
     }

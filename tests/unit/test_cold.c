@@ -399,6 +399,113 @@ static void skipping_counts_what_it_leaves_out(void **state) {
     }
 }
 
+/* ---- drawing -------------------------------------------------------------------------------- */
+
+enum { WORDS = (WIDE + 63) / 64 };
+
+struct drawn {
+    wisp_layer_neurons about;
+    uint64_t present[WORDS], needed[WORDS];
+};
+
+static struct drawn draw(const wisp_model *model, size_t layer) {
+    struct drawn drawn;
+    assert_true(wisp_model_get_neurons(model, layer, &drawn.about, drawn.present, drawn.needed));
+    return drawn;
+}
+
+static bool has(const uint64_t *mask, size_t place) {
+    return mask[place / 64] >> place % 64 & 1;
+}
+
+/* Neurons that were needed and are not in memory. */
+static size_t count_lacking(const struct drawn *drawn) {
+    size_t n = 0;
+    for (size_t i = 0; i < WORDS; i++)
+        n += (size_t)__builtin_popcountll(drawn->needed[i] & ~drawn->present[i]);
+    return n;
+}
+
+static bool is_zero(const uint64_t *mask) {
+    for (size_t i = 0; i < WORDS; i++)
+        if (mask[i] != 0)
+            return false;
+    return true;
+}
+
+static void neurons_can_be_drawn(void **state) {
+    static float rows[TEXTS * HIDDEN];
+    struct split split = open_split("relu", false, BLOCK_Q8_0, 0);
+    wisp_model *model = open_hot(&split, false, WISP_PREDICTOR_LOWRANK);
+    wisp_session *session = open_session(model, 1, false);
+    struct drawn drawn;
+    struct texts texts;
+    wisp_error error;
+    uint64_t random = 5;
+    (void)state;
+    make_texts(&texts);
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        drawn = draw(model, layer);
+        assert_int_equal(drawn.about.neurons, WIDE);
+        assert_true(is_zero(drawn.needed));
+        for (size_t place = 0; place < WIDE; place++)
+            assert_int_equal(has(drawn.present, place), place < drawn.about.hot);
+    }
+
+    /* While the first layer waits, its needs are those that lack, and later layers have none. */
+    wisp_status status = wisp_embed(session, texts.text, 4, NULL, rows, &error);
+    assert_int_equal(status, WISP_NEED_RANGES);
+    const wisp_range *ranges;
+    size_t count;
+    assert_int_equal(wisp_session_needs(session, 0, &ranges, &count, &error), WISP_OK);
+    drawn = draw(model, 0);
+    const wisp_layer_neurons about = drawn.about;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        for (uint64_t at = ranges[i].offset; at < ranges[i].offset + ranges[i].length;
+             at += about.row_bytes) {
+            const size_t place = (size_t)(about.hot + (at - about.cold_offset) / about.row_bytes);
+            assert_true(place < WIDE && has(drawn.needed, place) && !has(drawn.present, place));
+            bytes += (size_t)about.row_bytes;
+        }
+    assert_true(count > 0);
+    assert_int_equal(bytes, count_lacking(&drawn) * about.row_bytes);
+    drawn = draw(model, LAYERS - 1);
+    assert_true(is_zero(drawn.needed));
+
+    while (status == WISP_NEED_RANGES) {
+        provide_some(session, &split, 0, &random);
+        status = wisp_embed_continue(session, &error);
+    }
+    assert_int_equal(status, WISP_OK);
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        drawn = draw(model, layer);
+        assert_false(is_zero(drawn.needed));
+        assert_int_equal(count_lacking(&drawn), 0);
+    }
+    assert_false(wisp_model_get_neurons(model, LAYERS, &drawn.about, drawn.present, drawn.needed));
+    wisp_session_close(session);
+    wisp_model_close(model);
+
+    /* With skip_absent what is left out is needed, too, and stays absent. */
+    model = open_hot(&split, false, WISP_PREDICTOR_LOWRANK);
+    session = open_session(model, 1, true);
+    embed_or_fail(session, texts.text, 4, rows);
+    size_t lacking = 0;
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        drawn = draw(model, layer);
+        lacking += count_lacking(&drawn);
+    }
+    assert_true(lacking > 0);
+    wisp_session_close(session);
+    wisp_model_close(model);
+
+    model = open_with(split.path, WISP_COMPUTE_AUTO, WISP_PREDICTOR_LOWRANK, NULL);
+    assert_false(wisp_model_get_neurons(model, 0, &drawn.about, drawn.present, drawn.needed));
+    wisp_model_close(model);
+    close_split(&split);
+}
+
 /* ---- giving up, and errors ------------------------------------------------------------------ */
 
 /* Returns the passes that hold neurons of the model, as eviction sees them: with a budget of 0 and
@@ -526,6 +633,7 @@ int main(void) {
         cmocka_unit_test(threads_that_share_a_text_wait_together),
         cmocka_unit_test(sessions_share_neurons),
         cmocka_unit_test(skipping_counts_what_it_leaves_out),
+        cmocka_unit_test(neurons_can_be_drawn),
         cmocka_unit_test(a_call_that_waits_can_be_given_up),
         cmocka_unit_test(misuse_is_an_error),
     };
