@@ -215,7 +215,7 @@ build/libwisp.so: $(LIB_native)
 
 # The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
 # and find Node's functions in the program that loads them.
-ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/node/*.c)
+ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/binding/generate/*.c src/node/*.c)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
 # Leaves out what is not used, and hides all names but those by which Node finds the addon.
 ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s
@@ -316,9 +316,9 @@ WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)
 # There are two modules for each instruction set. wisp-*.wasm only embeds texts: files that ask for WISP_EMBED_ONLY,
 # by itself or as DECODER_KERNELS, leave out what only decoders need, and those that ask whether
 # COLD_NEURONS_MAY_BE_ABSENT have what only these modules need. wisp-generate-*.wasm has everything, and the
-# exports in wasm/generate; the files that ask are compiled a second time for it, all others are shared.
+# exports in src/binding/generate; the files that ask are compiled a second time for it, all others are shared.
 WASM_ASKING := $(shell grep -lE 'WISP_EMBED_ONLY|DECODER_KERNELS|COLD_NEURONS_MAY_BE_ABSENT' $(WASM_SOURCES))
-WASM_GENERATE := $(WASM_ASKING) $(wildcard wasm/generate/*.c)
+WASM_GENERATE := $(WASM_ASKING) $(wildcard src/binding/generate/*.c)
 # wisp-embed-threads-*.wasm and wisp-threads-*.wasm are the two again, with memory that the workers of a team share. All
 # of them is compiled for that, and what asks twice, as above.
 WASM_THREADS = -matomics -mbulk-memory
@@ -368,10 +368,10 @@ OBJECTS_generate-$(1) := $$(patsubst %.c,build/wasm/generate-$(1)/%.o,$(WASM_GEN
     $$(filter-out $$(WASM_ASKING:%.c=build/wasm/$(1)/%.o) build/wasm/$(1)/src/kernels/$(1)/%,$$(OBJECTS_$(1)))
 
 OBJECTS_threads-$(1) := $$(patsubst %.c,build/wasm/threads-$(1)/%.o,\
-    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c wasm/generate/*.c wasm/threads/*.c))
+    $(filter-out wasm/pool_single.c,$(WASM_SOURCES)) $(wildcard src/kernels/$(1)/*.c src/binding/generate/*.c wasm/threads/*.c))
 OBJECTS_embed-threads-$(1) := $$(patsubst %.c,build/wasm/embed-threads-$(1)/%.o,$(WASM_ASKING) $(wildcard src/kernels/$(1)/*.c)) \
     $$(filter-out $$(WASM_ASKING:%.c=build/wasm/threads-$(1)/%.o) build/wasm/threads-$(1)/src/kernels/$(1)/% \
-        build/wasm/threads-$(1)/wasm/generate/%,$$(OBJECTS_threads-$(1)))
+        build/wasm/threads-$(1)/src/binding/generate/%,$$(OBJECTS_threads-$(1)))
 
 build/wasm/$(1)/%.o: %.c Makefile | .tools/stamp/emcc
 	@mkdir -p $$(@D)
@@ -705,7 +705,7 @@ include bench/rules.mk
 
 C_FILES := $(sort $(wildcard src/*.h src/*/*.[ch] src/*/*/*.[ch] wasm/*.[ch] wasm/*/*.c tests/*.[ch] tests/*/*.[ch] bench/*/*.c))
 NATIVE_C := $(PORTABLE) $(HOSTED) $(CLI) $(TEST_FILES) $(TEST_SUPPORT) \
-            $(wildcard tests/fuzz/*.c tests/oracle/*.c src/binding/*.c src/node/*.c) tests/malformed/refuse.c
+            $(wildcard tests/fuzz/*.c tests/oracle/*.c src/binding/*.c src/binding/*/*.c src/node/*.c) tests/malformed/refuse.c
 TIDY_FLAGS = -std=c11 -D_GNU_SOURCE -Isrc -Itests -isystem .tools/cmocka/include $(ADDON_FLAGS)
 
 .PHONY: lint lint-includes lint-commits lint-format lint-warnings lint-tidy lint-cppcheck lint-js format

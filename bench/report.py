@@ -57,6 +57,30 @@ def cost(report):
     return markdown(rows)
 
 
+def per_thousand(result, field, unit):
+    """Returns the joules or the processor milliseconds that a thousand texts or tokens take."""
+    if not result or result.get(field) is None:
+        return ""
+    return table.number({"joules": 1e3, "processor_seconds": 1e6}[field] * result[field] / result[unit])
+
+
+def energy(report):
+    why = report["machine"]["energy"]
+    readable = not why
+    rows = [["runner", "W1, processor ms for 1,000 texts", "W2, processor ms for 1,000 tokens",
+             *(["W1, J for 1,000 texts", "W2, J for 1,000 tokens"] if readable else [])]]
+    for runner, record in report["runners"].items():
+        found = [(record.get("results", {}).get(name), unit) for name, unit in (("W1", "texts"), ("W2", "tokens"))]
+        cells = [per_thousand(result, field, unit) for field in ("processor_seconds", "joules")[:1 + readable]
+                 for result, unit in found]
+        if any(cells) and not runner.startswith(("calibrate", "tokens")):
+            rows.append([runner, *cells])
+    said = "Joules are of the whole processor, other programs and idle cores included." if readable else (
+        f"The energy that this machine uses cannot be read ({why}), so processor time stands in for it: a core at work "
+        "takes about as much power for one program as for another, wider vectors somewhat more.")
+    return f"{said}\n\n{markdown(rows)}"
+
+
 def shares(report):
     rows = [["kernel set", "instruction", "peak, GMAC/s", "int8 product, least", "most", "share, least", "most"]]
     for place, found in report["peaks"].items():
@@ -119,7 +143,7 @@ def document(peers, alone):
         if of_group(peers, group):
             parts += [f"## {title}", speed(peers, group)]
             parts.append(f"![{title}: speed beside peers](results/{group}.svg)")
-    parts += ["## Starts, memory, bytes", cost(peers)]
+    parts += ["## Starts, memory, bytes", cost(peers), "## Energy", energy(peers)]
     if peers["peaks"]:
         parts += ["## Share of the peak", shares(peers)]
     if of_group(peers, "tokenizers"):

@@ -2,18 +2,18 @@
 // Finds the addon for Node: native code of the same C sources, in a package of its own for each platform.
 import { createRequire } from 'node:module';
 import { WispError } from './errors.js';
-import { startNative } from './native-engine.js';
 import { wrong } from './options.js';
 import { VERSION } from './version.js';
 
 /** @typedef {import('../types/addon.js').Addon} Addon */
+/** @typedef {(threaded: boolean) => import('../types/internal.js').StartLink} StartNative */
 
 /**
  * An addon that computes instead of a module, if there is one, and the reason for the choice.
  * @typedef {object} Native
  * @property {string} reason
  * @property {unknown} [addon] what takes the module's place in requests
- * @property {(threaded: boolean) => import('../types/internal.js').StartLink} [start]
+ * @property {StartNative} [start]
  * @property {string} [build] the reason for this build
  */
 
@@ -25,9 +25,10 @@ const PACKAGES = (process.platform === 'linux' ? ['-gnu', '-musl'] : ['']).map(
 /**
  * Returns the addon, or why WebAssembly computes instead.
  * @param {import('./load.js').LoadOptions} options
+ * @param {StartNative} [start] starts members that compute with it
  * @returns {Native}
  */
-export function findAddon(options) {
+export function findAddon(options, start) {
   const { backend = 'auto', kernels, addon: path } = options;
   if (!['auto', 'native', 'wasm'].includes(backend)) {
     throw wrong('backend', `'${backend}' is not one of auto, native, wasm`);
@@ -43,7 +44,7 @@ export function findAddon(options) {
   if (backend !== 'native' && kernels !== undefined && !addon.kernels.includes(kernels)) {
     return { reason: `native code has no kernel set '${kernels}' here` };
   }
-  return { addon, reason, start: startNative, build: 'the addon is for this machine' };
+  return { addon, reason, start, build: 'the addon is for this machine' };
 }
 
 /**

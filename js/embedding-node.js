@@ -3,6 +3,7 @@
 import { Worker } from 'node:worker_threads';
 import { findAddon } from './addon-node.js';
 import { localLink } from './link-local.js';
+import { startNative } from './native-engine.js';
 import { compileRead, WORKER_OPTIONS } from './platform-node.js';
 import { serve } from './worker.js';
 
@@ -21,7 +22,7 @@ export const own = {
     worker: 'worker-node',
   },
   local: localLink(serve),
-  native: findAddon,
+  native: (options) => findAddon(options, startNative),
   mostWorkers: 4,
 };
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp-engine/generate as Node imports it.
 import { Worker } from 'node:worker_threads';
+import { findAddon } from './addon-node.js';
 import { BaseGenerator } from './generator.js';
 import { watchHelpers } from './helpers-node.js';
 import { localLink } from './link-local.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
+import { startNativeText } from './native-text-engine.js';
+import { readingFiles } from './opened-file.js';
 import { platform, WORKER_OPTIONS } from './platform-node.js';
 import { serveText } from './text-worker.js';
 import { countThreads } from './threads.js';
@@ -48,7 +51,11 @@ export class Generator extends BaseGenerator {
    * @returns {Promise<Generator>}
    */
   static async load(source, options) {
-    return new Generator(await load(watchHelpers(platform), own, source, options));
+    const parts = readingFiles(watchHelpers(platform), {
+      ...own,
+      native: (asked) => findAddon(asked, startNativeText),
+    });
+    return new Generator(await load(...parts, source, options));
   }
 
   /**

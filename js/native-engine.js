@@ -8,7 +8,6 @@ import { serveBy } from './worker.js';
 
 /** @typedef {import('../types/addon.js').Addon} Addon */
 /** @typedef {import('../types/addon.js').Handle} Handle */
-/** @typedef {import('../types/addon.js').ModelFile} ModelFile */
 /** @typedef {import('./engine.js').EngineOptions} EngineOptions */
 
 /**
@@ -18,11 +17,15 @@ import { serveBy } from './worker.js';
  * @property {Set<WeakRef<NativeEngine>>} engines that have the model; the first opens it
  */
 
-/** @type {WeakMap<object, Map<string, Shared>>} models by their bytes or file and options */
+/** @typedef {import('../types/internal.js').OpenedFile} OpenedFile */
+
+/** @type {WeakMap<object, Map<string, Shared>>} models by their buffers, or by FILES, and options */
 const models = new WeakMap();
+const FILES = {};
 
 /**
- * One session of a model, with a native thread that computes. It has one request at a time.
+ * One session of a model, with a native thread that computes. It has one request at a time. Members that
+ * Engine does not have are for engines that extend this one.
  */
 export class NativeEngine {
   #addon;
@@ -50,7 +53,7 @@ export class NativeEngine {
 
   /**
    * Opens the model. Where it fails, the engine is closed.
-   * @param {Uint8Array | ModelFile} model bytes must not change
+   * @param {Uint8Array | OpenedFile} model whose bytes must not change
    * @param {EngineOptions} options
    */
   async open(model, options) {
@@ -60,7 +63,7 @@ export class NativeEngine {
       for (const [name, value] of Object.entries(all)) this.#set(name, value);
       const { compute, kernels, predictor, portable } = all;
       await this.#openModel(model, JSON.stringify([compute, kernels, predictor, portable]));
-      this.#call((addon, handle) => addon.openSession(handle));
+      this.call((addon, handle) => addon.openSession(handle));
       const { dimensions, residentBytes } = this.info();
       this.dimensions = dimensions;
       this.#residentBytes = residentBytes;
@@ -72,22 +75,24 @@ export class NativeEngine {
 
   /**
    * Opens the model, or shares it with an engine that has.
-   * @param {Uint8Array | ModelFile} model
+   * @param {Uint8Array | OpenedFile} model
    * @param {string} options
    */
   async #openModel(model, options) {
-    const file = 'descriptor' in model ? model : undefined;
-    const { buffer, byteOffset, length } = /** @type {Uint8Array} */ (model);
-    const key = `${byteOffset} ${length} ${options}`;
-    const known = models.get(file ?? buffer) ?? new Map();
-    models.set(file ?? buffer, known);
+    const isFile = 'descriptor' in model;
+    const home = isFile ? FILES : model.buffer;
+    const key = `${isFile ? model.key : `${model.byteOffset} ${model.length}`} ${options}`;
+    const known = models.get(home) ?? new Map();
+    models.set(home, known);
     for (;;) {
       let shared = /** @type {Shared | undefined} */ (known.get(key));
       const first = !shared;
       if (!shared) {
-        const opened = this.#ask((addon, handle) => addon.openModel(handle, model)).then(() =>
-          file?.check(),
-        );
+        const opened = isFile
+          ? this.ask((addon, handle) => addon.openModel(handle, model.descriptor, model.size)).then(
+              model.check,
+            )
+          : this.ask((addon, handle) => addon.openModel(handle, model));
         shared = { opened, engines: new Set() };
         known.set(key, shared);
       }
@@ -109,7 +114,7 @@ export class NativeEngine {
         if (this.#closing) throw closed();
         const owner = [...engines].map((each) => each.deref()).find((each) => each);
         if (owner) {
-          this.#call((addon, handle) => addon.shareModel(handle, owner.#handle));
+          this.call((addon, handle) => addon.shareModel(handle, owner.#handle));
           engines.add(this.#me);
           return;
         }
@@ -127,7 +132,7 @@ export class NativeEngine {
    */
   #set(name, value) {
     const text = value === undefined ? undefined : String(value);
-    this.#call((addon, handle) => addon.set(handle, name, text, +value));
+    this.call((addon, handle) => addon.set(handle, name, text, +value));
   }
 
   /** Bytes of its session, and its part of the model that it shares. */
@@ -138,12 +143,12 @@ export class NativeEngine {
 
   /** @returns {import('./engine.js').EngineInfo} */
   info() {
-    return this.#json((addon, handle) => addon.info(handle));
+    return this.json((addon, handle) => addon.info(handle));
   }
 
   /** @returns {import('./engine.js').EngineStats} */
   stats() {
-    return (this.#stats ??= this.#json((addon, handle) => addon.stats(handle)));
+    return (this.#stats ??= this.json((addon, handle) => addon.stats(handle)));
   }
 
   /** @param {number} [sparsity] default: the model's */
@@ -154,12 +159,12 @@ export class NativeEngine {
 
   /** @param {string} [name] */
   prompt(name) {
-    return this.#call((addon, handle) => addon.prompt(handle, name));
+    return this.call((addon, handle) => addon.prompt(handle, name));
   }
 
   /** @param {string} text */
   tokenize(text) {
-    return this.#ask((addon, handle) => addon.tokenize(handle, [text]));
+    return this.ask((addon, handle) => addon.tokenize(handle, [text]));
   }
 
   /**
@@ -169,15 +174,14 @@ export class NativeEngine {
    */
   async embed(texts, options) {
     const { rows, prompt, dimensions } = prepare(this, texts, options);
-    this.#stats = undefined;
-    await this.#ask((addon, handle) => addon.embed(handle, texts, prompt, dimensions, rows));
+    await this.ask((addon, handle) => addon.embed(handle, texts, prompt, dimensions, rows));
     return rows;
   }
 
   /** @param {readonly string[]} texts */
   async countTokens(texts) {
     const counts = new Float32Array(texts.length);
-    await this.#ask((addon, handle) => addon.count(handle, texts, undefined, 1, counts));
+    await this.ask((addon, handle) => addon.count(handle, texts, undefined, 1, counts));
     return counts;
   }
 
@@ -202,7 +206,7 @@ export class NativeEngine {
    * @param {(addon: Addon, handle: Handle) => T} body
    * @returns {T}
    */
-  #call(body) {
+  call(body) {
     if (this.#closing) throw closed();
     try {
       return body(this.#addon, this.#handle);
@@ -216,17 +220,18 @@ export class NativeEngine {
    * @param {(addon: Addon, handle: Handle) => Promise<T>} body
    * @returns {Promise<T>}
    */
-  async #ask(body) {
+  async ask(body) {
+    this.#stats = undefined;
     try {
-      return await this.#call(body);
+      return await this.call(body);
     } catch (error) {
       throw toWispError(error);
     }
   }
 
   /** @param {(addon: Addon, handle: Handle) => string | undefined} body */
-  #json(body) {
-    const text = this.#call(body);
+  json(body) {
+    const text = this.call(body);
     if (text === undefined) throw new WispError('memory', 'out of memory');
     return JSON.parse(text);
   }
@@ -241,43 +246,50 @@ function toWispError(error) {
   return new WispError(code, error.message, { field: error.field });
 }
 
+/** @typedef {import('../types/protocol.js').SharedBytes} SharedBytes */
+
+/** In place of a model. */
+const NO_BYTES = { buffer: new ArrayBuffer(0), at: 0, size: 0 };
+
 /**
  * Starts members of a pool that compute with the addon. They get the messages that workers get, on the
  * calling thread, and only computing is elsewhere.
- * @param {boolean} threaded
- * @returns {import('../types/internal.js').StartLink}
+ * @param {{ new (addon: Addon, threaded: boolean): NativeEngine }} Kind of engine
+ * @param {(post: Parameters<import('./worker.js').Serve>[0], kind: { open: Function }) => ReturnType<import('./worker.js').Serve>} serve
+ *   makes what answers the messages
+ * @returns {import('./addon-node.js').StartNative}
  */
-export const startNative =
+export const nativeStarter =
+  (Kind, serve) =>
   (threaded) =>
   ({ reply }) => {
     /** @type {Set<NativeEngine>} one, or two while another predictor is taken */
     const engines = new Set();
     let stopped = false;
-    /** @type {ModelFile | undefined} */
-    let file;
-    /** @param {Addon} addon @param {Uint8Array} bytes @param {EngineOptions} options */
-    const open = async (addon, bytes, options) => {
-      const engine = new NativeEngine(addon, threaded);
+    /** @param {[Addon, SharedBytes | OpenedFile]} from @param {Uint8Array} _ @param {EngineOptions} options */
+    const open = async ([addon, model], _, options) => {
+      const engine = new Kind(addon, threaded);
       engines.forEach((each) => each.isClosed && engines.delete(each));
       engines.add(engine);
-      await engine.open(file ?? bytes, options);
+      const isFile = 'descriptor' in model;
+      await engine.open(
+        isFile ? model : new Uint8Array(model.buffer, model.at, model.size),
+        options,
+      );
       return engine;
     };
-    const receive = serveBy(
+    const receive = serve(
       (message) => {
         if (!stopped) reply(message);
       },
       { open },
-      (/** @type {NativeEngine} */ engine, { type, texts, options }) =>
-        type === 'embed' ? engine.embed(texts, options) : engine.countTokens(texts),
     );
     return {
       post(message) {
         let request = /** @type {any} */ (message);
-        if (request.model && 'descriptor' in request.model) {
-          file = request.model;
-          request = { ...request, model: { buffer: new ArrayBuffer(0) } }; // serveBy knows bytes only
-        }
+        // Others make an array of the model, which a file is not.
+        if (request.type === 'open')
+          request = { ...request, module: [request.module, request.model], model: NO_BYTES };
         // Where the calling thread computes, it does other work between requests.
         if (threaded) void receive(request);
         else nextTask(() => void (stopped || receive(request)));
@@ -290,3 +302,9 @@ export const startNative =
       },
     };
   };
+
+export const startNative = nativeStarter(NativeEngine, (post, kind) =>
+  serveBy(post, kind, (/** @type {NativeEngine} */ engine, { type, texts, options }) =>
+    type === 'embed' ? engine.embed(texts, options) : engine.countTokens(texts),
+  ),
+);

@@ -6,6 +6,7 @@ import { BaseEmbedder } from './embedder.js';
 import { own } from './embedding-node.js';
 import { load } from './load.js';
 import { releaseModels } from './models.js';
+import { readingFiles } from './opened-file.js';
 import { platform } from './platform-node.js';
 
 export { WispError } from './errors.js';
@@ -21,7 +22,7 @@ export class Embedder extends BaseEmbedder {
    * @returns {Promise<Embedder>}
    */
   static async load(source, options) {
-    return new Embedder(await load(platform, own, source, options));
+    return new Embedder(await load(...readingFiles(platform, own), source, options));
   }
 
   /**

@@ -7,8 +7,8 @@ import { Worker } from 'node:worker_threads';
 import { WispError, throwIfAborted } from './errors.js';
 import { REMEDY, orRemedy, ownFile } from './files.js';
 import { fromHub } from './hub-node.js';
-import { holdFile, staysFile } from './model-file-node.js';
 import { holdModel, holdUrl } from './models.js';
+import { openFile } from './opened-file.js';
 import {
   bodySize,
   checkBytes,
@@ -144,7 +144,7 @@ export function asUrl(source) {
  */
 async function readFileShared(path, reading) {
   try {
-    if (staysFile(reading)) return await holdFile(path, reading);
+    if (reading.asFile && reading.integrity === undefined) return await openFile(path, reading);
     const file = await open(path);
     try {
       const { dev, ino, size, mtimeNs } = await file.stat({ bigint: true });

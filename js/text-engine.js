@@ -5,7 +5,7 @@ import { TeamEngine } from './team-engine.js';
 
 /** @typedef {import('../types/exports.js').TextExports} TextExports */
 
-/** Options that are a number, with the module's names for them. */
+/** Options that are a number, with C's names for them. */
 const NUMBERS = {
   maxTokens: 'max_tokens',
   temperature: 'temperature',
@@ -25,7 +25,7 @@ const NUMBERS = {
   keep: 'keep_tokens',
 };
 
-/** The module's names of the options that its errors may name. */
+/** C's names of the options that its errors may name. */
 const NAMES = {
   ...NUMBERS,
   logitBias: 'bias',
@@ -33,6 +33,80 @@ const NAMES = {
   jsonSchema: 'json_schema',
   lengthPenalty: 'length_penalty',
 };
+
+/** The numbers of the parts of a description. */
+const [TEXT, NUMBER, STOP, STOP_IDS, BIAS, GRAMMAR, SCHEMA, MESSAGE, REPLY, PROMPT] =
+  Array(10).keys();
+
+/**
+ * Describes texts: parts, each its number, the number of its bytes, and these.
+ * @param {readonly import('../types/protocol.js').WantedText[]} texts whose options have been checked
+ * @returns {Uint8Array}
+ */
+export function describe(texts) {
+  /** @type {[number, Uint8Array][]} */
+  const parts = [];
+  const put = (/** @type {number} */ part, /** @type {string | Uint8Array} */ value = '') =>
+    void parts.push([part, typeof value === 'string' ? encode(value) : value]);
+  for (const { prompt, options } of texts) {
+    put(TEXT);
+    for (const [name, cName] of Object.entries(NUMBERS)) {
+      const value = options[/** @type {'seed'} */ (name)];
+      if (value === undefined) continue;
+      const bytes = encode(`${' '.repeat(8)}${cName}`);
+      new DataView(bytes.buffer, bytes.byteOffset).setFloat64(0, Number(value), true);
+      put(NUMBER, bytes);
+    }
+    const { stop, stopTokens, logitBias, grammar, jsonSchema, format } = options;
+    for (const each of stop) put(STOP, each);
+    put(STOP_IDS, bytesOf(Int32Array.from(stopTokens)));
+    const pairs = new DataView(new ArrayBuffer(8 * logitBias.length));
+    logitBias.forEach(([id, value], i) => {
+      pairs.setInt32(8 * i, id, true);
+      pairs.setFloat32(8 * i + 4, value, true);
+    });
+    put(BIAS, bytesOf(pairs));
+    if (grammar !== undefined) put(GRAMMAR, grammar);
+    else if (jsonSchema !== undefined) put(SCHEMA, jsonSchema);
+    if (typeof prompt === 'string') put(PROMPT, prompt);
+    else {
+      for (const { role, content } of prompt) put(MESSAGE, `${role}\0${content}`);
+      put(REPLY, format === undefined ? '' : `${format}\0`);
+    }
+  }
+  const size = parts.reduce((sum, [, { length }]) => sum + 8 + length, 0);
+  const description = takeMemory(`texts of ${size} bytes`, () => new Uint8Array(size));
+  const view = new DataView(description.buffer);
+  let at = 0;
+  for (const [part, bytes] of parts) {
+    view.setUint32(at, part, true);
+    view.setUint32(at + 4, bytes.length, true);
+    description.set(bytes, at + 8);
+    at += 8 + bytes.length;
+  }
+  return description;
+}
+
+/**
+ * Returns an error that names an option as JavaScript does, where C named it.
+ * @param {unknown} error
+ */
+export function nameOption(error) {
+  if (!(error instanceof WispError)) return error;
+  const { code, message, cause } = error;
+  const field = Object.entries(NAMES).find(([, cName]) => cName === error.field)?.[0];
+  return field ? new WispError(code, message.replace(error.field, field), { field, cause }) : error;
+}
+
+/**
+ * @param {number} first
+ * @param {number} tokens
+ */
+export function checkFirst(first, tokens) {
+  if (first < tokens) return;
+  const message = `first: ${first}, where there are ${tokens} tokens, and the first has none before it`;
+  throw new WispError('argument', message, { field: 'first' });
+}
 
 /** An engine whose model continues texts, in a module wisp-generate-*.wasm. */
 export class TextEngine extends TeamEngine {
@@ -44,10 +118,10 @@ export class TextEngine extends TeamEngine {
   write(texts, atOnce = 0) {
     return this.#start(
       (wasm) => wasm.writing_new(this.engine),
-      (writing) => {
-        for (const { prompt, options } of texts) this.#addText(writing, prompt, options);
-        this.checkText((wasm) => wasm.writing_open(writing, atOnce));
-      },
+      (writing) =>
+        this.#withBytes(describe(texts), (bytes, length) =>
+          this.checkText((wasm) => wasm.writing_open(writing, bytes, length, atOnce)),
+        ),
       (wasm, writing, seconds) => wasm.writing_run(writing, seconds),
       (wasm, writing) => wasm.writing_free(writing),
     );
@@ -105,76 +179,6 @@ export class TextEngine extends TeamEngine {
     };
   }
 
-  /**
-   * @param {number} writing
-   * @param {string | readonly import('../types/generate.js').Message[]} prompt that the text continues,
-   *   or a conversation that it replies to
-   * @param {import('../types/protocol.js').WantedText['options']} options
-   */
-  #addText(writing, prompt, options) {
-    const text = this.text((wasm) => wasm.text_new(writing)) >>> 0;
-    if (!text) throw outOfMemory('the module cannot grow');
-    this.#setOptions(text, options);
-    if (typeof prompt === 'string') {
-      this.#withBytes(encode(prompt), (bytes, length) =>
-        this.checkText((wasm) => wasm.text_prompt(text, bytes, length)),
-      );
-    } else {
-      for (const message of prompt) this.#addMessage(text, message);
-      this.withText(options.format, (format) =>
-        this.checkText((wasm) => wasm.text_reply(text, format)),
-      );
-    }
-  }
-
-  /**
-   * @param {number} text
-   * @param {import('../types/protocol.js').WantedText['options']} options
-   */
-  #setOptions(text, options) {
-    for (const [name, cName] of Object.entries(NUMBERS)) {
-      const value = options[/** @type {'seed'} */ (name)];
-      if (value === undefined) continue;
-      this.withText(cName, (field) =>
-        this.checkText((wasm) => wasm.text_set(text, field, Number(value))),
-      );
-    }
-    const { stop, stopTokens, logitBias, grammar, jsonSchema } = options;
-    this.#withBytes(encode(stop.map((each) => `${each}\0`).join('')), (bytes, length) =>
-      this.checkText((wasm) => wasm.text_set_stops(text, bytes, length, stop.length)),
-    );
-    this.#withBytes(bytesOf(Int32Array.from(stopTokens)), (ids) =>
-      this.checkText((wasm) => wasm.text_set_stop_ids(text, ids, stopTokens.length)),
-    );
-    const source = grammar ?? jsonSchema;
-    if (source !== undefined) {
-      const isSchema = grammar === undefined;
-      this.#withBytes(encode(source), (bytes, length) =>
-        this.checkText((wasm) => wasm.text_set_grammar(text, bytes, length, isSchema)),
-      );
-    }
-    const pairs = new DataView(new ArrayBuffer(8 * logitBias.length));
-    logitBias.forEach(([id, value], i) => {
-      pairs.setInt32(8 * i, id, true);
-      pairs.setFloat32(8 * i + 4, value, true);
-    });
-    this.#withBytes(bytesOf(pairs), (values) =>
-      this.checkText((wasm) => wasm.text_set_bias(text, values, logitBias.length)),
-    );
-  }
-
-  /**
-   * @param {number} text
-   * @param {import('../types/generate.js').Message} message
-   */
-  #addMessage(text, { role, content }) {
-    this.withText(role, (name) =>
-      this.#withBytes(encode(content), (bytes, length) =>
-        this.checkText((wasm) => wasm.text_add_message(text, name, bytes, length)),
-      ),
-    );
-  }
-
   /** @returns {import('../types/generate.js').TextEngineInfo} */
   info() {
     const name = this.text((wasm) => wasm.engine_chat_format(this.engine));
@@ -192,10 +196,7 @@ export class TextEngine extends TeamEngine {
    */
   score(text, first) {
     const ids = this.#idsOf(text);
-    if (first >= ids.length) {
-      const message = `first: ${first}, where there are ${ids.length} tokens, and the first has none before it`;
-      throw new WispError('argument', message, { field: 'first' });
-    }
+    checkFirst(first, ids.length);
     return this.#withBytes(bytesOf(ids), (block) =>
       this.withBlock(4 * ids.length, (output) => {
         this.checkText((wasm) => wasm.engine_score(this.engine, block, ids.length, first, output));
@@ -304,11 +305,7 @@ export class TextEngine extends TeamEngine {
     try {
       this.check((wasm) => body(/** @type {TextExports} */ (wasm)));
     } catch (error) {
-      if (!(error instanceof WispError)) throw error;
-      const { code, message, cause } = error;
-      const field = Object.entries(NAMES).find(([, cName]) => cName === error.field)?.[0];
-      if (!field) throw error;
-      throw new WispError(code, message.replace(error.field, field), { field, cause });
+      throw nameOption(error);
     }
   }
 

@@ -12,37 +12,45 @@ import { serveBy } from './worker.js';
 const SLICE = 0.008;
 const FIRST_SLICE = 0.001;
 
+/** @typedef {import('../types/internal.js').Work} Work */
+
 /**
+ * Answers the requests of generators by one kind of engine.
  * @param {Parameters<import('./worker.js').Serve>[0]} post
- * @param {import('./threads.js').StartHelper} [startHelper]
- * @returns {ReturnType<import('./worker.js').Serve>}
+ * @param {{ open: Function }} kind
+ * @returns {(request: any) => Promise<void>}
  */
-export const serveText = (post, startHelper) => {
+export function serveTextBy(post, kind) {
   let stopped = false;
+  /** @type {Work | undefined} */
+  let work;
 
   /**
-   * @param {{ run: (seconds: number) => any, close: () => void }} work
+   * @param {Work | Promise<Work>} opening
    * @param {number} id
    */
-  async function finish(work, id) {
+  async function finish(opening, id) {
     stopped = false;
+    const hand = (/** @type {any} */ value) => post({ id, type: 'part', value }, []);
     try {
+      work = await opening;
+      if (stopped) work.stop?.();
       for (let slice = FIRST_SLICE; ;) {
-        const { ended, ...value } = work.run(slice);
+        const { ended, ...value } = await work.run(slice, hand);
         if (ended || stopped) return value.found ?? value;
         if (value.pieces?.length > 0) {
-          post({ id, type: 'part', value }, []);
+          hand(value);
           slice = SLICE;
         }
         await new Promise((resolve) => nextTask(() => resolve(undefined)));
       }
     } finally {
-      work.close();
+      work?.close();
+      work = undefined;
     }
   }
 
-  const open = (/** @type {[any, any, any]} */ ...of) => TextEngine.open(...of, startHelper);
-  const receive = serveBy(post, { open }, (engine, request) => {
+  const receive = serveBy(post, kind, (engine, request) => {
     const { type, id, text } = request;
     if (type === 'write') return finish(engine.write(request.texts, request.atOnce), id);
     if (type === 'beams') return finish(engine.search(request), id);
@@ -51,8 +59,19 @@ export const serveText = (post, startHelper) => {
     if (type === 'save') return engine.saveState();
     return type === 'load' ? engine.loadState(request.state) : engine.detokenize(request.ids);
   });
-  return orHelp(post, async (request) => {
-    if (request.type === 'stop') stopped = true;
-    else await receive(request);
-  });
+  return async (request) => {
+    if (request.type !== 'stop') return receive(request);
+    stopped = true;
+    work?.stop?.();
+  };
+}
+
+/**
+ * @param {Parameters<import('./worker.js').Serve>[0]} post
+ * @param {import('./threads.js').StartHelper} [startHelper]
+ * @returns {ReturnType<import('./worker.js').Serve>}
+ */
+export const serveText = (post, startHelper) => {
+  const open = (/** @type {[any, any, any]} */ ...of) => TextEngine.open(...of, startHelper);
+  return orHelp(post, serveTextBy(post, { open }));
 };

@@ -53,21 +53,12 @@ export interface Exports {
   thread_count?(): number;
 }
 
-/** The functions of wasm/generate. */
+/** The functions of src/binding/generate. */
 export interface TextExports extends Exports {
   writing_new(engine: number): number;
   writing_free(writing: number): void;
-  writing_open(writing: number, atOnce: number): number;
+  writing_open(writing: number, description: number, length: number, atOnce: number): number;
   writing_run(writing: number, seconds: number): number;
-  text_new(writing: number): number;
-  text_set(text: number, name: number, number: number): number;
-  text_set_stops(text: number, strings: number, length: number, n: number): number;
-  text_set_stop_ids(text: number, ids: number, n: number): number;
-  text_set_bias(text: number, values: number, n: number): number;
-  text_set_grammar(text: number, bytes: number, length: number, isSchema: boolean): number;
-  text_add_message(text: number, role: number, content: number, length: number): number;
-  text_reply(text: number, format: number): number;
-  text_prompt(text: number, bytes: number, length: number): number;
   search_new(engine: number): number;
   search_free(search: number): void;
   search_open(

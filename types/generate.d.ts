@@ -206,7 +206,6 @@ export interface GeneratorInfo extends TextEngineInfo {
   /** 0: on the calling thread. */
   workers: number;
   sharedMemory: boolean;
-  /** A generator runs in WebAssembly. */
   backend: 'native' | 'wasm';
   reasons: { backend: string; build: string; workers: string; memory: string };
 }

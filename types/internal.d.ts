@@ -4,7 +4,6 @@ import type { Bytes } from '../js/cold-ranges.js';
 import type { EngineOptions } from '../js/engine.js';
 import type { WispError } from '../js/errors.js';
 import type { Pool } from '../js/pool.js';
-import type { ModelFile } from './addon.js';
 import type { Native } from '../js/addon-node.js';
 import type { ConvertSettings } from './convert.js';
 import type { EmbedderInfo, EngineInfo, LoadOptions, ModelSource } from './index.js';
@@ -21,8 +20,8 @@ export interface Reading {
   progress(loaded: number, total: number | undefined): void;
   /** That the bytes must have: 'sha256-' and the hash in base64. */
   integrity?: string | undefined;
-  /** Native code that computes, and may read a file by itself. */
-  addon?: unknown;
+  /** Native code can read a file by itself. */
+  asFile?: boolean;
 }
 
 /** A file of which ranges are read. */
@@ -43,9 +42,19 @@ export interface RangeFile {
   read(range: [number, number], bytes: Bytes, signal: AbortSignal): Promise<void>;
 }
 
+/** A file that native code reads by itself. */
+export interface OpenedFile {
+  descriptor: number;
+  size: number;
+  /** Names the file and its state. */
+  key: string;
+  /** Rejects where the file has changed since it was opened. */
+  check(): Promise<void>;
+}
+
 /** The bytes of a model, for a pool and its workers. */
 export interface HeldModel {
-  model: SharedModel | ModelFile;
+  model: SharedModel | OpenedFile;
   /** Says that the embedder needs them no more; further calls do nothing. */
   release(): void;
 }
@@ -122,7 +131,7 @@ export interface PoolParts {
   size: number;
   start: StartLink;
   /** The module or addon, and the model. */
-  files: Promise<[unknown, SharedModel | ModelFile]>;
+  files: Promise<[unknown, SharedModel | OpenedFile]>;
   options: EngineOptions;
   /** Texts that may wait at once. */
   queueLimit: number;
@@ -147,6 +156,18 @@ export type StartLink = (on: {
   reply: (reply: Reply) => void;
   end: (error: WispError) => void;
 }) => Link;
+
+/** Texts that an engine writes, or its search. */
+export interface Work {
+  /**
+   * Goes on for about so many seconds. Returns what came of it, and whether it has `ended`. A native thread
+   * goes on to the end, and hands out what comes of it meanwhile.
+   */
+  run(seconds: number, hand: (value: any) => void): any;
+  /** Ends the run of a native thread. */
+  stop?(): void;
+  close(): void;
+}
 
 /** One request to a worker. It gets its id when it is sent. */
 export interface Task {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generating natively, wisp beside llama.cpp (node-llama-cpp) on the same GGUF files, in turn:
+// Generating natively, wisp beside llama.cpp (node-llama-cpp) on the same GGUF files, in turn. With --only also the
+// package's Generator in Node, by native code (node-native) or WebAssembly (node-wasm):
 //   node bench/generate/native.mjs [--shapes qwen3-0.6b,lfm2-350m] [--types Q8_0,Q4_0] [--threads 1,2]
 //     [--prompt 512] [--tokens 64] [--rounds 3] [--cache f32] [--cpu SET] [--only wisp] [--json FILE]
-// Weights are random. Run `make native` first, and `npm ci` in bench/ for llama.cpp. Each run is a process
+// Weights are random. Run `make native` first (`make addon wasm` for Node), and `npm ci` in bench/ for llama.cpp. Each run is a process
 // of its own, whose file is in the page cache.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -96,15 +97,28 @@ const peers = {
       memoryShare: number(/, (\d+) % of the/) / 100,
     };
   },
-  async 'llama.cpp'(model, threads, prompt) {
+  'llama.cpp': (model, threads, prompt) => {
     const context = String(promptTokens + Number(values.tokens) + 8);
-    const script = fileURLToPath(new URL('llama.mjs', import.meta.url));
-    const words = [process.execPath, script, model, threads, values.tokens, context];
-    const result = JSON.parse((await run(words, prompt)).output);
-    if (result.promptTokens !== promptTokens) throw new Error(`${result.promptTokens} tokens`);
-    return result;
+    return script('llama.mjs', [model, threads, values.tokens, context], prompt);
   },
+  'node-native': (model, threads, prompt) =>
+    script('node.mjs', [model, threads, values.tokens, 'native'], prompt),
+  'node-wasm': (model, threads, prompt) =>
+    script('node.mjs', [model, threads, values.tokens, 'wasm'], prompt),
 };
+
+/**
+ * Runs a script that prints a line of JSON.
+ * @param {string} name
+ * @param {string[]} words
+ * @param {string} prompt
+ */
+async function script(name, words, prompt) {
+  const path = fileURLToPath(new URL(name, import.meta.url));
+  const result = JSON.parse((await run([process.execPath, path, ...words], prompt)).output);
+  if (result.promptTokens !== promptTokens) throw new Error(`${result.promptTokens} tokens`);
+  return result;
+}
 
 const folder = `${ROOT}build/bench`;
 mkdirSync(folder, { recursive: true });

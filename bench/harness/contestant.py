@@ -93,7 +93,8 @@ class Contestant:
         variant = self.variants[workload.name]
         with load.Watch(self.process.pid) as watch:
             answer = self.process.ask("run", workload=variant.file)
-        self.record["runs"].setdefault(workload.name, []).append({**answer, "cores": watch.cores})
+        self.record["runs"].setdefault(workload.name, []).append(
+            {**answer, "cores": watch.cores, "watts": watch.watts})
 
     def embed(self, whole):
         """Writes the rows of W1, or of the part of it that there is time for."""
@@ -126,8 +127,11 @@ class Contestant:
         for name, runs in self.record.pop("runs").items():
             variant = self.variants[name]
             values = sorted(variant.result(run["seconds"]) for run in runs)
+            joules = [run["watts"] * run["seconds"] for run in runs if run["watts"] is not None]
             self.record["results"][name] = {
                 "median": statistics.median(values), "least": values[0], "most": values[-1], "unit": variant.unit,
-                "rounds": len(values), "texts": variant.texts,
+                "rounds": len(values), "texts": variant.texts, "tokens": variant.tokens,
+                "processor_seconds": statistics.median(run["cores"]["own"] * run["seconds"] for run in runs),
+                "joules": statistics.median(joules) if joules else None,
                 "cores": {who: statistics.median(run["cores"][who] for run in runs) for who in runs[0]["cores"]}}
         return self.record

@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+from .energy import Meter
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -56,7 +58,8 @@ def kill_tree(pid):
 
 
 class Watch:
-    """Measures the cores used by a process tree, by others, and by the hypervisor, while a with body runs."""
+    """Measures the cores used by a process tree, by others, and by the hypervisor, while a with body runs; and the watts
+    of the whole machine, None where its energy cannot be read."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -65,13 +68,16 @@ class Watch:
         return (time.monotonic(), *machine_seconds(), tree_seconds(self.pid))
 
     def __enter__(self):
+        self.meter = Meter()
         self.first = self.sample()
         return self
 
     def __exit__(self, *_):
+        joules = self.meter.joules()
         wall, used, stolen, own = (b - a for a, b in zip(self.first, self.sample()))
         self.cores = {"own": round(own / wall, 2), "others": round(max(0.0, used - own) / wall, 2),
                       "stolen": round(stolen / wall, 2)}
+        self.watts = None if joules is None else round(joules / wall, 2)
 
 
 def memory_mb(pids):

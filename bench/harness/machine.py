@@ -4,7 +4,7 @@ import os
 import platform
 import subprocess
 
-from . import load, registry
+from . import energy, load, registry
 
 # The engines have code for these instructions.
 FEATURES = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
@@ -38,6 +38,7 @@ def system_name():
 def describe():
     cpu = load.read("/proc/cpuinfo")
     flags = field(cpu, "flags", "Features").split()
+    meter = energy.Meter()
     memory = int(field(load.read("/proc/meminfo"), "MemTotal").split()[0]) * 1024 / 1e9
     return {
         "cpu": field(cpu, "model name") or platform.machine(),
@@ -46,6 +47,7 @@ def describe():
         "virtual": "hypervisor" in flags,
         "cores": os.cpu_count(),
         "memory_gb": round(memory, 1),
+        "energy": meter.reason if not meter.packages else "",
         "system": system_name(),
         "kernel": platform.release(),
         "compiler": output("gcc", "--version").split("\n")[0],

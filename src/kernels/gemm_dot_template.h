@@ -13,6 +13,8 @@ ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned 
     for (size_t g = 0; g < groups; g++, q += 4, w += INT8_PANEL * 4) {
         vi_weights weights[INT8_VECTORS];
         vi_activations x = vi_load_activations(q);
+        if (rows <= FEW_ROWS)
+            prefetch_stream(w, INT8_PANEL * 4);
         UNROLL
         for (int v = 0; v < vectors; v++)
             weights[v] = vi_load_weights(w + v * VF_LANES * 4);

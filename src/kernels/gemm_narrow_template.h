@@ -13,6 +13,8 @@ ALWAYS_INLINE void int8_dots(const uint8_t *q, size_t row_bytes, const unsigned 
     for (; groups >= 2; groups -= 2, q += 8, w += 2 * INT8_PANEL * 4) {
         vi first[INT8_VECTORS], second[INT8_VECTORS];
         vi x = vi_set1(0), y = x;
+        if (rows <= FEW_ROWS)
+            prefetch_stream(w, 2 * INT8_PANEL * 4);
         UNROLL
         for (int v = 0; v < vectors; v++) {
             first[v] = vi16_load_weights(w + v * VF_LANES * 4);

@@ -114,6 +114,8 @@ ALWAYS_INLINE void q4_block(const struct int8_tile *t, size_t b, const unsigned 
         total[i] = vf_set1(0);
     for (size_t c = 0; c < length; c += Q4_BLOCK, part += Q4_PANEL * q4_part_bytes(form)) {
         vi dots[Q4_ROWS * Q4_VECTORS];
+        if (rows <= FEW_ROWS)
+            prefetch_stream(part, Q4_PANEL * q4_part_bytes(form));
         q4_dots(q + c, t->row_bytes, part + Q4_PANEL * (q4_part_bytes(form) - Q4_BLOCK / 2), dots,
                 rows);
         UNROLL

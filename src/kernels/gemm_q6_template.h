@@ -59,6 +59,8 @@ ALWAYS_INLINE void q6_tile(const struct int8_tile *t, const int rows) {
             total[i] = vf_set1(0);
         UNROLL_NOT
         for (int c = 0; c < INT8_BLOCK; c += 32, part += Q4_PANEL * Q6_PART_BYTES) {
+            if (rows <= FEW_ROWS)
+                prefetch_stream(part, Q4_PANEL * Q6_PART_BYTES);
             q6_half(t, q + c, halves, part, 0, total, rows);
             q6_half(t, q + c, halves, part, 1, total, rows);
         }

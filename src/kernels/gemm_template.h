@@ -11,6 +11,7 @@
 enum {
     F32_PANEL = F32_VECTORS * VF_LANES,
     INT8_PANEL = INT8_VECTORS * VF_LANES,
+    FEW_ROWS = 2, /* so few rows are multiplied as fast as their weights come from memory */
 };
 
 /* ---- f32, 16-bit floats, and pairs of 16-bit numbers
@@ -64,6 +65,8 @@ ALWAYS_INLINE void f32_tile(const struct word_tile *t, const int rows, const int
     const unsigned char *w = t->w;
     for (size_t c = 0; c < t->k; c++, w += F32_PANEL * word_bytes(word)) {
         vf weights[F32_VECTORS], x = vf_set1(0);
+        if (rows <= FEW_ROWS)
+            prefetch_stream(w, F32_PANEL * word_bytes(word));
         UNROLL
         for (int v = 0; v < vectors; v++)
             weights[v] = load_words(w + (size_t)v * VF_LANES * word_bytes(word), word);

@@ -30,6 +30,8 @@ ALWAYS_INLINE void ternary_dots(const uint8_t *q, size_t row_bytes, const unsign
         sum[i] = vi_set1(0);
     UNROLL_NOT
     for (int g = 0; g < INT8_BLOCK / 16; g++, q += 16, codes += Q4_PANEL * 4) {
+        if (rows <= FEW_ROWS)
+            prefetch_stream(codes, Q4_PANEL * 4);
         ternary_step(q, row_bytes, codes, 0, sum, rows);
         ternary_step(q, row_bytes, codes, 1, sum + 1 % chains * sums, rows);
         ternary_step(q, row_bytes, codes, 2, sum + 2 % chains * sums, rows);

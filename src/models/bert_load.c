@@ -40,8 +40,10 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
                     "token types, which are not supported");
     TRY(directory_load_floats(network->dir, rotary ? "token_types.weight" : "position_embd.weight",
                               rows, size, &w->position_embedding, error));
-    if (!rotary)
+    if (!rotary) {
         TRY(drop_positions(network, w, &rows, error));
+        w->positions = rows;
+    }
     network->resident_bytes += rows * size * sizeof(float);
     if (rotary)
         return WISP_OK;

@@ -4,109 +4,14 @@
  * may load it too. */
 #include <stdlib.h>
 
-#include "node/requests.h"
-
-enum { MOST_ARGUMENTS = 5 };
-
-/* The arguments of a call. Those that are not given are undefined. */
-struct arguments {
-    napi_value at[MOST_ARGUMENTS];
-    struct native *native;
-};
-
-/* Reads the arguments of a call with an engine, which must have no request, and a session where
- * `with_session` says so. Returns false with an exception pending where it is not so. */
-static bool read_arguments(napi_env env, napi_callback_info info, bool with_session,
-                           struct arguments *arguments) {
-    size_t n = MOST_ARGUMENTS;
-    void *engine = NULL;
-    if (napi_get_cb_info(env, info, &n, arguments->at, NULL, NULL) != napi_ok ||
-        napi_get_value_external(env, arguments->at[0], &engine) != napi_ok) {
-        throw_last(env);
-        return false;
-    }
-    struct native *native = engine;
-    arguments->native = native;
-    if (native->request)
-        napi_throw_error(env, NULL, "the engine is busy");
-    else if (!native->engine || native->closing)
-        napi_throw_error(env, NULL, "the engine is closed");
-    else if (with_session && !native->engine->session)
-        napi_throw_error(env, NULL, "the engine has no model");
-    else
-        return true;
-    return false;
-}
+#include "node/arguments.h"
+#include "node/generate.h"
 
 /* Returns whether the engine has no model yet. Else an exception is pending. */
 static bool check_new(napi_env env, const struct native *native) {
     if (native->held)
         napi_throw_error(env, NULL, "the engine has a model");
     return !native->held;
-}
-
-/* Copies a string as terminated UTF-8 with U+FFFD for lone surrogates. Sets *text to NULL for
- * undefined. Returns false with an exception pending where it cannot. */
-static bool copy_string(napi_env env, napi_value value, char **text) {
-    napi_valuetype type;
-    size_t length = 0;
-    *text = NULL;
-    if (napi_typeof(env, value, &type) == napi_ok && type == napi_undefined)
-        return true;
-    if (napi_get_value_string_utf8(env, value, NULL, 0, &length) != napi_ok) {
-        throw_last(env);
-        return false;
-    }
-    *text = malloc(length + 1);
-    if (!*text) {
-        napi_throw_error(env, NULL, "out of memory");
-        return false;
-    }
-    napi_get_value_string_utf8(env, value, *text, length + 1, &length);
-    return true;
-}
-
-/* Copies an array of strings to the request's texts. Returns false with an exception pending where
- * it cannot. */
-static bool copy_texts(napi_env env, napi_value array, struct request *request) {
-    uint32_t n = 0;
-    size_t bytes = 0;
-    if (napi_get_array_length(env, array, &n) != napi_ok)
-        goto failed;
-    for (uint32_t i = 0; i < n; i++) {
-        napi_value text;
-        size_t length = 0;
-        if (napi_get_element(env, array, i, &text) != napi_ok ||
-            napi_get_value_string_utf8(env, text, NULL, 0, &length) != napi_ok)
-            goto failed;
-        bytes += length + 1;
-    }
-    request->texts = malloc(n * sizeof(wisp_text) + bytes + 1);
-    if (!request->texts) {
-        napi_throw_error(env, NULL, "out of memory");
-        return false;
-    }
-    char *at = (char *)(request->texts + n);
-    for (uint32_t i = 0; i < n; i++) {
-        napi_value text;
-        size_t length = 0;
-        if (napi_get_element(env, array, i, &text) != napi_ok ||
-            napi_get_value_string_utf8(env, text, at, bytes, &length) != napi_ok)
-            goto failed;
-        request->texts[i] = (wisp_text){at, length};
-        at += length + 1;
-        bytes -= length + 1;
-    }
-    request->n = n;
-    return true;
-failed:
-    throw_last(env);
-    return false;
-}
-
-static napi_status make_undefined(napi_env env, struct request *request, napi_value *value) {
-    (void)request;
-    return napi_get_undefined(env, value);
 }
 
 /* ---- engines -------------------------------------------------------------------------------- */
@@ -153,8 +58,8 @@ static napi_status keep_model(napi_env env, struct request *request, napi_value 
     return napi_get_undefined(env, value);
 }
 
-/* openModel(engine, model) resolves when the engine, which has no model yet, has opened it by its
- * options. The model is bytes or a file (held_model_new). */
+/* openModel(engine, model, size) resolves when the engine, which has no model yet, has opened it by
+ * its options: the bytes of a Uint8Array, or the file of a descriptor, which has so many. */
 static napi_value open_model(napi_env env, napi_callback_info info) {
     struct arguments arguments;
     if (!read_arguments(env, info, false, &arguments) || !check_new(env, arguments.native))
@@ -162,7 +67,7 @@ static napi_value open_model(napi_env env, napi_callback_info info) {
     struct request *request = request_new(env, arguments.native);
     if (!request)
         return NULL;
-    request->held = held_model_new(env, arguments.at[1]);
+    request->held = held_model_new(env, arguments.at[1], arguments.at[2]);
     if (!request->held) {
         request_free(env, request);
         return NULL;
@@ -205,17 +110,6 @@ static napi_value open_session(napi_env env, napi_callback_info info) {
     return status == WISP_OK ? NULL : throw_error(env, status, &native->engine->error);
 }
 
-/* Returns the engine that is a call's only argument, whatever it does now, and its handle. Returns
- * NULL with an exception pending where there is none. */
-static struct native *read_engine(napi_env env, napi_callback_info info, napi_value *handle) {
-    size_t n = 1;
-    void *native = NULL;
-    if (napi_get_cb_info(env, info, &n, handle, NULL, NULL) != napi_ok ||
-        napi_get_value_external(env, *handle, &native) != napi_ok)
-        throw_last(env);
-    return native;
-}
-
 /* cancel(engine) makes the request that is being computed, if there is one, fail soon. */
 static napi_value cancel(napi_env env, napi_callback_info info) {
     napi_value handle;
@@ -235,14 +129,8 @@ static napi_value close_engine(napi_env env, napi_callback_info info) {
 /* ---- work ----------------------------------------------------------------------------------- */
 
 static wisp_status compute_rows(struct request *request) {
-    struct engine *engine = request->native->engine;
-    for (;;) {
-        const wisp_status status = engine_embed(engine, request->texts, request->n, request->prompt,
-                                                request->dimensions, request->output);
-        /* A request may have been cancelled just after it was computed. The next one is not. */
-        if (status != WISP_ERROR_CANCELLED || atomic_load(&request->cancelled))
-            return status;
-    }
+    return engine_embed(request->native->engine, request->texts, request->n, request->prompt,
+                        request->dimensions, request->output);
 }
 
 static wisp_status compute_counts(struct request *request) {
@@ -260,36 +148,24 @@ static wisp_status compute_counts(struct request *request) {
 static napi_value submit_rows(napi_env env, napi_callback_info info,
                               wisp_status (*compute)(struct request *request)) {
     struct arguments arguments;
-    if (!read_arguments(env, info, true, &arguments))
-        return NULL;
-    struct request *request = request_new(env, arguments.native);
-    if (!request)
-        return NULL;
-    napi_typedarray_type type = napi_int8_array;
     uint32_t dimensions = 0;
-    size_t length = 0;
-    void *output = NULL;
-    if (!copy_texts(env, arguments.at[1], request) ||
-        !copy_string(env, arguments.at[2], &request->prompt)) {
+    struct request *request = read_request(env, info, &arguments);
+    if (!request || !take_texts(env, arguments.at[1], request))
+        return NULL;
+    if (!copy_string(env, arguments.at[2], &request->prompt)) {
         request_free(env, request);
         return NULL;
     }
-    if (napi_get_value_uint32(env, arguments.at[3], &dimensions) != napi_ok ||
-        napi_get_typedarray_info(env, arguments.at[4], &type, &length, &output, NULL, NULL) !=
-            napi_ok ||
-        napi_create_reference(env, arguments.at[4], 1, &request->rows) != napi_ok) {
+    if (napi_get_value_uint32(env, arguments.at[3], &dimensions) != napi_ok) {
+        throw_last(env);
         request_free(env, request);
-        return throw_last(env);
+        return NULL;
     }
     const size_t size =
         dimensions ? dimensions : wisp_model_dimensions(request->native->held->model);
-    if (type != napi_float32_array || length / size < request->n) {
-        request_free(env, request);
-        napi_throw_error(env, NULL, "the rows do not fit");
+    if (!take_output(env, arguments.at[4], request->n * size, request))
         return NULL;
-    }
     request->dimensions = dimensions;
-    request->output = output;
     request->compute = compute;
     request->make_value = make_undefined;
     return request_submit(env, arguments.at[0], request);
@@ -306,60 +182,35 @@ static napi_value count_tokens(napi_env env, napi_callback_info info) {
     return submit_rows(env, info, compute_counts);
 }
 
+/* A text has hardly more tokens than bytes; where it has, the count says how many. */
 static wisp_status compute_ids(struct request *request) {
-    return engine_tokenize(request->native->engine, request->texts[0].bytes,
-                           request->texts[0].length, request->ids, request->capacity,
-                           &request->count);
-}
-
-static napi_status make_ids(napi_env env, struct request *request, napi_value *value) {
-    const size_t count = request->count < request->capacity ? request->count : request->capacity;
-    const size_t bytes = count * sizeof *request->ids;
-    napi_value buffer;
-    void *data = NULL;
-    napi_status status = napi_create_arraybuffer(env, bytes, &data, &buffer);
-    if (status != napi_ok)
-        return status;
-    if (bytes > 0)
-        memcpy(data, request->ids, bytes);
-    return napi_create_typedarray(env, napi_int32_array, count, buffer, 0, value);
+    struct engine *engine = request->native->engine;
+    const wisp_text text = request->texts[0];
+    for (size_t capacity = text.length + 8;; capacity = request->count) {
+        int32_t *ids = realloc(request->ids, capacity * sizeof *ids);
+        if (!ids)
+            return fail_memory(&engine->error, capacity * sizeof *ids);
+        request->ids = ids;
+        TRY(engine_tokenize(engine, text.bytes, text.length, ids, capacity, &request->count));
+        if (request->count <= capacity)
+            return WISP_OK;
+    }
 }
 
 /* tokenize(engine, [text]) resolves to the ids. */
 static napi_value tokenize(napi_env env, napi_callback_info info) {
     struct arguments arguments;
-    if (!read_arguments(env, info, true, &arguments))
+    struct request *request = read_request(env, info, &arguments);
+    if (!request || !take_texts(env, arguments.at[1], request))
         return NULL;
-    struct request *request = request_new(env, arguments.native);
-    if (!request)
-        return NULL;
-    if (!copy_texts(env, arguments.at[1], request)) {
+    if (request->n != 1) {
         request_free(env, request);
-        return NULL;
-    }
-    wisp_model_info model;
-    wisp_model_get_info(arguments.native->held->model, &model);
-    request->capacity = model.max_tokens;
-    request->ids = calloc(request->capacity, sizeof *request->ids);
-    if (!request->ids || request->n != 1) {
-        request_free(env, request);
-        napi_throw_error(env, NULL, "out of memory");
+        napi_throw_error(env, NULL, "one text is tokenized at a time");
         return NULL;
     }
     request->compute = compute_ids;
     request->make_value = make_ids;
     return request_submit(env, arguments.at[0], request);
-}
-
-static napi_value make_string(napi_env env, const char *text) {
-    napi_value value;
-    if (!text) {
-        napi_get_undefined(env, &value);
-        return value;
-    }
-    if (napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value) != napi_ok)
-        return throw_last(env);
-    return value;
 }
 
 /* prompt(engine, name) returns the text of a prompt as engine_prompt does, or undefined. */
@@ -430,7 +281,8 @@ NAPI_MODULE_INIT() {
         function("stats", get_stats),
     };
     const size_t n = sizeof properties / sizeof properties[0];
-    if (napi_define_properties(env, exports, n, properties) != napi_ok)
+    if (napi_define_properties(env, exports, n, properties) != napi_ok ||
+        define_generate(env, exports) != napi_ok)
         return throw_last(env);
     return exports;
 }

@@ -6,44 +6,56 @@
 
 #ifndef _WIN32
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 #endif
 
-/* Reads the number of a property that must be one. Returns false where it is none. */
-static bool number_of(napi_env env, napi_value object, const char *name, double *number) {
-    napi_value value;
-    return napi_get_named_property(env, object, name, &value) == napi_ok &&
-           napi_get_value_double(env, value, number) == napi_ok && *number >= 0;
+/* Makes `held` have the bytes of a Uint8Array. Returns false where the value is none. */
+static bool hold_array(napi_env env, napi_value array, struct held_model *held) {
+    napi_typedarray_type type = napi_int8_array;
+    void *bytes = NULL;
+    size_t size = 0;
+    if (napi_get_typedarray_info(env, array, &type, &size, &bytes, NULL, NULL) != napi_ok ||
+        type != napi_uint8_array || napi_create_reference(env, array, 1, &held->array) != napi_ok)
+        return false;
+    held->bytes = bytes;
+    held->size = size;
+    return true;
 }
 
-struct held_model *held_model_new(napi_env env, napi_value value) {
-    napi_typedarray_type type = napi_int8_array;
-    bool is_array = false;
-    void *bytes = NULL;
-    size_t length = 0;
-    double descriptor = -1, size = 0;
-    napi_is_typedarray(env, value, &is_array);
-    if (is_array &&
-        napi_get_typedarray_info(env, value, &type, &length, &bytes, NULL, NULL) == napi_ok &&
-        type == napi_uint8_array) {
-        size = (double)length;
-    } else if (is_array || !number_of(env, value, "descriptor", &descriptor) ||
-               !number_of(env, value, "size", &size)) {
-        napi_throw_type_error(env, NULL, "a model is a Uint8Array or a file");
-        return NULL;
-    }
+/* Makes `held` have a file. Returns false where it cannot. */
+static bool hold_file(napi_env env, napi_value descriptor, napi_value size,
+                      struct held_model *held) {
+#ifdef _WIN32
+    (void)env, (void)descriptor, (void)size, (void)held;
+    return false;
+#else
+    int32_t file = -1;
+    int64_t bytes = -1;
+    if (napi_get_value_int32(env, descriptor, &file) != napi_ok ||
+        napi_get_value_int64(env, size, &bytes) != napi_ok || bytes < 0)
+        return false;
+    held->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    held->size = (uint64_t)bytes;
+    return held->file >= 0;
+#endif
+}
+
+struct held_model *held_model_new(napi_env env, napi_value model, napi_value size) {
+    napi_valuetype type;
     struct held_model *held = calloc(1, sizeof *held);
-    if (!held || napi_create_reference(env, value, 1, &held->value) != napi_ok) {
+    if (!held) {
         napi_throw_error(env, NULL, "out of memory");
-        free(held);
         return NULL;
     }
     held->users = 1;
     held->env = env;
-    held->bytes = bytes;
-    held->descriptor = (int)descriptor;
-    held->size = (uint64_t)size;
-    return held;
+    const bool is_file = napi_typeof(env, model, &type) == napi_ok && type == napi_number;
+    if (is_file ? hold_file(env, model, size, held) : hold_array(env, model, held))
+        return held;
+    napi_throw_type_error(env, NULL, "a model is a Uint8Array, or a descriptor and a size");
+    free(held);
+    return NULL;
 }
 
 static int read_bytes(void *context, uint64_t offset, void *buffer, size_t length) {
@@ -54,20 +66,15 @@ static int read_bytes(void *context, uint64_t offset, void *buffer, size_t lengt
     return 0;
 }
 
+#ifndef _WIN32
 static int read_file(void *context, uint64_t offset, void *buffer, size_t length) {
     struct held_model *held = context;
-    if (atomic_load(&held->given_up))
-        return 1;
-#ifdef _WIN32
-    (void)offset, (void)buffer;
-    return length > 0; /* js/model-file-node.js opens no files there: pread is missing */
-#else
-    unsigned char *to = buffer;
+    char *to = buffer;
     while (length > 0) {
-        const ssize_t n = pread(held->descriptor, to, length, (off_t)offset);
+        const ssize_t n = pread(held->file, to, length, (off_t)offset);
         if (n == 0)
-            return WISP_SOURCE_CHANGED; /* it has become shorter */
-        if (n < 0 && errno != EINTR)
+            return WISP_SOURCE_CHANGED;
+        if (atomic_load(&held->given_up) || (n < 0 && errno != EINTR))
             return 1;
         if (n < 0)
             continue;
@@ -76,17 +83,18 @@ static int read_file(void *context, uint64_t offset, void *buffer, size_t length
         length -= (size_t)n;
     }
     return 0;
-#endif
 }
+#endif
 
 wisp_status held_model_open(struct held_model *held, struct engine *engine) {
-    const bool is_file = held->descriptor >= 0;
-    const wisp_source source = {.size = held->size,
-                                .read = is_file ? read_file : read_bytes,
-                                .context = held,
-                                .name = "model",
-                                .lasting = true,
-                                .may_change = is_file};
+    wisp_source source = {
+        .size = held->size, .read = read_bytes, .context = held, .name = "model", .lasting = true};
+#ifndef _WIN32
+    if (!held->array) {
+        source.read = read_file;
+        source.may_change = true;
+    }
+#endif
     const wisp_status status = engine_open_model(engine, &source);
     if (status != WISP_OK && atomic_load(&held->given_up))
         return fail(&engine->error, WISP_ERROR_CANCELLED, NULL, NULL, "cancelled");
@@ -99,6 +107,11 @@ void held_model_release(struct held_model *held) {
     if (!held || --held->users > 0)
         return;
     wisp_model_close(held->model);
-    napi_delete_reference(held->env, held->value);
+    if (held->array)
+        napi_delete_reference(held->env, held->array);
+#ifndef _WIN32
+    else
+        close(held->file);
+#endif
     free(held);
 }

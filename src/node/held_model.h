@@ -13,17 +13,17 @@ struct held_model {
     wisp_model *model; /* NULL until it is open */
     size_t users;
     napi_env env;
-    napi_ref value; /* keeps `bytes`, or the file open */
+    napi_ref array; /* keeps `bytes`; NULL where there is a file */
     const uint8_t *bytes;
-    int descriptor; /* of the file; -1: there are bytes */
+    int file; /* its descriptor */
     uint64_t size;
     atomic_bool given_up; /* makes opening it fail */
 };
 
-/* Holds a model that is not open yet, for one user: a Uint8Array, or an object with the numbers
- * `descriptor` and `size` of a file, which stays open as long as something has the object. Returns
- * NULL, with an exception pending, where the value is neither. */
-struct held_model *held_model_new(napi_env env, napi_value value);
+/* Holds a model that is not open yet, for one user: a Uint8Array, or the descriptor of a file of
+ * `size` bytes, of which it keeps a duplicate. Windows has no such descriptors. Returns NULL, with
+ * an exception pending, where the value is none of these. */
+struct held_model *held_model_new(napi_env env, napi_value model, napi_value size);
 
 /* Opens the model by the options of `engine`, on any thread. The engine's error says why it
  * failed. */

@@ -16,5 +16,7 @@ __asm__(".symver pthread_join, pthread_join@" FIRST_VERSION);
 __asm__(".symver pthread_sigmask, pthread_sigmask@" FIRST_VERSION);
 __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@" FIRST_VERSION);
 __asm__(".symver log, log@" FIRST_VERSION);
+__asm__(".symver exp, exp@" FIRST_VERSION);
+__asm__(".symver pow, pow@" FIRST_VERSION);
 
 #endif

@@ -2,6 +2,16 @@
 #include "node/requests.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "binding/generate/search.h"
+#include "binding/generate/text.h"
+
+/* A part of a request's value. */
+struct part {
+    struct message message;
+    char text[];
+};
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
@@ -47,7 +57,7 @@ struct request *request_new(napi_env env, struct native *native) {
     if (!request)
         napi_throw_error(env, NULL, "out of memory");
     else
-        request->native = native;
+        *request = (struct request){.native = native, .end = {.request = request}};
     return request;
 }
 
@@ -57,6 +67,7 @@ static void free_memory(struct request *request) {
     free(request->texts);
     free(request->prompt);
     free(request->ids);
+    free(request->bytes);
     free(request);
 }
 
@@ -65,6 +76,8 @@ void request_free(napi_env env, struct request *request) {
         napi_delete_reference(env, request->handle);
     if (request->rows)
         napi_delete_reference(env, request->rows);
+    if (request->part)
+        napi_delete_reference(env, request->part);
     held_model_release(request->held);
     free_memory(request);
 }
@@ -90,13 +103,47 @@ static void settle(napi_env env, struct request *request) {
     request_free(env, request);
 }
 
-/* Computes a request on the engine's thread. The job NULL says that the thread ends. */
-static void compute(void *context, void *job) {
+/* Computes a request. One that was cancelled just after it was computed may leave that to the next
+ * one, which is not cancelled. Runs are not computed again, because they have gone on. */
+static void compute(struct request *request) {
+    do
+        request->status = request->compute(request);
+    while (request->status == WISP_ERROR_CANCELLED && !atomic_load(&request->cancelled) &&
+           !request->part);
+}
+
+/* Runs on the engine's thread. The job NULL says that the thread ends. */
+static void run_job(void *context, void *job) {
     struct native *native = context;
     struct request *request = job;
     if (request)
-        request->status = request->compute(request);
-    napi_call_threadsafe_function(native->done, request, napi_tsfn_nonblocking);
+        compute(request);
+    napi_call_threadsafe_function(native->done, request ? &request->end : NULL,
+                                  napi_tsfn_nonblocking);
+}
+
+bool request_hand_out(struct request *request, const char *text) {
+    const size_t length = strlen(text) + 1;
+    struct part *part = malloc(sizeof *part + length);
+    if (!part)
+        return false;
+    part->message = (struct message){.request = request, .is_part = true};
+    memcpy(part->text, text, length);
+    if (napi_call_threadsafe_function(request->native->done, &part->message,
+                                      napi_tsfn_nonblocking) != napi_ok)
+        free(part); /* the environment ends */
+    return true;
+}
+
+/* Calls the request's function with a part. What it throws is an uncaught exception. */
+static void receive_part(napi_env env, const struct part *part) {
+    napi_value function, undefined, text;
+    if (napi_get_reference_value(env, part->message.request->part, &function) != napi_ok ||
+        napi_get_undefined(env, &undefined) != napi_ok ||
+        napi_create_string_utf8(env, part->text, NAPI_AUTO_LENGTH, &text) != napi_ok)
+        throw_last(env);
+    else
+        napi_call_function(env, undefined, function, 1, &text, NULL);
 }
 
 napi_value request_submit(napi_env env, napi_value handle, struct request *request) {
@@ -113,7 +160,7 @@ napi_value request_submit(napi_env env, napi_value handle, struct request *reque
         napi_ref_threadsafe_function(env, native->done); /* keeps the process running */
         runner_give(&native->runner, request);
     } else {
-        request->status = request->compute(request);
+        compute(request);
         settle(env, request);
     }
     return promise;
@@ -132,7 +179,17 @@ void native_cancel(struct native *native) {
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+void native_end_work(struct native *native) {
+    if (native->writing)
+        writing_free(native->writing);
+    if (native->search)
+        search_free(native->search);
+    native->writing = NULL;
+    native->search = NULL;
+}
+
 static void free_engine(struct native *native) {
+    native_end_work(native);
     native->engine->model = NULL; /* the held model's */
     wisp_session_close(native->engine->session);
     native->engine->session = NULL;
@@ -182,18 +239,22 @@ static void finish_closing(napi_env env, struct native *native) {
     napi_delete_reference(env, native->closing_handle);
 }
 
-/* Takes a computed request, or NULL from a thread that ends, on the environment's thread. */
+/* Takes a message, or NULL from a thread that ends, on the environment's thread. */
 static void receive(napi_env env, napi_value function, void *context, void *data) {
     (void)function;
     struct native *native = context;
-    struct request *request = data;
-    if (!env) { /* the environment ends, and with it references and promises */
-        if (request)
-            free_memory(request);
-    } else if (request) {
+    struct message *message = data;
+    if (message && message->is_part) {
+        if (env)
+            receive_part(env, data);
+        free(message);
+    } else if (!env) { /* the environment ends, and with it references and promises */
+        if (message)
+            free_memory(message->request);
+    } else if (message) {
         if (!native->closing)
             napi_unref_threadsafe_function(env, native->done);
-        settle(env, request);
+        settle(env, message->request);
     } else if (native->engine) {
         finish_closing(env, native);
     }
@@ -206,7 +267,7 @@ static bool start_thread(napi_env env, struct native *native) {
                                         &native->done) != napi_ok)
         return false;
     napi_unref_threadsafe_function(env, native->done);
-    if (runner_open(&native->runner, compute, native))
+    if (runner_open(&native->runner, run_job, native))
         return true;
     napi_release_threadsafe_function(native->done, napi_tsfn_release);
     napi_throw_error(env, NULL, "the system grants no thread");

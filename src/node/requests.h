@@ -18,16 +18,32 @@ struct native {
     napi_threadsafe_function done; /* takes computed requests to the environment's thread */
     napi_deferred closing;         /* the promise that waits for the thread to end */
     napi_ref closing_handle;       /* keeps the engine as long */
+
+    /* Texts that are written, or a search: of an engine that generates, one at most. */
+    struct writing *writing;
+    struct search *search;
+    atomic_bool stopped; /* nobody wants more of it */
+};
+
+struct request;
+
+/* What the engine's thread tells the environment's: the end of a request, or a part of its value.
+ */
+struct message {
+    struct request *request;
+    bool is_part;
 };
 
 struct request {
     struct native *native;
+    struct message end;
     wisp_status (*compute)(struct request *request);
     /* Makes the value that the promise resolves to. */
     napi_status (*make_value)(napi_env env, struct request *request, napi_value *value);
     napi_deferred promise;
     napi_ref handle; /* keeps the engine */
     napi_ref rows;   /* keeps the array that is written to */
+    napi_ref part;   /* the function that is called with each part */
     wisp_status status;
     atomic_bool cancelled;
 
@@ -39,8 +55,13 @@ struct request {
     size_t dimensions;
     float *output; /* [n, dimensions]: the values of `rows` */
 
-    int32_t *ids; /* [capacity] */
-    size_t capacity, count;
+    int32_t *ids; /* [count] */
+    size_t count;
+
+    char *bytes; /* [size] */
+    size_t size;
+    uint32_t beams, max_tokens;
+    double number;
 };
 
 /* Opens an engine whose only reference is the value that is returned, and which ends with it.
@@ -56,6 +77,13 @@ void request_free(napi_env env, struct request *request);
 
 /* Computes the request. Returns the promise of its value. Takes the request in any case. */
 napi_value request_submit(napi_env env, napi_value handle, struct request *request);
+
+/* Gives a copy of a text to the request's function `part`, from the engine's thread, while the
+ * request is computed. Returns false where there is no memory. */
+bool request_hand_out(struct request *request, const char *text);
+
+/* Frees the texts or the search of an engine that has no request. */
+void native_end_work(struct native *native);
 
 /* Makes the request that is being computed, if there is one, fail soon with WISP_ERROR_CANCELLED.
  */

@@ -398,7 +398,6 @@ describe('the addon', { skip: noAddon }, () => {
       const one = await load(undefined, { workers: 2 });
       const two = await load(undefined, { workers: 1 });
       assert.ok(buffers() < before.buffers + 1e6, `${before.buffers} became ${buffers()}`);
-      assert.equal(descriptors(), before.descriptors + 1, 'one file for both');
       const bytes = await load(new Uint8Array(readFileSync(DEFAULT_MODEL_PATH)), { workers: 1 });
       const rows = await one.embed(TEXTS);
       assert.deepEqual(await bytes.embed(TEXTS), rows);
@@ -454,7 +453,7 @@ describe('the addon', { skip: noAddon }, () => {
       utimesSync(path, 1, 1);
       const changed = {
         code: 'io',
-        message: /changed\.gguf: the file changed after it was opened/,
+        message: /changed\.gguf: the file changed/,
       };
       await assert.rejects(embedder.setSparse({ predictor: 'exact' }), changed);
       await embedder.embed(['a']); // with the weights that it has

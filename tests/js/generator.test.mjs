@@ -30,7 +30,7 @@ import {
   SCHEMA,
   SHIFTED,
 } from './generator/inputs.mjs';
-import { ROOT, extent, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
+import { ADDON, ROOT, extent, noAddon, noTool, onlyInAll, smallModel, wisp } from './support.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const WORKER = new URL('../../js/generate-worker-node.js', import.meta.url);
@@ -94,12 +94,33 @@ const native = {
   }),
 };
 
-for (const workers of [1, 0]) {
-  describe(`Node, ${workers} workers`, () => {
+/** Generators that run native code. */
+class NativeGenerator extends Generator {
+  /** @type {typeof Generator.load} */
+  static async load(source, options) {
+    const generator = await Generator.load(source, { addon: ADDON, ...options });
+    assert.equal(generator.info().backend, 'native');
+    return generator;
+  }
+}
+
+/** Cases of workers that are given, which are for WebAssembly. */
+const OF_WORKERS = /^a (helper|worker) that ends /;
+
+for (const [Kind, workers] of /** @type {const} */ ([
+  [Generator, 1],
+  [Generator, 0],
+  [NativeGenerator, 1],
+  [NativeGenerator, 0],
+])) {
+  const isNative = Kind === NativeGenerator;
+  const skip = isNative && noAddon;
+  describe(`Node, ${isNative ? 'native code, ' : ''}${workers} workers`, { skip }, () => {
     for (const [name, run] of Object.entries(cases)) {
+      if (isNative && OF_WORKERS.test(name)) continue;
       test(name, () =>
         run({
-          Generator,
+          Generator: Kind,
           Embedder,
           story,
           reply,

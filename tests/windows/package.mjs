@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Usage: package.mjs ADDON REPORT. The package in Node for Windows: embeds the texts of golden-default.jsonl with
-// WebAssembly and with the addon, and compares with PyTorch's rows in golden-default.f32. Writes REPORT, because Node's
-// standard output cannot be a pipe in Wine.
+// WebAssembly and with the addon, and compares with PyTorch's rows in golden-default.f32; writes a text with both, and
+// compares with that of the native program on Linux. Writes REPORT, because Node's standard output cannot be a pipe in Wine.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { argv, exit, platform } from 'node:process';
+import { Generator } from '../../js/generate-node.js';
 import { Embedder } from '../../js/node.js';
 
+const STORY =
+  ', there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball.';
 const SIZE = 384;
 const LEAST_COSINE = 0.99;
 const [addon, report] = argv.slice(2);
@@ -32,9 +35,15 @@ async function check(options) {
   const [alone] = await embedder.embed([texts[9]]);
   const { backend, kernels, build } = embedder.info();
   await embedder.close();
+  const generator = await Generator.load(undefined, { threads: 2, ...options });
+  const pieces = [];
+  for await (const piece of generator.generate('Once upon a time', { maxTokens: 40 }))
+    pieces.push(piece);
+  const isStory = pieces.join('') === STORY && generator.info().backend === backend;
+  await generator.close();
   const cosine = leastCosine(rows);
   const isSame = alone.every((value, i) => value === rows[9][i]);
-  return { backend, kernels, build, cosine, good: cosine >= LEAST_COSINE && isSame };
+  return { backend, kernels, build, cosine, good: cosine >= LEAST_COSINE && isSame && isStory };
 }
 
 /** @type {unknown[]} */

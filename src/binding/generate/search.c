@@ -1,12 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- * The functions with which js/text-engine.js searches for the likeliest texts: search_new,
- * search_open, search_run until it has ended, search_free. Meanwhile the engine makes no other
- * call. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "binding/generate/search.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "binding/engine.h"
 #include "engine/beams.h"
 
 struct search {
@@ -16,7 +14,6 @@ struct search {
     size_t found; /* texts */
 };
 
-/* Returns NULL where there is no memory. */
 EXPORT("search_new") struct search *search_new(struct engine *engine) {
     struct search *search = calloc(1, sizeof *search);
     if (search)
@@ -43,7 +40,6 @@ static void take_hypothesis(void *context, const wisp_hypothesis *h) {
     put(engine, "]}");
 }
 
-/* Begins the search for `n` texts that continue the prompt. Tokens stop_id [stop_ids] end one. */
 EXPORT("search_open")
 wisp_status search_open(struct search *search, const char *prompt, size_t length, uint32_t n,
                         uint32_t max_tokens, double length_penalty, const int32_t *stop_id,
@@ -51,7 +47,8 @@ wisp_status search_open(struct search *search, const char *prompt, size_t length
     struct engine *engine = search->engine;
     int32_t *copy;
     ARENA_TAKE(&search->arena, copy, stop_ids + 1, &engine->error);
-    memcpy(copy, stop_id, stop_ids * sizeof *copy);
+    if (stop_ids > 0)
+        memcpy(copy, stop_id, stop_ids * sizeof *copy);
     const wisp_beam_options options = {.beams = n,
                                        .max_tokens = max_tokens,
                                        .length_penalty = (float)length_penalty,
@@ -63,13 +60,15 @@ wisp_status search_open(struct search *search, const char *prompt, size_t length
                       &engine->error);
 }
 
-/* Goes on for about `seconds`, or until the search has ended. search_json then has what it found.
- */
+bool search_ended(const struct search *search) {
+    return beams_ended(search->beams);
+}
+
 EXPORT("search_run")
 wisp_status search_run(struct search *search, double seconds) {
     struct engine *engine = search->engine;
     begin(engine, "{\"found\":[");
     TRY(beams_run(search->beams, seconds, &engine->error));
-    put(engine, "],\"ended\":%s}", beams_ended(search->beams) ? "true" : "false");
+    put(engine, "],\"ended\":%s}", search_ended(search) ? "true" : "false");
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
 }

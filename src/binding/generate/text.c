@@ -1,14 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0
- * The functions with which js/text-engine.js generates text. Texts are written little by little:
- * writing_new; for each of the texts text_new, text_set for each option, and text_prompt or
- * text_add_message and text_reply; writing_open; writing_run until all have ended; writing_free. An
- * engine has one writing at a time, and makes no other call until it is freed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "binding/generate/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "binding/engine.h"
 #include "engine/conversation.h"
 #include "engine/requests.h"
 
@@ -37,7 +34,6 @@ struct writing {
     size_t pieces; /* that this writing_run has handed out */
 };
 
-/* Returns NULL where there is no memory. */
 EXPORT("writing_new") struct writing *writing_new(struct engine *engine) {
     struct writing *writing = calloc(1, sizeof *writing);
     if (writing) {
@@ -45,17 +41,6 @@ EXPORT("writing_new") struct writing *writing_new(struct engine *engine) {
         writing->last = &writing->first;
     }
     return writing;
-}
-
-/* Adds a text. Returns NULL where there is no memory. */
-EXPORT("text_new") struct text *text_new(struct writing *writing) {
-    struct text *text = arena_allocate(&writing->arena, sizeof *text);
-    if (text) {
-        *text = (struct text){.writing = writing, .index = writing->n++};
-        *writing->last = text;
-        writing->last = &text->next;
-    }
-    return text;
 }
 
 EXPORT("writing_free") void writing_free(struct writing *writing) {
@@ -94,9 +79,22 @@ static const struct {
     {"keep_tokens", offsetof(wisp_generate_options, keep_tokens), false},
 };
 
-/* Sets an option to a number. Whole numbers are those of JavaScript, checked there. */
-EXPORT("text_set")
-wisp_status text_set(struct text *text, const char *name, double number) {
+static wisp_status fail_description(struct writing *writing) {
+    return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
+}
+
+/* Sets an option to a number: 8 bytes, and the option's name after them. Whole numbers are those of
+ * JavaScript, checked there. */
+static wisp_status set_number(struct text *text, const char *bytes, size_t length) {
+    wisp_error *error = &text->writing->engine->error;
+    double number;
+    if (length < sizeof number)
+        return fail_description(text->writing);
+    memcpy(&number, bytes, sizeof number);
+    const char *name =
+        arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
+    if (!name)
+        return fail_memory(error, length);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, name) == 0) {
             char *place = (char *)&text->options + numbers[i].offset;
@@ -115,56 +113,61 @@ wisp_status text_set(struct text *text, const char *name, double number) {
     else if (strcmp(name, "no_thinking") == 0)
         text->conversation.no_thinking = number != 0;
     else
-        return fail(&text->writing->engine->error, WISP_ERROR_ARGUMENT, NULL, name,
-                    "there is no such option");
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, name, "there is no such option");
     return WISP_OK;
 }
 
-/* Sets the stop texts to `n` strings, which lie one after the other, each with its terminator. */
-EXPORT("text_set_stops")
-wisp_status text_set_stops(struct text *text, const char *strings, size_t length, size_t n) {
+/* Adds a text that ends the text. */
+static wisp_status add_stop(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
+    wisp_generate_options *o = &text->options;
     const char **stop;
-    char *copy;
-    ARENA_TAKE(&text->writing->arena, stop, n + 1, error);
-    ARENA_TAKE(&text->writing->arena, copy, length + 1, error);
-    memcpy(copy, strings, length);
-    for (size_t i = 0; i < n; i++, copy += strlen(copy) + 1)
-        stop[i] = copy;
-    text->options.stop = stop;
-    text->options.stops = n;
+    ARENA_TAKE(&text->writing->arena, stop, o->stops + 1, error);
+    if (o->stops > 0)
+        memcpy(stop, o->stop, o->stops * sizeof *stop);
+    stop[o->stops] = arena_copy_text(&text->writing->arena, bytes, length);
+    if (!stop[o->stops])
+        return fail_memory(error, length);
+    o->stop = stop;
+    o->stops++;
     return WISP_OK;
 }
 
-/* Sets the token ids [n] that end the text. */
-EXPORT("text_set_stop_ids")
-wisp_status text_set_stop_ids(struct text *text, const int32_t *ids, size_t n) {
-    int32_t *copy;
-    ARENA_TAKE(&text->writing->arena, copy, n + 1, &text->writing->engine->error);
-    memcpy(copy, ids, n * sizeof *ids);
-    text->options.stop_id = copy;
+/* Sets the token ids that end the text. */
+static wisp_status set_stop_ids(struct text *text, const char *bytes, size_t length) {
+    int32_t *ids;
+    const size_t n = length / sizeof *ids;
+    ARENA_TAKE(&text->writing->arena, ids, n + 1, &text->writing->engine->error);
+    memcpy(ids, bytes, n * sizeof *ids);
+    text->options.stop_id = ids;
     text->options.stop_ids = n;
     return WISP_OK;
 }
 
-/* Sets what is added to the logits of tokens: values [n], each an id and a float. */
-EXPORT("text_set_bias")
-wisp_status text_set_bias(struct text *text, const wisp_token_value *values, size_t n) {
-    wisp_token_value *copy;
-    ARENA_TAKE(&text->writing->arena, copy, n + 1, &text->writing->engine->error);
-    memcpy(copy, values, n * sizeof *values);
-    text->options.sampling.bias = copy;
+/* Sets what is added to the logits of tokens: for each an id and a float. */
+static wisp_status set_bias(struct text *text, const char *bytes, size_t length) {
+    wisp_token_value *values;
+    const size_t n = length / sizeof *values;
+    ARENA_TAKE(&text->writing->arena, values, n + 1, &text->writing->engine->error);
+    memcpy(values, bytes, n * sizeof *values);
+    text->options.sampling.bias = values;
     text->options.sampling.biases = n;
     return WISP_OK;
 }
 
-/* Sets the grammar that the text has to match: GBNF, or a JSON Schema. */
-EXPORT("text_set_grammar")
-wisp_status text_set_grammar(struct text *text, const char *bytes, size_t length, int is_schema) {
+/* Sets the grammar that the text has to match, in GBNF. */
+static wisp_status set_grammar(struct text *text, const char *bytes, size_t length) {
+    const wisp_text source = {bytes, length};
+    TRY(wisp_grammar_open(source, &text->grammar, &text->writing->engine->error));
+    text->options.grammar = text->grammar;
+    return WISP_OK;
+}
+
+/* Sets the JSON Schema under which the text has to be valid. */
+static wisp_status set_schema(struct text *text, const char *bytes, size_t length) {
     const wisp_text source = {bytes, length};
     wisp_error *error = &text->writing->engine->error;
-    const wisp_status status = is_schema ? wisp_grammar_open_schema(source, &text->grammar, error)
-                                         : wisp_grammar_open(source, &text->grammar, error);
+    const wisp_status status = wisp_grammar_open_schema(source, &text->grammar, error);
     text->options.grammar = text->grammar;
     if (status == WISP_ERROR_FORMAT && !error->field[0]) /* the schema is no JSON */
         snprintf(error->field, sizeof error->field, "json_schema");
@@ -199,37 +202,37 @@ static void take_end(void *context, const wisp_generation *result) {
     text->has_ended = true;
 }
 
-/* Adds a message of a conversation. */
-EXPORT("text_add_message")
-wisp_status text_add_message(struct text *text, const char *role, const char *content,
-                             size_t length) {
+/* Adds a message of a conversation: its role, a 0, and its content. */
+static wisp_status add_message(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
-    const size_t bytes = (text->n_messages + 1) * sizeof *text->messages;
-    wisp_message *messages = realloc(text->messages, bytes);
-    if (!messages)
-        return fail_memory(error, bytes);
-    text->messages = messages;
+    const size_t size = (text->n_messages + 1) * sizeof *text->messages;
+    wisp_message *messages = realloc(text->messages, size);
+    const char *role = arena_copy_text(&text->writing->arena, bytes, length);
+    if (messages)
+        text->messages = messages;
+    if (!messages || !role)
+        return fail_memory(error, size + length);
     wisp_message *message = &messages[text->n_messages];
-    const char *copy = arena_copy_text(&text->writing->arena, content, length);
-    if (!copy)
-        return fail_memory(error, length);
-    message->content = (wisp_text){copy, length};
-    if (!wisp_role_find(role, &message->role))
+    const size_t role_length = strlen(role);
+    if (!wisp_role_find(role, &message->role) || role_length == length)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "role", "there is no role '%s'", role);
+    message->content = (wisp_text){role + role_length + 1, length - role_length - 1};
     text->n_messages++;
     return WISP_OK;
 }
 
-/* Makes the text a reply to the messages, in a chat format; NULL is the model's own. Adds the token
- * that ends the reply to those that end the text. */
-EXPORT("text_reply")
-wisp_status text_reply(struct text *text, const char *format) {
+/* Makes the text a reply to the messages, in the chat format of a terminated name; without a byte
+ * it is the model's own. Adds the token that ends the reply to those that end the text. */
+static wisp_status reply_to_messages(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
     wisp_generate_options *o = &text->options;
     int32_t end, *stop_id;
+    const char *format = arena_copy_text(&text->writing->arena, bytes, length);
+    if (!format)
+        return fail_memory(error, length);
     text->conversation.messages = text->messages;
     text->conversation.n = text->n_messages;
-    text->conversation.format = format;
+    text->conversation.format = length > 0 ? format : NULL;
     TRY(conversation_encode(text->writing->engine->model, &text->conversation, &text->reply_to,
                             &end, error));
     if (end < 0)
@@ -243,18 +246,52 @@ wisp_status text_reply(struct text *text, const char *format) {
 }
 
 /* Makes the text continue a prompt. */
-EXPORT("text_prompt")
-wisp_status text_prompt(struct text *text, const char *bytes, size_t length) {
+static wisp_status set_prompt(struct text *text, const char *bytes, size_t length) {
     const char *copy = arena_copy_text(&text->writing->arena, bytes, length);
     text->prompt = (wisp_text){copy, length};
     return copy ? WISP_OK : fail_memory(&text->writing->engine->error, length);
 }
 
-/* Begins the texts, of which at most `at_once` (0: 8) are computed at a time. */
+/* Add what js/text-engine.js describes to a text, by the number that a part begins with. The part
+ * 0 begins a text. */
+static wisp_status (*const add_part[])(struct text *text, const char *bytes, size_t length) = {
+    NULL,        set_number, add_stop,    set_stop_ids,      set_bias,
+    set_grammar, set_schema, add_message, reply_to_messages, set_prompt,
+};
+
+/* Reads the texts from their description: parts, each its number, the number of its bytes, and
+ * these. */
+static wisp_status read_texts(struct writing *writing, const char *bytes, size_t length) {
+    struct text *text = NULL;
+    uint32_t head[2];
+    for (size_t at = 0; at < length; at += sizeof head + head[1]) {
+        const char *part = bytes + at + sizeof head;
+        bool is_part = length - at >= sizeof head;
+        if (is_part) {
+            memcpy(head, bytes + at, sizeof head);
+            is_part = head[1] <= length - at - sizeof head &&
+                      head[0] < sizeof add_part / sizeof *add_part && (text || head[0] == 0);
+        }
+        if (!is_part)
+            return fail_description(writing);
+        if (head[0] > 0) {
+            TRY(add_part[head[0]](text, part, head[1]));
+            continue;
+        }
+        ARENA_TAKE(&writing->arena, text, 1, &writing->engine->error);
+        *text = (struct text){.writing = writing, .index = writing->n++};
+        *writing->last = text;
+        writing->last = &text->next;
+    }
+    return text ? WISP_OK : fail_description(writing);
+}
+
 EXPORT("writing_open")
-wisp_status writing_open(struct writing *writing, size_t at_once) {
+wisp_status writing_open(struct writing *writing, const char *description, size_t length,
+                         size_t at_once) {
     wisp_error *error = &writing->engine->error;
     wisp_request *requests;
+    TRY(read_texts(writing, description, length));
     ARENA_TAKE(&writing->arena, requests, writing->n, error);
     ARENA_TAKE(&writing->arena, writing->results, writing->n, error);
     for (struct text *text = writing->first; text; text = text->next) {
@@ -271,17 +308,21 @@ wisp_status writing_open(struct writing *writing, size_t at_once) {
                          at_once, writing->results, error);
 }
 
-/* Goes on for about `seconds`, or until all texts have ended. engine_text then has JSON: the pieces
- * of this run, whether all texts have ended, and the result of each so far, whose end is "caller"
- * until it has ended. */
+bool writing_ended(const struct writing *writing) {
+    return requests_ended(&writing->requests);
+}
+
+size_t writing_pieces(const struct writing *writing) {
+    return writing->pieces;
+}
+
 EXPORT("writing_run")
 wisp_status writing_run(struct writing *writing, double seconds) {
     struct engine *engine = writing->engine;
     writing->pieces = 0;
     begin(engine, "{\"pieces\":[");
     TRY(requests_run(&writing->requests, seconds, &engine->error));
-    put(engine, "],\"ended\":%s,\"results\":[",
-        requests_ended(&writing->requests) ? "true" : "false");
+    put(engine, "],\"ended\":%s,\"results\":[", writing_ended(writing) ? "true" : "false");
     for (const struct text *text = writing->first; text; text = text->next) {
         const wisp_generation *result = &writing->results[text->index];
         put(engine,
@@ -295,28 +336,23 @@ wisp_status writing_run(struct writing *writing, double seconds) {
     return engine->out_of_memory ? fail_memory(&engine->error, engine->capacity) : WISP_OK;
 }
 
-/* Returns the JSON of the last writing_run or search_run. */
 EXPORT("engine_text") const char *engine_text(const struct engine *engine) {
     return engine->text;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Computes the logits [n, vocabulary_size] that follow each of n token ids. */
 EXPORT("engine_logits")
 wisp_status engine_logits(struct engine *engine, const int32_t *ids, size_t n, float *logits) {
     return wisp_logits(engine->session, ids, n, logits, &engine->error);
 }
 
-/* Computes the log-probabilities [n - first] of the ids from `first` on, each given all before. */
 EXPORT("engine_score")
 wisp_status engine_score(struct engine *engine, const int32_t *ids, size_t n, size_t first,
                          float *logprobs) {
     return wisp_score(engine->session, ids, n, first, logprobs, &engine->error);
 }
 
-/* Saves what the engine has computed of its last texts: sets *size, and writes `bytes` where they
- * fit in `capacity`. */
 EXPORT("engine_save")
 wisp_status engine_save(struct engine *engine, void *bytes, size_t capacity, size_t *size) {
     return wisp_session_save_bytes(engine->session, bytes, capacity, size, &engine->error);
@@ -327,15 +363,12 @@ wisp_status engine_load(struct engine *engine, const void *bytes, size_t size) {
     return wisp_session_load_bytes(engine->session, bytes, size, &engine->error);
 }
 
-/* Returns the name of the model's chat format, or NULL and an error of wisp_model_chat_format. */
 EXPORT("engine_chat_format") const char *engine_chat_format(struct engine *engine) {
     const char *name = NULL;
     wisp_model_chat_format(engine->model, &name, &engine->error);
     return name;
 }
 
-/* Returns the text that n token ids stand for, as a JSON string; NULL where there is no memory. Ids
- * that are no tokens stand for nothing. */
 EXPORT("engine_detokenize")
 const char *engine_detokenize(struct engine *engine, const int32_t *ids, size_t n) {
     begin(engine, "\"");
