@@ -338,7 +338,7 @@ static wisp_status round_positions(struct run *r, wisp_error *error) {
         status = round_tensor(r, name, r->position_type, error);
     if (status == WISP_OK)
         status = directory_load_floats(&r->out, name, rows, size, &after, error);
-    for (size_t i = 0; i < rows * size && status == WISP_OK; i++)
+    for (size_t i = 0; i < weights->positions * size && status == WISP_OK; i++)
         weights->position_embedding[i] += after[i] - before[i];
     memory_free(before);
     memory_free(after);

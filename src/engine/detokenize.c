@@ -6,8 +6,9 @@
 
 #include "base/utf8.h"
 #include "engine/model.h"
+#include "formats/schema.h"
 
-static const char TOKENS[] = "tokenizer.ggml.tokens";
+static const char TOKENS[] = KEY_GGML_TOKENS;
 
 bool wisp_token_text(const wisp_model *model, int32_t id, wisp_text *text) {
     if (!model || !text || !model->codec || id < 0 ||

@@ -187,6 +187,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
+#ifdef WISP_EMBED_ONLY
+    /* The tokenizer has its own copy of the tokens' texts, and no function of such a module returns
+     * one. Their memory is used for weights: WebAssembly memory never shrinks. */
+    directory_drop_vocabulary(&model->dir);
+#endif
     if (model->network.architecture->generates)
         TRY(model->network.architecture->open_codec(&model->dir, &model->codec, error));
     model->int8 = options->portable || wants_int8(&model->dir, options->compute);

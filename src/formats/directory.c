@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "formats/schema.h"
 #include "quant/t158.h"
 
 void directory_close_sources(struct directory *dir) {
@@ -24,7 +25,15 @@ void directory_release(struct directory *dir) {
     free((void *)dir->tensors_by_name);
     free((void *)dir->metadata_by_key);
     arena_release(&dir->arena);
+    arena_release(&dir->vocabulary);
     *dir = (struct directory){0};
+}
+
+void directory_drop_vocabulary(struct directory *dir) {
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, KEY_GGML_TOKENS) == 0)
+            dir->metadata[i].count = 0;
+    arena_release(&dir->vocabulary);
 }
 
 wisp_status directory_add_source(struct directory *dir, const wisp_source *source, uint32_t *index,

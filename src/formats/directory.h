@@ -73,8 +73,9 @@ struct metadata {
 };
 
 struct directory {
-    struct arena arena; /* owns names, texts and arrays */
-    const char *file;   /* the name of the model in errors */
+    struct arena arena;      /* owns names, texts and arrays */
+    struct arena vocabulary; /* owns the texts of tokens, which a loaded model may not need */
+    const char *file;        /* the name of the model in errors */
     wisp_source sources[DIRECTORY_MAX_SOURCES];
     uint32_t n_sources;
     struct tensor *tensors;
@@ -97,6 +98,9 @@ void directory_release(struct directory *dir);
 
 /* Closes the sources. Nothing can be read from them any more. */
 void directory_close_sources(struct directory *dir);
+
+/* Frees the texts of tokens: the array of them is empty from then on. */
+void directory_drop_vocabulary(struct directory *dir);
 
 /* Adds a source, which the directory owns from then on, also on failure. Sets *index to its index
  * in dir->sources. */

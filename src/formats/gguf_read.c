@@ -10,6 +10,7 @@
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
 #include "formats/neurons_read.h"
+#include "formats/schema.h"
 #include "formats/token_split.h"
 
 enum {
@@ -107,23 +108,24 @@ static wisp_status take_u64(struct cursor *c, const char *field, uint64_t *value
     return WISP_OK;
 }
 
-/* Allocates count elements and a terminating zero in the arena. Returns NULL also where the size
+/* Allocates count elements and a terminating zero in an arena. Returns NULL also where the size
  * overflows, which happens with large files in WebAssembly. */
-static void *reserve(const struct cursor *c, uint64_t count, size_t element_bytes) {
+static void *reserve(struct arena *arena, uint64_t count, size_t element_bytes) {
     uint64_t bytes;
     size_t length;
     if (!checked_multiply(count, element_bytes, &bytes) || !checked_add(bytes, 1, &bytes) ||
         !checked_size(bytes, &length))
         return NULL;
-    return arena_allocate(&c->dir->arena, length);
+    return arena_allocate(arena, length);
 }
 
-static wisp_status take_text(struct cursor *c, const char *field, wisp_text *text) {
+static wisp_status take_text(struct cursor *c, const char *field, struct arena *arena,
+                             wisp_text *text) {
     uint64_t length;
     TRY(take_u64(c, field, &length));
     if (length > remaining(c))
         return bad_number(c, field, length, "bytes of text are more than the file has left");
-    char *bytes = reserve(c, length, 1);
+    char *bytes = reserve(arena, length, 1);
     if (!bytes)
         return fail_memory(c->error, length);
     TRY(take(c, field, bytes, length));
@@ -134,7 +136,7 @@ static wisp_status take_text(struct cursor *c, const char *field, wisp_text *tex
 /* Reads a key or the name of a tensor, which must be valid UTF-8 without NUL and not empty. */
 static wisp_status take_name(struct cursor *c, const char *field, const char **name) {
     wisp_text text;
-    TRY(take_text(c, field, &text));
+    TRY(take_text(c, field, &c->dir->arena, &text));
     if (text.length == 0)
         return malformed(c, field, "an empty name");
     for (size_t i = 0; i < text.length;) {
@@ -148,17 +150,19 @@ static wisp_status take_name(struct cursor *c, const char *field, const char **n
 }
 
 static wisp_status take_texts(struct cursor *c, struct metadata *entry) {
-    wisp_text *texts = reserve(c, entry->count, sizeof *texts);
+    const bool tokens = strcmp(entry->key, KEY_GGML_TOKENS) == 0;
+    struct arena *arena = tokens ? &c->dir->vocabulary : &c->dir->arena;
+    wisp_text *texts = reserve(arena, entry->count, sizeof *texts);
     if (!texts)
         return fail_memory(c->error, entry->count * sizeof *texts);
     for (uint64_t i = 0; i < entry->count; i++)
-        TRY(take_text(c, entry->key, &texts[i]));
+        TRY(take_text(c, entry->key, arena, &texts[i]));
     entry->as.texts = texts;
     return WISP_OK;
 }
 
 static wisp_status take_numbers(struct cursor *c, struct metadata *entry, size_t element_bytes) {
-    void *numbers = reserve(c, entry->count, element_bytes);
+    void *numbers = reserve(&c->dir->arena, entry->count, element_bytes);
     if (!numbers)
         return fail_memory(c->error, entry->count * element_bytes);
     TRY(take(c, entry->key, numbers, entry->count * element_bytes));
@@ -226,7 +230,7 @@ static wisp_status take_metadata(struct cursor *c) {
     TRY(take_u32(c, entry->key, &type));
     entry->type = (enum value_type)type;
     if (type == VALUE_STRING)
-        return take_text(c, entry->key, &entry->as.text);
+        return take_text(c, entry->key, &c->dir->arena, &entry->as.text);
     if (type == VALUE_ARRAY)
         return take_array(c, entry);
     if (value_type_bytes(entry->type) == 0)

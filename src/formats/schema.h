@@ -72,6 +72,9 @@
 /* bool: each Chinese character is a word of its own. Default: true. */
 #define KEY_TOKENIZER_HANDLE_CHINESE_CHARS "wisp.tokenizer.handle_chinese_chars"
 
+/* llama.cpp's key for the texts of tokens. */
+#define KEY_GGML_TOKENS "tokenizer.ggml.tokens"
+
 /* llama.cpp's keys for two of the settings below. A file may have both names of a setting where
  * they agree. */
 #define KEY_GGML_LOWERCASE "tokenizer.ggml.normalizer.lowercase"

@@ -1,18 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loads the weights of a BERT encoder. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "formats/schema.h"
 #include "models/bert.h"
 #include "models/layer_load.h"
 
+/* Texts are truncated to fewer tokens than there are positions: keeps the embeddings of theirs. */
+static wisp_status drop_positions(struct network *network, struct bert_weights *w, size_t *rows,
+                                  wisp_error *error) {
+    uint32_t longest = (uint32_t)*rows;
+    TRY(metadata_u32_or(network->dir, KEY_MAX_SEQ_LENGTH, &longest, error));
+    const size_t bytes = longest * (size_t)network->config.hidden_size * sizeof(float);
+    if (longest == 0 || longest >= *rows)
+        return WISP_OK;
+    float *kept = memory_allocate(bytes);
+    if (!kept)
+        return fail_memory(error, bytes);
+    memcpy(kept, w->position_embedding, bytes);
+    memory_free(w->position_embedding);
+    w->position_embedding = kept;
+    *rows = longest;
+    return WISP_OK;
+}
+
 /* Every token has type 0, so this adds the embedding of type 0 to all position embeddings once. */
 static wisp_status load_positions(struct network *network, struct bert_weights *w,
                                   wisp_error *error) {
     const struct model_config *c = &network->config;
     const bool rotary = c->rope_theta != 0;
-    const size_t size = c->hidden_size, rows = rotary ? c->token_types : c->max_positions;
+    const size_t size = c->hidden_size;
+    size_t rows = rotary ? c->token_types : c->max_positions;
     float *types = NULL;
     if (!directory_find_tensor(network->dir, "token_types.weight"))
         return fail(error, WISP_ERROR_NOT_FOUND, network->dir->file, "token_types.weight",
@@ -20,12 +40,16 @@ static wisp_status load_positions(struct network *network, struct bert_weights *
                     "token types, which are not supported");
     TRY(directory_load_floats(network->dir, rotary ? "token_types.weight" : "position_embd.weight",
                               rows, size, &w->position_embedding, error));
+    if (!rotary) {
+        TRY(drop_positions(network, w, &rows, error));
+        w->positions = rows;
+    }
     network->resident_bytes += rows * size * sizeof(float);
     if (rotary)
         return WISP_OK;
     const wisp_status status = directory_load_floats(network->dir, "token_types.weight",
                                                      c->token_types, size, &types, error);
-    for (size_t p = 0; p < c->max_positions && status == WISP_OK; p++)
+    for (size_t p = 0; p < rows && status == WISP_OK; p++)
         network->kernels->add(w->position_embedding + p * size, types, size);
     memory_free(types);
     return status;

@@ -10,7 +10,7 @@
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-static const char TOKENS[] = "tokenizer.ggml.tokens";
+static const char TOKENS[] = KEY_GGML_TOKENS;
 static const char TOKEN_TYPE[] = "tokenizer.ggml.token_type";
 
 /* vocab.txt marks pieces that continue a word with "##"; llama.cpp instead marks those that start
