@@ -314,7 +314,8 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          src/binding/% %scalar.c %pack_q4.c %levels.c %neuron_cold.c src/text/chat%.c src/text/gbnf.c \
+                          src/binding/% %scalar.c %select.c %pack_q4.c %pack_ternary.c %levels.c %ternary.c %t158.c %low_bits.c \
+                          %iq4.c %kv_cache.c %neuron_cold.c %neuron_store.c %recall.c %unicode.c src/text/chat%.c src/text/gbnf.c \
                           src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
@@ -534,12 +535,13 @@ test-oracle: build/native/tests/oracle/tokenize_driver build/native/tests/oracle
 	.tools/bin/python tests/oracle/quantise.py build/wisp build/native/tests/oracle/logits_driver
 	.tools/bin/python tests/oracle/bitnet.py build/wisp
 
-# Runs tools/train_relu.py on a tiny model, and compares its result in wisp and transformers.
+# Runs tools/train_relu.py and train_ternary.py on a tiny model, and compares their results in wisp and transformers.
 test-train: build/wisp
-	$(call only_in_all,tools/train_relu.py on a tiny model,\
+	$(call only_in_all,tools/train_relu.py and train_ternary.py on a tiny model,\
 	    $(SETUP) torch $(if $(CI),,|| echo "skipped: PyTorch is absent"))
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
-	    .tools/bin/python-torch tests/oracle/train_relu.py $<)
+	    { .tools/bin/python-torch tests/oracle/train_relu.py $< && \
+	    .tools/bin/python-torch tests/oracle/train_ternary.py $<; })
 
 # Compares tiny models with sentence-transformers: a sample of what campaign-models tries.
 test-models: build/wisp

@@ -10,42 +10,10 @@ writes it. tools/train_relu.md says more.
 """
 
 import argparse
-import math
 import sys
 from pathlib import Path
 
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
-EPILOG = """exit codes: 0 done, 1 reading or writing failed, 2 wrong usage, 3 TEACHER cannot be used, 4 TEXT cannot be
-used, 130 interrupted"""
-
-
-def whole_number(text, least):
-    value = int(text)
-    if value < least:
-        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-    return value
-
-
-def whole(text):
-    return whole_number(text, 1)
-
-
-def whole_or_zero(text):
-    return whole_number(text, 0)
-
-
-def amount(text):
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no amount")
-    return value
-
-
-def share(text):
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
+from train_relu.command import EPILOG, amount, obey, share, whole, whole_or_zero
 
 
 def parse_arguments():
@@ -86,29 +54,14 @@ def parse_arguments():
     return options
 
 
-def complain(text):
-    print(f"train_relu: {text}", file=sys.stderr)
-
-
 def main():
     options = parse_arguments()
-    try:
-        from train_relu.folder import Refusal  # only now, so that --help needs nothing installed
-        from train_relu.run import run
-    except ImportError as error:
-        complain(f"{error}; pip install -r tools/requirements-train.txt")
-        return EXIT_FAILED
-    try:
-        return 0 if run(options) else EXIT_INTERRUPTED
-    except Refusal as refusal:
-        complain(refusal)
-        return refusal.code
-    except OSError as error:
-        complain(f"{error.filename or 'output'}: {error.strerror}")
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return EXIT_INTERRUPTED
+
+    def run():
+        from train_relu.run import run  # only now, so that --help needs nothing installed
+        return run(options)
+
+    return obey("train_relu", run)
 
 
 if __name__ == "__main__":

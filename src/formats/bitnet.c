@@ -35,8 +35,6 @@ wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_er
                     : WISP_OK;
 }
 
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
-
 enum { BLOCKS_AT_A_TIME = 64 };
 
 /* struct tensor's `make` of BITNET_T158: expands the elements of rows, wherever their blocks begin.
@@ -72,6 +70,9 @@ static wisp_status make_t158_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
+#if !defined(__wasm__) || defined(WISP_CONVERTER)
+#define MAKE_I2_S_ROWS make_i2_s_rows
+
 /* struct tensor's `make` of I2_S: the scale follows the rows. */
 static wisp_status make_i2_s_rows(const struct directory *dir, const struct tensor *tensor,
                                   uint64_t first, uint64_t rows, struct tensor_cache *cache,
@@ -105,6 +106,10 @@ static wisp_status make_i2_s_rows(const struct directory *dir, const struct tens
     return WISP_OK;
 }
 
+#else /* this type is not in the table of formats */
+#define MAKE_I2_S_ROWS make_t158_rows
+#endif
+
 static bool needs_rows(const struct tensor *tensor) {
     return block_rows_depend(tensor->format, tensor->dims[0]);
 }
@@ -129,7 +134,7 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
         struct tensor *tensor = &dir->tensors[i];
         if (!needs_rows(tensor))
             continue;
-        tensor->make = tensor->format->id == BLOCK_I2_S ? make_i2_s_rows : make_t158_rows;
+        tensor->make = tensor->format->id == BLOCK_I2_S ? MAKE_I2_S_ROWS : make_t158_rows;
         tensor->format = block_format_by_id(BLOCK_F32);
         tensor->maker = &dir->stored[i];
         TRY(directory_measure_tensor(dir, tensor, error));
@@ -137,13 +142,6 @@ wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error) {
     return WISP_OK;
 }
 
-#endif
-
 bool bitnet_made(const struct tensor *tensor) {
-#if defined(__wasm__) && !defined(WISP_CONVERTER)
-    (void)tensor;
-    return false;
-#else
-    return tensor->make == make_t158_rows || tensor->make == make_i2_s_rows;
-#endif
+    return tensor->make == make_t158_rows || tensor->make == MAKE_I2_S_ROWS;
 }

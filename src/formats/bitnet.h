@@ -11,7 +11,7 @@
 wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_error *error);
 
 /* Makes F32 tensors of those whose rows depend on bytes outside of them, so that all others can
- * read rows. dir->stored has the tensors of the file then. Native only. */
+ * read rows. dir->stored has the tensors of the file then. */
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 
 /* Whether bitnet_make_rows made this tensor. */

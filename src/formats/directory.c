@@ -109,7 +109,6 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
             return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
                         "the number of elements overflows");
     }
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
     /* bitnet_make_rows takes the place of such rows. */
     if (block_rows_depend(tensor->format, tensor->dims[0])) {
         tensor->row_bytes = 0;
@@ -117,7 +116,6 @@ wisp_status directory_measure_tensor(const struct directory *dir, struct tensor 
             return WISP_OK;
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name, "the size in bytes overflows");
     }
-#endif
     if (tensor->dims[0] % tensor->format->elements != 0)
         return fail(error, WISP_ERROR_FORMAT, file, tensor->name,
                     "a row of %llu elements is no multiple of the %s block of %u",
@@ -289,10 +287,8 @@ wisp_status directory_expand(const struct directory *dir, const struct tensor *t
     while (all_finite(values + i, 1))
         i++;
     const char *problem = "is not finite";
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
     if (tensor->format->id == BLOCK_T158)
         problem = t158_problem(bytes, i);
-#endif
     return fail(error, WISP_ERROR_FORMAT, dir->sources[tensor->source].name, tensor->name,
                 "element %llu %s", (unsigned long long)(first * tensor->dims[0] + i), problem);
 }

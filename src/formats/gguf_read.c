@@ -356,9 +356,7 @@ wisp_status gguf_read(struct directory *dir, uint32_t index, wisp_error *error) 
     if (status == WISP_OK)
         status = token_split_read(dir, error);
 #endif
-#if !defined(__wasm__) || defined(WISP_CONVERTER)
     if (status == WISP_OK)
         status = bitnet_make_rows(dir, error);
-#endif
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The product with 4-bit weights, in tiles of Q4_ROWS x Q4_VECTORS, over the vector operations
- * vq_*. Where fewer rows are left, tiles have Q4_FEW rows or one.
+ * The products with 4-bit weights, of sets with VECTOR_Q4, and with ternary ones, in tiles of
+ * Q4_ROWS x Q4_VECTORS, over the vector operations vq_*. Where fewer rows are left, tiles have
+ * Q4_FEW rows or one.
  *
  * A part has Q4_BLOCK weights. Its products are added up as integers. The sums of the parts of an
  * INT8_BLOCK, each times its scale, are added up as floats; where weights have an offset, its
@@ -17,6 +18,22 @@ enum { Q4_PANEL = Q4_VECTORS * VF_LANES };
 
 /* How weights are packed: by pack_q4, pack_q4_1, pack_q4_k, pack_q6_k, or as ternary ones. */
 enum block_form { FORM_Q4_0, FORM_Q4_1, FORM_Q4_K, FORM_Q6_K, FORM_TERNARY };
+
+/* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the
+ * first block b, else to what y has of the blocks before. */
+ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_t v, vf value,
+                          vf scale) {
+    const float *bias = t->bias + v * VF_LANES;
+    float *y = t->y + row * t->ldy + v * VF_LANES;
+    if (v * VF_LANES >= t->columns)
+        return;
+    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
+    vf_store_n(y, vf_fma(value, scale, vf_load_n(b == 0 ? bias : y, lanes)), lanes);
+}
+
+#include "kernels/gemm_ternary_template.h"
+
+#ifdef VECTOR_Q4
 
 /* Return the bytes for each output of a block without its parts, and of a part. */
 ALWAYS_INLINE size_t q4_header_bytes(const enum block_form form) {
@@ -46,18 +63,6 @@ ALWAYS_INLINE struct q4_factors q4_factors_of(const unsigned char *block, const 
     const vf scale = vf_mul(vf_load_halves(halves), vf_load_bytes(at));
     const vf min = vf_mul(vf_load_halves(halves + Q4_PANEL * 2), vf_load_bytes(at + Q4_PANEL));
     return (struct q4_factors){scale, vf_sub(vf_mul(scale, vf_set1(8)), min)};
-}
-
-/* Adds value * scale to output vector v of a row, as far as its columns exist: to the bias in the
- * first block b, else to what y has of the blocks before. */
-ALWAYS_INLINE void q4_add(const struct int8_tile *t, size_t b, size_t row, size_t v, vf value,
-                          vf scale) {
-    const float *bias = t->bias + v * VF_LANES;
-    float *y = t->y + row * t->ldy + v * VF_LANES;
-    if (v * VF_LANES >= t->columns)
-        return;
-    const size_t left = t->columns - v * VF_LANES, lanes = left < VF_LANES ? left : VF_LANES;
-    vf_store_n(y, vf_fma(value, scale, vf_load_n(b == 0 ? bias : y, lanes)), lanes);
 }
 
 /* Adds block b to output vector v of a row: y += scale_x (total - zero * sum). `total` is `factor`
@@ -151,16 +156,19 @@ ALWAYS_INLINE void q4_tile(const struct int8_tile *t, const int rows, const enum
 }
 
 #include "kernels/gemm_q6_template.h"
-#include "kernels/gemm_ternary_template.h"
+
+#endif
 
 ALWAYS_INLINE void block_tile(const struct int8_tile *t, const int rows,
                               const enum block_form form) {
     if (form == FORM_TERNARY)
         ternary_tile(t, rows);
+#ifdef VECTOR_Q4
     else if (form == FORM_Q6_K)
         q6_tile(t, rows);
     else
         q4_tile(t, rows, form);
+#endif
 }
 
 /* Multiplies m rows by n outputs, of which a panel has panel_bytes. */
@@ -206,8 +214,10 @@ ALWAYS_INLINE void block_product(struct quantised_rows x, const void *w, size_t 
         block_product(x, w, packed_##NAME##_bytes(Q4_PANEL, k, Q4_PANEL), bias, y, ldy, m, n, k,   \
                       FORM);                                                                       \
     }
+BLOCK_PRODUCT(ternary, FORM_TERNARY)
+#ifdef VECTOR_Q4
 BLOCK_PRODUCT(q4, FORM_Q4_0)
 BLOCK_PRODUCT(q4_1, FORM_Q4_1)
 BLOCK_PRODUCT(q4_k, FORM_Q4_K)
 BLOCK_PRODUCT(q6_k, FORM_Q6_K)
-BLOCK_PRODUCT(ternary, FORM_TERNARY)
+#endif

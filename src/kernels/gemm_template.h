@@ -307,6 +307,12 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
 #define Q4_PRODUCT
 #endif
 
+#ifdef VECTOR_TERNARY
+#define TERNARY_PRODUCT .q4_panel = Q4_PANEL, .gemm_ternary = gemm_ternary,
+#else
+#define TERNARY_PRODUCT
+#endif
+
 #ifndef SPARSE_UNSIGNED
 #define SPARSE_UNSIGNED NULL
 #endif
@@ -328,11 +334,11 @@ ALWAYS_INLINE void int8_collect(const struct int8_row *r, const struct int8_weig
  * activations, or for narrow products. The last arguments of KERNELS_OF initialise the fields of
  * the int8 products. */
 #define KERNELS_WITH_UNSIGNED(set)                                                                 \
-    KERNELS_OF(set, 0, rows_quantise_unsigned, SPARSE_UNSIGNED, .int8_panel = INT8_PANEL,          \
-               .gemm_int8 = gemm_int8)
+    KERNELS_OF(set, 0, rows_quantise_unsigned, SPARSE_UNSIGNED,                                    \
+               TERNARY_PRODUCT.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_SIGNED(set)                                                                   \
-    KERNELS_OF(set, 1, rows_quantise_signed, &sparse_signed, .int8_panel = INT8_PANEL,             \
-               .gemm_int8 = gemm_int8)
+    KERNELS_OF(set, 1, rows_quantise_signed, &sparse_signed,                                       \
+               TERNARY_PRODUCT.int8_panel = INT8_PANEL, .gemm_int8 = gemm_int8)
 #define KERNELS_WITH_NARROW(set)                                                                   \
     KERNELS_OF(set, 0, QUANTISE_BESIDE_NARROW, SPARSE_UNSIGNED, .narrow_panel = INT8_PANEL,        \
                .quantise_narrow = rows_quantise_narrow, .gemm_narrow = gemm_int8)

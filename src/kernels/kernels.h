@@ -157,7 +157,8 @@ struct kernels {
      * with q4_panel. k is a multiple of K_BLOCK:
      * y[i, j] = bias[j] + sum over K_BLOCKs c of d[j, c] (sum over blocks b of xs[i, b] (sum of
      * (q - zero) code)), where a weight is d times its code -1, 0, 1 or 2, and the b are the blocks
-     * of x within c. The innermost sums are exact. NULL in all sets of WebAssembly. */
+     * of x within c. The innermost sums are exact. In WebAssembly only simd128 and relaxed have it,
+     * and only in modules that generate. */
     void (*gemm_ternary)(struct quantised_rows x, const void *w, const float *bias, float *y,
                          size_t ldy, size_t m, size_t n, size_t k);
 

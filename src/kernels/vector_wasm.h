@@ -261,6 +261,61 @@ ALWAYS_INLINE vi vi16_widen(vi x) {
 
 #endif
 
+/* ---- ternary weights ------------------------------------------------------------------------- */
+
+#if defined(DECODER_KERNELS) && (defined(VECTOR_RELAXED_DOT) || !defined(VECTOR_RELAXED))
+#define VECTOR_TERNARY
+
+ALWAYS_INLINE vf vf_load_halves(const unsigned char *p) {
+    const v128_t halves = wasm_u32x4_load16x4(p);
+    const v128_t size = wasm_i32x4_shl(wasm_v128_and(halves, wasm_i32x4_splat(0x7fff)), 13);
+    const v128_t sign = wasm_i32x4_shl(wasm_u32x4_shr(halves, 15), 31);
+    return wasm_v128_or(wasm_f32x4_mul(size, wasm_f32x4_splat(0x1p112f)), sign);
+}
+
+typedef vi vq;
+typedef vi_weights vq_weights;
+typedef vi_activations vq_activations;
+
+#ifdef VECTOR_RELAXED_DOT
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    return vi_load_activations(p);
+}
+
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    const v128_t codes = wasm_u16x8_shr(wasm_v128_load(p), (uint32_t)(2 * position));
+    return wasm_i8x16_sub(wasm_v128_and(codes, wasm_i8x16_splat(3)), wasm_i8x16_splat(1));
+}
+
+#else
+
+ALWAYS_INLINE vq_activations vq_load_activations(const uint8_t *p) {
+    const v128_t bytes = wasm_v128_load32_splat(p);
+    return (vi_pairs){.even = wasm_v128_and(bytes, wasm_i16x8_splat(255)),
+                      .odd = wasm_u16x8_shr(bytes, 8)};
+}
+
+ALWAYS_INLINE vq_weights v2_load(const unsigned char *p, const int position) {
+    const v128_t codes = wasm_v128_load(p), mask = wasm_i16x8_splat(3), one = wasm_i16x8_splat(1);
+    const v128_t even = wasm_u16x8_shr(codes, (uint32_t)(2 * position));
+    const v128_t odd = wasm_u16x8_shr(codes, (uint32_t)(8 + 2 * position));
+    return (vi_pairs){.even = wasm_i16x8_sub(wasm_v128_and(even, mask), one),
+                      .odd = wasm_i16x8_sub(wasm_v128_and(odd, mask), one)};
+}
+
+#endif
+
+ALWAYS_INLINE vq vq_dot(vq sum, vq_activations x, vq_weights w) {
+    return vi_dot(sum, x, w);
+}
+
+ALWAYS_INLINE vi vq_sum(vq sum) {
+    return sum;
+}
+
+#endif
+
 /* ---- pairs of 16-bit numbers ----------------------------------------------------------------- */
 
 #define VECTOR_I16

@@ -7,21 +7,26 @@
 #include "base/checked.h"
 #include "quant/codecs.h"
 
-/* The WebAssembly modules but for the converter only read, and only the types of files that make
- * embeddings. */
+/* The WebAssembly modules but for the converter only read, and those that only embed leave out
+ * types that models which generate have. */
 #if defined(__wasm__) && !defined(WISP_CONVERTER)
-#define NATIVE(function) NULL
+#define WRITE(function) NULL
 #else
-#define NATIVE(function) function
+#define WRITE(function) function
+#endif
+#if defined(__wasm__) && defined(WISP_EMBED_ONLY)
+#define NOT_TO_EMBED(function) NULL
+#else
+#define NOT_TO_EMBED(function) function
 #endif
 
-/* Columns of functions: a type that is read everywhere, one that is read natively, one that is only
- * read, one that is neither read nor written here; quantise_NAME is ggml's reference, which `best`
- * may differ from. */
-#define READ(name, best) dequantise_##name, NATIVE(best), NATIVE(quantise_##name)
-#define READ_NATIVELY(name)                                                                        \
-    NATIVE(dequantise_##name), NATIVE(quantise_##name), NATIVE(quantise_##name)
-#define READ_ONLY_NATIVELY(name) NATIVE(dequantise_##name), NULL, NULL
+/* Columns of functions: a type that is read everywhere, one that modules which only embed do not
+ * read, one of these that is never written, one that is neither read nor written; quantise_NAME is
+ * ggml's reference, which `best` may differ from. */
+#define READ(name, best) dequantise_##name, WRITE(best), WRITE(quantise_##name)
+#define READ_BUT_TO_EMBED(name)                                                                    \
+    NOT_TO_EMBED(dequantise_##name), WRITE(quantise_##name), WRITE(quantise_##name)
+#define ONLY_READ_BUT_TO_EMBED(name) NOT_TO_EMBED(dequantise_##name), NULL, NULL
 #define UNREAD NULL, NULL, NULL
 
 static const struct block_format formats[] = {
@@ -33,8 +38,8 @@ static const struct block_format formats[] = {
     {BLOCK_Q5_1, "Q5_1", 32, 24, READ(q5_1, quantise_q5_1)},
     {BLOCK_Q8_0, "Q8_0", 32, 34, READ(q8_0, quantise_q8_0)},
     {9, "Q8_1", 32, 40, UNREAD},
-    {BLOCK_Q2_K, "Q2_K", 256, 84, READ_NATIVELY(q2_k)},
-    {BLOCK_Q3_K, "Q3_K", 256, 110, READ_NATIVELY(q3_k)},
+    {BLOCK_Q2_K, "Q2_K", 256, 84, READ_BUT_TO_EMBED(q2_k)},
+    {BLOCK_Q3_K, "Q3_K", 256, 110, READ_BUT_TO_EMBED(q3_k)},
     {BLOCK_Q4_K, "Q4_K", 256, 144, READ(q4_k, quantise_q4_k)},
     {BLOCK_Q5_K, "Q5_K", 256, 176, READ(q5_k, quantise_q5_k)},
     {BLOCK_Q6_K, "Q6_K", 256, 210, READ(q6_k, quantise_q6_k)},
@@ -46,7 +51,7 @@ static const struct block_format formats[] = {
     {BLOCK_IQ4_NL, "IQ4_NL", 32, 18, READ(iq4_nl, quantise_iq4_nl)},
     {21, "IQ3_S", 256, 110, UNREAD},
     {22, "IQ2_S", 256, 82, UNREAD},
-    {BLOCK_IQ4_XS, "IQ4_XS", 256, 136, READ_NATIVELY(iq4_xs)},
+    {BLOCK_IQ4_XS, "IQ4_XS", 256, 136, READ_BUT_TO_EMBED(iq4_xs)},
     {BLOCK_I8, "I8", 1, 1, UNREAD},
     {25, "I16", 1, 2, UNREAD},
     {26, "I32", 1, 4, UNREAD},
@@ -54,15 +59,17 @@ static const struct block_format formats[] = {
     {28, "F64", 1, 8, UNREAD},
     {29, "IQ1_M", 256, 56, UNREAD},
     {BLOCK_BF16, "BF16", 1, 2, READ(bf16, quantise_bf16)},
-    {BLOCK_TQ1_0, "TQ1_0", 256, 54, READ_NATIVELY(tq1_0)},
-    {BLOCK_TQ2_0, "TQ2_0", 256, 66, READ_NATIVELY(tq2_0)},
+    {BLOCK_TQ1_0, "TQ1_0", 256, 54, READ(tq1_0, quantise_tq1_0)},
+    {BLOCK_TQ2_0, "TQ2_0", 256, 66, READ(tq2_0, quantise_tq2_0)},
     {BLOCK_MXFP4, "MXFP4", 32, 17, READ(mxfp4, quantise_mxfp4)},
-    {BLOCK_T158, "BITNET_T158", 256, 66, READ_NATIVELY(bitnet_t158)},
+    {BLOCK_T158, "BITNET_T158", 256, 66, READ(bitnet_t158, quantise_bitnet_t158)},
     {40, "NVFP4", 64, 36, UNREAD},
-    {BLOCK_Q1_0, "Q1_0", 128, 18, READ_ONLY_NATIVELY(q1_0)},
+    {BLOCK_Q1_0, "Q1_0", 128, 18, ONLY_READ_BUT_TO_EMBED(q1_0)},
+#if !defined(__wasm__) || !defined(WISP_EMBED_ONLY)
+    {BLOCK_Q2_0, "Q2_0", 64, 18, ONLY_READ_BUT_TO_EMBED(q2_0)},
+    {BLOCK_PQ2_0, "PQ2_0", 128, 34, ONLY_READ_BUT_TO_EMBED(pq2_0)},
+#endif
 #if !defined(__wasm__) || defined(WISP_CONVERTER)
-    {BLOCK_Q2_0, "Q2_0", 64, 18, READ_ONLY_NATIVELY(q2_0)},
-    {BLOCK_PQ2_0, "PQ2_0", 128, 34, READ_ONLY_NATIVELY(pq2_0)},
     {BLOCK_I2_S, "I2_S", 128, 32, UNREAD}, /* formats/bitnet.h makes floats of it */
 #endif
 };

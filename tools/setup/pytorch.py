@@ -1,4 +1,4 @@
-"""Installs PyTorch and transformers, for the tests of tools/train_relu.py and tests/oracle/models.py.
+"""Installs PyTorch and transformers, for the tests of tools/train_*.py and tests/oracle/models.py.
 
 PyPI's PyTorch brings CUDA with it: 5 GB. Debian's is for CPUs, and its testing suite has a transformers that fits it,
 so they are taken from there with their own Python and C library, which a private loader starts.

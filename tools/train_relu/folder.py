@@ -36,16 +36,18 @@ def read_json(file, kind, default=None):
     return value
 
 
-def read_config(folder):
-    """Returns config.json. Refuses models that are no BERT encoder with GELU."""
+def read_config(folder, activations):
+    """Returns config.json. Refuses models that are no BERT encoder with one of these activations."""
     file = folder / "config.json"
     config = read_json(file, dict)
-    wanted = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+    wanted = {"model_type": ("bert",), "hidden_act": activations, "position_embedding_type": ("absolute",),
+              "is_decoder": (False,)}
     defaults = {"position_embedding_type": "absolute", "is_decoder": False}
-    for field, value in wanted.items():
+    for field, values in wanted.items():
         given = config.get(field, defaults.get(field))
-        if given != value:
-            said = "there is nothing to replace in a ReLU model" if given == "relu" else f"only {value} can be used"
+        if given not in values:
+            only = " or ".join(map(str, values))
+            said = "there is nothing to replace in a ReLU model" if given == "relu" else f"only {only} can be used"
             refuse_model(file, field, f"{json.dumps(given)}: {said}")
     for field in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size",
                   "max_position_embeddings"):
@@ -84,15 +86,15 @@ def pooling_mode(file):
     return chosen[0]
 
 
-def load_bert(folder, activation):
-    """Loads the folder's BertModel in f32, with the pooler if there is one."""
+def load_bert(folder, activation, **options):
+    """Loads the folder's BertModel in f32, with the pooler if there is one. Hands more options to transformers."""
     if not any((folder / name).exists() for name in ("model.safetensors", "model.safetensors.index.json")):
         raise Refusal(EXIT_MODEL, f"{folder / 'model.safetensors'}: no such file")
     for pooler in (True, False):
         try:
             model, found = BertModel.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True, hidden_act=activation, add_pooling_layer=pooler,
-                dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True)
+                dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True, **options)
         except Exception as error:  # libraries raise many types
             reason = str(error).strip().split("\n")[0]
             raise Refusal(EXIT_MODEL, f"{folder}: the weights cannot be read: {reason}") from error

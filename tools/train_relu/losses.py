@@ -22,9 +22,13 @@ class Watched:
     def keep(self, i, given, made):
         self.inputs[i], self.activations[i] = given[self.mask], made[self.mask]
 
+    def watch(self, mask):
+        """Begins to keep what layers do with texts of this mask."""
+        self.mask, self.inputs, self.activations = mask, {}, {}
+
     def run(self, ids, mask):
         """Returns (normalised embeddings [texts, hidden_size], states after each layer [tokens, hidden_size])."""
-        self.mask, self.inputs, self.activations = mask, {}, {}
+        self.watch(mask)
         made = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
         rows, weights = made.last_hidden_state.float(), mask[..., None].float()
         pooled = rows[:, 0] if self.pooling == "cls" else (rows * weights).sum(1) / weights.sum(1)

@@ -49,35 +49,33 @@ def appearing(path):
         remove(temporary)
 
 
-def write_folder(out, folder, config, pooling_path, model, dtype):
-    """Writes the student to a folder like the teacher's."""
+def write_folder(out, folder, config, pooling_path, weights, dtype):
+    """Writes a student of this config.json and these weights to a folder like the teacher's."""
     with appearing(out) as temporary:
         temporary.mkdir()
         for name in [*COPIED, *([f"{pooling_path}/config.json"] if pooling_path else [])]:
             if (folder / name).exists():
                 (temporary / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, temporary / name)
-        config = {**config, "hidden_act": "relu", "architectures": ["BertModel"], "dtype": dtype}
+        config = {**config, "architectures": ["BertModel"], "dtype": dtype}
         config.pop("torch_dtype", None)  # earlier versions have dtype under this name
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        weights = {name: tensor.to("cpu", getattr(torch, dtype)).contiguous()
-                   for name, tensor in model.state_dict().items()}
+        weights = {name: tensor.to("cpu", getattr(torch, dtype)).contiguous() for name, tensor in weights.items()}
         (temporary / "model.safetensors").write_bytes(safetensors.torch.save(weights, metadata={"format": "pt"}))
 
 
 # ---- checkpoints -----------------------------------------------------------------------------------------------------
 
-def settings_of(options, folder, lines, wide_lines):
-    """Returns all settings that the result depends on, under the names that the user gives them."""
-    settings = {f"--{name.replace('_', '-')}": getattr(options, name) for name in (
-        "seed", "batch", "held_out", "layer_steps", "layer_rate", "steps", "rate", "wide_steps", "wide_rate", "density",
-        "penalty", "bf16")}
+def settings_of(options, names, folder, texts):
+    """Returns all settings that the result depends on, under the names that the user gives them. `texts` has lists of
+    lines by such names."""
+    settings = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     digest = hashlib.sha256()
     for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
         digest.update(file.read_bytes())
     settings["TEACHER"] = digest.hexdigest()[:16]
-    for name, texts in (("TEXT", lines), ("--wide-text", wide_lines)):
-        settings[name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+    for name, lines in texts.items():
+        settings[name] = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
     return settings
 
 

@@ -19,7 +19,7 @@ class Stage:
     def __init__(self, name, errors, batches, start, steps, rate, parameters):
         self.name, self.errors, self.batches = name, errors, batches
         self.start, self.end, self.rate = start, start + steps, rate
-        self.optimizer = torch.optim.AdamW(parameters, lr=rate)
+        self.optimizer = torch.optim.AdamW(parameters, lr=rate, fused=True)
 
     def set_rate(self, step):
         done = (step - self.start) / (self.end - self.start)
@@ -28,31 +28,16 @@ class Stage:
 
 
 class Training:
-    """The student and everything that a checkpoint holds."""
+    """The student and everything that a checkpoint holds. `plan` lists stages, each as (name, function that returns a
+    batch's error and what subclasses add to it, batches, steps, rate, parameters)."""
 
-    def __init__(self, teacher, student, texts, options):
+    def __init__(self, teacher, student, texts, options, plan):
         self.teacher, self.student, self.texts, self.options = teacher, student, texts, options
-        self.stages = self.make_stages()
-        self.total = self.stages[-1].end
-        self.step = 0
-        self.weights = torch.zeros(len(student.layers))  # weight of each layer's penalty
-        self.active = torch.zeros(len(student.layers))  # sums of each layer's shares since the last steering
-
-    def make_stages(self):
-        model, options, texts = self.student.model, self.options, self.texts
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_("word_embeddings" not in name and not name.startswith("pooler."))
-        whole = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        alone = [parameter for layer in self.student.layers for part in (layer.intermediate, layer.output.dense)
-                 for parameter in part.parameters()]
-        stages, start = [], 0
-        for name, errors, batches, steps, rate, parameters in (
-                ("layers", layer_errors, texts.plain, options.layer_steps, options.layer_rate, alone),
-                ("whole", whole_errors, texts.plain, options.steps, options.rate, whole),
-                ("wide", whole_errors, texts.wide, options.wide_steps, options.wide_rate, whole)):
-            stages.append(Stage(name, errors, batches, start, steps, rate, parameters))
+        self.stages, start = [], 0
+        for name, errors, batches, steps, rate, parameters in plan:
+            self.stages.append(Stage(name, errors, batches, start, steps, rate, parameters))
             start += steps
-        return stages
+        self.total, self.step = start, 0
 
     def stage(self):
         """Returns the stage of the next step; at the end, the last stage."""
@@ -61,26 +46,22 @@ class Training:
     def state(self):
         stage = self.stage()
         moments = stage.optimizer.state_dict() if stage.start < self.step < stage.end else None
-        return {"step": self.step, "student": self.student.model.state_dict(), "optimizer": moments,
-                "weights": self.weights, "active": self.active}
+        return {"step": self.step, "student": self.student.model.state_dict(), "optimizer": moments}
 
     def restore(self, state):
-        self.step, self.weights, self.active = state["step"], state["weights"], state["active"]
+        self.step = state["step"]
         self.student.model.load_state_dict(state["student"])
         if state["optimizer"] is not None:
             self.stage().optimizer.load_state_dict(state["optimizer"])
 
     def advance(self):
-        """Does one step. Returns (error, penalty)."""
+        """Does one step. Returns the parts of the loss."""
         stage, device = self.stage(), self.options.device
         ids, mask = (part.to(device) for part in stage.batches[self.step - stage.start])
         with torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
             error, activations = stage.errors(self.teacher, self.student, ids, mask)
-        penalties = torch.stack([penalty_of(*pair) for pair in zip(self.student.layers, activations)])
-        if self.step == 0:
-            self.weights = self.options.penalty / (penalties.detach().cpu() + EPSILON)
-        penalty = (self.weights.to(device) * penalties).sum()
-        loss = error + penalty
+        parts = (error, *self.penalties(activations))
+        loss = sum(parts)
         if not torch.isfinite(loss):
             raise Refusal(EXIT_FAILED, f"step {self.step + 1}: the loss is {float(loss.detach())}: "
                                        "a lower learning rate may help")
@@ -89,10 +70,64 @@ class Training:
         loss.backward()
         stage.optimizer.step()
         self.step += 1
-        self.steer(activations)
-        return float(error.detach()), float(penalty.detach())
+        self.after_step(activations)
+        return [float(part.detach()) for part in parts]
 
-    def steer(self, activations):
+    def penalties(self, _activations):
+        """Returns what is added to the error."""
+        return []
+
+    def after_step(self, _activations):
+        """Does what follows each step."""
+
+    def describe(self, parts):
+        """Returns the loss in words."""
+        return f"loss {sum(parts):.4f}"
+
+    def compare(self):
+        """Runs the held-out lines, and gives the cosines to the teacher of each batch of them."""
+        for batch in self.texts.held_out:
+            ids, mask = (part.to(self.options.device) for part in batch)
+            with torch.no_grad(), torch.autocast(self.options.device, torch.bfloat16, enabled=self.options.bf16):
+                cosines = (self.teacher.run(ids, mask)[0] * self.student.run(ids, mask)[0]).sum(-1)
+            yield cosines
+
+    def judge(self):
+        """Returns how the student does on the held-out lines, in words."""
+        return f"cosine {float(torch.cat(list(self.compare())).mean()):.5f}"
+
+
+class SparseTraining(Training):
+    """Training with a penalty on activations, which is steered until the wanted share of them is left."""
+
+    def __init__(self, teacher, student, texts, options):
+        model = student.model
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_("word_embeddings" not in name and not name.startswith("pooler."))
+        whole = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        alone = [parameter for layer in student.layers for part in (layer.intermediate, layer.output.dense)
+                 for parameter in part.parameters()]
+        super().__init__(teacher, student, texts, options, (
+            ("layers", layer_errors, texts.plain, options.layer_steps, options.layer_rate, alone),
+            ("whole", whole_errors, texts.plain, options.steps, options.rate, whole),
+            ("wide", whole_errors, texts.wide, options.wide_steps, options.wide_rate, whole)))
+        self.weights = torch.zeros(len(student.layers))  # weight of each layer's penalty
+        self.active = torch.zeros(len(student.layers))  # sums of each layer's shares since the last steering
+
+    def state(self):
+        return {**super().state(), "weights": self.weights, "active": self.active}
+
+    def restore(self, state):
+        super().restore(state)
+        self.weights, self.active = state["weights"], state["active"]
+
+    def penalties(self, activations):
+        penalties = torch.stack([penalty_of(*pair) for pair in zip(self.student.layers, activations)])
+        if self.step == 0:
+            self.weights = self.options.penalty / (penalties.detach().cpu() + EPSILON)
+        return [(self.weights.to(self.options.device) * penalties).sum()]
+
+    def after_step(self, activations):
         """Raises the weight of a layer's penalty where too many of its neurons are active, and else lowers it."""
         self.active += torch.stack([(a > 0).float().mean() for a in activations]).cpu()
         if self.step % STEER_EVERY == 0:
@@ -100,16 +135,19 @@ class Training:
             self.weights = torch.where(too_many, self.weights * STEER_BY, self.weights / STEER_BY)
             self.active.zero_()
 
+    def describe(self, parts):
+        error, penalty = parts
+        return f"loss {error + penalty:.4f} (error {error:.4f}, penalty {penalty:.4f})"
+
     def judge(self):
-        """Returns (share of non-zero activations, mean cosine to the teacher) on the held-out lines."""
-        cosines, nonzero, count = [], 0, 0
-        with torch.no_grad():
-            for batch in self.texts.held_out:
-                ids, mask = (part.to(self.options.device) for part in batch)
-                cosines.append((self.teacher.run(ids, mask)[0] * self.student.run(ids, mask)[0]).sum(-1))
-                nonzero += sum(int((a != 0).sum()) for a in self.student.activations.values())
-                count += sum(a.numel() for a in self.student.activations.values())
-        return nonzero / count, float(torch.cat(cosines).mean())
+        """Returns the share of non-zero activations, and the mean cosine to the teacher, on the held-out lines."""
+        nonzero = count = 0
+        cosines = []
+        for batch_cosines in self.compare():
+            cosines.append(batch_cosines)
+            nonzero += sum(int((a != 0).sum()) for a in self.student.activations.values())
+            count += sum(a.numel() for a in self.student.activations.values())
+        return f"{100 * nonzero / count:.2f} % non-zero, cosine {float(torch.cat(cosines).mean()):.5f}"
 
 
 class Report:
@@ -124,11 +162,10 @@ class Report:
     def line(self, stage):
         text = f"{stage} {self.training.step}/{self.training.total}: "
         if self.losses:
-            error, penalty = (sum(column) / len(self.losses) for column in zip(*self.losses))
+            means = [sum(column) / len(self.losses) for column in zip(*self.losses)]
             speed = len(self.losses) / (time.monotonic() - self.since)
-            text += f"loss {error + penalty:.4f} (error {error:.4f}, penalty {penalty:.4f}), {speed:.1f} steps/s; "
-        nonzero, cosine = self.training.judge()
-        print(f"{text}held out: {100 * nonzero:.2f} % non-zero, cosine {cosine:.5f}", flush=True)
+            text += f"{self.training.describe(means)}, {speed:.1f} steps/s; "
+        print(f"{text}held out: {self.training.judge()}", flush=True)
         self.losses, self.since = [], time.monotonic()
 
 

@@ -4,7 +4,15 @@
 #include "kernels/vector_wasm.h"
 
 /* Engines have 16 registers on x86: 8 hold sums, 2 weights, 1 an activation. */
-enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 2 };
+enum {
+    F32_ROWS = 4,
+    F32_VECTORS = 2,
+    INT8_ROWS = 4,
+    INT8_VECTORS = 2,
+    Q4_ROWS = 2,
+    Q4_VECTORS = 2,
+    Q4_FEW = 1
+};
 
 #include "kernels/rows_template.h"
 
@@ -19,6 +27,10 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 20, MOST_PERCENT_RELU = 17, EXACT_WINS =
 #include "kernels/i16_template.h"
 
 #include "kernels/gemm_dot_template.h"
+
+#ifdef VECTOR_TERNARY
+#include "kernels/gemm_q4_template.h"
+#endif
 
 /* The relaxed dot product takes the activations' bytes as unsigned where the engine emits x86's
  * VNNI, and as signed where it emits ARM's SDOT. */

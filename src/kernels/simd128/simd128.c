@@ -5,7 +5,15 @@
 #include "kernels/vector_wasm.h"
 
 /* Engines have 16 registers on x86: 8 hold sums. */
-enum { F32_ROWS = 4, F32_VECTORS = 2, INT8_ROWS = 4, INT8_VECTORS = 1 };
+enum {
+    F32_ROWS = 4,
+    F32_VECTORS = 2,
+    INT8_ROWS = 4,
+    INT8_VECTORS = 1,
+    Q4_ROWS = 2,
+    Q4_VECTORS = 1,
+    Q4_FEW = 1
+};
 
 #include "kernels/rows_template.h"
 
@@ -20,6 +28,10 @@ enum { DOWN_VECTORS = 8, MOST_PERCENT = 30, MOST_PERCENT_RELU = 25, EXACT_WINS =
 #include "kernels/i16_template.h"
 
 #include "kernels/gemm_wide_template.h"
+
+#ifdef VECTOR_TERNARY
+#include "kernels/gemm_q4_template.h"
+#endif
 
 const struct kernels kernels_simd128 = KERNELS_WITH_UNSIGNED("simd128");
 const struct kernels kernels_simd128_portable =
