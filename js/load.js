@@ -75,6 +75,7 @@ export async function load(platform, own, source, options = {}) {
       signal: stop.signal,
       progress: (loaded, total) => report({ phase: 'model', loaded, total }),
       integrity: integrity.model,
+      addon: native.addon,
     },
   );
   const release = () => void reading.then((held) => held.release()).catch(() => {});
