@@ -184,11 +184,14 @@ typedef struct wisp_model_options {
     wisp_predictor predictor;
     bool in_memory;  /* copy the token embeddings too, so that nothing is read after opening */
     bool hot_only;   /* open without the cold neurons: see "models without their cold neurons" */
-    uint64_t memory; /* with `hot_only`, and of wisp_model_open alone: the bytes that the model may
-                        hold (wisp_model_info.resident_bytes). Cold neurons that are used seldom are
-                        then given up, 64 at a time, but never those that a batch is computing or
-                        waits for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts
-                        that are always in memory exceed it. 0: no limit */
+    uint64_t memory; /* with `hot_only`: the bytes that the model may hold
+                        (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
+                        given up, 64 at a time, but never those that a batch is computing or waits
+                        for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts that
+                        are always in memory exceed it. Of a source whose `available` is set, cold
+                        tokens are given up too and the limit is never exceeded: it has to be enough
+                        for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
+                        one session with one thread. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
