@@ -307,8 +307,9 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # Every user downloads the modules. So code that runs once, or once for a batch, is compiled for size,
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
-                          src/binding/% %scalar.c %pack_q4.c %levels.c %neuron_cold.c src/text/chat%.c src/text/gbnf.c \
-                          src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
+                          src/binding/% %scalar.c %pack_q4.c %levels.c %neuron_cold.c %group_heap.c %neuron_load.c \
+                          %neuron_store.c %ffn_load.c %sparse/plan.c %token_embedding.c %tokenizer_open.c \
+                          src/text/chat%.c src/text/gbnf.c src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)

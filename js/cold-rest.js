@@ -94,6 +94,10 @@ export class Rest {
     const ranges = this.#ranges;
     await ranges.kept?.refresh(); // other pages and processes store chunks too
     if (this.state !== 'running') return true;
+    if (ranges.limit < Infinity && (!ranges.kept || ranges.kept.full)) {
+      this.state = 'off'; // nobody would have what comes
+      return true;
+    }
     const [range] = ranges.absent([this.#at, this.#size]);
     if (!range) this.state = 'done';
     else if (ranges.isIdle) {

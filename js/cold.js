@@ -19,6 +19,8 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
 /** @typedef {import('./cold-ranges.js').Range} Range */
 
+const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
+
 /** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
 
@@ -37,8 +39,8 @@ const GAP_BYTES = 16 * 1024;
  */
 export const coldLoader =
   ({ openFile, openStore, own: coldOwn, script }) =>
-  async (platform, own, source, options, wanted) => {
-    const how = checkCold(wanted);
+  async (platform, own, source, { memory, ...options }, wanted) => {
+    const how = checkCold(wanted, memory);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
     if (options.threads !== undefined) throw wrong('threads', 'a model by range has one thread');
     if (options.integrity?.model)
@@ -87,10 +89,11 @@ export const coldLoader =
  * @property {boolean} complete
  * @property {boolean} store
  * @property {boolean} immutable
+ * @property {number} [memory]
  */
 
-/** @param {unknown} wanted @returns {How} */
-function checkCold(wanted) {
+/** @param {unknown} wanted @param {number} [memory] @returns {How} */
+function checkCold(wanted, memory) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
   const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
   const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false }; // prettier-ignore
@@ -110,7 +113,11 @@ function checkCold(wanted) {
   for (const [name, value] of Object.entries({ complete, store, immutable })) {
     if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
   }
-  return /** @type {any} */ (how);
+  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
+  if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
+    throw wrong('memory', `${memory} is no number of bytes`);
+  }
+  return { .../** @type {any} */ (how), memory };
 }
 
 /** A model whose workers may lack cold neurons. */
@@ -137,7 +144,7 @@ class ColdModel {
   #module = new Promise((resolve) => (this.#resolve = resolve));
   /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats }>} */
   #links = new Set();
-  #ended = { hits: 0, misses: 0, skipped: 0 };
+  #ended = { hits: 0, misses: 0, evictions: 0, skipped: 0 };
   /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */
   #skipped = new WeakMap();
   reason = '';
@@ -206,6 +213,10 @@ class ColdModel {
     }
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
+    if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
+      const message = `memory: nothing can be given up, because the model is in memory as a whole: ${this.reason}`;
+      throw new WispError('unsupported', message, { field: 'memory' });
+    }
     if (this.#fresh) this.#fresh.hot = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     if (!platform.sharing().shared) return new Blob([bytes]);
@@ -251,7 +262,9 @@ class ColdModel {
    */
   async #findKept(file, signal) {
     if (!this.#how.store || !file.isStill) return 0;
-    this.#store = await this.#openStore();
+    const store = await this.#openStore();
+    if (this.#how.memory !== undefined && store.kind === 'memory') return 0;
+    this.#store = store;
     const found = (this.#found = await findKept(this.#store, file.name));
     if (!found) return 0;
     const { state, places } = found.about;
@@ -310,7 +323,8 @@ class ColdModel {
         void kept.keep([0, hot.length], hot);
     }
     this.#fresh = undefined;
-    const { complete, mode } = this.#how;
+    const { complete, mode, memory } = this.#how;
+    if (memory !== undefined) ranges.limit = this.#hotBytes;
     if (complete && file.isStill && mode === 'wait' && this.#hotBytes < file.size) {
       this.#rest = new Rest(ranges, file.size);
     }
@@ -385,7 +399,7 @@ class ColdModel {
       const leave = () => {
         wait.abort();
         if (!this.#links.delete(counted) || !counted.cold) return;
-        for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+        for (const name of COUNTS) {
           this.#ended[name] += counted.cold[name];
         }
       };
@@ -429,7 +443,8 @@ class ColdModel {
   #withOptions(message) {
     const { size } = this;
     if (message.type !== 'open' || this.#hotBytes === size) return message;
-    const cold = { size, gap: this.#how.gap, skip: this.#how.mode === 'skip' };
+    const { gap, mode, memory } = this.#how;
+    const cold = { size, gap, skip: mode === 'skip', memory };
     return { ...message, options: { ...message.options, cold } };
   }
 
@@ -481,9 +496,10 @@ class ColdModel {
     const absent = this.#ranges?.absent([0, size]) ?? [];
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
+    const memory = { budget: this.#how.memory, hot: 0, warm: 0, cold: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
-      for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+      for (const name of COUNTS) {
         totals[name] += cold[name];
       }
       Object.assign(neurons, {
@@ -492,6 +508,8 @@ class ColdModel {
         warmNeurons: Math.max(neurons.warmNeurons, cold.warmNeurons),
         warmTokens: Math.max(neurons.warmTokens, cold.tokens),
       });
+      const { hot, warm, cold: all } = cold.memory;
+      Object.assign(memory, { hot, warm: Math.max(memory.warm, warm), cold: all });
     }
     return {
       mode: this.#hotBytes < size ? this.#how.mode : 'all',
@@ -505,6 +523,7 @@ class ColdModel {
       storeError: kept?.full || undefined,
       rest: this.#rest?.state ?? 'off',
       ...neurons,
+      memory,
       ...totals,
     };
   }

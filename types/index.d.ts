@@ -329,6 +329,13 @@ export interface ColdTotals {
   /** Cold neurons that batches needed and that were in memory, or not. */
   hits: number;
   misses: number;
+  /** How often the memory of 64 cold neurons was given to others. */
+  evictions: number;
+  /**
+   * Bytes of neurons in a worker's memory: hot ones; other ones, in the worker that has most of them; what all of
+   * these would take. `budget` is the option memory.
+   */
+  memory: { budget: number | undefined; hot: number; warm: number; cold: number };
   /** Neurons that tokens were computed without. */
   skipped: number;
 }

@@ -139,6 +139,8 @@ export interface ColdOptions {
   gap: number;
   /** Compute without absent neurons. */
   skip: boolean;
+  /** The bytes that the model may take in the module's memory; undefined: no limit. */
+  memory: number | undefined;
 }
 
 /** Bytes of the file from `offset` on. */
@@ -169,6 +171,10 @@ export interface ColdStats {
   tokens: number;
   hits: number;
   misses: number;
+  /** Of groups of 64 neurons. */
+  evictions: number;
+  /** Bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
+  memory: { hot: number; warm: number; cold: number };
   skipped: number;
 }
 
