@@ -24,6 +24,10 @@ const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped'])
 /** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
 
+/** Bytes that are handed to a worker at a time, and more than a row has. */
+const OFFER_BYTES = 1024 * 1024;
+const ROW_BYTES = 64 * 1024;
+
 /** Two ranges are fetched as one where at most so many bytes lie between. */
 const GAP_BYTES = 16 * 1024;
 
@@ -138,11 +142,13 @@ class ColdModel {
   #rest;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
+  /** Bytes of a chunk that has a digest. */
+  #chunkBytes = 0;
   /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
   #resolve = () => {};
   /** @type {Promise<WebAssembly.Module>} */
   #module = new Promise((resolve) => (this.#resolve = resolve));
-  /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats }>} */
+  /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats, offer(): void }>} */
   #links = new Set();
   #ended = { hits: 0, misses: 0, evictions: 0, skipped: 0 };
   /** @type {WeakMap<ArrayBufferLike, { counts: Float64Array, size: number }>} by the buffer of the rows */
@@ -298,7 +304,8 @@ class ColdModel {
   async #useStore(bytes, signal) {
     const { size } = /** @type {RangeFile} */ (this.#file);
     const ranges = /** @type {Ranges} */ (this.#ranges);
-    const table = this.#store && readTable(bytes, this.#hotBytes, size);
+    const table = readTable(bytes, this.#hotBytes, size);
+    this.#chunkBytes = table?.bytes ?? 0;
     if (!this.#store || !table) return;
     const [{ bytes: header }] = await ranges.need([[0, table.start]], signal);
     const name = await sha256(header);
@@ -324,9 +331,28 @@ class ColdModel {
     }
     this.#fresh = undefined;
     const { complete, mode, memory } = this.#how;
-    if (memory !== undefined) ranges.limit = this.#hotBytes;
-    if (complete && file.isStill && mode === 'wait' && this.#hotBytes < file.size) {
-      this.#rest = new Rest(ranges, file.size);
+    const isKept = kept && kept.kind !== 'memory';
+    if (memory !== undefined || (mode === 'skip' && isKept)) ranges.limit = this.#hotBytes;
+    if (complete && file.isStill && this.#hotBytes < file.size) {
+      this.#rest = new Rest(ranges, file.size, () => {
+        for (const link of this.#links) link.offer();
+      });
+    }
+  }
+
+  /**
+   * Hands all cold rows to a worker that would leave them out. Parts overlap, so that every row, with the chunks in
+   * which it lies, is within one of them.
+   * @param {AbortSignal} signal
+   * @param {(offer: import('../types/protocol.js').OfferRequest) => void} post
+   */
+  async #offer(signal, post) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    const before = ROW_BYTES + 2 * this.#chunkBytes;
+    for (let at = this.#hotBytes; at < this.size; at += OFFER_BYTES) {
+      const start = Math.max(this.#hotBytes, at - before);
+      const end = Math.min(at + OFFER_BYTES, this.size);
+      post({ type: 'offer', pieces: await ranges.need([[start, end]], signal) });
     }
   }
 
@@ -390,14 +416,25 @@ class ColdModel {
    */
   link(start) {
     return ({ reply, end }) => {
-      /** @type {{ cold?: ColdStats }} */
-      const counted = {};
+      const stop = new AbortController(); // of what is offered
+      let isOpening = false;
+      let mayOffer = false; // once for each model that the worker has opened
+      /** @type {{ cold?: ColdStats, offer(): void }} */
+      const counted = {
+        offer: () => {
+          if (!mayOffer || this.#rest?.state !== 'done' || this.#how.mode !== 'skip') return;
+          mayOffer = false;
+          // What the store has lost meanwhile, or nobody can bring, is left out as before.
+          void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(() => {});
+        },
+      };
       let wait = new AbortController(); // of the request that is answered
       /** @type {Range[]} */
       let provided = [];
       this.#links.add(counted);
       const leave = () => {
         wait.abort();
+        stop.abort();
         if (!this.#links.delete(counted) || !counted.cold) return;
         for (const name of COUNTS) {
           this.#ended[name] += counted.cold[name];
@@ -417,6 +454,11 @@ class ColdModel {
             const size = value.length / skipped.length;
             this.#skipped.set(value.buffer, { counts: skipped, size });
           }
+          if (type === 'done' && isOpening) {
+            isOpening = false;
+            mayOffer = true;
+            counted.offer();
+          }
           reply(message);
         },
         end: (error) => {
@@ -427,6 +469,10 @@ class ColdModel {
       return {
         ...link,
         post: (message) => {
+          if (/^(open|sparse)$/.test(/** @type {any} */ (message).type)) {
+            isOpening = true;
+            mayOffer = false;
+          }
           wait = new AbortController();
           link.post(this.#withOptions(/** @type {any} */ (message)));
         },

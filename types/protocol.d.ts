@@ -162,6 +162,12 @@ export interface ProvideRequest {
   error?: PackedError;
 }
 
+/** Bytes that the worker has not asked for. */
+export interface OfferRequest {
+  type: 'offer';
+  pieces: Piece[];
+}
+
 /** Neurons of one worker's engine; counts are totals since it was opened. */
 export interface ColdStats {
   neurons: number;

@@ -15,9 +15,9 @@ struct token_part {
 
 struct cold_tokens;
 
-/* The least rows that token_embedding_reserve takes, or all that there are: the tokens of a long
- * text, so that few batches need another look-up. */
-enum { LEAST_COLD_TOKENS = 512 };
+/* The least rows that token_embedding_reserve takes, or all that there are. Tokens of a batch whose
+ * rows have no room at a time are looked up part by part. */
+enum { LEAST_COLD_TOKENS = 32 };
 
 struct token_embedding {
     const struct directory *dir;

@@ -205,7 +205,7 @@ describe('the rest of a file', () => {
         ),
     };
     const ranges = new Ranges(file, 0);
-    const rest = new Rest(ranges, size);
+    const rest = new Rest(ranges, size, () => {});
     await until(() => reads.length === 1);
     const K = 1024;
     const need = ranges.need([[2048 * K, 2049 * K]], new AbortController().signal);
@@ -226,14 +226,13 @@ describe('the rest of a file', () => {
     );
   });
 
-  test('stays away with complete: false, where data are to be saved, and with skip', async () => {
+  test('stays away with complete: false, and where data are to be saved', async () => {
     const still = async (/** @type {any} */ how) => {
       const embedder = await load(how);
       assert.equal(coldOf(embedder).rest, 'off');
       assert.ok(coldOf(embedder).presentBytes < bytes.length);
     };
     await still({ complete: false });
-    await still({ mode: 'skip' });
     const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
     const value = { connection: { saveData: true } };
     Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
