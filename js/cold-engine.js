@@ -33,7 +33,11 @@ export class ColdEngine extends Engine {
         into.set(bytes.subarray(offset, offset + into.length)),
     };
     const { memory } = cold ?? {};
-    const all = cold && { available: bytes.length, skip_absent: cold.skip, ...(memory && { memory }) };
+    const all = cold && {
+      available: bytes.length,
+      skip_absent: cold.skip,
+      ...(memory && { memory }),
+    };
     const engine = /** @type {ColdEngine} */ (
       await super.open(module, source, { ...options, ...all })
     );

@@ -140,6 +140,8 @@ class ColdModel {
   #fresh;
   /** @type {Rest | undefined} */
   #rest;
+  /** Ends the use of what is kept. @type {Promise<() => unknown> | undefined} */
+  #held;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
   /** Bytes of a chunk that has a digest. */
@@ -321,10 +323,8 @@ class ColdModel {
     const { kept } = ranges;
     if (kept && this.#fresh) {
       const { header, hot } = this.#fresh;
-      const { url, state } = this.#found?.about ?? {};
-      if (url !== file.name || state !== (file.state ?? null)) {
-        void kept.describe(file.name, file.state ?? null, header);
-      }
+      this.#held = kept.hold();
+      void kept.describe(file.name, file.state ?? null, this.#found ? undefined : header);
       ranges.keeps = true;
       if (kept.missing([header.length, hot.length]).length > 0)
         void kept.keep([0, hot.length], hot);
@@ -425,7 +425,9 @@ class ColdModel {
           if (!mayOffer || this.#rest?.state !== 'done' || this.#how.mode !== 'skip') return;
           mayOffer = false;
           // What the store has lost meanwhile, or nobody can bring, is left out as before.
-          void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(() => {});
+          void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(
+            () => {},
+          );
         },
       };
       let wait = new AbortController(); // of the request that is answered
@@ -577,5 +579,6 @@ class ColdModel {
   close() {
     this.#rest?.stop();
     this.#ranges?.close();
+    void this.#held?.then((end) => end());
   }
 }

@@ -42,7 +42,10 @@ afterEach(async () => {
 });
 
 /** @param {any} options */
-async function load({ mode = 'wait', complete = false, store = false, ...options }, url = server.url) {
+async function load(
+  { mode = 'wait', complete = false, store = false, ...options },
+  url = server.url,
+) {
   const cold = { mode, gap: 64, first: 4096, complete, store };
   const embedder = await Embedder.load(url, { workers: 1, cold, ...options });
   opened.push(embedder);
@@ -84,7 +87,15 @@ test('with the least memory rows have the same bits, for any number of workers',
     const embedder = await load({ memory, workers });
     assert.ok(embedder.info().residentBytes <= memory);
     await check(embedder);
-    const { hits, misses, evictions, skipped, memory: held, presentBytes, hotBytes } = coldOf(embedder);
+    const {
+      hits,
+      misses,
+      evictions,
+      skipped,
+      memory: held,
+      presentBytes,
+      hotBytes,
+    } = coldOf(embedder);
     assert.equal(held.budget, memory);
     assert.ok(held.hot > 0 && held.warm > 0 && held.warm < held.cold);
     assert.ok(misses > 0 && hits + misses > 0 && evictions > 0);
@@ -146,7 +157,11 @@ test('memory is refused where nothing can be given up', async () => {
   await assert.rejects(load({ memory: 1e6 }), { code: 'unsupported', field: 'memory' });
 });
 
-for (const [store, workers] of /** @type {const} */ ([[true, 2], [false, 0]])) // prettier-ignore
+for (const [store, workers] of /** @type {const} */ ([
+  [true, 2],
+  [false, 0],
+]))
+  // prettier-ignore
   test(`skip: all neurons come in the background, store: ${store}`, async () => {
     const visit = async () => {
       const embedder = await load({ mode: 'skip', complete: true, store, workers });
