@@ -58,13 +58,16 @@ async function readAbout(store, key) {
 }
 
 /**
- * Returns what is known of a URL's file, and its header.
+ * Returns what is known of a URL's file, and its header; else of the file of one that differs in its query alone.
  * @param {Store} store
  * @param {string} url
  * @returns {Promise<{ about: About, header: Uint8Array, chunks: KeptChunks } | undefined>}
  */
 export async function findKept(store, url) {
-  const about = await readAbout(store, await keyOf(url));
+  const isSame = (/** @type {About} */ other) => withoutQuery(other.url) === withoutQuery(url);
+  const about =
+    (await readAbout(store, await keyOf(url))) ??
+    (await readAll(store)).map((each) => each.about).find(isSame);
   const header = about && (await store.get(`${about.header}/header`).catch(() => undefined));
   if (!header || (await sha256(header)) !== about.header) return undefined;
   const { cold, end } = about.places;

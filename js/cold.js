@@ -275,7 +275,13 @@ class ColdModel {
     this.#store = store;
     const found = (this.#found = await findKept(this.#store, file.name));
     if (!found) return 0;
-    const { state, places } = found.about;
+    const { state, places, url } = found.about;
+    if (url !== file.name) {
+      if (state !== null && (await file.isStill(state, places.end, signal)))
+        return this.#take(found);
+      this.#found = undefined;
+      return 0;
+    }
     if (this.#how.immutable) return this.#take(found);
     if (state === null) return places.start; // the header says whether it is the same
     const isStill = await file.isStill(state, places.end, signal);

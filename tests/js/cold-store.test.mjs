@@ -129,7 +129,9 @@ function assertOnce() {
 const entries = () =>
   readdirSync(folder, { recursive: true })
     .map((name) => join(folder, String(name)))
-    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+    .filter(
+      (path) => !path.includes('/use/') && statSync(path, { throwIfNoEntry: false })?.isFile(),
+    );
 
 /** A first visit, after which the store has all of the file. */
 async function visit() {
