@@ -308,7 +308,7 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
                           src/binding/% %scalar.c %pack_q4.c %levels.c %neuron_cold.c %group_heap.c %neuron_load.c \
-                          %neuron_store.c %ffn_load.c %sparse/plan.c %token_embedding.c %tokenizer_open.c \
+                          %neuron_store.c %ffn_load.c %sparse/plan.c %recall.c %layers/linear.c %token_embedding.c %tokenizer_open.c \
                           src/text/chat%.c src/text/gbnf.c src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd

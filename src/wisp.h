@@ -470,8 +470,8 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * So are the embeddings of tokens that are not hot, in a file that has hot ones
  * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
  * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
- * digests. Embeddings that were provided stay in memory, whatever `memory` says. A call waits for
- * them also with `skip_absent`.
+ * digests. Embeddings that were provided stay in memory, whatever `memory` says, but of a source
+ * (wisp_model_options.memory). A call waits for them also with `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
@@ -557,7 +557,7 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
-    uint64_t tokens;              /* cold tokens whose embeddings were provided; they stay */
+    uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */

@@ -180,13 +180,12 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
-                    "the least is %llu bytes, of which %llu are always in memory and the others "
-                    "are what a batch may need at a time",
+                    "the least is %llu bytes, %llu of which are always in memory",
                     (unsigned long long)least, (unsigned long long)info.resident_bytes);
     if (memory > 0 && memory - least < others) {
-        const double part = (double)(memory - least) / (double)others;
-        frames = least_frames + (size_t)(part * (double)(frames - least_frames));
-        tokens = least_tokens + (size_t)(part * (double)(tokens - least_tokens));
+        const uint64_t rest = memory - least; /* the products below are smaller than 2^64 */
+        frames = least_frames + (size_t)(rest * (frames - least_frames) / others);
+        tokens = least_tokens + (size_t)(rest * (tokens - least_tokens) / others);
     }
     frames = smaller(frames, MOST_FRAMES);
     TRY(neuron_cold_reserve(&network->neurons, frames, frames < all_frames, error));

@@ -71,7 +71,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
                     "recall takes all neurons, and cold ones are not loaded (hot_only)");
     if (model->dir.cold_framed && threads > 1)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "threads",
-                    "a model from a source with limited memory has one thread");
+                    "limited memory serves one thread");
     TRY(pool_open(threads, &team, error));
     threads = pool_size(team);
     const size_t bytes = sizeof(wisp_session) + threads * sizeof(struct worker);

@@ -286,7 +286,7 @@ static bool take_frame(const struct neuron_store *store, size_t layer, size_t wo
     if (cold->n_free == 0) {
         if (held)
             *status = fail(error, WISP_ERROR_MEMORY, store->dir->file, "memory",
-                           "other passes hold all memory of cold neurons");
+                           "other passes hold all of it");
         return false;
     }
     store->layer[layer].frame[word] = cold->free_frames[--cold->n_free];
