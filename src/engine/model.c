@@ -166,7 +166,7 @@ enum { IN_FRAMES = 0 };
  * neurons and tokens in proportion to what all of them would take. */
 static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *error) {
     struct network *network = &model->network;
-    const uint64_t row_bytes = network->tokens.tensor->row_bytes;
+    const uint64_t row_bytes = network->tokens.tensor->row_bytes + COLD_SLOT_BYTES;
     uint64_t frame_bytes;
     size_t least_frames, frames = neuron_cold_count(&network->neurons, &least_frames, &frame_bytes);
     size_t tokens = token_embedding_cold(&network->tokens);

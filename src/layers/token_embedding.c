@@ -102,7 +102,7 @@ wisp_status token_embedding_reserve(struct token_embedding *e, size_t rows, wisp
     if (part->copy && rows < part->tensor->rows) {
         cold->row = calloc(rows, sizeof *cold->row);
         cold->uses = calloc(rows, 1);
-        e->bytes += rows * (sizeof *cold->row + 1);
+        e->bytes += rows * COLD_SLOT_BYTES;
     }
     if (!part->copy || (rows < part->tensor->rows && (!cold->row || !cold->uses)))
         return fail_memory(error, bytes);

@@ -19,6 +19,9 @@ struct cold_tokens;
  * rows have no room at a time are looked up part by part. */
 enum { LEAST_COLD_TOKENS = 32 };
 
+/* Memory for each row that token_embedding_reserve takes, besides the row. */
+enum { COLD_SLOT_BYTES = sizeof(uint32_t) + 1 };
+
 struct token_embedding {
     const struct directory *dir;
     const struct tensor *tensor;     /* [vocabulary_size, hidden_size] */

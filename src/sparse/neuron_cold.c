@@ -52,15 +52,17 @@ static uint64_t hot_bits(const struct neuron_layer *l, size_t word) {
                                   : (UINT64_C(1) << (l->hot - first)) - 1;
 }
 
-static size_t group_bytes(const struct neuron_layer *l, size_t word) {
-    const size_t first = larger(64 * word, l->hot),
-                 end = smaller(64 * word + 64, l->intermediate_size);
-    return neuron_cold_bytes(l, end - first);
-}
-
 /* Returns whether the neurons of a word lie in a frame. */
 static bool is_framed(const struct neuron_layer *l, size_t word) {
     return 64 * word >= l->placed;
+}
+
+static size_t group_bytes(const struct neuron_layer *l, size_t word) {
+    if (l->frames && !is_framed(l, word))
+        return 0; /* counted with the hot neurons, beside which they are */
+    const size_t first = larger(64 * word, l->hot),
+                 end = smaller(64 * word + 64, l->intermediate_size);
+    return neuron_cold_bytes(l, end - first);
 }
 
 static size_t count_bits(uint64_t word) {

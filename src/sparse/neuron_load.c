@@ -203,7 +203,9 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
     take_arrays(l, store, centered); /* measures, because l->memory is zeroed */
     TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
-    store->bytes += l->memory.capacity - neuron_cold_bytes(l, l->placed - l->hot);
+    store->bytes += l->memory.capacity;
+    if (!l->frames) /* else places of cold neurons beside hot ones are not given back */
+        store->bytes -= neuron_cold_bytes(l, neurons - l->hot);
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
     if (l->frame)
         memset(l->frame, 0, sparse_mask_words(neurons) * sizeof *l->frame);
