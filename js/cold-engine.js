@@ -167,7 +167,8 @@ export class ColdEngine extends Engine {
       const memory = { hot: hotBytes, warm: warmBytes, cold: coldBytes };
       // Those that came and were given up are counted, too: no more than have room are here.
       const room = coldBytes > 0 ? (warmBytes / coldBytes) * (neurons - hotNeurons) : 0;
-      const warmNeurons = Math.min(all.warmNeurons, Math.round(room));
+      const present = all.warmNeurons;
+      const warmNeurons = evictions > 0 ? Math.min(present, Math.round(room)) : present;
       const counts = { hits, misses, evictions, skipped: this.#skipped };
       return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts };
     });

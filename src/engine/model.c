@@ -180,8 +180,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
-                    "the least is %llu bytes, %llu of which are always in memory",
-                    (unsigned long long)least, (unsigned long long)info.resident_bytes);
+                    "the least is %llu bytes", (unsigned long long)least);
     if (memory > 0 && memory - least < others) {
         const uint64_t rest = memory - least; /* the products below are smaller than 2^64 */
         frames = least_frames + (size_t)(rest * (frames - least_frames) / others);

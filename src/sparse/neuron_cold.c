@@ -287,8 +287,7 @@ static bool take_frame(const struct neuron_store *store, size_t layer, size_t wo
         evict(store, cold->heap.order[0] / words, cold->heap.order[0] % words);
     if (cold->n_free == 0) {
         if (held)
-            *status = fail(error, WISP_ERROR_MEMORY, store->dir->file, "memory",
-                           "other passes hold all of it");
+            *status = fail_memory(error, group_bytes(&store->layer[layer], word));
         return false;
     }
     store->layer[layer].frame[word] = cold->free_frames[--cold->n_free];
