@@ -315,8 +315,9 @@ WASM_LINK = -O3 --no-entry -sSTANDALONE_WASM -sFILESYSTEM=0 -sMALLOC=emmalloc \
 # and so are the scalar kernels, which are never the fastest.
 WASM_ONCE = $(if $(filter src/base/% src/formats/% src/weights/% src/models/% src/engine/% wasm/% \
                           src/binding/% %scalar.c %select.c %pack_q4.c %pack_ternary.c %levels.c %ternary.c %t158.c %low_bits.c \
-                          %iq4.c %kv_cache.c %neuron_cold.c %neuron_store.c %recall.c %unicode.c src/text/chat%.c src/text/gbnf.c \
-                          src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
+                          %iq4.c %kv_cache.c %neuron_cold.c %group_heap.c %neuron_load.c %neuron_store.c %ffn_load.c \
+                          %sparse/plan.c %recall.c %layers/linear.c %token_embedding.c %tokenizer_open.c %unicode.c \
+                          src/text/chat%.c src/text/gbnf.c src/text/grammar_builder.c src/text/json_schema.c,$<),-Os)
 WASM_simd128 = -msimd128
 WASM_relaxed = -msimd128 -mrelaxed-simd
 WASM_SOURCES := $(PORTABLE) $(wildcard src/binding/*.c wasm/*.c)

@@ -32,7 +32,12 @@ export class ColdEngine extends Engine {
       read: (/** @type {number} */ offset, /** @type {Uint8Array} */ into) =>
         into.set(bytes.subarray(offset, offset + into.length)),
     };
-    const all = cold && { available: bytes.length, skip_absent: cold.skip };
+    const { memory } = cold ?? {};
+    const all = cold && {
+      available: bytes.length,
+      skip_absent: cold.skip,
+      ...(memory && { memory }),
+    };
     const engine = /** @type {ColdEngine} */ (
       await super.open(module, source, { ...options, ...all })
     );
@@ -157,8 +162,15 @@ export class ColdEngine extends Engine {
       this.call((wasm) => wasm.engine_cold_stats(this.engine, block));
       const numbers = new BigUint64Array(this.alive().memory.buffer, block, STATS.length);
       const all = Object.fromEntries(STATS.map((name, i) => [name, Number(numbers[i])]));
-      const { neurons, hotNeurons, warmNeurons, tokens, hits, misses } = all;
-      return { neurons, hotNeurons, warmNeurons, tokens, hits, misses, skipped: this.#skipped };
+      const { neurons, hotNeurons, tokens, hits, misses, evictions } = all;
+      const { hotBytes, warmBytes, coldBytes } = all;
+      const memory = { hot: hotBytes, warm: warmBytes, cold: coldBytes };
+      // Those that came and were given up are counted, too: no more than have room are here.
+      const room = coldBytes > 0 ? (warmBytes / coldBytes) * (neurons - hotNeurons) : 0;
+      const present = all.warmNeurons;
+      const warmNeurons = evictions > 0 ? Math.min(present, Math.round(room)) : present;
+      const counts = { hits, misses, evictions, skipped: this.#skipped };
+      return { neurons, hotNeurons, warmNeurons, tokens, memory, ...counts };
     });
   }
 

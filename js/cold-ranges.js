@@ -157,6 +157,10 @@ export class Ranges {
   keeps = false;
   /** Is called when callers begin or end to wait. */
   onChange = () => {};
+  /** Where memory is limited: bytes from here on go when nobody waits for them. */
+  limit = Infinity;
+  /** What is about to be stored. @type {Set<Range>} */
+  #keeping = new Set();
   #file;
   #gap;
   /** @type {Set<Need>} */
@@ -233,7 +237,31 @@ export class Ranges {
       if (!range) break;
       void this.#fetch(range, false);
     }
+    this.#letGo();
     this.onChange();
+  }
+
+  #letGo() {
+    const flying = this.#flying();
+    const wanted = [...this.#needs].flatMap(({ ranges }) => ranges);
+    const beyond = this.bytes.all.flatMap(([start, end]) =>
+      end > this.limit ? [/** @type {Range} */ ([Math.max(start, this.limit), end])] : [],
+    );
+    const gone = [...wanted, ...flying, ...this.#keeping].reduce(without, beyond);
+    for (const range of gone) this.bytes.drop(range, flying);
+  }
+
+  /**
+   * Stores a range that is present, and stays so until then.
+   * @param {Range} range
+   * @param {import('./cold-store.js').KeptChunks} kept
+   */
+  async #keep(range, kept) {
+    this.#keeping.add(range);
+    const wrong = await kept.keep(range, this.bytes.read(range));
+    this.#keeping.delete(range);
+    this.#letGo();
+    return wrong;
   }
 
   /**
@@ -291,10 +319,12 @@ export class Ranges {
    * @param {Range} range
    */
   async fetchRest(range) {
+    this.#keeping.add(range);
     const failure = await this.#fetch(range, true);
+    if (failure || !this.keeps || !this.kept) this.#keeping.delete(range);
     if (failure) throw failure.error;
     if (!this.keeps || !this.kept) return;
-    const wrong = await this.kept.keep(range, this.bytes.read(range));
+    const wrong = await this.#keep(range, this.kept);
     this.bytes.unmark(wrong);
     if (wrong.length > 0) {
       const [[from, to]] = wrong;
@@ -320,7 +350,7 @@ export class Ranges {
       await this.#file.read(range, this.bytes, stop.signal);
       this.#flights.delete(flight);
       this.bytes.mark(range);
-      if (this.keeps && !isRest) void this.kept?.keep(range, this.bytes.read(range));
+      if (this.keeps && this.kept && !isRest) void this.#keep(range, this.kept);
     } catch (error) {
       this.#flights.delete(flight);
       // Where nobody wants it any more, others may since have begun to.

@@ -37,6 +37,7 @@ export class Rest {
   error;
   #ranges;
   #size;
+  #onDone;
   /** Nothing before this byte is fetched: what a store loses again is fetched when a text needs it. */
   #at = 0;
   #isBusy = false;
@@ -49,10 +50,12 @@ export class Rest {
   /**
    * @param {Ranges} ranges
    * @param {number} size of the file
+   * @param {() => void} onDone
    */
-  constructor(ranges, size) {
+  constructor(ranges, size, onDone) {
     this.#ranges = ranges;
     this.#size = size;
+    this.#onDone = onDone;
     ranges.onChange = () => this.#plan();
     this.#plan();
   }
@@ -94,9 +97,15 @@ export class Rest {
     const ranges = this.#ranges;
     await ranges.kept?.refresh(); // other pages and processes store chunks too
     if (this.state !== 'running') return true;
+    if (ranges.limit < Infinity && (!ranges.kept || ranges.kept.full)) {
+      this.state = 'off'; // nobody would have what comes
+      return true;
+    }
     const [range] = ranges.absent([this.#at, this.#size]);
-    if (!range) this.state = 'done';
-    else if (ranges.isIdle) {
+    if (!range) {
+      this.state = 'done';
+      this.#onDone();
+    } else if (ranges.isIdle) {
       const bytes = Math.max(REQUEST_BYTES, ranges.kept?.chunkBytes ?? 0);
       const end = Math.min(range[1], range[0] + bytes);
       await ranges.fetchRest([range[0], end]);

@@ -11,6 +11,28 @@ const NAME = 'wisp-cold';
 const MOST_TRIES = 50;
 const RETRY_MS = 20;
 
+/** Says which files are in use by a lock for each, which pages share. */
+const uses = {
+  bound: () => Infinity,
+  /** @param {string} header @returns {Promise<() => unknown>} */
+  hold: (header) =>
+    new Promise((resolve) => {
+      const { locks } = navigator;
+      if (!locks) return resolve(() => {}); // a page that is not secure has a store of its own
+      const held = () => new Promise((end) => resolve(() => end(undefined)));
+      void locks.request(lockOf(header), { mode: 'shared' }, held).catch(() => resolve(() => {}));
+    }),
+  /** @param {string} header */
+  isHeld: async (header) =>
+    (await navigator.locks?.request(
+      lockOf(header),
+      { ifAvailable: true },
+      async (lock) => !lock,
+    )) ?? false,
+};
+
+const lockOf = (/** @type {string} */ header) => `wisp-engine use ${header}`;
+
 /** @returns {Promise<Store>} */
 export async function openStore() {
   try {
@@ -51,6 +73,7 @@ async function openFolder() {
     return [await own.getDirectoryHandle(folder, { create }), name];
   };
   return {
+    ...uses,
     kind: 'opfs',
     async get(key) {
       const [folder, name] = await place(key, false);
@@ -105,6 +128,7 @@ async function openFolder() {
  * @returns {Store}
  */
 const ofBlobs = (kind, blobs) => ({
+  ...uses,
   kind,
   async get(key) {
     const blob = await blobs.get(key);

@@ -1,13 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where Node keeps chunks: in a folder that processes share.
-import { mkdir, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expanded } from './hub-node.js';
+import { wrong } from './options.js';
 import { writeWhole } from './output-node.js';
 
 /** A temporary file that is so old belongs to a process that was killed. */
 const DEAD_MS = 3_600_000;
+
+/** Unless WISP_CACHE_BYTES says otherwise, as in src/http/cache_room.c. */
+const DEFAULT_BYTES = 16e9;
+
+function boundOf() {
+  const text = process.env.WISP_CACHE_BYTES;
+  if (!text) return DEFAULT_BYTES;
+  const [, number, unit] = /^(\d+)([KMG]?)$/.exec(text) ?? [];
+  if (number === undefined) throw wrong('WISP_CACHE_BYTES', `${text} is no number of bytes, such as 500M or 16G`); // prettier-ignore
+  return Number(number) * 1000 ** ' KMG'.indexOf(unit || ' ');
+}
+
+/** @param {number} id of a process, which may be another user's */
+function isRunning(id) {
+  try {
+    return process.kill(id, 0);
+  } catch (error) {
+    return /** @type {any} */ (error).code === 'EPERM';
+  }
+}
+
+let holds = 0;
+
+/**
+ * Returns the names HEADER-PROCESS-NUMBER of all that use a file, and deletes those of processes that have ended.
+ * @param {string} own
+ */
+async function usersOf(own) {
+  const names = await readdir(join(own, 'use')).catch(() => /** @type {string[]} */ ([]));
+  const gone = names.filter((name) => !isRunning(Number(name.split('-')[1])));
+  for (const name of gone) await rm(join(own, 'use', name), { force: true }).catch(() => {});
+  return names.filter((name) => !gone.includes(name));
+}
 
 /** A folder of its own in the cache that the program wisp has, too (src/http/cache.h). */
 function folderOf() {
@@ -22,7 +56,18 @@ function folderOf() {
  */
 export async function openStore() {
   const own = folderOf();
+  const bytes = boundOf();
   return {
+    bound: () => bytes,
+    // An empty file says which process uses a model. One that was killed leaves it behind.
+    async hold(header) {
+      const path = join(own, 'use', `${header}-${process.pid}-${holds++}`);
+      await mkdir(dirname(path), { recursive: true });
+      await usersOf(own);
+      await writeFile(path, '');
+      return () => rm(path, { force: true }).catch(() => {});
+    },
+    isHeld: async (header) => (await usersOf(own)).some((name) => name.startsWith(`${header}-`)),
     kind: 'folder',
     get: (key) => readFile(join(own, key)).then(({ buffer, byteOffset, length }) => new Uint8Array(buffer, byteOffset, length)), // prettier-ignore
     async put(key, bytes) {

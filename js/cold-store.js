@@ -22,6 +22,9 @@ import { WispError } from './errors.js';
  * @property {(key: string) => Promise<unknown>} delete an entry, or all with this first part
  * @property {(folder: string) => Promise<string[]>} keys the second parts of the keys with this first part; with ''
  *   all first parts
+ * @property {() => number} bound the most bytes of all files together
+ * @property {(header: string) => Promise<() => unknown>} hold says that a file is in use until what it returns is called
+ * @property {(header: string) => Promise<boolean>} isHeld by this page or process or another
  */
 
 /**
@@ -31,6 +34,7 @@ import { WispError } from './errors.js';
  * @property {string | null} state of the file, as the server names it
  * @property {string} header the SHA-256 of the header
  * @property {ChunkTable['places']} places
+ * @property {number} [used] when it was opened last, in milliseconds; earlier versions did not say so
  */
 
 /** The most bytes of an entry. */
@@ -54,13 +58,16 @@ async function readAbout(store, key) {
 }
 
 /**
- * Returns what is known of a URL's file, and its header.
+ * Returns what is known of a URL's file, and its header; else of the file of one that differs in its query alone.
  * @param {Store} store
  * @param {string} url
  * @returns {Promise<{ about: About, header: Uint8Array, chunks: KeptChunks } | undefined>}
  */
 export async function findKept(store, url) {
-  const about = await readAbout(store, await keyOf(url));
+  const isSame = (/** @type {About} */ other) => withoutQuery(other.url) === withoutQuery(url);
+  const about =
+    (await readAbout(store, await keyOf(url))) ??
+    (await readAll(store)).map((each) => each.about).find(isSame);
   const header = about && (await store.get(`${about.header}/header`).catch(() => undefined));
   if (!header || (await sha256(header)) !== about.header) return undefined;
   const { cold, end } = about.places;
@@ -72,15 +79,60 @@ export async function findKept(store, url) {
  * Keeps what is known of a URL's file, before its chunks, and deletes those of files that no URL has any more.
  * @param {Store} store
  * @param {About} about
- * @param {Uint8Array} header
+ * @param {Uint8Array} [header] undefined where it is kept
  */
 async function keepAbout(store, about, header) {
   const text = JSON.stringify(about);
   const bytes = new TextEncoder().encode(text);
   const lines = new TextEncoder().encode(`${await sha256(bytes)}\n${text}`);
   await store.put(await keyOf(about.url), lines);
-  await store.put(`${about.header}/header`, header);
+  if (header) await store.put(`${about.header}/header`, header);
+  // Addresses that are signed anew each time differ in their query, and have the same file.
+  for (const { key, about: other } of await readAll(store)) {
+    const isSame =
+      other.header === about.header && withoutQuery(other.url) === withoutQuery(about.url);
+    if (isSame && other.url !== about.url) await store.delete(key).catch(() => {});
+  }
   await sweep(store);
+  await makeRoom(store, about);
+}
+
+const withoutQuery = (/** @type {string} */ url) => url.replace(/[?#].*/s, '');
+
+/**
+ * Deletes the file that was used longest ago, of those that nobody uses. Returns whether there was one.
+ * @param {Store} store
+ * @param {string} own the header of one that stays
+ */
+async function deleteOldest(store, own) {
+  const all = await readAll(store);
+  /** @type {Map<string, number>} */
+  const used = new Map();
+  for (const { about } of all) {
+    used.set(about.header, Math.max(about.used ?? 0, used.get(about.header) ?? 0));
+  }
+  used.delete(own);
+  for (const [header] of [...used].sort((a, b) => a[1] - b[1])) {
+    if (await store.isHeld(header)) continue;
+    for (const { key, about } of all) if (about.header === header) await store.delete(key);
+    await sweep(store);
+    return true;
+  }
+  return false;
+}
+
+/**
+ * Deletes files until the store keeps its bound when all of one more is stored.
+ * @param {Store} store
+ * @param {About} own
+ */
+async function makeRoom(store, own) {
+  for (const bound = store.bound(); bound < Infinity;) {
+    const sizes = new Map((await listKept(store)).map(({ sha256: name, bytes }) => [name, bytes]));
+    sizes.set(own.header, own.places.end);
+    const total = [...sizes.values()].reduce((sum, each) => sum + each, 0);
+    if (total <= bound || !(await deleteOldest(store, own.header))) return;
+  }
 }
 
 /**
@@ -304,13 +356,39 @@ export class KeptChunks {
    * Keeps what is known of a URL's file, before any chunk.
    * @param {string} url
    * @param {string | null} state
-   * @param {Uint8Array} header
+   * @param {Uint8Array} [header] undefined where it is kept
    */
   describe(url, state, header) {
-    const about = { url, state, header: this.#header, places: this.#table.places };
-    return this.#after(() => keepAbout(this.#store, about, header)).catch((error) => {
-      this.full = error.message || error.name;
-    });
+    const { places } = this.#table;
+    const about = { url, state, header: this.#header, places, used: Date.now() };
+    return this.#after(() => this.#withRoom(() => keepAbout(this.#store, about, header))).catch(
+      (error) => {
+        this.full = error.message || error.name;
+      },
+    );
+  }
+
+  /** Says that the file is in use until what it returns is called. */
+  hold() {
+    return this.#store.hold(this.#header).catch(() => () => {});
+  }
+
+  /**
+   * Where there is no room, deletes files that nobody uses, one after the other.
+   * @template T
+   * @param {() => Promise<T>} put
+   */
+  async #withRoom(put) {
+    for (;;) {
+      try {
+        return await put();
+      } catch (error) {
+        const { name, code } = /** @type {any} */ (error);
+        const isFull = name === 'QuotaExceededError' || code === 'ENOSPC' || code === 'EDQUOT';
+        if (!isFull || !(await deleteOldest(this.#store, this.#header).catch(() => false)))
+          throw error;
+      }
+    }
   }
 
   /**
@@ -347,7 +425,7 @@ export class KeptChunks {
     if (this.full) return;
     const name = `${first}-${end - first}`;
     try {
-      await this.#store.put(`${this.#header}/${name}`, bytes);
+      await this.#withRoom(() => this.#store.put(`${this.#header}/${name}`, bytes));
     } catch (error) {
       const { name: kind, message } = /** @type {Error} */ (error);
       if (kind !== 'NoModificationAllowedError') this.full = message || kind; // else another page writes it

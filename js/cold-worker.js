@@ -50,6 +50,18 @@ export const serveCold = (post) => {
       return found.rows;
     },
   );
+  /** @param {Piece[]} pieces bytes that no text waits for */
+  const take = (pieces) => {
+    try {
+      for (const { offset, bytes } of pieces) engine?.provide(offset, bytes);
+    } catch {
+      // Texts are computed without these rows, and say so.
+    }
+  };
   return async (/** @type {any} */ request) =>
-    request.type === 'provide' ? provided(request) : receive(request);
+    request.type === 'provide'
+      ? provided(request)
+      : request.type === 'offer'
+        ? take(request.pieces)
+        : receive(request);
 };

@@ -20,8 +20,14 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
 /** @typedef {import('./cold-ranges.js').Range} Range */
 
+const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
+
 /** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
 const FIRST_BYTES = 1024 * 1024;
+
+/** Bytes that are handed to a worker at a time, and more than a row has. */
+const OFFER_BYTES = 1024 * 1024;
+const ROW_BYTES = 64 * 1024;
 
 /** Two ranges are fetched as one where at most so many bytes lie between. */
 const GAP_BYTES = 16 * 1024;
@@ -38,8 +44,8 @@ const GAP_BYTES = 16 * 1024;
  */
 export const coldLoader =
   ({ openFile, openStore, own: coldOwn, script }) =>
-  async (platform, own, source, options, wanted) => {
-    const how = checkCold(wanted);
+  async (platform, own, source, { memory, ...options }, wanted) => {
+    const how = checkCold(wanted, memory);
     if (own.threads) throw wrong('cold', 'generators load the whole model');
     if (options.threads !== undefined) throw wrong('threads', 'a model by range has one thread');
     if (options.integrity?.model)
@@ -89,10 +95,11 @@ export const coldLoader =
  * @property {boolean} store
  * @property {boolean} immutable
  * @property {(() => void) | undefined} onChange
+ * @property {number} [memory]
  */
 
-/** @param {unknown} wanted @returns {How} */
-function checkCold(wanted) {
+/** @param {unknown} wanted @param {number} [memory] @returns {How} */
+function checkCold(wanted, memory) {
   const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
   const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
   const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, onChange: undefined }; // prettier-ignore
@@ -115,7 +122,11 @@ function checkCold(wanted) {
   if (onChange !== undefined && typeof onChange !== 'function') {
     throw wrong('cold', `onChange: ${onChange} is no function`);
   }
-  return /** @type {any} */ (how);
+  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
+  if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
+    throw wrong('memory', `${memory} is no number of bytes`);
+  }
+  return { .../** @type {any} */ (how), memory };
 }
 
 /** A model whose workers may lack cold neurons. */
@@ -134,15 +145,19 @@ class ColdModel {
   #fresh;
   /** @type {Rest | undefined} */
   #rest;
+  /** Ends the use of what is kept. @type {Promise<() => unknown> | undefined} */
+  #held;
   /** Bytes of the file before the first cold neuron. */
   #hotBytes = 0;
+  /** Bytes of a chunk that has a digest. */
+  #chunkBytes = 0;
   /** @type {(module: WebAssembly.Module | Promise<WebAssembly.Module>) => void} */
   #resolve = () => {};
   /** @type {Promise<WebAssembly.Module>} */
   #module = new Promise((resolve) => (this.#resolve = resolve));
-  /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats }>} */
+  /** Links to the workers, whose engines count. @type {Set<{ cold?: ColdStats, offer(): void }>} */
   #links = new Set();
-  #ended = { hits: 0, misses: 0, skipped: 0 };
+  #ended = { hits: 0, misses: 0, evictions: 0, skipped: 0 };
   /** The neurons as a worker has last reported them. @type {import('../types/protocol.js').LayerNeurons[]} */
   #layers = [];
   /** Tells the caller of load that something has changed, once the model is open. */
@@ -215,6 +230,10 @@ class ColdModel {
     }
     ranges.bytes.onWrite = () => {};
     ranges.bytes.forget(this.#hotBytes);
+    if (this.#how.memory !== undefined && this.#hotBytes === file.size) {
+      const message = `memory: nothing can be given up, because the model is in memory as a whole: ${this.reason}`;
+      throw new WispError('unsupported', message, { field: 'memory' });
+    }
     if (this.#fresh) this.#fresh.hot = bytes;
     progress(this.#hotBytes, this.#hotBytes);
     if (!platform.sharing().shared) return new Blob([bytes]);
@@ -260,10 +279,18 @@ class ColdModel {
    */
   async #findKept(file, signal) {
     if (!this.#how.store || !file.isStill) return 0;
-    this.#store = await this.#openStore();
+    const store = await this.#openStore();
+    if (this.#how.memory !== undefined && store.kind === 'memory') return 0;
+    this.#store = store;
     const found = (this.#found = await findKept(this.#store, file.name));
     if (!found) return 0;
-    const { state, places } = found.about;
+    const { state, places, url } = found.about;
+    if (url !== file.name) {
+      if (state !== null && (await file.isStill(state, places.end, signal)))
+        return this.#take(found);
+      this.#found = undefined;
+      return 0;
+    }
     if (this.#how.immutable) return this.#take(found);
     if (state === null) return places.start; // the header says whether it is the same
     const isStill = await file.isStill(state, places.end, signal);
@@ -294,7 +321,8 @@ class ColdModel {
   async #useStore(bytes, signal) {
     const { size } = /** @type {RangeFile} */ (this.#file);
     const ranges = /** @type {Ranges} */ (this.#ranges);
-    const table = this.#store && readTable(bytes, this.#hotBytes, size);
+    const table = readTable(bytes, this.#hotBytes, size);
+    this.#chunkBytes = table?.bytes ?? 0;
     if (!this.#store || !table) return;
     const [{ bytes: header }] = await ranges.need([[0, table.start]], signal);
     const name = await sha256(header);
@@ -310,20 +338,38 @@ class ColdModel {
     const { kept } = ranges;
     if (kept && this.#fresh) {
       const { header, hot } = this.#fresh;
-      const { url, state } = this.#found?.about ?? {};
-      if (url !== file.name || state !== (file.state ?? null)) {
-        void kept.describe(file.name, file.state ?? null, header);
-      }
+      this.#held = kept.hold();
+      void kept.describe(file.name, file.state ?? null, this.#found ? undefined : header);
       ranges.keeps = true;
       if (kept.missing([header.length, hot.length]).length > 0)
         void kept.keep([0, hot.length], hot);
     }
     this.#fresh = undefined;
-    const { complete, mode } = this.#how;
-    if (complete && file.isStill && mode === 'wait' && this.#hotBytes < file.size) {
-      this.#rest = new Rest(ranges, file.size);
+    const { complete, mode, memory } = this.#how;
+    const isKept = kept && kept.kind !== 'memory';
+    if (memory !== undefined || (mode === 'skip' && isKept)) ranges.limit = this.#hotBytes;
+    if (complete && file.isStill && this.#hotBytes < file.size) {
+      this.#rest = new Rest(ranges, file.size, () => {
+        for (const link of this.#links) link.offer();
+      });
     }
     if (this.#how.onChange) this.#watch(ranges, this.#how.onChange);
+  }
+
+  /**
+   * Hands all cold rows to a worker that would leave them out. Parts overlap, so that every row, with the chunks in
+   * which it lies, is within one of them.
+   * @param {AbortSignal} signal
+   * @param {(offer: import('../types/protocol.js').OfferRequest) => void} post
+   */
+  async #offer(signal, post) {
+    const ranges = /** @type {Ranges} */ (this.#ranges);
+    const before = ROW_BYTES + 2 * this.#chunkBytes;
+    for (let at = this.#hotBytes; at < this.size; at += OFFER_BYTES) {
+      const start = Math.max(this.#hotBytes, at - before);
+      const end = Math.min(at + OFFER_BYTES, this.size);
+      post({ type: 'offer', pieces: await ranges.need([[start, end]], signal) });
+    }
   }
 
   /**
@@ -410,16 +456,29 @@ class ColdModel {
    */
   link(start) {
     return ({ reply, end }) => {
-      /** @type {{ cold?: ColdStats }} */
-      const counted = {};
+      const stop = new AbortController(); // of what is offered
+      let isOpening = false;
+      let mayOffer = false; // once for each model that the worker has opened
+      /** @type {{ cold?: ColdStats, offer(): void }} */
+      const counted = {
+        offer: () => {
+          if (!mayOffer || this.#rest?.state !== 'done' || this.#how.mode !== 'skip') return;
+          mayOffer = false;
+          // What the store has lost meanwhile, or nobody can bring, is left out as before.
+          void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(
+            () => {},
+          );
+        },
+      };
       let wait = new AbortController(); // of the request that is answered
       /** @type {Range[]} */
       let provided = [];
       this.#links.add(counted);
       const leave = () => {
         wait.abort();
+        stop.abort();
         if (!this.#links.delete(counted) || !counted.cold) return;
-        for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+        for (const name of COUNTS) {
           this.#ended[name] += counted.cold[name];
         }
       };
@@ -443,6 +502,11 @@ class ColdModel {
             const size = value.length / skipped.length;
             this.#skipped.set(value.buffer, { counts: skipped, size });
           }
+          if (type === 'done' && isOpening) {
+            isOpening = false;
+            mayOffer = true;
+            counted.offer();
+          }
           reply(message);
         },
         end: (error) => {
@@ -453,6 +517,10 @@ class ColdModel {
       return {
         ...link,
         post: (message) => {
+          if (/^(open|sparse)$/.test(/** @type {any} */ (message).type)) {
+            isOpening = true;
+            mayOffer = false;
+          }
           wait = new AbortController();
           link.post(this.#withOptions(/** @type {any} */ (message)));
         },
@@ -469,8 +537,8 @@ class ColdModel {
   #withOptions(message) {
     const { size } = this;
     if (message.type !== 'open' || this.#hotBytes === size) return message;
-    const { gap, mode, onChange } = this.#how;
-    const cold = { size, gap, skip: mode === 'skip', watch: Boolean(onChange) };
+    const { gap, mode, memory, onChange } = this.#how;
+    const cold = { size, gap, skip: mode === 'skip', memory, watch: Boolean(onChange) };
     return { ...message, options: { ...message.options, cold } };
   }
 
@@ -522,9 +590,10 @@ class ColdModel {
     const absent = this.#ranges?.absent([0, size]) ?? [];
     const totals = { ...this.#ended };
     const neurons = { neurons: 0, hotNeurons: 0, warmNeurons: 0, warmTokens: 0 };
+    const memory = { budget: this.#how.memory, hot: 0, warm: 0, cold: 0 };
     for (const { cold } of this.#links) {
       if (!cold) continue;
-      for (const name of /** @type {const} */ (['hits', 'misses', 'skipped'])) {
+      for (const name of COUNTS) {
         totals[name] += cold[name];
       }
       Object.assign(neurons, {
@@ -533,6 +602,8 @@ class ColdModel {
         warmNeurons: Math.max(neurons.warmNeurons, cold.warmNeurons),
         warmTokens: Math.max(neurons.warmTokens, cold.tokens),
       });
+      const { hot, warm, cold: all } = cold.memory;
+      Object.assign(memory, { hot, warm: Math.max(memory.warm, warm), cold: all });
     }
     return {
       mode: this.#hotBytes < size ? this.#how.mode : 'all',
@@ -546,6 +617,7 @@ class ColdModel {
       storeError: kept?.full || undefined,
       rest: this.#rest?.state ?? 'off',
       ...neurons,
+      memory,
       ...totals,
       ...this.#drawn(),
     };
@@ -567,5 +639,6 @@ class ColdModel {
   close() {
     this.#rest?.stop();
     this.#ranges?.close();
+    void this.#held?.then((end) => end());
   }
 }

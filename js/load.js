@@ -14,7 +14,7 @@ import { Pool } from './pool.js';
 const START_MS = 60_000;
 
 const LOAD_OPTIONS =
-  'workers signal onProgress compute kernels predictor sparsity recall portable cold queueLimit files integrity wasm worker startTimeout idleTimeout backend addon threads'.split(
+  'workers signal onProgress compute kernels predictor sparsity recall portable cold memory queueLimit files integrity wasm worker startTimeout idleTimeout backend addon threads'.split(
     ' ',
   );
 
@@ -29,7 +29,7 @@ const LOAD_OPTIONS =
 export async function load(platform, own, source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
   const { cold = 'all', ...others } = options;
-  if (cold !== 'all') {
+  if (cold !== 'all' || options.memory) {
     if (!platform.cold) throw wrong('cold', "import 'wisp-engine/cold'");
     return platform.cold(platform, own, source, others, cold);
   }

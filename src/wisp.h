@@ -184,11 +184,14 @@ typedef struct wisp_model_options {
     wisp_predictor predictor;
     bool in_memory;  /* copy the token embeddings too, so that nothing is read after opening */
     bool hot_only;   /* open without the cold neurons: see "models without their cold neurons" */
-    uint64_t memory; /* with `hot_only`, and of wisp_model_open alone: the bytes that the model may
-                        hold (wisp_model_info.resident_bytes). Cold neurons that are used seldom are
-                        then given up, 64 at a time, but never those that a batch is computing or
-                        waits for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts
-                        that are always in memory exceed it. 0: no limit */
+    uint64_t memory; /* with `hot_only`: the bytes that the model may hold
+                        (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
+                        given up, 64 at a time, but never those that a batch is computing or waits
+                        for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts that
+                        are always in memory exceed it. Of a source whose `available` is set, cold
+                        tokens are given up too and the limit is never exceeded: it has to be enough
+                        for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
+                        one session with one thread. 0: no limit */
     bool portable; /* compute embeddings that have the same bits on every machine, with every kernel
                       set, and in WebAssembly in every engine, so that an index made on one of them
                       is searched on another. They are close to other int8 embeddings, not equal.
@@ -467,8 +470,8 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * So are the embeddings of tokens that are not hot, in a file that has hot ones
  * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
  * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
- * digests. Embeddings that were provided stay in memory, whatever `memory` says. A call waits for
- * them also with `skip_absent`.
+ * digests. Embeddings that were provided stay in memory, whatever `memory` says, but of a source
+ * (wisp_model_options.memory). A call waits for them also with `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
@@ -554,7 +557,7 @@ typedef struct wisp_cold_stats {
     uint64_t evictions;           /* of groups */
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
-    uint64_t tokens;              /* cold tokens whose embeddings were provided; they stay */
+    uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */

@@ -84,8 +84,9 @@ export interface LoadOptions extends SparseOptions {
    * them. skip: compute without these. For models of wisp calibrate, as paths (Node) and URLs; a page imports
    * wisp-engine/cold. `gap`: ranges with at most so many bytes between are fetched as one. Default: 16 KiB.
    * `first`: the bytes of the first request; with stats().cold.hotBytes, where that is known, it is the only one
-   * before the model is ready. Default: 1 MiB. `complete`: with wait, fetch the rest of a URL's file while no text
-   * waits. Default: true, unless the browser is to save data. `store`: keep what is fetched of a URL for the next
+   * before the model is ready. Default: 1 MiB. `complete`: fetch the rest of a URL's file while no text
+   * waits; with skip, texts are computed with all neurons from then on. Default: true, unless the browser is to save
+   * data. `store`: keep what is fetched of a URL for the next
    * visit. Default: true. `immutable`: take what is kept without asking the server whether it is still the same.
    * Default: false. `onChange`: is called when bytes have come or a text needs neurons, for pages that draw them, once
    * for several changes at a time; with it stats().cold has layers.
@@ -104,6 +105,13 @@ export interface LoadOptions extends SparseOptions {
         onChange?: (() => void) | undefined;
       }
     | undefined;
+  /**
+   * With cold: 'wait', the bytes that the model may take in the memory of each worker, WebAssembly's, as
+   * info().residentBytes counts them. Neurons and tokens that are used seldom are then given up, and come again from
+   * the store, or else from where the model is. Fewer bytes than a batch may need at a time are an error, which names
+   * the least. Default: no limit.
+   */
+  memory?: number | undefined;
   /**
    * Threads of each worker, from 1 to 8, which share a single text and the texts of larger calls; auto: one for each
    * core, at most 4. By default there is then one worker. Where workers share memory (Node, cross-origin isolated
@@ -331,6 +339,13 @@ export interface ColdTotals {
   /** Cold neurons that batches needed and that were in memory, or not. */
   hits: number;
   misses: number;
+  /** How often the memory of 64 cold neurons was given to others. */
+  evictions: number;
+  /**
+   * Bytes of neurons in a worker's memory: hot ones; other ones, in the worker that has most of them; what all of
+   * these would take. `budget` is the option memory.
+   */
+  memory: { budget: number | undefined; hot: number; warm: number; cold: number };
   /** Neurons that tokens were computed without. */
   skipped: number;
   /** With the option cold.onChange: the parts of the file that are not here, and those that have been asked for. */

@@ -139,6 +139,8 @@ export interface ColdOptions {
   gap: number;
   /** Compute without absent neurons. */
   skip: boolean;
+  /** The bytes that the model may take in the module's memory; undefined: no limit. */
+  memory: number | undefined;
   /** Report the neurons of each layer. */
   watch: boolean;
 }
@@ -177,6 +179,12 @@ export interface ProvideRequest {
   error?: PackedError;
 }
 
+/** Bytes that the worker has not asked for. */
+export interface OfferRequest {
+  type: 'offer';
+  pieces: Piece[];
+}
+
 /** Neurons of one worker's engine; counts are totals since it was opened. */
 export interface ColdStats {
   neurons: number;
@@ -186,6 +194,10 @@ export interface ColdStats {
   tokens: number;
   hits: number;
   misses: number;
+  /** Of groups of 64 neurons. */
+  evictions: number;
+  /** Bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
+  memory: { hot: number; warm: number; cold: number };
   skipped: number;
 }
 

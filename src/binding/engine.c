@@ -117,6 +117,10 @@ wisp_status engine_set(struct engine *engine, const char *name, const char *text
         engine->available = (uint64_t)number;
         return WISP_OK;
     }
+    if (strcmp(name, "memory") == 0) {
+        engine->memory = (uint64_t)number;
+        return WISP_OK;
+    }
     if (strcmp(name, "skip_absent") == 0) {
         engine->skip_absent = number != 0;
         return WISP_OK;
@@ -133,6 +137,7 @@ wisp_status engine_open_model(struct engine *engine, const wisp_source *source) 
                                         .kernels = engine->has_kernels ? engine->kernels : NULL,
                                         .predictor = (wisp_predictor)engine->predictor,
                                         .hot_only = engine->available > 0,
+                                        .memory = engine->memory,
                                         .portable = engine->portable};
     return wisp_model_open_source(source, &options, &engine->model, &engine->error);
 }

@@ -25,6 +25,7 @@ struct engine {
     bool portable;               /* of wisp_model_options */
     uint64_t available;          /* bytes of the file that are there; 0: all. Else the model opens
                                     without its cold neurons */
+    uint64_t memory;             /* then, of wisp_model_options */
     char kernels[32];
     double sparsity;
     char *text; /* [capacity]: JSON for the caller, valid until the next call that returns text */
@@ -38,9 +39,9 @@ struct engine *engine_new(void);
 /* Closes session and model; both may be NULL. */
 void engine_free(struct engine *engine);
 
-/* Sets the option `name`: compute, kernels, predictor, portable, recall, threads, available and
- * skip_absent before engine_open_model, sparsity before or after. `text` is the value as text and
- * NULL for the default; `number` is the value as a number, for options that are numbers or
+/* Sets the option `name`: compute, kernels, predictor, portable, recall, threads, available,
+ * memory and skip_absent before engine_open_model, sparsity before or after. `text` is the value as
+ * text and NULL for the default; `number` is the value as a number, for options that are numbers or
  * booleans. */
 wisp_status engine_set(struct engine *engine, const char *name, const char *text, double number);
 

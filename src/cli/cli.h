@@ -108,7 +108,8 @@ enum {
     "  -m, --model PATH       GGUF file or Hugging Face folder (default: " variable ", else\n"     \
     "                         the model that comes with wisp); or the http(s):// address of a\n"   \
     "                         GGUF file, which is kept in a cache ($WISP_CACHE, else\n"            \
-    "                         $XDG_CACHE_HOME/wisp, else ~/.cache/wisp)\n"                         \
+    "                         $XDG_CACHE_HOME/wisp, else ~/.cache/wisp) of at most\n"              \
+    "                         $WISP_CACHE_BYTES (default: 16G)\n"                                  \
     "      --offline          of such a file use what is in the cache\n"                           \
     "  -t, --threads N        threads to compute with (default: the number of cores)\n"            \
     "      --compute MODE     f32, int8 or auto, which is int8 where the file is quantised\n"      \

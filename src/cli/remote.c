@@ -168,12 +168,15 @@ static wisp_status prepare(struct remote_model *r, bool by_ranges, wisp_error *e
                    : fail(error, WISP_ERROR_NOT_FOUND, r->name, NULL,
                           "the whole file is not in the cache, and --offline fetches nothing");
     }
+    TRY(cached_file_make_room(cached, error)); /* also where nothing new comes */
     TRY(server_file_open(&r->server, r->url, was_interrupted, error));
     r->server.into = cached;
     TRY(server_file_ask(&r->server, had_whole ? &known : NULL, error));
     /* A state without a validator may be that of any file. */
     if (had_whole && *known.validator && same_state(&r->server.state, &known))
         return WISP_OK;
+    if (!had_whole)
+        cached_file_take_over(cached, &r->server.state);
     r->active = by_ranges && !r->server.no_ranges;
     return r->active ? cached_file_enter(cached, &r->server.state, true, error)
                      : fetch_whole(r, error);
@@ -192,7 +195,7 @@ wisp_status remote_open(const char *url, const struct model_arguments *arguments
     wisp_status status = WISP_OK;
     *r = (struct remote_model){.offline = arguments->offline,
                                .url = strdup(url),
-                               .cached = {.lock = -1, .data = -1, .table = -1}};
+                               .cached = {.lock = -1, .data = -1, .table = -1, .use = -1}};
     if (!r->url)
         return fail_memory(error, strlen(url));
     snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(url, "?#"), url);
@@ -207,6 +210,8 @@ wisp_status remote_open(const char *url, const struct model_arguments *arguments
                 cached_file_drop(&r->cached);
         } else if (status == WISP_OK) {
             status = wisp_model_open(r->cached.path, options, model, error);
+            if (status == WISP_OK)
+                cached_file_keep_in_use(&r->cached);
             /* Another process may have found a newer file and deleted this one. */
             again =
                 status == WISP_ERROR_NOT_FOUND && !r->offline && !cached_file_is_whole(&r->cached);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "formats/bitnet.h"
 #include "formats/gguf.h"
@@ -154,6 +155,42 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
+/* No memory is given back in WebAssembly, so that cold neurons always get frames there. */
+#ifdef __wasm__
+enum { IN_FRAMES = 1 };
+#else
+enum { IN_FRAMES = 0 };
+#endif
+
+/* Divides `memory` (0: no limit), of which the rest of the model has taken its part, between cold
+ * neurons and tokens in proportion to what all of them would take. */
+static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *error) {
+    struct network *network = &model->network;
+    const uint64_t row_bytes = network->tokens.tensor->row_bytes + COLD_SLOT_BYTES;
+    uint64_t frame_bytes;
+    size_t least_frames, frames = neuron_cold_count(&network->neurons, &least_frames, &frame_bytes);
+    size_t tokens = token_embedding_cold(&network->tokens);
+    const size_t least_tokens = smaller(tokens, LEAST_COLD_TOKENS);
+    const size_t all_frames = frames;
+    wisp_model_info info;
+    wisp_model_get_info(model, &info);
+    const uint64_t least =
+        info.resident_bytes + least_frames * frame_bytes + least_tokens * row_bytes;
+    const uint64_t others =
+        (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
+    if (memory > 0 && memory < least)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
+                    "the least is %llu bytes", (unsigned long long)least);
+    if (memory > 0 && memory - least < others) {
+        const uint64_t rest = memory - least; /* the products below are smaller than 2^64 */
+        frames = least_frames + (size_t)(rest * (frames - least_frames) / others);
+        tokens = least_tokens + (size_t)(rest * (tokens - least_tokens) / others);
+    }
+    frames = smaller(frames, MOST_FRAMES);
+    TRY(neuron_cold_reserve(&network->neurons, frames, frames < all_frames, error));
+    return tokens > 0 ? token_embedding_reserve(&network->tokens, tokens, error) : WISP_OK;
+}
+
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
     TRY(check_options(options, error));
@@ -184,6 +221,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
                         (unsigned long long)available, (unsigned long long)hot_bytes - 1);
         TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
+        model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0);
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
@@ -206,6 +244,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     TRY(read_max_tokens(model, error));
     TRY(read_dimensions(model, error));
     TRY(read_default_prompt(model, error));
+    if (COLD_NEURONS_MAY_BE_ABSENT && model->dir.cold_framed)
+        TRY(reserve_cold(model, options->memory, error));
+    else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
+        TRY(token_embedding_reserve(&model->network.tokens,
+                                    token_embedding_cold(&model->network.tokens), error));
     if (options->in_memory)
         directory_close_sources(&model->dir);
     return WISP_OK;

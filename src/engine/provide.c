@@ -18,7 +18,8 @@ static int compare_ranges(const void *a, const void *b) {
 static size_t absent_rows(struct pass *pass, wisp_range *ranges) {
     const struct network *network = pass->network;
     if (pass_cursor(pass).block == BLOCK_EMBED)
-        return token_embedding_absent(&network->tokens, pass->batch.ids, pass->tokens, ranges);
+        return token_embedding_absent(&network->tokens, pass->batch.ids + pass->looked_up,
+                                      pass_tokens_to_look_up(pass), ranges);
     if (ranges)
         return neuron_hold_ranges(&network->neurons, &pass->hold, ranges);
     neuron_hold_count(&network->neurons, &pass->hold);

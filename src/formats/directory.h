@@ -91,6 +91,7 @@ struct directory {
     /* The bytes of cold rows of neurons are not read: whoever has them brings them
      * (sparse/neuron_cold.h). */
     bool hot_only;
+    bool cold_framed; /* they get frames of memory, of which there may be few */
 };
 
 /* Releases everything and closes the sources. Safe on a zeroed directory. */

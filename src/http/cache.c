@@ -18,7 +18,6 @@
 #include "host/input_file.h"
 
 enum {
-    HASH_DIGITS = 32,
     STATE_DIGITS = 16,
     ENTRY_BYTES = 8,      /* of the table, for a block */
     ENTRIES_AT_ONCE = 512 /* are read from it */
@@ -70,14 +69,22 @@ static wisp_status find_folder(char *path, size_t capacity, wisp_error *error) {
                 "neither this variable nor HOME says where files from servers are kept");
 }
 
-static void set_paths(struct cached_file *file) {
-    char text[sizeof file->state.validator + 32], hex[STATE_DIGITS + 1];
-    snprintf(text, sizeof text, "%s\n%llu", file->state.validator,
-             (unsigned long long)file->state.size);
+void cached_file_name(const struct file_state *state, const char *kind, char *name,
+                      size_t capacity) {
+    char text[sizeof state->validator + 32], hex[STATE_DIGITS + 1];
+    snprintf(text, sizeof text, "%s\n%llu", state->validator, (unsigned long long)state->size);
     hash_text(text, STATE_DIGITS, hex);
-    snprintf(file->path, sizeof file->path, "%s-%s.gguf", file->stem, hex);
-    snprintf(file->part, sizeof file->part, "%s-%s.part", file->stem, hex);
-    snprintf(file->checks, sizeof file->checks, "%s-%s.have", file->stem, hex);
+    snprintf(name, capacity, "-%s.%s", hex, kind);
+}
+
+static void set_paths(struct cached_file *file) {
+    static const char *const kinds[] = {"gguf", "part", "have"};
+    char *const paths[] = {file->path, file->part, file->checks};
+    for (size_t i = 0; i < 3; i++) {
+        char name[64];
+        cached_file_name(&file->state, kinds[i], name, sizeof name);
+        snprintf(paths[i], sizeof file->path, "%s%s", file->stem, name);
+    }
 }
 
 static void record_path(const struct cached_file *file, char *path, size_t capacity) {
@@ -128,11 +135,13 @@ static wisp_status write_record(const struct cached_file *file, wisp_error *erro
 
 wisp_status cached_file_open(struct cached_file *file, const char *url, const char *name,
                              wisp_error *error) {
-    char folder[PATH_MAX], hex[HASH_DIGITS + 1];
-    *file = (struct cached_file){.url = url, .name = name, .lock = -1, .data = -1, .table = -1};
+    char folder[PATH_MAX], hex[CACHE_HASH_DIGITS + 1];
+    *file = (struct cached_file){
+        .url = url, .name = name, .lock = -1, .data = -1, .table = -1, .use = -1};
     TRY(find_folder(folder, sizeof folder - 64, error));
-    hash_text(url, HASH_DIGITS, hex);
+    hash_text(url, CACHE_HASH_DIGITS, hex);
     TRY(file_join(folder, hex, file->stem, sizeof file->stem, error));
+    cached_file_use(file);
     read_record(file);
     set_paths(file);
     return WISP_OK;
@@ -153,7 +162,13 @@ void cached_file_close(struct cached_file *file) {
     close_blocks(file);
     if (file->lock >= 0)
         close(file->lock);
-    file->lock = -1;
+    if (file->use >= 0)
+        close(file->use);
+    file->lock = file->use = -1;
+}
+
+void cached_file_keep_in_use(struct cached_file *file) {
+    file->use = -1; /* its descriptor stays open */
 }
 
 bool cached_file_is_whole(const struct cached_file *file) {
@@ -269,7 +284,7 @@ wisp_status cached_file_adopt(struct cached_file *file, wisp_error *error) {
             unlink(path);
     }
     closedir(entries);
-    return WISP_OK;
+    return cached_file_make_room(file, error);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */

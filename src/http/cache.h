@@ -9,6 +9,10 @@
  *     HASH-STATE.part  a file of which blocks of 4 KiB are there, the others are holes
  *     HASH-STATE.have  a checksum for each block, which is 0 where the block is absent
  *     HASH.lock        is locked by the process that fetches the whole file
+ *     HASH.use         is locked by all processes that use the file; its time is that of the last
+ *
+ * All files together have at most WISP_CACHE_BYTES (default: 16G), but for those in use: opening
+ * a model deletes those of the URLs that were used longest ago.
  *
  * A block is used only where its checksum is right. So it does not matter when a process ends or
  * the power fails: what was not yet written is fetched again. Any number of processes may write
@@ -21,7 +25,7 @@
 
 #include "base/status.h"
 
-enum { CACHE_BLOCK_BYTES = 4096 };
+enum { CACHE_BLOCK_BYTES = 4096, CACHE_HASH_DIGITS = 32 };
 
 /* Tells one version of a file on a server from another. */
 struct file_state {
@@ -35,6 +39,7 @@ struct cached_file {
     char path[PATH_MAX + 64]; /* of the whole file in this state */
     struct file_state state;  /* at first that which the server gave last */
     int lock, data, table;    /* descriptors; -1: not open */
+    int use;
     bool whole;               /* `data` is the whole file, and `table` is not open */
     unsigned char *checked;   /* a bit for each block whose checksum was right */
     char part[PATH_MAX + 64]; /* the paths of data and table until the file is whole */
@@ -49,6 +54,25 @@ wisp_status cached_file_open(struct cached_file *file, const char *url, const ch
                              wisp_error *error);
 
 void cached_file_close(struct cached_file *file);
+
+/* Locks the file's entry, so that no process deletes it, until the file is closed. */
+void cached_file_use(struct cached_file *file);
+
+/* Makes the lock last until the process ends: its model is read from the whole file. */
+void cached_file_keep_in_use(struct cached_file *file);
+
+/* Deletes entries that nobody uses, the least recently used first, until the cache keeps its bound.
+ * Fails with WISP_ERROR_ARGUMENT where WISP_CACHE_BYTES is no number of bytes. */
+wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
+
+/* Takes over what there is of this state under URLs that differ in their query alone, as addresses
+ * do that are signed for an hour, and deletes their entries. Does nothing where the state has no
+ * validator. */
+void cached_file_take_over(const struct cached_file *file, const struct file_state *state);
+
+/* Writes "-STATE.kind" to `name`. */
+void cached_file_name(const struct file_state *state, const char *kind, char *name,
+                      size_t capacity);
 
 /* Returns whether the whole file of file->state is at file->path. */
 bool cached_file_is_whole(const struct cached_file *file);

@@ -18,12 +18,26 @@ enum {
     KEPT_BYTES = 256 * 1024
 };
 
-/* Says which cold rows have been provided. */
+/* Bit of `uses`: a pass is about to read the row. */
+enum { HELD = 0x80, MOST_USES = 0x7f };
+
+/* The slot of an absent row that a pass waits for. */
+static const uint32_t WANTED = UINT32_MAX;
+
+/* Says which cold rows have been provided. They lie in slots, in the order in which they came. */
 struct cold_tokens {
-    atomic_flag busy; /* a lock of whoever provides rows */
-    atomic_uint_least64_t provided;
-    atomic_uint_least64_t present[]; /* a bit for each cold row, which is set when it is complete */
+    atomic_flag busy;        /* a lock of whoever provides rows */
+    atomic_uint_least32_t n; /* slots that have rows */
+    uint32_t slots;          /* fewer than rows: a row takes the slot of one that is used seldom */
+    uint32_t hand;           /* the slot that is looked at next, when one is needed */
+    uint32_t *row;           /* [slots]: the row in a slot; NULL where there are slots for all */
+    unsigned char *uses;     /* [slots]: holds of the row, halved when the hand passes, and HELD */
+    atomic_uint_least32_t slot[]; /* of each cold row: 1 + its number; 0: absent; or WANTED */
 };
+
+static bool is_limited(const struct cold_tokens *cold) {
+    return cold->row != NULL;
+}
 
 /* Returns the part that has the row of token `id`, and sets *row to its number there. */
 static const struct token_part *find_row(const struct token_embedding *e, int32_t id,
@@ -59,21 +73,39 @@ static wisp_status sum_rows(struct token_embedding *e, const struct token_part *
     return status;
 }
 
-/* Makes the rows of the second part absent. Their places in memory take none before they are
- * written. */
+/* Makes the rows of the second part absent. */
 static wisp_status open_cold(struct token_embedding *e, wisp_error *error) {
-    struct token_part *part = &e->part[1];
-    const size_t words = (size_t)((part->tensor->rows + 63) / 64);
-    const size_t bytes = sizeof *e->cold + words * sizeof *e->cold->present;
-    size_t all;
-    if (!checked_size(part->tensor->bytes, &all))
-        return fail_memory(error, part->tensor->bytes);
+    const size_t rows = (size_t)e->part[1].tensor->rows; /* fewer than the vocabulary has */
+    const size_t bytes = sizeof *e->cold + rows * sizeof *e->cold->slot;
     e->cold = calloc(1, bytes);
-    part->rows = part->copy = memory_allocate(all);
-    if (!e->cold || !part->copy)
-        return fail_memory(error, all);
+    if (!e->cold)
+        return fail_memory(error, bytes);
     atomic_flag_clear(&e->cold->busy);
     e->bytes += bytes;
+    return WISP_OK;
+}
+
+size_t token_embedding_cold(const struct token_embedding *e) {
+    return e->cold ? (size_t)e->part[1].tensor->rows : 0;
+}
+
+wisp_status token_embedding_reserve(struct token_embedding *e, size_t rows, wisp_error *error) {
+    struct cold_tokens *cold = e->cold;
+    struct token_part *part = &e->part[1];
+    uint64_t all;
+    size_t bytes;
+    if (!checked_multiply(rows, e->tensor->row_bytes, &all) || !checked_size(all, &bytes))
+        return fail_memory(error, part->tensor->bytes);
+    /* Slots take no memory before they are written. */
+    part->rows = part->copy = memory_allocate(bytes);
+    cold->slots = (uint32_t)rows;
+    if (part->copy && rows < part->tensor->rows) {
+        cold->row = calloc(rows, sizeof *cold->row);
+        cold->uses = calloc(rows, 1);
+        e->bytes += rows * COLD_SLOT_BYTES;
+    }
+    if (!part->copy || (rows < part->tensor->rows && (!cold->row || !cold->uses)))
+        return fail_memory(error, bytes);
     return WISP_OK;
 }
 
@@ -135,14 +167,24 @@ void token_embedding_release(struct token_embedding *e) {
     memory_free(e->part[0].copy);
     memory_free(e->part[1].copy);
     memory_free(e->checksums);
+    if (e->cold) {
+        free(e->cold->row);
+        free(e->cold->uses);
+    }
     free(e->cold);
     *e = (struct token_embedding){0};
 }
 
 /* ---- absent rows ---------------------------------------------------------------------------- */
 
-static bool is_present(const struct cold_tokens *cold, uint64_t row) {
-    return atomic_load_explicit(&cold->present[row / 64], memory_order_acquire) >> row % 64 & 1;
+/* Returns 1 + the slot of a row; 0 where it is absent. */
+static uint32_t slot_of(const struct cold_tokens *cold, uint64_t row) {
+    const uint32_t slot = atomic_load_explicit(&cold->slot[row], memory_order_acquire);
+    return slot == WANTED ? 0 : slot;
+}
+
+size_t token_embedding_room(const struct token_embedding *e) {
+    return e->cold && is_limited(e->cold) ? e->cold->slots : SIZE_MAX;
 }
 
 size_t token_embedding_absent(const struct token_embedding *e, const int32_t *ids, size_t n,
@@ -152,13 +194,54 @@ size_t token_embedding_absent(const struct token_embedding *e, const int32_t *id
     for (size_t i = 0; i < n && e->cold; i++) {
         uint64_t row;
         const struct token_part *part = find_row(e, ids[i], &row);
-        if (part == &e->part[0] || is_present(e->cold, row))
+        if (part == &e->part[0])
+            continue;
+        const uint32_t slot = slot_of(e->cold, row);
+        if (is_limited(e->cold) && slot == 0) {
+            e->cold->slot[row] = WANTED;
+        } else if (is_limited(e->cold)) {
+            unsigned char *uses = &e->cold->uses[slot - 1];
+            *uses =
+                (unsigned char)(HELD | (*uses & HELD || *uses == MOST_USES ? *uses : *uses + 1));
+        }
+        if (slot > 0)
             continue;
         if (ranges)
             ranges[absent] = (wisp_range){part->tensor->offset + row * row_bytes, row_bytes};
         absent++;
     }
     return absent;
+}
+
+void token_embedding_let_go(const struct token_embedding *e) {
+    if (!e->cold || !is_limited(e->cold))
+        return;
+    for (size_t i = 0; i < e->cold->n; i++)
+        e->cold->uses[i] &= MOST_USES;
+    for (size_t row = 0; row < e->part[1].tensor->rows; row++)
+        if (e->cold->slot[row] == WANTED)
+            e->cold->slot[row] = 0;
+}
+
+/* Returns the slot for an absent row, or `slots` where there is none. */
+static uint32_t take_slot(struct cold_tokens *cold, uint64_t row) {
+    const uint32_t n = cold->n;
+    if (n < cold->slots) {
+        cold->n = n + 1;
+        return n;
+    }
+    if (cold->slot[row] != WANTED)
+        return n;
+    /* Not all slots are held: of the tokens that may be, one waits for this row. */
+    for (;; cold->hand = (cold->hand + 1) % cold->slots) {
+        unsigned char *uses = &cold->uses[cold->hand];
+        if (*uses == 0)
+            break;
+        if (!(*uses & HELD))
+            *uses /= 2;
+    }
+    cold->slot[cold->row[cold->hand]] = 0;
+    return cold->hand;
 }
 
 void token_embedding_provide(const struct token_embedding *e, uint64_t offset, const void *bytes,
@@ -172,20 +255,25 @@ void token_embedding_provide(const struct token_embedding *e, uint64_t offset, c
     while (atomic_flag_test_and_set_explicit(&e->cold->busy, memory_order_acquire))
         continue;
     for (; row < part->tensor->rows && start + (row + 1) * row_bytes <= end; row++) {
-        if (is_present(e->cold, row))
+        if (slot_of(e->cold, row) > 0)
             continue;
-        memcpy(part->copy + row * row_bytes,
+        const uint32_t slot = take_slot(e->cold, row);
+        if (slot == e->cold->slots)
+            continue;
+        memcpy(part->copy + slot * row_bytes,
                (const unsigned char *)bytes + (start + row * row_bytes - offset),
                (size_t)row_bytes);
-        atomic_fetch_or_explicit(&e->cold->present[row / 64], UINT64_C(1) << row % 64,
-                                 memory_order_release);
-        atomic_fetch_add(&e->cold->provided, 1);
+        if (is_limited(e->cold)) {
+            e->cold->row[slot] = (uint32_t)row;
+            e->cold->uses[slot] = e->cold->slot[row] == WANTED ? HELD | 1 : 0;
+        }
+        atomic_store_explicit(&e->cold->slot[row], slot + 1, memory_order_release);
     }
     atomic_flag_clear_explicit(&e->cold->busy, memory_order_release);
 }
 
 uint64_t token_embedding_provided(const struct token_embedding *e) {
-    return e->cold ? atomic_load(&e->cold->provided) : 0;
+    return e->cold ? e->cold->n : 0;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -235,7 +323,9 @@ wisp_status token_embedding_row(const struct token_embedding *e, int32_t id,
     const void *row = buffer;
     uint64_t at;
     const struct token_part *part = find_row(e, id, &at);
-    if (part->rows) {
+    if (part == &e->part[1] && e->cold) {
+        row = part->rows + (slot_of(e->cold, at) - 1) * row_bytes;
+    } else if (part->rows) {
         row = part->rows + at * row_bytes;
     } else if (kept && kept->slots > 0) {
         const size_t slot = (size_t)id % kept->slots;

@@ -15,6 +15,13 @@ struct token_part {
 
 struct cold_tokens;
 
+/* The least rows that token_embedding_reserve takes, or all that there are. Tokens of a batch whose
+ * rows have no room at a time are looked up part by part. */
+enum { LEAST_COLD_TOKENS = 32 };
+
+/* Memory for each row that token_embedding_reserve takes, besides the row. */
+enum { COLD_SLOT_BYTES = sizeof(uint32_t) + 1 };
+
 struct token_embedding {
     const struct directory *dir;
     const struct tensor *tensor;     /* [vocabulary_size, hidden_size] */
@@ -28,25 +35,41 @@ struct token_embedding {
 /* Finds the tensor token_embd.weight [vocabulary_size, hidden_size]. Copies its rows where
  * `in_memory` is set. Else it uses them in place where the source is in memory, reads each when
  * needed where the source is lasting, and copies them otherwise. Where the directory is hot_only
- * and the source has cold rows not or not for long, these are absent. Fails where the tensor is
- * missing, has another shape, or cannot be read. `dir` must outlive it. The caller releases it with
- * token_embedding_release, also after an error. */
+ * and the source has cold rows not or not for long, these are absent, and token_embedding_reserve
+ * must be called. Fails where the tensor is missing, has another shape, or cannot be read. `dir`
+ * must outlive it. The caller releases it with token_embedding_release, also after an error. */
 wisp_status token_embedding_load(struct token_embedding *embedding, const struct directory *dir,
                                  size_t vocabulary_size, size_t hidden_size, bool in_memory,
                                  wisp_error *error);
 
+/* Returns how many rows may be absent at first; 0: all rows are there. */
+size_t token_embedding_cold(const struct token_embedding *embedding);
+
+/* Makes room for `rows` rows that are absent at first: LEAST_COLD_TOKENS or more, or all of them.
+ * Where it is not for all, only one pass at a time may use the embedding. */
+wisp_status token_embedding_reserve(struct token_embedding *embedding, size_t rows,
+                                    wisp_error *error);
+
+/* Returns how many tokens can be held at a time, whatever they are. */
+size_t token_embedding_room(const struct token_embedding *embedding);
+
 /* Returns how many of n tokens, each below vocabulary_size, have absent rows, and writes the ranges
  * of these rows in the file to ranges [n], which may be NULL. A token counts as often as it comes.
- */
+ * Where there is not room for all rows, n is at most token_embedding_room, and the rows of these
+ * tokens are held: they stay once they are present, until token_embedding_let_go. */
 size_t token_embedding_absent(const struct token_embedding *embedding, const int32_t *ids, size_t n,
                               wisp_range *ranges);
 
-/* Copies all absent rows that lie wholly within bytes [offset, offset + length) of the file. May be
- * called by several threads at a time, also while others use rows. */
+/* Ends the hold of all rows. */
+void token_embedding_let_go(const struct token_embedding *embedding);
+
+/* Copies all absent rows that lie wholly within bytes [offset, offset + length) of the file. Where
+ * there is no room, a row that is held takes that of one which is not, and others stay absent. May
+ * be called by several threads at a time, also while others use rows. */
 void token_embedding_provide(const struct token_embedding *embedding, uint64_t offset,
                              const void *bytes, size_t length);
 
-/* Returns the number of rows that were provided so far, and are in memory. */
+/* Returns the number of rows that were provided and are in memory. */
 uint64_t token_embedding_provided(const struct token_embedding *embedding);
 
 void token_embedding_release(struct token_embedding *embedding);

@@ -75,24 +75,29 @@ static void bert_take(const struct network *network, const struct pass_size *siz
 /* x = layer_norm(token embedding + position embedding + embedding of token type 0). The last two
  * are added when the model is loaded (bert_load.c). With rotary positions, only the embedding of
  * token type 0 is added, which is row 0. */
-static wisp_status embed_tokens(const struct pass *pass, const struct bert_state *s,
-                                wisp_error *error) {
+static wisp_status embed_tokens(struct pass *pass, const struct bert_state *s, wisp_error *error) {
     const struct network *network = pass->network;
     const struct bert_weights *w = network->weights;
     const size_t size = network->config.hidden_size;
     const struct batch *batch = &pass->batch;
-    const size_t absent = token_embedding_absent(&network->tokens, batch->ids, pass->tokens, NULL);
     float *positions = s->y;
-    if (absent > 0)
-        return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
-                    "the embeddings of %zu tokens are absent: wisp_session_needs says which bytes "
-                    "they are",
-                    absent);
+    while (pass->looked_up < pass->tokens) {
+        const size_t first = pass->looked_up, n = pass_tokens_to_look_up(pass);
+        const size_t absent = token_embedding_absent(&network->tokens, batch->ids + first, n, NULL);
+        if (absent > 0)
+            return fail(error, WISP_NEED_RANGES, network->dir->file, NULL,
+                        "the embeddings of %zu tokens are absent: wisp_session_needs says which "
+                        "bytes they are",
+                        absent);
+        for (size_t t = first; t < first + n; t++)
+            TRY(token_embedding_row(&network->tokens, batch->ids[t], pass->member[0].tokens,
+                                    s->inner, s->x + t * size, error));
+        token_embedding_let_go(&network->tokens);
+        pass->looked_up += n;
+    }
     for (size_t i = 0; i < batch->texts; i++)
         for (size_t t = batch->starts[i]; t < batch->starts[i + 1]; t++) {
             const size_t row = network->config.rope_theta != 0 ? 0 : t - batch->starts[i];
-            TRY(token_embedding_row(&network->tokens, batch->ids[t], pass->member[0].tokens,
-                                    s->inner, s->x + t * size, error));
             memcpy(positions + t * size, w->position_embedding + row * size, size * sizeof(float));
         }
     network->kernels->layer_norm(s->x, positions, w->embedding_norm.weight, w->embedding_norm.bias,

@@ -115,6 +115,7 @@ void pass_begin(struct pass *pass, struct workspace *space) {
                                                 (batch->caches ? batch->caches[i]->length : 0));
     pass->tokens = size.tokens;
     pass->position = 0;
+    pass->looked_up = 0;
     pass->hold = (struct neuron_hold){0};
     pass->network->architecture->take(pass->network, &size, space, pass);
 }
@@ -214,4 +215,6 @@ wisp_status pass_run(struct pass *pass, wisp_error *error) {
 void pass_give_up(struct pass *pass) {
     if (COLD_NEURONS_MAY_BE_ABSENT && pass->hold.held)
         neuron_hold_end(&pass->network->neurons, &pass->hold);
+    if (COLD_NEURONS_MAY_BE_ABSENT && pass->looked_up < pass->tokens)
+        token_embedding_let_go(&pass->network->tokens);
 }

@@ -82,6 +82,7 @@ struct pass {
     uint64_t *skipped; /* [texts]: neurons left out so are added, summed over tokens and layers */
 
     /* The pass itself sets these fields. */
+    size_t looked_up;        /* tokens whose embeddings have been looked up */
     struct neuron_hold hold; /* the cold neurons of the next feed-forward block, or of the last */
     size_t tokens;           /* in the batch */
     float *x;                /* [tokens, hidden_size]: the next block's inputs. Where norms follow
@@ -108,6 +109,14 @@ void pass_begin(struct pass *pass, struct workspace *space);
  * with its error. A further call continues with the block at which the pass stopped. The rows have
  * the same bits however often the pass stops and however many members it has. */
 wisp_status pass_run(struct pass *pass, wisp_error *error);
+
+/* Returns how many tokens, behind those that have been looked up, are looked up at a time: all
+ * that are left, or as many as can be held. */
+static inline size_t pass_tokens_to_look_up(const struct pass *pass) {
+    const size_t left = pass->tokens - pass->looked_up;
+    const size_t room = token_embedding_room(&pass->network->tokens);
+    return left < room ? left : room;
+}
 
 /* Ends what a stopped pass holds, so that it may be dropped. */
 void pass_give_up(struct pass *pass);

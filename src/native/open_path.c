@@ -91,6 +91,9 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
     if (!model->dir.hot_only)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
                     "it was opened with all of its neurons");
+    if (model->dir.cold_framed)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
+                    "it was opened from a source with a limit");
     wisp_model_info info;
     wisp_model_get_info(model, &info);
     if (info.resident_bytes > bytes)

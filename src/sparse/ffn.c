@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/transpose.h"
 #include "layers/mean.h"
+#include "sparse/neuron_cold.h"
 
 enum {
     /* The first half runs for this many tokens before the second half does. W_up and W_down do not
@@ -34,7 +35,7 @@ struct scratch {
     uint16_t *lists;       /* [TOKENS_AT_A_TIME, length]: numbers of the active neurons */
     int8_t *bytes;         /* [TOKENS_AT_A_TIME, length]: their quantised contributions */
     struct active *active; /* [TOKENS_AT_A_TIME] */
-    int32_t *down_sums;    /* [hidden_size], padded to a whole chunk */
+    int32_t *down_sums;    /* [2, hidden_size], padded to a whole chunk */
     /* Only layers without predictor use this: */
     float *first_half; /* [TILE, intermediate_size], or [TILE, 2 intermediate_size] with gates */
     /* Only layers with a predictor use these: */
@@ -62,7 +63,7 @@ static void take_scratch(struct scratch *s, struct workspace *space, size_t hidd
     s->lists = workspace_take(space, TOKENS_AT_A_TIME, s->length, sizeof *s->lists);
     s->bytes = workspace_take(space, TOKENS_AT_A_TIME, s->length, 1);
     s->active = workspace_take(space, 1, TOKENS_AT_A_TIME, sizeof *s->active);
-    s->down_sums = workspace_take(space, 1, row_bytes, sizeof *s->down_sums);
+    s->down_sums = workspace_take(space, 2, row_bytes, sizeof *s->down_sums);
     if (rank == 0) {
         s->first_half =
             workspace_take(space, TILE * parts, intermediate_size, sizeof *s->first_half);
@@ -202,19 +203,19 @@ static void apply_chosen(const struct sparse_ffn *ffn, const float *x, const flo
     /* Transposing the masks tells which tokens need a neuron, so that its row is loaded once for
      * all of them. The loop keeps base pointers in variables: the compiler must assume that a call
      * changes memory, and would load them again for each neuron. */
-    const int8_t *up = neuron_up(ffn->neurons, 0), *gate = neuron_gate(ffn->neurons, 0);
     const size_t row_bytes = ffn->neurons->row_bytes;
     memset(s->tile.n, 0, sizeof s->tile.n);
     for (size_t w = 0; w < words; w++) {
+        const int8_t *up = neuron_up(ffn->neurons, 64 * w),
+                     *gate = neuron_gate(ffn->neurons, 64 * w);
         uint64_t wanted[64] = {0}; /* a word for each token; once transposed, for each neuron */
         for (size_t t = 0; t < n; t++)
             wanted[t] = s->chosen[t][w];
         transpose_bits(wanted);
         for (size_t i = 0; i < 64; i++)
-            if (wanted[i]) {
-                const size_t place = 64 * w + i, at = place * row_bytes;
-                kernels->up(&s->tile, up + at, gate ? gate + at : NULL, place, wanted[i]);
-            }
+            if (wanted[i])
+                kernels->up(&s->tile, up + i * row_bytes, gate ? gate + i * row_bytes : NULL,
+                            64 * w + i, wanted[i]);
     }
 
     if (ffn->compensation.n)
@@ -249,6 +250,35 @@ static void apply_all(const struct sparse_ffn *ffn, const float *x, size_t token
     }
 }
 
+/* ---- the second half ------------------------------------------------------------------------ */
+
+/* Adds up the columns of a token's active neurons in s->down_sums. Those in frames, which are the
+ * last of the list, get sums of their own, since they are counted from another address; all sums
+ * are integers, so their order does not matter. Overwrites the list. */
+static void add_columns(const struct sparse_ffn *ffn, size_t token, const struct scratch *s) {
+    const struct neuron_layer *neurons = ffn->neurons;
+    const size_t size = ffn->hidden_size, n = s->active[token].n;
+    int8_t *bytes = s->bytes + token * s->length;
+    uint16_t *list = s->lists + token * s->length;
+    size_t placed = n;
+    if (COLD_NEURONS_MAY_BE_ABSENT && neurons->frames) {
+        int32_t *sums = s->down_sums + neurons->row_bytes;
+        for (; placed > 0 && list[placed - 1] >= neurons->placed; placed--)
+            list[placed - 1] = (uint16_t)neuron_frame_row(neurons, list[placed - 1]);
+        /* There is room behind the list (SPARSE_SLACK). */
+        memset(bytes + n, 0, DOWN_NEURONS);
+        memset(list + n, 0, DOWN_NEURONS * sizeof *list);
+        ffn->kernels->sparse->down(bytes + placed, neurons->frames->down, list + placed,
+                                   round_up(n - placed, DOWN_NEURONS), size, sums);
+        memset(bytes + placed, 0, DOWN_NEURONS);
+        memset(list + placed, 0, DOWN_NEURONS * sizeof *list);
+    }
+    ffn->kernels->sparse->down(bytes, neurons->down, list, round_up(placed, DOWN_NEURONS), size,
+                               s->down_sums);
+    for (size_t c = 0; c < neurons->row_bytes && placed < n; c++)
+        s->down_sums[c] += s->down_sums[neurons->row_bytes + c];
+}
+
 /* ---- the layer ------------------------------------------------------------------------------ */
 
 void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice, const float *x,
@@ -277,14 +307,12 @@ void sparse_ffn_apply(const struct sparse_ffn *ffn, struct sparse_choice choice,
         }
         /* Tokens read columns of W_down in an order that no cache foresees. Together they read most
          * of them, which come sooner in the order of memory. */
-        for (size_t at = 0; n >= TILE && at < neurons->intermediate_size * neurons->row_bytes;
-             at += 64)
+        for (size_t at = 0; n >= TILE && at < neurons->placed * neurons->row_bytes; at += 64)
             __builtin_prefetch(neurons->down + at, 0, 2);
         for (size_t t = 0; t < n; t++) {
             const struct active *active = &s.active[t];
             float *to = y + (first + t) * hidden_size;
-            kernels->down(s.bytes + t * s.length, neurons->down, s.lists + t * s.length,
-                          round_up(active->n, DOWN_NEURONS), hidden_size, s.down_sums);
+            add_columns(ffn, t, &s);
             kernels->add_base(s.down_sums, kernels->signed_columns ? 0 : 128 * active->total,
                               active->scale, neurons->row_scale,
                               ffn->compensation.n ? to : neurons->base, hidden_size, to);

@@ -9,13 +9,6 @@
 #include "base/memory.h"
 #include "sparse/group_heap.h"
 
-/* In WebAssembly no memory is given back, so nothing is evicted. */
-#ifdef __wasm__
-enum { MAY_EVICT = 0 };
-#else
-enum { MAY_EVICT = 1 };
-#endif
-
 /* After this many holds for each layer, the counts of uses are halved, so that what was needed
  * lately counts more. */
 enum { HOLDS_OF_AN_AGE = 32 };
@@ -23,7 +16,12 @@ enum { HOLDS_OF_AN_AGE = 32 };
 struct neuron_cold {
     atomic_flag busy; /* a lock of all that follows, and of `present` and n_present of all layers.
                          It is held for microseconds: packing one neuron is the longest work */
-    void (*discard)(void *block, size_t bytes); /* NULL: nothing is evicted */
+    void (*discard)(void *block, size_t bytes); /* NULL: no memory is given back */
+    bool framed;
+    struct neuron_frames frames;
+    void *frame_memory;    /* holds all arrays of frames */
+    uint16_t *free_frames; /* [n_free] */
+    size_t n_free;
     struct group_heap heap; /* of the groups, one for each word of the layers' masks */
     uint64_t *needed;       /* [layers, words]: what the last hold of each layer asked for */
     float *values;          /* [4, hidden_size]: working memory to pack a neuron */
@@ -56,7 +54,14 @@ static uint64_t hot_bits(const struct neuron_layer *l, size_t word) {
                                   : (UINT64_C(1) << (l->hot - first)) - 1;
 }
 
+/* Returns whether the neurons of a word lie in a frame. */
+static bool is_framed(const struct neuron_layer *l, size_t word) {
+    return 64 * word >= l->placed;
+}
+
 static size_t group_bytes(const struct neuron_layer *l, size_t word) {
+    if (l->frames && !is_framed(l, word))
+        return 0; /* counted with the hot neurons, beside which they are */
     const size_t first = larger(64 * word, l->hot),
                  end = smaller(64 * word + 64, l->intermediate_size);
     return neuron_cold_bytes(l, end - first);
@@ -66,7 +71,7 @@ static size_t count_bits(uint64_t word) {
     return (size_t)__builtin_popcountll(word);
 }
 
-wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error) {
+wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error *error) {
     const size_t groups = store->shape.layers * words_of(store);
     struct neuron_cold *cold = calloc(1, sizeof *cold);
     if (!cold)
@@ -74,6 +79,7 @@ wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error) {
     store->cold = cold;
     atomic_flag_clear(&cold->busy);
     cold->stats.budget = UINT64_MAX;
+    cold->framed = framed;
     cold->heap.groups = calloc(groups, sizeof *cold->heap.groups);
     cold->heap.order = calloc(groups, sizeof *cold->heap.order);
     cold->needed = calloc(groups, sizeof *cold->needed);
@@ -89,9 +95,50 @@ void neuron_cold_release(struct neuron_store *store) {
     free(store->cold->heap.groups);
     free(store->cold->heap.order);
     free(store->cold->needed);
+    free(store->cold->free_frames);
+    memory_free(store->cold->frame_memory);
     memory_free(store->cold->values);
     free(store->cold);
     store->cold = NULL;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+const struct neuron_frames *neuron_cold_frames(const struct neuron_store *store) {
+    return store->cold && store->cold->framed ? &store->cold->frames : NULL;
+}
+
+size_t neuron_cold_count(const struct neuron_store *store, size_t *least, uint64_t *bytes) {
+    size_t all = 0;
+    *least = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < store->shape.layers; i++) {
+        const struct neuron_layer *l = &store->layer[i];
+        const size_t n = (l->intermediate_size - l->placed + 63) / 64;
+        *bytes = neuron_cold_bytes(l, 64);
+        *least = larger(*least, n);
+        all += n;
+    }
+    return all;
+}
+
+wisp_status neuron_cold_reserve(struct neuron_store *store, size_t n, bool limited,
+                                wisp_error *error) {
+    struct neuron_cold *cold = store->cold;
+    const size_t rows = store->layer[0].gate ? 3 : 2;
+    const size_t array = n * 64 * store->layer[0].row_bytes; /* fits: n is at most MOST_FRAMES */
+    cold->frame_memory = memory_allocate(rows * array);
+    cold->free_frames = malloc(n * sizeof *cold->free_frames + 1);
+    if (!cold->frame_memory || !cold->free_frames)
+        return fail_memory(error, rows * array);
+    cold->frames.down = cold->frame_memory;
+    cold->frames.up = (int8_t *)cold->frame_memory + array;
+    cold->frames.gate = cold->frames.up + (rows - 2) * array;
+    if (limited)
+        cold->stats.budget = rows * array;
+    while (n-- > 0)
+        cold->free_frames[cold->n_free++] = (uint16_t)n;
+    return WISP_OK;
 }
 
 /* ---- eviction ------------------------------------------------------------------------------- */
@@ -101,8 +148,6 @@ void neuron_cold_release(struct neuron_store *store) {
 static void file_group(const struct neuron_store *store, size_t layer, size_t word) {
     const struct neuron_layer *l = &store->layer[layer];
     const size_t group = layer * words_of(store) + word;
-    if (!MAY_EVICT)
-        return;
     if (l->rows && l->present[word] != 0 && hot_bits(l, word) == 0 &&
         group_of(store, layer, word)->holds == 0)
         group_heap_put(&store->cold->heap, group);
@@ -132,7 +177,9 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
     l->n_present -= count_bits(l->present[word]);
     l->present[word] = 0;
     file_group(store, layer, word);
-    for (size_t i = 0; i < 3; i++)
+    if (is_framed(l, word))
+        cold->free_frames[cold->n_free++] = l->frame[word];
+    for (size_t i = 0; i < 3 && cold->discard; i++)
         if (rows[i])
             cold->discard(rows[i] + first * l->row_bytes - before,
                           before + n * l->row_bytes + after);
@@ -146,8 +193,7 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
 static void fit_budget(const struct neuron_store *store) {
     const struct neuron_cold *cold = store->cold;
     const size_t words = words_of(store);
-    while (MAY_EVICT && cold->discard && cold->stats.warm_bytes > cold->stats.budget &&
-           cold->heap.n > 0) {
+    while (cold->discard && cold->stats.warm_bytes > cold->stats.budget && cold->heap.n > 0) {
         const size_t group = cold->heap.order[0];
         evict(store, group / words, group % words);
     }
@@ -184,22 +230,18 @@ void neuron_hold_begin(const struct neuron_store *store, size_t layer, bool skip
         memset(cold->needed, 0, store->shape.layers * words * sizeof *cold->needed);
     memcpy(cold->needed + layer * words, hold->places, words * sizeof *cold->needed);
     count_absent(l, words, hold);
-    if (MAY_EVICT && ++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
+    if (++cold->holds % (HOLDS_OF_AN_AGE * store->shape.layers) == 0)
         group_heap_age(&cold->heap, store->shape.layers * words);
     cold->stats.misses += hold->n_absent;
     for (size_t w = 0; w < words; w++) {
         struct cold_group *g = group_of(store, layer, w);
         cold->stats.hits += count_bits(hold->places[w] & ~hold->absent[w] & ~hot_bits(l, w));
-        if (MAY_EVICT) {
-            g->uses += hold->places[w] != 0;
-            g->last = hold->places[w] != 0 ? cold->holds : g->last;
-        }
+        g->uses += hold->places[w] != 0;
+        g->last = hold->places[w] != 0 ? cold->holds : g->last;
         if (skip)
             hold->places[w] &= ~hold->absent[w];
-        if (MAY_EVICT) {
-            g->holds += hold->places[w] != 0;
-            file_group(store, layer, w);
-        }
+        g->holds += hold->places[w] != 0;
+        file_group(store, layer, w);
     }
     leave(cold);
 }
@@ -214,8 +256,6 @@ void neuron_hold_end(const struct neuron_store *store, struct neuron_hold *hold)
     if (!hold->held)
         return;
     hold->held = false;
-    if (!MAY_EVICT)
-        return;
     enter(store->cold);
     for (size_t w = 0; w < words_of(store); w++) {
         group_of(store, hold->layer, w)->holds -= hold->places[w] != 0;
@@ -241,7 +281,27 @@ size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_
 
 /* ---- providing ------------------------------------------------------------------------------ */
 
-/* Packs the neuron at `place` from its row, unless it is present. */
+/* Finds room for a group none of whose cold neurons is present. Returns false where there is none,
+ * and sets `status` to an error where a pass waits for it. */
+static bool take_frame(const struct neuron_store *store, size_t layer, size_t word,
+                       wisp_status *status, wisp_error *error) {
+    struct neuron_cold *cold = store->cold;
+    const size_t words = words_of(store);
+    if (!is_framed(&store->layer[layer], word))
+        return true;
+    const bool held = group_of(store, layer, word)->holds > 0;
+    if (cold->n_free == 0 && held && cold->heap.n > 0)
+        evict(store, cold->heap.order[0] / words, cold->heap.order[0] % words);
+    if (cold->n_free == 0) {
+        if (held)
+            *status = fail_memory(error, group_bytes(&store->layer[layer], word));
+        return false;
+    }
+    store->layer[layer].frame[word] = cold->free_frames[--cold->n_free];
+    return true;
+}
+
+/* Packs the neuron at `place` from its row, unless it is present or has no room. */
 static wisp_status provide_row(const struct neuron_store *store, size_t layer, size_t place,
                                const unsigned char *row, wisp_error *error) {
     struct neuron_layer *l = &store->layer[layer];
@@ -250,11 +310,14 @@ static wisp_status provide_row(const struct neuron_store *store, size_t layer, s
     float *values = cold->values, *scales = values + 3 * l->hidden_size;
     wisp_status status = WISP_OK;
     enter(cold);
-    if (!neuron_is_present(l, place)) {
-        const bool first = (l->present[place / 64] & ~hot_bits(l, place / 64)) == 0;
+    const bool first = (l->present[place / 64] & ~hot_bits(l, place / 64)) == 0;
+    if (!neuron_is_present(l, place) &&
+        (!first || take_frame(store, layer, place / 64, &status, error))) {
         neurons_read_scales(s, l->down_scales, (uint64_t)l->rows->order[place], scales);
         status = neuron_store_put_row(store, layer, place, s, row, scales, values, error);
         cold->stats.rows += status == WISP_OK;
+        if (status != WISP_OK && first && is_framed(l, place / 64))
+            cold->free_frames[cold->n_free++] = l->frame[place / 64];
         if (status == WISP_OK && first) {
             cold->stats.warm_bytes += group_bytes(l, place / 64);
             file_group(store, layer, place / 64);

@@ -8,7 +8,8 @@
  *
  * Memory is counted, and given back, in groups of 64 neurons, which are a word of a mask: their
  * rows fill whole pages of 4 KiB, so that the system gets them back. Every neuron has its place in
- * memory from the beginning; pages that were never written take none. */
+ * memory from the beginning; pages that were never written take none. Where no pages can be given
+ * back, as in WebAssembly, groups lie in frames of fixed number instead, whichever is free. */
 #ifndef WISP_SPARSE_NEURON_COLD_H
 #define WISP_SPARSE_NEURON_COLD_H
 
@@ -39,9 +40,26 @@ static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t 
 }
 
 /* Makes the layers of an open store load without their cold neurons. Its predictor must choose
- * neurons (by_rows). The caller releases the state with
- * neuron_cold_release, also after an error. */
-wisp_status neuron_cold_open(struct neuron_store *store, wisp_error *error);
+ * neurons (by_rows). With `framed`, cold neurons lie in frames, but those that share a group with
+ * hot ones; neuron_cold_reserve must then be called when the layers are loaded. The caller releases
+ * the state with neuron_cold_release, also after an error. */
+wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error *error);
+
+/* Returns the frames of an open store; NULL where it has none. */
+const struct neuron_frames *neuron_cold_frames(const struct neuron_store *store);
+
+/* Returns how many frames hold all neurons at a time. Sets *least to those that a pass may need,
+ * which are the most of one layer, and *bytes to the memory of one. */
+size_t neuron_cold_count(const struct neuron_store *store, size_t *least, uint64_t *bytes);
+
+/* Allocates n frames, between *least and all of neuron_cold_count; `limited` says whether there may
+ * be fewer than all. Where no frame is free, a group that a pass holds takes the frame of one that
+ * is evicted; others stay absent. Must be called once, before any pass. */
+wisp_status neuron_cold_reserve(struct neuron_store *store, size_t n, bool limited,
+                                wisp_error *error);
+
+/* The most frames: kernels take the number of a row, of which a frame has 64, in 16 bits. */
+enum { MOST_FRAMES = NEURONS_MAX / 64 };
 
 /* Limits the memory of cold neurons to `budget` bytes, from now on; held neurons may exceed it.
  * `discard` returns the whole pages within a block of memory to the system, after which their

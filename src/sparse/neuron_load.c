@@ -18,18 +18,20 @@ static void take_arrays(struct neuron_layer *l, const struct neuron_store *store
     struct workspace *space = &l->memory;
     const size_t neurons = l->intermediate_size;
     l->present = workspace_take(space, 1, sparse_mask_words(neurons), sizeof *l->present);
-    l->down = workspace_take(space, neurons, l->row_bytes, 1);
+    if (l->placed < neurons)
+        l->frame = workspace_take(space, 1, sparse_mask_words(neurons), sizeof *l->frame);
+    l->down = workspace_take(space, l->placed, l->row_bytes, 1);
     l->column_scale = workspace_take(space, 1, neurons, sizeof *l->column_scale);
     l->row_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->row_scale);
     l->inverse_row_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->inverse_row_scale);
     l->base = workspace_take(space, 1, l->hidden_size, sizeof *l->base);
     if (!store->by_rows)
         return;
-    l->up = workspace_take(space, neurons, l->row_bytes, 1);
+    l->up = workspace_take(space, l->placed, l->row_bytes, 1);
     l->up_scalars = workspace_take(space, 1, neurons, sizeof *l->up_scalars);
     l->input_scale = workspace_take(space, 1, l->hidden_size, sizeof *l->input_scale);
     if (activation_is_gated(store->shape.activation)) {
-        l->gate = workspace_take(space, neurons, l->row_bytes, 1);
+        l->gate = workspace_take(space, l->placed, l->row_bytes, 1);
         l->gate_scalars = workspace_take(space, 1, neurons, sizeof *l->gate_scalars);
     }
     if (centered)
@@ -188,17 +190,25 @@ wisp_status neuron_store_open_layer(struct neuron_store *store, size_t layer,
     *l = (struct neuron_layer){.hidden_size = store->shape.hidden_size,
                                .intermediate_size = neurons,
                                .row_bytes = sparse_row_bytes(store->shape.hidden_size),
-                               .hot = neurons};
+                               .hot = neurons,
+                               .placed = neurons};
     const struct neuron_rows *rows = neurons_find_rows(store->dir, layer);
     if (store->cold && rows && rows->stored[COLD_ROWS].rows > 0) {
         l->rows = rows;
         l->hot = (size_t)rows->stored[HOT_ROWS].rows;
+        l->frames = COLD_NEURONS_MAY_BE_ABSENT ? neuron_cold_frames(store) : NULL;
+        if (l->frames)
+            l->placed = smaller(round_up(l->hot, 64), neurons);
     }
     take_arrays(l, store, centered); /* measures, because l->memory is zeroed */
     TRY(workspace_reserve(&l->memory, l->memory.used, error));
     take_arrays(l, store, centered);
-    store->bytes += l->memory.capacity - neuron_cold_bytes(l, neurons - l->hot);
+    store->bytes += l->memory.capacity;
+    if (!l->frames) /* else places of cold neurons beside hot ones are not given back */
+        store->bytes -= neuron_cold_bytes(l, neurons - l->hot);
     memset(l->present, 0, sparse_mask_words(neurons) * sizeof *l->present);
+    if (l->frame)
+        memset(l->frame, 0, sparse_mask_words(neurons) * sizeof *l->frame);
 
     float *by_neuron = NULL; /* holds centers first, then biases, in the file's order */
     wisp_status status = WISP_OK;

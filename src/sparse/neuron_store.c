@@ -28,10 +28,10 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
                              struct neuron_weights weights, wisp_error *error) {
     static const char *const names[] = {TENSOR_FFN_UP, TENSOR_FFN_GATE, TENSOR_FFN_DOWN};
     struct neuron_layer *l = &store->layer[layer];
-    const size_t n = l->hidden_size, at = place * l->row_bytes;
+    const size_t n = l->hidden_size;
     float *const all[] = {weights.up, weights.gate, weights.down};
-    int8_t *const rows[] = {l->up, l->gate};
     struct neuron *const scalars[] = {l->up_scalars, l->gate_scalars};
+    int8_t *const rows[] = {scalars[0] ? neuron_up(l, place) : NULL, neuron_gate(l, place)};
     for (size_t c = 0; c < n; c++)
         weights.down[c] *= l->inverse_row_scale[c];
     for (size_t part = 0; part < 3; part++)
@@ -44,12 +44,12 @@ wisp_status neuron_store_put(const struct neuron_store *store, size_t layer, siz
                         place);
         }
     l->column_scale[place] =
-        pack_neuron_column(store->kernels->sparse, weights.down, n, l->down + at);
+        pack_neuron_column(store->kernels->sparse, weights.down, n, neuron_down(l, place));
     for (size_t part = 0; part < 2 && rows[part]; part++) {
         struct neuron *neuron = &scalars[part][place];
         for (size_t c = 0; c < n; c++)
             all[part][c] /= l->input_scale[c];
-        pack_neuron_row(store->kernels->sparse, all[part], n, rows[part] + at, neuron);
+        pack_neuron_row(store->kernels->sparse, all[part], n, rows[part], neuron);
         neuron->column = l->column_scale[place];
     }
     if (!neuron_is_present(l, place))

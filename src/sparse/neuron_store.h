@@ -28,12 +28,19 @@ struct sparse_shape {
     bool unbiased; /* layers have no biases */
 };
 
+/* Memory for groups of 64 cold neurons of all layers, where it is bounded (neuron_cold_reserve):
+ * frame f has rows 64 f to 64 f + 63 of these arrays, each [frames, 64, row_bytes]. */
+struct neuron_frames {
+    uint8_t *down;
+    int8_t *up, *gate; /* gate is NULL where layers have none */
+};
+
 struct neuron_layer {
     size_t hidden_size, intermediate_size;
     size_t row_bytes;  /* a packed row or column of a neuron, with its padding */
     uint64_t *present; /* bit i % 64 of word i / 64 is set where the neuron at place i is present */
     size_t n_present;
-    uint8_t *down;            /* [intermediate_size, row_bytes]: columns from pack_neuron_column */
+    uint8_t *down;            /* [placed, row_bytes]: columns from pack_neuron_column */
     float *column_scale;      /* [intermediate_size]: scale of each packed column */
     float *row_scale;         /* [hidden_size]: scale of each row of W_down (neurons_row_scale) */
     float *inverse_row_scale; /* [hidden_size]: 1 / row_scale */
@@ -41,15 +48,19 @@ struct neuron_layer {
     /* A layer without predictor has its first half as one dense layer: */
     struct linear dense; /* W_up, then W_gate; empty where a predictor chooses */
     /* A layer with a predictor has it row by row; these are NULL otherwise: */
-    int8_t *up, *gate;                        /* [intermediate_size, row_bytes]; gate may be NULL */
+    int8_t *up, *gate;                        /* [placed, row_bytes]; gate may be NULL */
     struct neuron *up_scalars, *gate_scalars; /* [intermediate_size]; gate_scalars may be NULL */
     float *input_scale;      /* [hidden_size]: multiplies x before x is quantised */
     float *center;           /* [intermediate_size]; NULL where all centers are 0 */
     struct workspace memory; /* holds all arrays above but `dense` */
     /* Only in a store that opens without cold neurons (neuron_cold.h): */
     size_t hot; /* neurons before this place are loaded with the layer and stay */
-    const struct neuron_rows *rows; /* where the file has the others; NULL where it has none */
-    unsigned char *down_scales;     /* the bytes of the tensor DOWN_SCALES, in `memory` */
+    const struct neuron_rows *rows;     /* where the file has the others; NULL where it has none */
+    unsigned char *down_scales;         /* the bytes of the tensor DOWN_SCALES, in `memory` */
+    const struct neuron_frames *frames; /* have the neurons from `placed` on; NULL: none do */
+    uint16_t *frame; /* [sparse_mask_words]: the frame of each group there that is present */
+    size_t placed;   /* neurons before this place lie in the arrays above: a multiple of 64 where
+                        others lie in frames, else intermediate_size */
 };
 
 struct neuron_cold; /* neuron_cold.h */
@@ -117,17 +128,29 @@ static inline bool neuron_is_present(const struct neuron_layer *layer, size_t pl
     return layer->present[place / 64] >> place % 64 & 1;
 }
 
+/* Returns the row of the neuron at `place`, which is at least layer->placed, in its frame. */
+static inline size_t neuron_frame_row(const struct neuron_layer *layer, size_t place) {
+    return 64 * (size_t)layer->frame[place / 64] + place % 64;
+}
+
 /* Return the packed row or column of the neuron at `place`, which is present. */
-static inline const int8_t *neuron_up(const struct neuron_layer *layer, size_t place) {
-    return layer->up + place * layer->row_bytes;
+static inline int8_t *neuron_up(const struct neuron_layer *layer, size_t place) {
+    return place < layer->placed
+               ? layer->up + place * layer->row_bytes
+               : layer->frames->up + neuron_frame_row(layer, place) * layer->row_bytes;
 }
 
-static inline const int8_t *neuron_gate(const struct neuron_layer *layer, size_t place) {
-    return layer->gate ? layer->gate + place * layer->row_bytes : NULL;
+static inline int8_t *neuron_gate(const struct neuron_layer *layer, size_t place) {
+    return !layer->gate_scalars ? NULL
+           : place < layer->placed
+               ? layer->gate + place * layer->row_bytes
+               : layer->frames->gate + neuron_frame_row(layer, place) * layer->row_bytes;
 }
 
-static inline const uint8_t *neuron_down(const struct neuron_layer *layer, size_t place) {
-    return layer->down + place * layer->row_bytes;
+static inline uint8_t *neuron_down(const struct neuron_layer *layer, size_t place) {
+    return place < layer->placed
+               ? layer->down + place * layer->row_bytes
+               : layer->frames->down + neuron_frame_row(layer, place) * layer->row_bytes;
 }
 
 #endif

@@ -58,6 +58,19 @@ for (const browser of ['chromium', 'firefox']) {
       }
     }
 
+    test('with the least memory: the bits of the whole model', async () => {
+      await visit(0);
+      const server = await serveRanges(readFileSync(smallColdModel('mean-shards', '0.2')));
+      for (const workers of [0, 1, 4]) {
+        const found = await tab.call('embedInLeastMemory', server.url, TEXTS, workers);
+        assert.equal(found.code, 'argument');
+        assert.ok(found.equal);
+        assert.ok(found.cold.evictions > 0);
+        assert.equal(found.cold.presentBytes, found.cold.hotBytes);
+      }
+      await server.close();
+    });
+
     test('what servers send for ranges: right rows, or a typed error after which rows are right', async () => {
       await visit(0);
       const names = Object.keys(rangeFaults(undefined, bytes).ranges);

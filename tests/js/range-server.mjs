@@ -53,6 +53,8 @@ export async function serveRanges(bytes, site) {
       }),
   };
 
+  const isModel = (/** @type {Request} */ { url }) => String(url).split('?')[0] === '/model.gguf';
+
   /** @param {Request} request @param {Response} response */
   function answer(request, response) {
     response.setHeader('Access-Control-Allow-Origin', '*');
@@ -62,14 +64,14 @@ export async function serveRanges(bytes, site) {
       const allowed = { 'Access-Control-Allow-Headers': 'range' };
       return void response.writeHead(204, allowed).end();
     }
-    if (site && request.url !== '/model.gguf') {
+    if (site && !isModel(request)) {
       return void fetch(site + request.url).then(async ({ status, headers, body }) => {
         response.writeHead(status, { 'Content-Type': headers.get('content-type') ?? '' });
         for await (const part of /** @type {any} */ (body ?? [])) response.write(part);
         response.end();
       });
     }
-    if (request.url !== '/model.gguf') {
+    if (!isModel(request)) {
       return void Promise.resolve(server.told?.(String(request.url))).then(() =>
         response.writeHead(204).end(),
       );

@@ -161,11 +161,11 @@ export function smallCalibratedModel(name = 'cls12') {
 }
 
 /** Returns such a model with half of its hot neurons and tokens, so that texts need cold ones. */
-export function smallColdModel() {
-  const calibrated = smallCalibratedModel();
-  const path = `${ROOT}build/test-models/cls12-cold.gguf`;
+export function smallColdModel(name = 'cls12', share = '0.5') {
+  const calibrated = smallCalibratedModel(name);
+  const path = `${ROOT}build/test-models/${name}-cold.gguf`;
   if (!existsSync(path) || statSync(path).mtimeMs < statSync(calibrated).mtimeMs) {
-    const hot = ['--hot', '0.5', '--hot-tokens', '60'];
+    const hot = ['--hot', share, '--hot-tokens', '60'];
     const { code, err } = wisp(['convert', ...hot, calibrated, path]);
     if (code !== 0) throw new Error(err);
   }

@@ -237,6 +237,60 @@ static void waiting_gives_the_bits_of_the_whole_model(void **state) {
         }
 }
 
+static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
+    static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
+    const wisp_session_options two = {.threads = 2};
+    struct texts texts;
+    uint64_t random = 3;
+    (void)state;
+    make_texts(&texts);
+    for (size_t a = 0; a < 2 * ACTIVATIONS; a++) {
+        struct split split = open_split(activations[a / 2], a % 2, BLOCK_Q8_0, MIN_CHUNK_BYTES);
+        const wisp_source source = source_of(&split, true);
+        wisp_model_options options = {.hot_only = true,
+                                      .memory = 1,
+                                      .predictor =
+                                          a % 2 ? WISP_PREDICTOR_SENTENCE : WISP_PREDICTOR_LOWRANK};
+        wisp_model *model,
+            *whole = open_with(split.path, WISP_COMPUTE_AUTO, options.predictor, NULL);
+        wisp_session *session, *reference = open_session(whole, 1, false);
+        wisp_model_info info;
+        wisp_error error;
+        unsigned long long least;
+        embed_or_fail(reference, texts.text, TEXTS, wanted);
+        assert_int_equal(wisp_model_open_source(&source, &options, &model, &error),
+                         WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_int_equal(sscanf(strstr(error.message, "the least is"), "the least is %llu", &least),
+                         1);
+        options.memory = least;
+        assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+        assert_int_equal(wisp_session_open(model, &two, &session, &error), WISP_ERROR_UNSUPPORTED);
+        assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_ERROR_ARGUMENT);
+        session = open_session(model, 1, false);
+        for (int i = 0; i < 3; i++) {
+            memset(rows, 0, sizeof rows);
+            assert_true(embed_waiting(session, &split, &texts, i ? 0 : 500, &random, rows) > 0);
+            assert_memory_equal(rows, wanted, sizeof rows);
+            wisp_model_get_info(model, &info);
+            assert_true(info.resident_bytes <= least);
+        }
+        const wisp_cold_stats cold = stats_of(model);
+        assert_true(cold.evictions > 0 && cold.warm_bytes <= cold.budget);
+        /* A call that is given up holds nothing. */
+        assert_int_equal(wisp_embed(session, texts.text, TEXTS, NULL, rows, &error),
+                         WISP_NEED_RANGES);
+        wisp_embed_give_up(session);
+        embed_waiting(session, &split, &texts, 0, &random, rows);
+        assert_memory_equal(rows, wanted, sizeof rows);
+        wisp_session_close(session);
+        wisp_session_close(reference);
+        wisp_model_close(model);
+        wisp_model_close(whole);
+        close_split(&split);
+    }
+}
+
 /* A text whose tokens threads share, and one that is longer than a part of a pass, wait too. */
 static void threads_that_share_a_text_wait_together(void **state) {
     enum { WORDS = 14 };
@@ -630,6 +684,7 @@ static void misuse_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_gives_the_bits_of_the_whole_model),
+        cmocka_unit_test(limited_memory_gives_the_bits_of_the_whole_model),
         cmocka_unit_test(threads_that_share_a_text_wait_together),
         cmocka_unit_test(sessions_share_neurons),
         cmocka_unit_test(skipping_counts_what_it_leaves_out),

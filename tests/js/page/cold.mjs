@@ -23,7 +23,10 @@ export async function embedByRanges(url, texts, workers) {
   const { cold } = /** @type {any} */ (embedder.stats());
   const { sharedMemory } = embedder.info();
   await embedder.close();
-  const skipping = await Embedder.load(url, { workers, cold: { mode: 'skip', store: false } });
+  const skipping = await Embedder.load(url, {
+    workers,
+    cold: { mode: 'skip', store: false, complete: false },
+  });
   const { skipped } = /** @type {any} */ (await skipping.embed(texts));
   await skipping.close();
   return {
@@ -32,6 +35,26 @@ export async function embedByRanges(url, texts, workers) {
     sharedMemory,
     skipped,
   };
+}
+
+/**
+ * Embeds texts with the least memory that a model may have, and says whether rows have the bits of the whole model.
+ * @param {string} url
+ * @param {string[]} texts
+ * @param {number} workers
+ */
+export async function embedInLeastMemory(url, texts, workers) {
+  const whole = await Embedder.load(url, { workers: 1, predictor: 'lowrank' });
+  const expected = bits(await whole.embed(texts));
+  await whole.close();
+  const how = { workers, cold: { mode: /** @type {'wait'} */ ('wait'), ...SIZES } };
+  const { code, message } = await Embedder.load(url, { ...how, memory: 1 }).catch((error) => error);
+  const memory = Number(/the least is (\d+) bytes/.exec(message)?.[1]);
+  const embedder = await Embedder.load(url, { ...how, memory });
+  const rows = [await embedder.embed(texts), await embedder.embed(texts)];
+  const { cold } = /** @type {any} */ (embedder.stats());
+  await embedder.close();
+  return { code, cold, equal: rows.every((each) => bits(each) === expected) };
 }
 
 /**

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Keeps the cache of files from servers within its bound: whoever opens a model makes room by
+ * deleting those that were used longest ago. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/input_file.h"
+#include "http/cache.h"
+
+/* Unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits. */
+static const uint64_t default_bytes = UINT64_C(16000000000);
+
+/* All files of one URL. */
+struct entry {
+    char hash[CACHE_HASH_DIGITS + 1];
+    uint64_t bytes;       /* on disk: holes take none */
+    struct timespec used; /* when it was opened last */
+};
+
+struct entries {
+    struct entry *all; /* [capacity] */
+    size_t n, capacity;
+};
+
+static wisp_status read_bound(uint64_t *bytes, wisp_error *error) {
+    const char *text = getenv("WISP_CACHE_BYTES");
+    *bytes = default_bytes;
+    if (!text || *text == '\0')
+        return WISP_OK;
+    char *end;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &end, 10);
+    static const char units[] = "KMG";
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    uint64_t factor = 1;
+    for (const char *u = units; unit && u <= unit; u++)
+        factor *= 1000;
+    if (*text < '0' || *text > '9' || errno != 0 || end[unit ? 1 : 0] != '\0' ||
+        __builtin_mul_overflow((uint64_t)number, factor, bytes))
+        return fail(error, WISP_ERROR_ARGUMENT, NULL, "WISP_CACHE_BYTES",
+                    "%s: a number of bytes belongs here, such as 500M or 16G", text);
+    return WISP_OK;
+}
+
+static size_t folder_length(const struct cached_file *file) {
+    return (size_t)(strrchr(file->stem, '/') + 1 - file->stem);
+}
+
+/* Writes the path of a file in the folder of `file`. */
+static void path_of(const struct cached_file *file, const char *hash, const char *rest,
+                    char path[2 * PATH_MAX]) {
+    snprintf(path, 2 * PATH_MAX, "%.*s%s%s", (int)folder_length(file), file->stem, hash, rest);
+}
+
+/* Opens and locks the file that says who uses an entry. Returns -1 where others use it (LOCK_NB),
+ * where there is none, and where the folder cannot be written, in which case nobody deletes. */
+static int lock_use(const char *path, int kind) {
+    for (;;) {
+        struct stat own, named;
+        const int use = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (use < 0)
+            return -1;
+        int locked;
+        while ((locked = flock(use, kind)) != 0 && errno == EINTR)
+            continue;
+        /* Whoever deleted the entry meanwhile deleted this file with it. */
+        if (locked == 0 && fstat(use, &own) == 0 && stat(path, &named) == 0 &&
+            own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+            return use;
+        close(use);
+        if (locked != 0)
+            return -1;
+    }
+}
+
+void cached_file_use(struct cached_file *file) {
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s.use", file->stem);
+    file->use = lock_use(path, LOCK_SH);
+    if (file->use >= 0)
+        futimens(file->use, NULL); /* the time by which the entry is ordered */
+}
+
+/* Deletes an entry that nobody uses. When the process ends before it is done, the rest is deleted
+ * with the next entry that has to go. */
+static bool delete_entry(const struct cached_file *file, const char *hash) {
+    char path[2 * PATH_MAX], use_path[2 * PATH_MAX];
+    path_of(file, hash, ".use", use_path);
+    const int use = lock_use(use_path, LOCK_EX | LOCK_NB);
+    if (use < 0)
+        return false;
+    path_of(file, "", "", path);
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        if (strncmp(name, hash, CACHE_HASH_DIGITS) != 0 ||
+            strcmp(name + CACHE_HASH_DIGITS, ".use") == 0)
+            continue;
+        path_of(file, name, "", path);
+        unlink(path);
+    }
+    if (folder)
+        closedir(folder);
+    unlink(use_path);
+    close(use);
+    return folder != NULL;
+}
+
+/* Returns the entry of that hash, which is made where there is none; NULL without memory. */
+static struct entry *find_entry(struct entries *entries, const char *name) {
+    for (size_t i = 0; i < entries->n; i++)
+        if (strncmp(entries->all[i].hash, name, CACHE_HASH_DIGITS) == 0)
+            return &entries->all[i];
+    if (entries->n == entries->capacity) {
+        const size_t capacity = 2 * entries->capacity + 16;
+        struct entry *grown = realloc(entries->all, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        entries->all = grown;
+        entries->capacity = capacity;
+    }
+    struct entry *entry = &entries->all[entries->n++];
+    *entry = (struct entry){0};
+    memcpy(entry->hash, name, CACHE_HASH_DIGITS);
+    return entry;
+}
+
+static bool is_entry(const char *name) {
+    return strspn(name, "0123456789abcdef") == CACHE_HASH_DIGITS &&
+           strchr(".-", name[CACHE_HASH_DIGITS]) && name[CACHE_HASH_DIGITS] != '\0';
+}
+
+static bool is_earlier(const struct timespec *a, const struct timespec *b) {
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* Lists the entries of the cache. What cannot be read is not listed. */
+static void list_entries(const struct cached_file *file, struct entries *entries) {
+    char path[2 * PATH_MAX];
+    path_of(file, "", "", path);
+    DIR *folder = opendir(path);
+    for (const struct dirent *item; folder && (item = readdir(folder));) {
+        struct stat info;
+        path_of(file, item->d_name, "", path);
+        if (!is_entry(item->d_name) || lstat(path, &info) != 0 || !S_ISREG(info.st_mode))
+            continue;
+        struct entry *entry = find_entry(entries, item->d_name);
+        if (!entry)
+            break;
+        entry->bytes += (uint64_t)info.st_blocks * 512;
+        if (is_earlier(&entry->used, &info.st_mtim))
+            entry->used = info.st_mtim;
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static int compare_uses(const void *a, const void *b) {
+    const struct entry *x = a, *y = b;
+    return is_earlier(&x->used, &y->used) ? -1 : is_earlier(&y->used, &x->used);
+}
+
+wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error) {
+    struct entries entries = {0};
+    uint64_t bound, total = 0;
+    TRY(read_bound(&bound, error));
+    list_entries(file, &entries);
+    for (size_t i = 0; i < entries.n; i++)
+        total += entries.all[i].bytes;
+    if (entries.n > 0)
+        qsort(entries.all, entries.n, sizeof *entries.all, compare_uses);
+    for (size_t i = 0; i < entries.n && total > bound; i++) {
+        const struct entry *entry = &entries.all[i];
+        const bool own = strcmp(entry->hash, file->stem + folder_length(file)) == 0;
+        if (!own && delete_entry(file, entry->hash))
+            total -= entry->bytes;
+    }
+    free(entries.all);
+    return WISP_OK;
+}
+
+/* ---- URLs that differ in their query -------------------------------------------------------- */
+
+/* Returns whether a record is of a URL that differs from that of `file` in its query alone, and
+ * whose file was in this state. */
+static bool is_same_but_query(const struct cached_file *file, const char *record,
+                              const struct file_state *state) {
+    const size_t length = strcspn(file->url, "?#");
+    char rest[sizeof state->validator + 32];
+    const char *line = strchr(record, '\n');
+    snprintf(rest, sizeof rest, "\n%s\n%llu\n", state->validator, (unsigned long long)state->size);
+    return line && strncmp(record, file->url, length) == 0 && strchr("?#\n", record[length]) &&
+           strcmp(line, rest) == 0;
+}
+
+void cached_file_take_over(const struct cached_file *file, const struct file_state *state) {
+    static const char *const kinds[] = {"part", "have", "gguf"};
+    char path[2 * PATH_MAX], to[2 * PATH_MAX];
+    struct entries entries = {0};
+    if (state->validator[0] == '\0')
+        return;
+    list_entries(file, &entries);
+    for (size_t i = 0; i < entries.n; i++) {
+        const char *hash = entries.all[i].hash;
+        struct file_bytes record;
+        path_of(file, hash, ".url", path);
+        if (strcmp(hash, file->stem + folder_length(file)) == 0 ||
+            file_read(path, &record, NULL) != WISP_OK)
+            continue;
+        record.data[record.size] = '\0'; /* file_read leaves room for it */
+        const bool same = is_same_but_query(file, record.data, state);
+        free(record.data);
+        path_of(file, hash, ".use", path);
+        const int use = same ? lock_use(path, LOCK_EX | LOCK_NB) : -1;
+        if (use < 0)
+            continue;
+        for (size_t k = 0; k < 3; k++) {
+            char name[64];
+            struct stat info;
+            cached_file_name(state, kinds[k], name, sizeof name);
+            path_of(file, hash, name, path);
+            path_of(file, file->stem + folder_length(file), name, to);
+            if (stat(to, &info) != 0)
+                (void)!rename(path, to); /* what cannot be taken over is fetched again */
+        }
+        close(use);
+        delete_entry(file, hash);
+    }
+    free(entries.all);
+}
