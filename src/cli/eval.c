@@ -24,7 +24,7 @@ static const char help[] =
     "\n"
     "ppl computes the perplexity of a text under a model that generates. As llama.cpp does, it "
     "cuts\n"
-    "the text's tokens into chunks and predicts the second half of each.\n"
+    "the text's tokens into chunks and predicts the second half of each but its first token.\n"
     "\n"
     "mmlu asks the questions of the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
     "answer), "
