@@ -44,7 +44,7 @@ describe('generate', () => {
     assert.match(err, /^time to the first token: [\d.]+ s$/m);
     assert.match(
       err,
-      /^read for each token: the model's [\d.]+ MB, which is [\d.]+ GB\/s, \d+ % of/m,
+      /^read for the text: [\d.]+ MB of weights, keys and values, [\d.]+ GB\/s, \d+ % of/m,
     );
   });
 
