@@ -107,16 +107,25 @@ struct command {
     bool echo, stats, wants_help;
 };
 
+/* Takes the prompt, or the file that it is in. */
+static int take_prompt(const struct command *c, const char *given, const char **prompt) {
+    if (c->text || c->path) {
+        complain("generate: %s: one prompt, and %s was given before (--data takes many)", given,
+                 c->text ? c->text : c->path);
+        return EXIT_USAGE;
+    }
+    *prompt = given;
+    return EXIT_GOOD;
+}
+
 /* Takes one option. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 static int take_option(struct command *c, int option) {
     int code = EXIT_GOOD;
     switch (option) {
     case 1:
-        c->path = optarg;
-        return EXIT_GOOD;
+        return take_prompt(c, optarg, &c->path);
     case OPTION_TEXT:
-        c->text = optarg;
-        return EXIT_GOOD;
+        return take_prompt(c, optarg, &c->text);
     case OPTION_DATA:
         c->data = optarg;
         return EXIT_GOOD;
@@ -156,6 +165,14 @@ static int take_option(struct command *c, int option) {
     }
 }
 
+/* Whether options change which tokens are likely, or draw them. */
+static bool chooses_by_options(const wisp_sampling *s) {
+    return s->temperature != 0 || s->top_k > 0 || s->top_p != 0 || s->min_p != 0 ||
+           s->typical_p != 0 || s->repetition_penalty != 0 || s->presence_penalty != 0 ||
+           s->frequency_penalty != 0 || s->penalty_window > 0 || s->biases > 0 || s->seed > 0 ||
+           s->temperature_last;
+}
+
 static int check_usage(const struct command *c) {
     const char *clash = c->text ? "--text" : c->path ? "a FILE" : c->echo ? "--echo" : NULL;
     if (c->data && clash) {
@@ -188,10 +205,10 @@ static int check_usage(const struct command *c) {
         complain("--keep belongs to --context-shift");
         return EXIT_USAGE;
     }
-    if (c->beams &&
-        (c->data || c->echo || o->stops || o->sampling.temperature != 0 || o->context_shift)) {
-        complain("--beams: neither --data, --echo, --stop, --temperature nor --context-shift goes "
-                 "with it");
+    if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
+                     chooses_by_options(&o->sampling))) {
+        complain("--beams: neither --data, --echo, --stats, --stop, --context-shift nor options by "
+                 "which tokens are drawn go with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
@@ -370,8 +387,8 @@ int command_generate(int argc, char **argv) {
     int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
-    if (code == EXIT_GOOD && optind < argc)
-        c.path = argv[optind];
+    for (; code == EXIT_GOOD && optind < argc; optind++)
+        code = take_prompt(&c, argv[optind], &c.path);
     if (code == EXIT_GOOD && c.wants_help) {
         fputs(help, program_output);
         fputs(more_help, program_output);
