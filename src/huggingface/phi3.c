@@ -62,7 +62,7 @@ static wisp_status divide(struct directory *dir, size_t at, const char *ending,
         char *name;
         ARENA_TAKE(&dir->arena, name, length + 1, error);
         memcpy(name, whole.name, stem);
-        memcpy(name + stem, names[i], length + 1 - stem);
+        memcpy(name + stem, names[i], strlen(names[i]) + 1);
         if (i > 0)
             TRY(directory_add_tensor(dir, &part, error));
         *part = whole;
