@@ -44,7 +44,7 @@ static wisp_status read_phi3(struct directory *dir, const struct hf_decoder *dec
 }
 
 /* Replaces tensor `at`, whose name ends with `ending`, by tensors of its rows: of part i, `rows[i]`
- * ones, under the name with `names[i]` in place of the ending. */
+ * ones, under the name with `names[i]`, which is no longer, in place of the ending. */
 static wisp_status divide(struct directory *dir, size_t at, const char *ending,
                           const char *const *names, const uint64_t *rows, size_t parts,
                           wisp_error *error) {
@@ -57,11 +57,10 @@ static wisp_status divide(struct directory *dir, size_t at, const char *ending,
         return fail(error, WISP_ERROR_FORMAT, dir->sources[whole.source].name, whole.name,
                     "not a matrix of the %llu rows that config.json says", (unsigned long long)all);
     for (size_t i = 0; i < parts; i++) {
-        const size_t length = stem + strlen(names[i]);
         struct tensor *part = &dir->tensors[at];
-        char *name;
-        ARENA_TAKE(&dir->arena, name, length + 1, error);
-        memcpy(name, whole.name, stem);
+        char *name = arena_copy_text(&dir->arena, whole.name, strlen(whole.name));
+        if (!name)
+            return fail_memory(error, strlen(whole.name));
         memcpy(name + stem, names[i], strlen(names[i]) + 1);
         if (i > 0)
             TRY(directory_add_tensor(dir, &part, error));
