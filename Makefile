@@ -575,6 +575,11 @@ build/native/tests/oracle/%_driver: build/native/tests/oracle/%_driver.o $(LIB_n
 	$(SAY) LINK $@
 	$(Q)$(CC) $(FLAGS_native) $^ $(LDLIBS) -o $@
 
+# Compares decoders and codecs with llama.cpp, which `npm ci` in bench/ brings. Not in CI: it downloads 60 MB.
+.PHONY: test-llama
+test-llama: build/wisp build/native/tests/oracle/logits_driver build/native/tests/oracle/codec_driver
+	.tools/bin/python-torch tests/oracle/llama.py $< $(wordlist 2,3,$^) $(ARGS)
+
 # Compiles the program at the top of wisp.h as its readers would, and runs it.
 test-example: build/example
 	build/example models/wisp-default.gguf

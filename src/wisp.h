@@ -671,6 +671,8 @@ typedef struct wisp_generation {
     double prompt_seconds; /* until the prompt's last logits: nearly the time to the first token */
     double seconds;        /* from then on */
     size_t dropped_tokens; /* of prompt and text, that left the context (context_shift) */
+    uint64_t read_bytes;   /* in `seconds`: the weights of a dense model, and the keys and values of
+                              the text, once for each pass that computed a token of it */
 } wisp_generation;
 
 typedef struct wisp_generate_options {

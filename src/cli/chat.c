@@ -137,7 +137,7 @@ static int reply(struct chat *chat, const char *name, size_t line) {
         chat->written = finish_output();
     }
     if (code == EXIT_GOOD && chat->stats)
-        chat->stats(chat->session, chat->model, &result, chat->threads);
+        chat->stats(chat->session, &result, chat->threads);
     return chat->written == EXIT_GOOD ? code : chat->written;
 }
 

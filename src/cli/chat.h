@@ -50,8 +50,8 @@ static inline bool chat_is_asked_for(const struct chat_arguments *arguments) {
 }
 
 /* Prints the figures of a reply that `threads` threads computed. */
-typedef void chat_stats(const wisp_session *session, const wisp_model *model,
-                        const wisp_generation *result, uint32_t threads);
+typedef void chat_stats(const wisp_session *session, const wisp_generation *result,
+                        uint32_t threads);
 
 /* Talks until the input ends. `stats` (may be NULL) is called after each reply. Returns an exit
  * code, after complaining where it is not EXIT_GOOD. */

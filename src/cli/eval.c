@@ -24,7 +24,7 @@ static const char help[] =
     "\n"
     "ppl computes the perplexity of a text under a model that generates. As llama.cpp does, it "
     "cuts\n"
-    "the text's tokens into chunks and predicts the second half of each.\n"
+    "the text's tokens into chunks and predicts the second half of each but its first token.\n"
     "\n"
     "mmlu asks the questions of the files SUBJECT_test.csv in FOLDER (question, A, B, C, D, "
     "answer), "
@@ -72,6 +72,7 @@ struct arguments {
     const char *data;
     unsigned long context, stride; /* of ppl; 0: the defaults */
     struct mmlu_options mmlu;
+    const char *of_ppl, *of_mmlu; /* an option that was given and belongs to it; NULL: none */
     bool json, help;
 };
 
@@ -86,6 +87,12 @@ static int take_data(struct arguments *a, const char *path) {
 
 static int take_option(struct arguments *a, int option, const char *value) {
     int code = EXIT_GOOD;
+    if (option == OPTION_CONTEXT || option == OPTION_STRIDE)
+        a->of_ppl = option == OPTION_CONTEXT ? "context" : "stride";
+    if (option == OPTION_SHOTS || option == OPTION_LIMIT || option == OPTION_ANSWERS)
+        a->of_mmlu = option == OPTION_SHOTS   ? "shots"
+                     : option == OPTION_LIMIT ? "limit"
+                                              : "answers";
     switch (option) {
     case OPTION_DATA:
         return take_data(a, value);
@@ -123,6 +130,12 @@ static int parse(struct arguments *a, int argc, char **argv) {
     if (!a->data)
         a->data = "-";
     return code;
+}
+
+/* Complains of an option that belongs to another evaluation. */
+static int refuse(const char *option, const char *name) {
+    complain("--%s belongs to eval %s", option, name);
+    return EXIT_USAGE;
 }
 
 static int print_table(const struct sts_result *r) {
@@ -168,6 +181,8 @@ static int evaluate_sts(int argc, char **argv) {
         return code;
     if (a.help)
         return fputs(help, program_output), EXIT_GOOD;
+    if (a.of_ppl || a.of_mmlu)
+        return refuse(a.of_ppl ? a.of_ppl : a.of_mmlu, a.of_ppl ? "ppl" : "mmlu");
     code = sts_evaluate(&a.model, a.data, &result);
     if (code != EXIT_GOOD)
         return code;
@@ -182,6 +197,8 @@ static int evaluate_ppl(int argc, char **argv) {
         return code;
     if (a.help)
         return fputs(help, program_output), EXIT_GOOD;
+    if (a.of_mmlu)
+        return refuse(a.of_mmlu, "mmlu");
     code = ppl_evaluate(&a.model, a.data, a.context, a.stride, &r);
     if (code != EXIT_GOOD)
         return code;
@@ -212,6 +229,8 @@ static int evaluate_mmlu(int argc, char **argv) {
         return code;
     if (a.help)
         return fputs(help, program_output), EXIT_GOOD;
+    if (a.of_ppl)
+        return refuse(a.of_ppl, "ppl");
     if (strcmp(a.data, "-") == 0) {
         complain("eval mmlu: say which folder has the questions (see wisp eval --help)");
         return EXIT_USAGE;

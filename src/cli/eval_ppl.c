@@ -45,11 +45,12 @@ static int tokenize(struct perplexity *p, wisp_text text) {
     return EXIT_INPUT;
 }
 
-/* Predicts the tokens [first, n) of a chunk of n ids. */
+/* Predicts the tokens [first, n) of a chunk of n ids. Chunks that overlap are cut out of the text
+ * as they are; others begin as texts of this model do. llama.cpp makes the same difference. */
 static int predict(struct perplexity *p, const int32_t *ids, size_t n, size_t first) {
     wisp_error error;
     memcpy(p->chunk, ids, n * sizeof *ids);
-    if (p->has_first)
+    if (p->has_first && p->stride == 0)
         p->chunk[0] = p->ids[0];
     if (wisp_score(p->session, p->chunk, n, first, p->logprobs, &error) != WISP_OK)
         return complain_of(&error);
@@ -66,14 +67,17 @@ static int predict(struct perplexity *p, const int32_t *ids, size_t n, size_t fi
     return EXIT_GOOD;
 }
 
+/* llama.cpp's program leaves out the token in the middle of a chunk, which only the first half
+ * predicts, and with a stride a last chunk that ends where the text does. */
 static int predict_all(struct perplexity *p) {
     struct progress progress;
     int code = EXIT_GOOD;
-    if (p->n < p->context)
+    if (p->n <= p->context)
         return predict(p, p->ids, p->n, 1);
     const size_t step = p->stride ? p->stride : p->context;
-    const size_t predicted = p->stride ? p->stride : p->context - p->context / 2;
-    const size_t chunks = (p->n - p->context) / step + 1;
+    const size_t predicted = p->stride ? p->stride : p->context - p->context / 2 - 1;
+    const size_t chunks =
+        p->stride ? (p->n - p->context + step - 1) / step : (p->n - p->context) / step + 1;
     progress_start(&progress, "chunks");
     for (size_t i = 0; i < chunks && code == EXIT_GOOD; i++) {
         code = predict(p, p->ids + i * step, p->context, p->context - predicted);

@@ -107,16 +107,25 @@ struct command {
     bool echo, stats, wants_help;
 };
 
+/* Takes the prompt, or the file that it is in. */
+static int take_prompt(const struct command *c, const char *given, const char **prompt) {
+    if (c->text || c->path) {
+        complain("generate: %s: one prompt, and %s was given before (--data takes many)", given,
+                 c->text ? c->text : c->path);
+        return EXIT_USAGE;
+    }
+    *prompt = given;
+    return EXIT_GOOD;
+}
+
 /* Takes one option. Returns an exit code, after complaining where it is not EXIT_GOOD. */
 static int take_option(struct command *c, int option) {
     int code = EXIT_GOOD;
     switch (option) {
     case 1:
-        c->path = optarg;
-        return EXIT_GOOD;
+        return take_prompt(c, optarg, &c->path);
     case OPTION_TEXT:
-        c->text = optarg;
-        return EXIT_GOOD;
+        return take_prompt(c, optarg, &c->text);
     case OPTION_DATA:
         c->data = optarg;
         return EXIT_GOOD;
@@ -156,6 +165,14 @@ static int take_option(struct command *c, int option) {
     }
 }
 
+/* Whether options change which tokens are likely, or draw them. */
+static bool chooses_by_options(const wisp_sampling *s) {
+    return s->temperature != 0 || s->top_k > 0 || s->top_p != 0 || s->min_p != 0 ||
+           s->typical_p != 0 || s->repetition_penalty != 0 || s->presence_penalty != 0 ||
+           s->frequency_penalty != 0 || s->penalty_window > 0 || s->biases > 0 || s->seed > 0 ||
+           s->temperature_last;
+}
+
 static int check_usage(const struct command *c) {
     const char *clash = c->text ? "--text" : c->path ? "a FILE" : c->echo ? "--echo" : NULL;
     if (c->data && clash) {
@@ -188,10 +205,10 @@ static int check_usage(const struct command *c) {
         complain("--keep belongs to --context-shift");
         return EXIT_USAGE;
     }
-    if (c->beams &&
-        (c->data || c->echo || o->stops || o->sampling.temperature != 0 || o->context_shift)) {
-        complain("--beams: neither --data, --echo, --stop, --temperature nor --context-shift goes "
-                 "with it");
+    if (c->beams && (c->data || c->echo || c->stats || o->stops || o->context_shift ||
+                     chooses_by_options(&o->sampling))) {
+        complain("--beams: neither --data, --echo, --stats, --stop, --context-shift nor options by "
+                 "which tokens are drawn go with it");
         return EXIT_USAGE;
     }
     return EXIT_GOOD;
@@ -229,14 +246,11 @@ static bool write_piece(void *context, const wisp_piece *piece) {
     return piece->text.length == 0 || write_text(context, piece->text);
 }
 
-/* The weights of a generated token are read from memory once, so that their bytes by the time of a
- * token are how fast the memory is used. */
-static void print_stats(const wisp_session *session, const wisp_model *model,
-                        const wisp_generation *r, uint32_t threads) {
+/* Weights, keys and values are read from memory once for a generated token, so that their bytes by
+ * the time of a token are how fast the memory is used. */
+static void print_stats(const wisp_session *session, const wisp_generation *r, uint32_t threads) {
     const size_t computed = r->prompt_tokens - r->reused_tokens;
-    wisp_model_info info;
     wisp_stats stats;
-    wisp_model_get_info(model, &info);
     wisp_session_get_stats(session, &stats);
     fprintf(stderr, "prompt: %zu tokens in %.3f s, %.1f tokens/s", r->prompt_tokens,
             r->prompt_seconds, (double)computed / r->prompt_seconds);
@@ -248,11 +262,11 @@ static void print_stats(const wisp_session *session, const wisp_model *model,
         fprintf(stderr, "dropped: %zu tokens, for which the context had no room\n",
                 r->dropped_tokens);
     fprintf(stderr, "time to the first token: %.3f s\n", r->prompt_seconds);
-    if (r->tokens > 1) { /* the first token follows from the prompt's pass */
-        const double read = (double)info.resident_bytes * (double)(r->tokens - 1) / r->seconds;
+    if (r->read_bytes > 0) { /* the first token follows from the prompt's pass */
+        const double read = (double)r->read_bytes / r->seconds;
         const double fastest = measure_bandwidth(threads);
-        fprintf(stderr, "read for each token: the model's %.1f MB, which is %.2f GB/s",
-                (double)info.resident_bytes / 1e6, read / 1e9);
+        fprintf(stderr, "read for the text: %.1f MB of weights, keys and values, %.2f GB/s",
+                (double)r->read_bytes / 1e6, read / 1e9);
         if (fastest > 0)
             fprintf(stderr, ", %.0f %% of the %.2f GB/s that these threads read from memory",
                     100 * read / fastest, fastest / 1e9);
@@ -290,7 +304,7 @@ static int search(const struct command *c, wisp_session *session, wisp_text prom
                                                                         : complain_of(&error);
 }
 
-static int generate_text(const struct command *c, wisp_session *session, const wisp_model *model) {
+static int generate_text(const struct command *c, wisp_session *session) {
     char *read = NULL;
     size_t length = c->text ? strlen(c->text) : 0;
     int code = c->text ? EXIT_GOOD : read_whole_file(c->path ? c->path : "-", &read, &length);
@@ -311,7 +325,7 @@ static int generate_text(const struct command *c, wisp_session *session, const w
         if (code == EXIT_GOOD || code == EXIT_INTERRUPTED)
             write_text(&written, wisp_text_of("\n"));
         if (code == EXIT_GOOD && c->stats)
-            print_stats(session, model, &result, threads_of(&c->model));
+            print_stats(session, &result, threads_of(&c->model));
     }
     free(read);
     return code != EXIT_GOOD ? code : written;
@@ -357,7 +371,7 @@ static int generate(const struct command *c, wisp_session *session, const wisp_m
         code = chat_run(&c->chat, model, session, &c->generate.options,
                         c->stats ? print_stats : NULL, threads_of(&c->model));
     else
-        code = c->data ? generate_all(c, session) : generate_text(c, session, model);
+        code = c->data ? generate_all(c, session) : generate_text(c, session);
     /* A text that was interrupted is kept as far as it came. */
     if (c->state && (code == EXIT_GOOD || code == EXIT_INTERRUPTED) &&
         wisp_session_save(session, c->state, &error) != WISP_OK)
@@ -373,8 +387,8 @@ int command_generate(int argc, char **argv) {
     int option, code = generate_arguments_open(&c.generate, argc) ? EXIT_GOOD : EXIT_FAILED;
     while (code == EXIT_GOOD && (option = getopt_long(argc, argv, "-m:t:n:h", options, NULL)) != -1)
         code = take_option(&c, option);
-    if (code == EXIT_GOOD && optind < argc)
-        c.path = argv[optind];
+    for (; code == EXIT_GOOD && optind < argc; optind++)
+        code = take_prompt(&c, argv[optind], &c.path);
     if (code == EXIT_GOOD && c.wants_help) {
         fputs(help, program_output);
         fputs(more_help, program_output);

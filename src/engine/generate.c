@@ -193,6 +193,8 @@ static wisp_status advance(const struct requests *r, size_t i, const float *logi
     if (slot->reading && result->tokens == 0) {
         result->prompt_seconds = now - slot->since;
         slot->since = now;
+    } else {
+        result->read_bytes += generation_read_bytes(r->session, slot->sequence);
     }
     slot->reading = false;
     TRY(reply_step(&slot->reply, logits, &slot->id, &more, error));

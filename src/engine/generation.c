@@ -215,6 +215,18 @@ wisp_status generation_pass(wisp_session *session, const struct addition *additi
     return generation_end(session, additions, n, INFINITY, &paused, logits, error);
 }
 
+uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence) {
+    const struct network *network = &session->model->network;
+    const struct model_config *config = &network->config;
+    const struct kv_cache *cache = &sequence->cache;
+    uint64_t positions = 0;
+    for (uint32_t l = 0; l < config->layers; l++)
+        if (!config_is_conv(config, l))
+            positions +=
+                config_is_local(config, l) ? smaller(cache->length, config->window) : cache->length;
+    return network->resident_bytes + positions * kv_position_bytes(&cache->shape);
+}
+
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error) {

@@ -49,6 +49,10 @@ wisp_status generation_begin(wisp_session *session, const struct addition *addit
 wisp_status generation_end(wisp_session *session, const struct addition *additions, size_t n,
                            double pause_at, bool *paused, const float **logits, wisp_error *error);
 
+/* Returns the bytes of weights, keys and values that a pass over the last token of a sequence
+ * reads, of which layers with a window read less. */
+uint64_t generation_read_bytes(const wisp_session *session, const struct sequence *sequence);
+
 /* Fails where a prompt of n ids is empty or has more than the model's context. */
 wisp_status check_prompt_length(const wisp_session *session, size_t n, wisp_error *error);
 

@@ -75,7 +75,7 @@ wisp_status hf_put_heads(struct directory *dir, const struct hf_decoder *decoder
 
 wisp_status hf_put_decoder(struct directory *dir, const struct hf_decoder *decoder,
                            const struct hf_config *config, wisp_error *error) {
-    static const double usual_epsilon = 1e-6; /* of all classes */
+    const double usual_epsilon = decoder->usual.epsilon > 0 ? decoder->usual.epsilon : 1e-6;
     const struct hf_size sizes[] = {
         {"hidden_size", NULL, "embedding_length", 0},
         {"intermediate_size", NULL, "feed_forward_length", 0},
@@ -256,7 +256,9 @@ wisp_status hf_decoder_read_tensors(struct directory *dir, const struct hf_decod
     struct hf_config part;
     size_t kept = 0;
     TRY(find_part(decoder, config, &part, error));
-    TRY(directory_finish(dir, error)); /* `adapt` looks for metadata */
+    TRY(directory_finish(dir, error)); /* `split` and `adapt` look for metadata */
+    if (decoder->split)
+        TRY(decoder->split(dir, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {
         struct tensor *tensor = &dir->tensors[i];
         const char *name = name_within(decoder, tensor->name);

@@ -18,6 +18,7 @@ struct hf_usual_sizes {
     uint32_t heads, positions, vocabulary_size;
     uint32_t kv_heads;  /* HF_DERIVED: as many as heads */
     uint32_t head_size; /* HF_DERIVED: hidden_size / heads */
+    double epsilon;     /* 0: that of most classes */
 };
 
 struct hf_decoder {
@@ -36,6 +37,8 @@ struct hf_decoder {
      * wisp does not compute. The config is that of `part`. */
     wisp_status (*read_config)(struct directory *dir, const struct hf_decoder *decoder,
                                const struct hf_config *config, wisp_error *error);
+    /* Replaces tensors, which have the folder's names, by parts of them. NULL: none. */
+    wisp_status (*split)(struct directory *dir, wisp_error *error);
     /* Changes a tensor, which has its GGUF name, where GGUF has other values. NULL: no tensor. */
     wisp_status (*adapt)(struct directory *dir, struct tensor *tensor, wisp_error *error);
 };

@@ -7,8 +7,13 @@
 #include "huggingface/decoder.h"
 
 extern const struct hf_decoder hf_llama, hf_mistral, hf_qwen2, hf_qwen3, hf_gpt2, hf_gemma2,
-    hf_gemma3_text, hf_gemma3, hf_lfm2;
+    hf_gemma3_text, hf_gemma3, hf_lfm2, hf_phi3;
 
 extern const struct hf_decoder *const hf_decoders[]; /* ends with NULL */
+
+/* Llama's, which others share: names of tensors, and `adapt` of queries and keys, whose rotary
+ * pairs become neighbours. */
+extern const struct hf_name hf_llama_names[], hf_llama_layer_names[];
+wisp_status hf_pair_rotary(struct directory *dir, struct tensor *tensor, wisp_error *error);
 
 #endif

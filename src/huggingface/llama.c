@@ -79,7 +79,7 @@ static wisp_status make_paired(const struct directory *dir, const struct tensor 
     return WISP_OK;
 }
 
-static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_error *error) {
+wisp_status hf_pair_rotary(struct directory *dir, struct tensor *tensor, wisp_error *error) {
     static const char *const parts[] = {"attn_q.weight", "attn_k.weight", NULL};
     struct paired *p;
     uint32_t head_size;
@@ -97,7 +97,7 @@ static wisp_status adapt(struct directory *dir, struct tensor *tensor, wisp_erro
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static const struct hf_name names[] = {
+const struct hf_name hf_llama_names[] = {
     {"embed_tokens.", "token_embd.", true},
     {"norm.", "output_norm.", true},
     {"lm_head.", "output.", true},
@@ -106,7 +106,7 @@ static const struct hf_name names[] = {
 
 /* The architecture's page refuses what its models do not have: the biases of Qwen2, the norms of
  * Qwen3. */
-static const struct hf_name layer_names[] = {
+const struct hf_name hf_llama_layer_names[] = {
     {"input_layernorm.", "attn_norm.", true},      {"self_attn.q_proj.", "attn_q.", false},
     {"self_attn.k_proj.", "attn_k.", false},       {"self_attn.v_proj.", "attn_v.", false},
     {"self_attn.q_norm.", "attn_q_norm.", true},   {"self_attn.k_norm.", "attn_k_norm.", true},
@@ -117,17 +117,17 @@ static const struct hf_name layer_names[] = {
 
 #define LLAMA(its_type, its_class, its_architecture, its_kv_heads, its_head_size)                  \
     .type = (its_type), .class = (its_class), .architecture = (its_architecture),                  \
-    .prefixes = {"model."}, .tensors = {"layers.", names, layer_names},                            \
+    .prefixes = {"model."}, .tensors = {"layers.", hf_llama_names, hf_llama_layer_names},          \
     .usual = {.kv_heads = (its_kv_heads), .head_size = (its_head_size)},                           \
     .rope = {.usual_theta = 10000, .has_factors = true}
 
 const struct hf_decoder hf_llama = {
     LLAMA("llama", "LlamaForCausalLM", "llama", HF_DERIVED, HF_DERIVED), .read_config = read_llama,
-    .adapt = adapt};
+    .adapt = hf_pair_rotary};
 
 const struct hf_decoder hf_mistral = {
     LLAMA("mistral", "MistralForCausalLM", "llama", 0, HF_DERIVED), .read_config = read_mistral,
-    .adapt = adapt};
+    .adapt = hf_pair_rotary};
 
 const struct hf_decoder hf_qwen2 = {LLAMA("qwen2", "Qwen2ForCausalLM", "qwen2", 0, HF_DERIVED),
                                     .read_config = read_qwen2};

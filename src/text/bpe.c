@@ -15,9 +15,6 @@
 
 static const char PRE[] = "tokenizer.ggml.pre";
 
-/* Whether the merges turn the bytes of a token into that token alone. */
-enum bpe_whole { WHOLE_UNKNOWN, WHOLE_YES, WHOLE_NO };
-
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static wisp_status read_pretokenizer(struct codec *codec, const struct directory *dir,

@@ -5,6 +5,9 @@
 
 #include "text/codec_parts.h"
 
+/* Whether the merges turn the bytes of a token into that token alone. */
+enum bpe_whole { WHOLE_UNKNOWN, WHOLE_YES, WHOLE_NO };
+
 /* Writes the bytes that a part of a merge stands for, at most as many as its own, and returns their
  * number; SIZE_MAX where it stands for none. */
 typedef size_t (*bpe_decode)(wisp_text spelling, char *bytes);

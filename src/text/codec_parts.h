@@ -57,6 +57,7 @@ struct codec {
     bool splits_spaces;       /* no token reaches past a space, which begins a word */
     bool squeezes_spaces;     /* spaces at the ends are dropped, and others become one */
     bool has_merges;          /* merges say what is merged, and not scores */
+    bool cuts_at_spaces;      /* nothing is merged across the beginning of a run of spaces */
     struct charsmap charsmap;
     struct piece_trie trie;
     double unknown_score; /* of a character that is no token */
@@ -64,7 +65,7 @@ struct codec {
     const struct pretokenizer *pretokenizer;
     bool ignores_merges; /* a word that is a token becomes it, whatever the merges say */
     struct merge_table merges;
-    /* [count]: enum bpe_whole. All threads that encode fill it in as they meet tokens. */
+    /* [count], of BPE: enum bpe_whole. All threads that encode fill it in as they meet tokens. */
     _Atomic(uint8_t) *whole;
 };
 

@@ -4,6 +4,7 @@
  * Hugging Face tokenizers do, these say which pairs merge and which comes first. Characters that
  * are no token become byte tokens. Source: Kudo and Richardson, SentencePiece (2018), model type
  * BPE. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,39 @@ static size_t copy_spelling(wisp_text spelling, char *bytes) {
     return spelling.length;
 }
 
+static const char SPACE[] = "\xE2\x96\x81"; /* U+2581 */
+enum { SPACE_BYTES = 3 };
+
+static bool is_space(const char *bytes, size_t length) {
+    return length >= SPACE_BYTES && memcmp(bytes, SPACE, SPACE_BYTES) == 0;
+}
+
+/* Returns the length of the first word: a run of spaces, and what follows up to the next space. */
+static size_t first_word(wisp_text text) {
+    size_t n = 0;
+    while (is_space(text.bytes + n, text.length - n))
+        n += SPACE_BYTES;
+    while (n < text.length && !is_space(text.bytes + n, text.length - n))
+        n++;
+    return n;
+}
+
+/* Words can be encoded one by one where all pieces are within one, and where a space is a piece, so
+ * that unknown characters at the end of a word and at the beginning of the next are not one. */
+static bool pieces_are_within_words(const struct codec *codec, const wisp_text *spellings) {
+    bool has_space = false;
+    for (size_t i = 0; i < codec->count; i++) {
+        if (codec->types[i] != TOKEN_NORMAL && codec->types[i] != TOKEN_USER_DEFINED)
+            continue;
+        if (spellings[i].length > 0 && first_word(spellings[i]) < spellings[i].length)
+            return false;
+        has_space =
+            has_space || (codec->types[i] == TOKEN_NORMAL && spellings[i].length == SPACE_BYTES &&
+                          is_space(spellings[i].bytes, SPACE_BYTES));
+    }
+    return has_space;
+}
+
 static wisp_status spm_open(struct codec *codec, const struct directory *dir, wisp_error *error) {
     const wisp_text *spellings = directory_find_metadata(dir, CODEC_TOKENS)->as.texts;
     codec->has_merges = directory_find_metadata(dir, BPE_MERGES) != NULL;
@@ -26,6 +60,8 @@ static wisp_status spm_open(struct codec *codec, const struct directory *dir, wi
     /* Merges may lead to user-defined tokens: Gemma's line breaks. Scores would, wherever the
      * pieces stand. */
     TRY(codec_build_pieces(codec, dir, spellings, codec->has_merges, error));
+    codec->cuts_at_spaces = pieces_are_within_words(codec, spellings);
+    ARENA_TAKE(&codec->arena, codec->whole, codec->count, error);
     return codec->has_merges ? bpe_merges_read(codec, dir, copy_spelling, error) : WISP_OK;
 }
 
@@ -140,27 +176,36 @@ static wisp_status put_ids(const struct spelling *s, struct token_list *list, wi
 struct encoder {
     const struct codec *codec;
     struct token_list *list;
-    struct bpe_word word;
+    struct bpe_word word; /* merging by merges */
+    /* Merging by scores: room for `room` characters. */
+    size_t room;
+    struct symbol *symbols; /* [room] */
+    struct merge *heap;     /* [3 * room]: each merge adds at most two further ones */
 };
 
-static wisp_status encode_by_scores(const struct encoder *e, wisp_text word, wisp_error *error) {
-    struct spelling s = {.codec = e->codec, .text = word.bytes};
-    if (word.length > SIZE_MAX / 3 / sizeof *s.heap)
+static wisp_status reserve(struct encoder *e, size_t length, wisp_error *error) {
+    if (length <= e->room)
+        return WISP_OK;
+    free(e->symbols);
+    free(e->heap);
+    e->room = 0;
+    if (length > SIZE_MAX / 6 / sizeof *e->heap)
         return fail_memory(error, UINT64_MAX);
-    s.symbols = malloc(word.length * sizeof *s.symbols);
-    s.heap =
-        malloc(3 * word.length * sizeof *s.heap); /* each merge adds at most two further ones */
-    wisp_status status = WISP_OK;
-    if (s.symbols && s.heap) {
-        cut(&s, word.length);
-        merge_all(&s);
-        status = put_ids(&s, e->list, error);
-    } else {
-        status = fail_memory(error, 3 * word.length * sizeof *s.heap);
-    }
-    free(s.symbols);
-    free(s.heap);
-    return status;
+    e->symbols = malloc(2 * length * sizeof *e->symbols);
+    e->heap = malloc(6 * length * sizeof *e->heap);
+    if (!e->symbols || !e->heap)
+        return fail_memory(error, 6 * length * sizeof *e->heap);
+    e->room = 2 * length;
+    return WISP_OK;
+}
+
+static wisp_status encode_by_scores(struct encoder *e, wisp_text word, wisp_error *error) {
+    TRY(reserve(e, word.length, error));
+    struct spelling s = {
+        .codec = e->codec, .text = word.bytes, .symbols = e->symbols, .heap = e->heap};
+    cut(&s, word.length);
+    merge_all(&s);
+    return put_ids(&s, e->list, error);
 }
 
 /* ---- merging by merges ---------------------------------------------------------------------- */
@@ -191,18 +236,49 @@ static wisp_status encode_by_merges(struct encoder *e, wisp_text word, wisp_erro
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-static wisp_status encode_word(void *context, wisp_text word, wisp_error *error) {
+static wisp_status merge(struct encoder *e, wisp_text text, wisp_error *error) {
+    return e->codec->has_merges ? encode_by_merges(e, text, error)
+                                : encode_by_scores(e, text, error);
+}
+
+/* Most words are tokens that merging leads to, which is found out once for each. */
+static wisp_status encode_word(struct encoder *e, wisp_text word, wisp_error *error) {
+    const struct codec *codec = e->codec;
+    const int32_t id = wordpiece_find(&codec->pieces, word.bytes, word.length);
+    const uint8_t whole =
+        id < 0 ? WHOLE_NO : atomic_load_explicit(&codec->whole[id], memory_order_relaxed);
+    const size_t before = e->list->count;
+    if (whole == WHOLE_YES)
+        return token_list_add(e->list, id, error);
+    TRY(merge(e, word, error));
+    if (whole == WHOLE_UNKNOWN) {
+        const bool alone = e->list->count == before + 1 && e->list->ids[before] == id;
+        atomic_store_explicit(&codec->whole[id], alone ? WHOLE_YES : WHOLE_NO,
+                              memory_order_relaxed);
+    }
+    return WISP_OK;
+}
+
+static wisp_status encode_words(void *context, wisp_text text, wisp_error *error) {
     struct encoder *e = context;
-    return e->codec->has_merges ? encode_by_merges(e, word, error)
-                                : encode_by_scores(e, word, error);
+    if (!e->codec->cuts_at_spaces)
+        return merge(e, text, error);
+    while (text.length > 0) {
+        const size_t length = first_word(text);
+        TRY(encode_word(e, (wisp_text){text.bytes, length}, error));
+        text = (wisp_text){text.bytes + length, text.length - length};
+    }
+    return WISP_OK;
 }
 
 static wisp_status spm_encode(const struct codec *codec, wisp_text text, bool begins,
                               struct token_list *list, wisp_error *error) {
     struct encoder e = {.codec = codec, .list = list};
     const wisp_status status =
-        sentencepiece_encode(codec, text, begins, list, encode_word, &e, error);
+        sentencepiece_encode(codec, text, begins, list, encode_words, &e, error);
     bpe_word_release(&e.word);
+    free(e.symbols);
+    free(e.heap);
     return status;
 }
 

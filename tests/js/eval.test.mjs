@@ -102,6 +102,7 @@ describe('eval sts', () => {
   test('explains wrong usage', () => {
     assert.equal(wisp(['eval']).code, 2);
     assert.equal(wisp(['eval', 'sts', 'a', 'b']).code, 2);
+    assert.match(wisp(['eval', 'sts', '--context', '9']).err, /--context belongs to eval ppl/);
     assert.match(wisp(['eval', '--help']).out, /^usage: wisp eval sts/);
   });
 
@@ -130,28 +131,27 @@ describe('eval ppl', () => {
     assert.ok(Math.abs(result.bits_per_byte / bits - 1) < 1e-5);
   });
 
-  test('longer texts are cut into chunks, of which the second half counts', () => {
-    const result = JSON.parse(perplexity(['--json', '--context', '64'], golden.text).out);
-    assert.deepEqual([result.context, result.chunks, result.tokens], [64, 3, 96]);
-    assert.match(
-      perplexity(['--context', '64'], golden.text).out,
-      /^perplexity +\d+\.\d{4} \+\/- /,
-    );
+  /* Perplexities are those of llama.cpp v0.4.0's llama-perplexity, of the model in F32 with -ctk f32
+   * -ctv f32 -fa off: -c 64; and -c 256 -b 256 --ppl-stride 200, of which it makes contexts of 512. */
+  test('longer texts are cut into chunks, and counted as llama.cpp counts', () => {
+    const args = ['--compute', 'f32', '--context', '64'];
+    const result = JSON.parse(perplexity(['--json', ...args], golden.text).out);
+    assert.deepEqual([result.context, result.chunks, result.tokens], [64, 3, 93]);
+    assert.match(perplexity(args, golden.text).out, /^perplexity +16\.5161 \+\/- 7\.0068\n/);
   });
 
-  test('with a stride each token has more context', () => {
-    const result = JSON.parse(
-      perplexity(['--json', '--context', '64', '--stride', '32'], golden.text).out,
-    );
-    // Chunks begin at 0, 32, 64, ...: so many have 64 tokens.
-    const chunks = Math.floor((golden.ids.length - 64) / 32) + 1;
-    assert.deepEqual([result.chunks, result.tokens], [chunks, chunks * 32]);
-    assert.notEqual(result.perplexity, golden.perplexity);
+  test('chunks that overlap predict as many tokens as they are apart', () => {
+    const text = Array(5).fill(golden.text).join(' ');
+    const args = ['--json', '--compute', 'f32', '--context', '512', '--stride', '200'];
+    const result = JSON.parse(perplexity(args, text).out);
+    assert.deepEqual([result.chunks, result.tokens], [4, 800]);
+    assert.equal(result.perplexity.toFixed(4), '16.4408');
   });
 
   test('what cannot be evaluated is an error', () => {
     for (const [args, input, code, message] of [
       [['--context', '64', '--stride', '64'], 'a', 2, /--stride 64: a number below the 64 tokens/],
+      [['--limit', '3'], 'a', 2, /--limit belongs to eval mmlu/],
       [[], '', 4, /the text has 1 tokens/],
       [['--context', '513'], 'a', 2, /--context 513: the model takes 4 to 512 tokens/],
       [['-m', 'models/wisp-default.gguf'], 'a b', 3, /architecture bert generate no text/],
@@ -241,6 +241,7 @@ describe('eval mmlu', () => {
       [[broken], 4, /a_test\.csv: line 1: not a question/],
       [[open], 4, /a_test\.csv: line 2: a quoted field does not end/],
       [[questions, '--shots', 'x'], 2, /--shots x/],
+      [[questions, '--stride', '4'], 2, /--stride belongs to eval ppl/],
       [[questions, '-m', 'models/wisp-default.gguf'], 3, /architecture bert generate no text/],
     ]) {
       const run = mmlu(/** @type {string[]} */ (args));

@@ -44,7 +44,7 @@ describe('generate', () => {
     assert.match(err, /^time to the first token: [\d.]+ s$/m);
     assert.match(
       err,
-      /^read for each token: the model's [\d.]+ MB, which is [\d.]+ GB\/s, \d+ % of/m,
+      /^read for the text: [\d.]+ MB of weights, keys and values, [\d.]+ GB\/s, \d+ % of/m,
     );
   });
 
@@ -262,6 +262,11 @@ describe('generate', () => {
       [['--text', 'a', '--data', 'b'], 2, /--data: --text does not go with it/],
       [['--text', 'a', '--beams', '2', '--temperature', '1'], 2, /--beams: neither/],
       [['--text', 'a', '--beams', '65'], 2, /--beams 65/],
+      [['--text', 'a', '--beams', '2', '--bias', '5=1'], 2, /--beams: neither/],
+      [['--text', 'a', '--beams', '2', '--stats'], 2, /--beams: neither/],
+      [['--text', 'a', '--text', 'b'], 2, /b: one prompt, and a was given before/],
+      [['--text', 'a', 'b.txt'], 2, /b\.txt: one prompt, and a was given before/],
+      [['a.txt', '--', '-b.txt'], 2, /-b\.txt: one prompt, and a\.txt was given before/],
       [['--text', 'a', '--logprobs', '2'], 2, /--logprobs belongs to --data/],
       [['--text', 'a', '--temperature', 'hot'], 2, /--temperature hot: a number/],
       [['--text', 'a', '--temperature', '-1'], 2, /temperature: -1 is not between 0 and/],

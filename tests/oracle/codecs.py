@@ -263,14 +263,15 @@ def make_codecs(folder):
 
 
 def measure_speed(driver):
-    """Bytes a second on WikiText, with a vocabulary of GPT-2's size trained on it."""
+    """Bytes a second on WikiText, with vocabularies trained on it: of GPT-2's size, and SentencePiece's of 4,000."""
     text = (texts_of.SHARED / "data" / "wikitext-2" / "test.txt").read_text(encoding="utf-8")
     lines = [line.encode("utf-8") for line in text.split("\n") if line]
     size, repeats = sum(map(len, lines)), 21
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with tempfile.TemporaryDirectory() as folder:
-        for pre in PATTERNS:
-            codec = byte_level(folder, pre, "speed", train_merges(pre, [text], 50000))
+        for pre in [*PATTERNS, "SentencePiece"]:
+            codec = (byte_level(folder, pre, "speed", train_merges(pre, [text], 50000)) if pre in PATTERNS
+                     else sentencepiece(folder, [text]))
             sent = b"".join(len(line).to_bytes(4, "little") + line for line in lines)
             done = subprocess.run([driver, codec.path, str(repeats)], input=sent, capture_output=True, check=True)
             mine = size * repeats / float(done.stderr)

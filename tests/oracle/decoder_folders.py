@@ -28,7 +28,7 @@ import torch  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers  # noqa: E402
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,  # noqa: E402
                           Gemma3ForConditionalGeneration, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, Lfm2Config,
-                          Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
+                          Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, logging)
 
 READ, TOLERANCE = 300, 1e-4
@@ -77,6 +77,12 @@ MORE = {
         **LLAMA, rope_parameters=decoders.LONGROPE | {"original_max_position_embeddings": 400, "factor": 8.0})),
     "llama, dynamic": (LlamaForCausalLM, LlamaConfig(
         **LLAMA, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0})),
+    "phi3, a window": (Phi3ForCausalLM, Phi3Config(
+        **SIZES, num_key_value_heads=2, sliding_window=47, pad_token_id=0, rope_parameters=decoders.plain_rope(10000.0))),
+    "phi3, LongRoPE": (Phi3ForCausalLM, Phi3Config(
+        **SIZES, num_key_value_heads=4, original_max_position_embeddings=128, pad_token_id=0, rope_parameters={
+            "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": decoders.LONGROPE["short_factor"][:8],
+            "long_factor": decoders.LONGROPE["long_factor"][:8]})),
     "gpt2, neurons of their own number, ReLU, a head of its own": (GPT2LMHeadModel, GPT2Config(
         vocab_size=VOCABULARY, n_positions=512, n_embd=64, n_layer=2, n_head=4, n_inner=96, activation_function="relu",
         layer_norm_epsilon=1e-3, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)),

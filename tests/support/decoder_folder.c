@@ -132,6 +132,16 @@ static const struct shape lfm2[] = {{"embed_tokens.weight", {DECODER_TOKENS, HID
                                     {"layers.1.self_attn.q_layernorm.weight", {KV}},
                                     {"layers.1.self_attn.k_layernorm.weight", {KV}}};
 
+static const struct shape phi3[] = {
+    {"embed_tokens.weight", {DECODER_TOKENS, HIDDEN}},
+    {"norm.weight", {HIDDEN}},
+    {"layers.%.input_layernorm.weight", {HIDDEN}},
+    {"layers.%.self_attn.qkv_proj.weight", {HIDDEN + 2 * KV, HIDDEN}},
+    {"layers.%.self_attn.o_proj.weight", {HIDDEN, HIDDEN}},
+    {"layers.%.post_attention_layernorm.weight", {HIDDEN}},
+    {"layers.%.mlp.gate_up_proj.weight", {2 * INNER, HIDDEN}},
+    {"layers.%.mlp.down_proj.weight", {HIDDEN, INNER}}};
+
 /* ---- tokenizer.json ------------------------------------------------------------------------- */
 
 static void put_string(struct bytes *out, const char *text) {
@@ -380,8 +390,15 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         "\"num_key_value_heads\":1,\"conv_L_cache\":3,\"conv_bias\":false,"
         "\"full_attn_idxs\":[1],\"norm_eps\":1e-05,\"rope_theta\":500.0,\"tie_embedding\":true,"
         "\"max_position_embeddings\":64,\"vocab_size\":300}";
-    static const char *const configs[] = {gpt2_config, gemma2_config, gemma3_text_config,
-                                          gemma3_config, lfm2_config};
+    static const char phi3_config[] =
+        "{\"architectures\":[\"Phi3ForCausalLM\"],\"model_type\":\"phi3\",\"hidden_size\":8,"
+        "\"intermediate_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+        "\"num_key_value_heads\":1,\"hidden_act\":\"silu\",\"max_position_embeddings\":64,"
+        "\"original_max_position_embeddings\":64,\"rms_norm_eps\":1e-05,\"rope_theta\":500.0,"
+        "\"rope_scaling\":null,\"sliding_window\":4,\"tie_word_embeddings\":true,"
+        "\"attention_bias\":false,\"vocab_size\":300,\"eos_token_id\":2}";
+    static const char *const configs[] = {gpt2_config,   gemma2_config, gemma3_text_config,
+                                          gemma3_config, lfm2_config,   phi3_config};
     *folder = (struct folder){0};
     switch (family) {
     case FAMILY_GPT2:
@@ -406,6 +423,9 @@ void decoder_folder_make_family(struct folder *folder, enum decoder_family famil
         WEIGHTS_OF(folder, "model.", 2, all);
         break;
     }
+    case FAMILY_PHI3:
+        WEIGHTS_OF(folder, "model.", 2, phi3);
+        break;
     default:
         WEIGHTS_OF(folder, "model.", 2, lfm2);
         break;

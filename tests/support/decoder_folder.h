@@ -31,6 +31,7 @@ enum decoder_family {
     FAMILY_GEMMA3_TEXT,
     FAMILY_GEMMA3, /* with a tensor of the part that reads images */
     FAMILY_LFM2,   /* its second layer has attention, its first a convolution */
+    FAMILY_PHI3,
     DECODER_FAMILIES
 };
 

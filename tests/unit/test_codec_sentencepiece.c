@@ -116,6 +116,49 @@ static void test_spm_merges(void **state) {
     fixture_tear_down(&f);
 }
 
+/* Words are encoded one by one, and those that are tokens are looked up when they come again, but
+ * not where a piece reaches from one word into the next. */
+static void test_spm_words(void **state) {
+    struct codec_fixture f;
+    (void)state;
+    fixture_of_spm(&f);
+    fixture_add_token(&f, "\u2581\u2581", 1);
+    f.scores[SPM_TOKENS] = 100;
+    fixture_put_again(&f);
+    fixture_must_open(&f);
+    for (int i = 0; i < 2; i++) {
+        CHECK(&f, "he he  he", BOS, S_SPACE_HE, S_SPACE_HE, SPM_TOKENS, S_HE);
+        CHECK(&f, "he   he ", BOS, S_SPACE_HE, SPM_TOKENS, S_SPACE_HE, SPACE);
+    }
+    fixture_tear_down(&f);
+    fixture_of_spm(&f);
+    fixture_add_token(&f, "o\u2581", 1);
+    f.scores[SPM_TOKENS] = 100;
+    fixture_put_again(&f);
+    fixture_must_open(&f);
+    CHECK(&f, "lo he", BOS, SPACE, S_L, SPM_TOKENS, S_HE);
+    fixture_tear_down(&f);
+}
+
+/* Characters that are unknown become one token, also where they spell a piece. */
+static void test_spm_unknown_words(void **state) {
+    struct codec_fixture f;
+    (void)state;
+    fixture_of_spm(&f);
+    for (size_t i = 0; i < 256; i++)
+        f.types[BYTE_0 + i] = 1; /* so there are no bytes */
+    fixture_add_token(&f, "xyw", 1);
+    fixture_put_again(&f);
+    fixture_put_u32(&f, "tokenizer.ggml.unknown_token_id", UNK);
+    fixture_put_bool(&f, "tokenizer.ggml.add_space_prefix", false);
+    fixture_must_open(&f);
+    for (int i = 0; i < 2; i++) {
+        CHECK(&f, "xyw", BOS, UNK);
+        CHECK(&f, "wx yy", BOS, UNK, SPACE, UNK);
+    }
+    fixture_tear_down(&f);
+}
+
 /* ---- SentencePiece's unigram model ---------------------------------------------------------- */
 
 static void test_unigram(void **state) {
@@ -223,6 +266,8 @@ int main(void) {
         cmocka_unit_test(test_spm_user_defined),
         cmocka_unit_test(test_added_flags),
         cmocka_unit_test(test_spm_merges),
+        cmocka_unit_test(test_spm_words),
+        cmocka_unit_test(test_spm_unknown_words),
         cmocka_unit_test(test_unigram),
         cmocka_unit_test(test_unigram_settings),
         cmocka_unit_test(test_unigram_long),

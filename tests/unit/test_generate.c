@@ -235,6 +235,31 @@ static void reused_tokens_change_nothing(void **state) {
     }
 }
 
+/* Each pass after the prompt's reads the weights, and the keys and values of 5 layers with 4 heads
+ * of 8 values: of 5 positions of the prompt and those generated before. */
+static void bytes_that_are_read_are_counted(void **state) {
+    const uint64_t position = 5 * 2 * 4 * 8;
+    uint64_t weights = 0;
+    (void)state;
+    for (int type = WISP_CACHE_F32; type <= WISP_CACHE_F16; type++) {
+        struct opened o = {.model = open_model_or_fail(stories, WISP_COMPUTE_F32, NULL)};
+        const wisp_session_options options = {.threads = 1, .cache_type = (wisp_cache_type)type};
+        struct story one = {0}, three = {0};
+        wisp_error error;
+        assert_int_equal(wisp_session_open(o.model, &options, &o.session, &error), WISP_OK);
+        tell(o.session, "Once upon a time", (wisp_generate_options){.max_tokens = 1}, &one);
+        assert_int_equal(one.result.read_bytes, 0);
+        assert_int_equal(one.result.prompt_tokens, 5);
+        tell(o.session, "Once upon a time", (wisp_generate_options){.max_tokens = 3}, &three);
+        const uint64_t cached = (6 + 7) * position * (type == WISP_CACHE_F32 ? 4 : 2);
+        assert_true(three.result.read_bytes > cached);
+        if (type == WISP_CACHE_F32)
+            weights = three.result.read_bytes - cached;
+        assert_int_equal(three.result.read_bytes - cached, weights);
+        close_stories(o);
+    }
+}
+
 /* ---- how a text ends ------------------------------------------------------------------------ */
 
 static void texts_end_where_they_should(void **state) {
@@ -394,6 +419,7 @@ int main(void) {
         cmocka_unit_test(greedy_text_is_that_of_transformers),
         cmocka_unit_test(logits_do_not_depend_on_the_call),
         cmocka_unit_test(reused_tokens_change_nothing),
+        cmocka_unit_test(bytes_that_are_read_are_counted),
         cmocka_unit_test(texts_end_where_they_should),
         cmocka_unit_test(a_seed_gives_one_text),
         cmocka_unit_test(narrow_choices_are_greedy),

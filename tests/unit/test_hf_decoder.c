@@ -87,10 +87,9 @@ static void settings_of_config_json(void **state) {
         {t, CONFIG, "\"architectures\":[\"LlamaForCausalLM\"],", "", WISP_OK, NULL, NULL},
         {t, CONFIG, "\"rope_theta\":500.0", "\"sliding_window\":4,\"rope_theta\":500.0", WISP_OK,
          NULL, NULL}, /* which Llama's class does not know */
-        {t, CONFIG, "\"model_type\":\"llama\"", "\"model_type\":\"phi3\"", UNSUPPORTED,
-         "model_type",
-         "phi3 are not supported, only bert, nomic_bert, llama, mistral, qwen2, qwen3, gpt2, "
-         "gemma2, gemma3_text, gemma3 and lfm2"},
+        {t, CONFIG, "\"model_type\":\"llama\"", "\"model_type\":\"phi\"", UNSUPPORTED, "model_type",
+         "phi are not supported, only bert, nomic_bert, llama, mistral, qwen2, qwen3, gpt2, "
+         "gemma2, gemma3_text, gemma3, lfm2 and phi3"},
         {t, CONFIG, "LlamaForCausalLM", "LlamaForSequenceClassification", UNSUPPORTED,
          "architectures", "only LlamaForCausalLM"},
         {t, CONFIG, "{", "{\"quantization_config\":{\"quant_method\":\"gptq\"},", UNSUPPORTED,

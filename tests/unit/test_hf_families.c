@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hugging Face folders of GPT-2, Gemma 2, Gemma 3 and LFM2: settings that are computed and those
- * that are refused, rotary positions by YaRN, and the file that convert makes of a folder.
+ * Hugging Face folders of GPT-2, Gemma 2, Gemma 3, LFM2 and Phi-3: settings that are computed and
+ * those that are refused, rotary positions by YaRN, and the file that convert makes of a folder.
  * tests/oracle/decoder_folders.py compares logits with transformers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,6 +127,39 @@ static void settings_of_gemma(void **state) {
         {h, CONFIG, "\"num_attention_heads\":2,", "", FORMAT, "blk.0.attn_q.weight", NULL},
         {h, WEIGHTS, "model.vision_tower.embeddings", "model.visions_tower.embedding", UNSUPPORTED,
          "model.visions_tower.embedding.weight", "does not have"},
+    };
+    (void)state;
+    check_edits(edits, sizeof edits / sizeof *edits);
+}
+
+static void settings_of_phi3(void **state) {
+    static const enum decoder_family f = FAMILY_PHI3;
+    static const char old_yarn[] = "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}";
+    static const char longrope[] = "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1],"
+                                   "\"long_factor\":[1,2]}";
+    static const struct edit edits[] = {
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":1.0,", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rope_scaling\":null", longrope, WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"sliding_window\":4", "\"sliding_window\":null", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"sliding_window\":4,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "\"rms_norm_eps\":1e-05,", "", WISP_OK, NULL, NULL},
+        {f, CONFIG, "{", "{\"partial_rotary_factor\":0.75,", UNSUPPORTED, "partial_rotary_factor",
+         "only 1"},
+        {f, CONFIG, "\"rope_scaling\":null", old_yarn, UNSUPPORTED, "rope_scaling",
+         "only longrope"},
+        {f, CONFIG,
+         "\"original_max_position_embeddings\":64,\"rms_norm_eps\":1e-05,"
+         "\"rope_theta\":500.0,\"rope_scaling\":null",
+         longrope, NOT_FOUND, "original_max_position_embeddings", NULL},
+        {f, CONFIG, "\"intermediate_size\":12", "\"intermediate_size\":13", FORMAT,
+         "model.layers.0.mlp.gate_up_proj.weight", "26 rows"},
+        {f, CONFIG, "\"num_key_value_heads\":1", "\"num_key_value_heads\":2", FORMAT,
+         "model.layers.0.self_attn.qkv_proj.weight", "24 rows"},
+        {f, CONFIG, "Phi3ForCausalLM", "Phi3ForTokenClassification", UNSUPPORTED, "architectures",
+         "only Phi3ForCausalLM"},
+        {f, WEIGHTS, "layers.1.mlp.gate_up_proj", "layers.1.self_attn.q_proj", UNSUPPORTED,
+         "model.layers.1.self_attn.q_proj.weight", "phi3 does not have"},
+        {f, WEIGHTS, "[24,8]", "[192]", FORMAT, "model.layers.0.mlp.gate_up_proj.weight", NULL},
     };
     (void)state;
     check_edits(edits, sizeof edits / sizeof *edits);
@@ -371,6 +404,7 @@ int main(void) {
         cmocka_unit_test(settings_of_gpt2),
         cmocka_unit_test(settings_of_gemma),
         cmocka_unit_test(settings_of_lfm2),
+        cmocka_unit_test(settings_of_phi3),
         cmocka_unit_test(settings_of_scaling),
         cmocka_unit_test(converted_families_have_the_same_logits),
         cmocka_unit_test(forms_of_gemma3_agree),
