@@ -566,6 +566,7 @@ test-decoders: build/native/tests/oracle/logits_driver build/native/tests/oracle
 	$(if $(WISP_TEST_ALL),$(if $(CI),,test ! -x .tools/bin/python-torch ||) \
 	    { .tools/bin/python-torch tests/oracle/decoders.py $< && \
 	    .tools/bin/python-torch tests/oracle/decoder_folders.py $< build/wisp && \
+	    .tools/bin/python-torch tests/oracle/quantise_texts.py build/wisp && \
 	    .tools/bin/python-torch tests/oracle/codec_folders.py build/native/tests/oracle/codec_driver build/wisp vocab && \
 	    .tools/bin/python-torch tests/oracle/mmlu.py build/wisp && \
 	    .tools/bin/python-torch tests/oracle/chat.py build/native/tests/oracle/chat_driver; })

@@ -1113,7 +1113,22 @@ typedef struct wisp_quantized_tensor {
      * inputs have one error together. */
     double plain_error;  /* by rounding each weight to the nearest value */
     double output_error; /* as it is */
+    /* Only with a target: what this tensor's layer was expected to add to 1 - the mean cosine, or
+     * to the divergence. Matrices that have the same inputs add it together. */
+    double expected_loss;
 } wisp_quantized_tensor;
+
+/* What wisp_quantize_for_texts has reached with a target, on texts that are held out: the file was
+ * not fitted to them. */
+typedef struct wisp_quantize_outcome {
+    uint64_t bytes;                   /* of the file */
+    size_t held_out;                  /* texts */
+    size_t attempts;                  /* at quantising the model */
+    double mean_cosine, least_cosine; /* to the original's embeddings; 0 where the model generates
+                                         text */
+    double divergence; /* of the probabilities of the next token from the original's, in nats; 0
+                          where the model embeds */
+} wisp_quantize_outcome;
 
 /* How BITNET_T158 is written. Values out of range are WISP_ERROR_ARGUMENT. */
 typedef struct wisp_ternary_options {
@@ -1140,6 +1155,8 @@ typedef struct wisp_quantize_options {
     bool any_architecture; /* a Hugging Face folder of an architecture that wisp does not know is
                               read, too: its tensors keep their names, and config.json stands in the
                               metadata. Such a model cannot be opened */
+    bool pad_neurons;      /* add neurons of zeros to feed-forward layers, so that their number is a
+                              multiple of 32 and rows of W_down are whole blocks */
     /* Called after each tensor, whose strings last until it returns. May be NULL. */
     void (*tensor)(void *context, const wisp_quantized_tensor *tensor);
     /* Called often, with the number of tensors that are done. Returning false cancels. May be
@@ -1150,9 +1167,15 @@ typedef struct wisp_quantize_options {
     const char *ffn_type;      /* of the feed-forward matrices. NULL: as the other matrices */
     const char *position_type; /* of the position embeddings. NULL: they become floats */
     size_t tokens;    /* of the texts, to use about so many. 0: 32768. Each holds 2 hidden_size
-                         floats in memory */
+                         floats in memory, or 4 where the model generates text */
     uint64_t seed;    /* chooses the texts, where they have more tokens */
     uint32_t threads; /* 0 means 1, at most 1024. The file does not depend on it */
+    /* A target. Types may then be lists of names with commas between them, from which one is chosen
+     * for each matrix; position embeddings may stay floats, too. Not both: */
+    uint64_t target_bytes; /* the file has at most so many bytes; 0: any number */
+    double target_cosine;  /* the mean cosine of embeddings to the original's is at least this on
+                              texts that are held out, in the smallest file that is found; 0: any */
+    wisp_quantize_outcome *outcome; /* set with a target. May be NULL */
 } wisp_quantize_options;
 
 /* Writes the model at `input`, a GGUF file or a Hugging Face folder, with its matrices as `type`:
@@ -1167,13 +1190,20 @@ typedef struct wisp_quantize_options {
 WISP_API wisp_status wisp_quantize(const char *input, const char *output, const char *type,
                                    const wisp_quantize_options *options, wisp_error *error);
 
-/* Writes what wisp_quantize does for an encoder, with codes and scales that are chosen so that the
- * layers' outputs on the n texts change little, rather than the weights; biases make up for mean
- * errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" and "mxfp4". `progress`
- * counts batches of texts, once for each matrix. `fallback`, `output_type` and `sample` are not
- * used. The same texts, options and kernel set give the same file. Holds two copies of the model as
- * floats, the texts' hidden states (see `tokens`) and, for a matrix with k inputs and n outputs,
- * about 32 k^2 + 40 n k bytes. Fails with WISP_ERROR_UNSUPPORTED for models that generate text.
+/* Writes what wisp_quantize does with codes and scales that are chosen so that the layers' outputs
+ * on the n texts change little, rather than the weights; biases, where the model has them, make up
+ * for mean errors. The types are "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "mxfp4",
+ * "tq2_0" and "bitnet_t158"; with the last two, which have three values, token embeddings and
+ * output.weight keep their type unless one is named. Of output.weight each weight is rounded, with
+ * errors that count by the square of the input. `progress` counts batches of texts, once for each
+ * matrix. `fallback`, `policy`, `ternary` and `sample` are not used. The same texts, options and
+ * kernel set give the same file. Holds two copies of the model as floats, the texts' hidden states
+ * (see `tokens`; twice that for models that generate text, of which a text has at most 512 tokens)
+ * and, for a matrix with k inputs and n outputs, about 32 k^2 + 40 n k bytes.
+ *
+ * With a target, one text in five is held out. What the model loses where one matrix after the
+ * other is rounded, and the error of each matrix with each type, foretell the losses by which types
+ * are chosen. Fails with WISP_ERROR_ARGUMENT where the target is not reached, and says what is.
  * Only in the native library. */
 WISP_API wisp_status wisp_quantize_for_texts(const char *input, const char *output,
                                              const char *type, const wisp_text *texts, size_t n,

@@ -19,20 +19,24 @@ struct work {
     size_t n, k;
     struct corrected *matrix;
     const struct block_grid *grid;
+    size_t group;           /* rows that blocks may cross */
+    size_t step;            /* one in so many groups of ROWS_AT_A_TIME is quantised */
     float *metric;          /* [k, k]: x x^T, damped */
     float *target;          /* [n, k]: the real weights with the least error */
     float *feedback;        /* [k, k]: U, whose diagonal is 1 and which is 0 below it */
     float *variances;       /* [k]: D of metric = U D U^T */
-    double *plain, *errors; /* [n] */
+    double *plain, *errors; /* [n]; NaN where a row is not quantised */
 };
 
-/* One row on its way. */
-struct row {
-    int *codes;               /* [k] */
-    struct grid_scale *scale; /* [k / GRID_BLOCK] */
-    float *values;            /* [k]: of the codes */
-    float *wanted;            /* [k]: what a code should be, errors so far included */
-    float *pull;              /* [k]: metric (target - values) */
+/* Rows on their way whose blocks cross from one to the next; in most formats a single row. Arrays
+ * have the rows one after the other. */
+struct group {
+    size_t rows, n;           /* n = rows * k */
+    int *codes;               /* [n] */
+    struct grid_scale *scale; /* [blocks] */
+    float *values;            /* [n]: of the codes */
+    float *wanted;            /* [n]: what a code should be, errors so far included */
+    float *pull;              /* [n]: metric (target - values) */
 };
 
 static void add_scaled(float *to, const float *from, float factor, size_t n) {
@@ -40,59 +44,87 @@ static void add_scaled(float *to, const float *from, float factor, size_t n) {
         to[i] += factor * from[i];
 }
 
-static void compute_pull(const struct work *w, const float *target, const float *values,
-                         float *pull) {
-    memset(pull, 0, w->k * sizeof *pull);
-    for (size_t j = 0; j < w->k; j++)
-        add_scaled(pull, w->metric + j * w->k, target[j] - values[j], w->k);
+/* Returns the elements of the block that begins at element `first` of a group. */
+static size_t block_elements(const struct work *w, const struct group *g, size_t first) {
+    return smaller((size_t)w->grid->block, g->n - first);
 }
 
-/* Returns the error of values beyond that of the target; `pull` becomes theirs. */
+static void compute_pull(const struct work *w, const float *target, const float *values,
+                         const struct group *g) {
+    memset(g->pull, 0, g->n * sizeof *g->pull);
+    for (size_t at = 0; at < g->n; at++)
+        add_scaled(g->pull + at / w->k * w->k, w->metric + at % w->k * w->k,
+                   target[at] - values[at], w->k);
+}
+
+/* Sets the error of each row beyond that of its target, and returns the sum; the pull becomes that
+ * of the values. */
 static double error_of(const struct work *w, const float *target, const float *values,
-                       float *pull) {
-    double error = 0;
-    compute_pull(w, target, values, pull);
-    for (size_t j = 0; j < w->k; j++)
-        error += (double)(target[j] - values[j]) * (double)pull[j];
-    return error;
+                       const struct group *g, double *errors) {
+    double sum = 0;
+    compute_pull(w, target, values, g);
+    for (size_t row = 0; row < g->rows; row++) {
+        errors[row] = 0;
+        for (size_t at = row * w->k; at < (row + 1) * w->k; at++)
+            errors[row] += (double)(target[at] - values[at]) * (double)g->pull[at];
+        sum += errors[row];
+    }
+    return sum;
 }
 
 /* Chooses codes from the first column to the last. Column j aims at its target and at the errors of
- * the columns before it, as far as their inputs foretell its own. */
-static void feed_back(const struct work *w, const float *target, const struct row *r) {
-    memcpy(r->wanted, target, w->k * sizeof *target);
-    for (size_t first = 0; first < w->k; first += GRID_BLOCK) {
-        const struct grid_scale at = grid_fit(w->grid, r->wanted + first, w->variances + first);
-        r->scale[first / GRID_BLOCK] = at;
-        for (size_t j = first; j < first + GRID_BLOCK; j++) {
-            r->codes[j] = grid_code(w->grid, at, r->wanted[j]);
-            r->values[j] = grid_value(w->grid, at, r->codes[j]);
-            add_scaled(r->wanted + j + 1, w->feedback + j * w->k + j + 1, target[j] - r->values[j],
-                       w->k - j - 1);
+ * the columns before it, as far as their inputs foretell its own. A scale that rows share is chosen
+ * when the first of them begins it, by the targets of the others. */
+static void feed_back(const struct work *w, const float *target, const struct group *g) {
+    const size_t k = w->k, block = (size_t)w->grid->block;
+    float weights[GRID_MOST];
+    memcpy(g->wanted, target, g->n * sizeof *target);
+    for (size_t at = 0; at < g->n; at++) {
+        const size_t j = at % k;
+        struct grid_scale *scale = &g->scale[at / block];
+        if (at % block == 0) {
+            const size_t n = block_elements(w, g, at);
+            for (size_t i = 0; i < n; i++)
+                weights[i] = w->variances[(at + i) % k];
+            *scale = grid_fit(w->grid, g->wanted + at, weights, (int)n);
         }
+        g->codes[at] = grid_code(w->grid, *scale, g->wanted[at]);
+        g->values[at] = grid_value(w->grid, *scale, g->codes[at]);
+        add_scaled(g->wanted + at + 1, w->feedback + j * k + j + 1, target[at] - g->values[at],
+                   k - j - 1);
     }
+}
+
+/* Returns the metric of element `at` of a group with those from `first` on, which are in its row.
+ */
+static const float *metric_of(const struct work *w, size_t at, size_t first) {
+    return w->metric + at % w->k * w->k + first % w->k;
 }
 
 /* Gives a block the scale and offset with the least error for its codes, where that is less than
  * before. */
-static void refit_block(const struct work *w, size_t first, const struct row *r) {
-    const struct grid_scale old = r->scale[first / GRID_BLOCK];
+static void refit_block(const struct work *w, size_t first, const struct group *g) {
+    const size_t k = w->k, end = first + block_elements(w, g, first);
+    struct grid_scale *scale = &g->scale[first / (size_t)w->grid->block];
+    const struct grid_scale old = *scale, unit = {1, 0};
     double ll = 0, l1 = 0, one = 0, lp = 0, p = 0; /* products in the metric */
-    float moved[GRID_BLOCK];
-    for (size_t i = 0; i < GRID_BLOCK; i++) {
-        const struct grid_scale unit = {1, 0};
-        const double level = (double)grid_value(w->grid, unit, r->codes[first + i]);
-        const float *metric = w->metric + (first + i) * w->k + first;
-        double sum = 0, levels = 0;
-        for (size_t j = 0; j < GRID_BLOCK; j++) {
-            sum += (double)metric[j];
-            levels += (double)metric[j] * (double)grid_value(w->grid, unit, r->codes[first + j]);
+    float moved[GRID_MOST], levels[GRID_MOST];
+    for (size_t i = first; i < end; i++)
+        levels[i - first] = grid_value(w->grid, unit, g->codes[i]);
+    for (size_t i = first; i < end; i++) {
+        const size_t from = larger(first, i / k * k), to = smaller(end, i / k * k + k);
+        const float *metric = metric_of(w, i, from);
+        const double level = (double)levels[i - first];
+        double sum = 0, products = 0;
+        for (size_t j = from; j < to; j++) {
+            sum += (double)metric[j - from];
+            products += (double)metric[j - from] * (double)levels[j - first];
         }
-        ll += level * levels;
-        l1 += levels;
+        ll += level * products;
+        l1 += products;
         one += sum;
-        lp += level * (double)r->pull[first + i];
-        p += (double)r->pull[first + i];
+        lp += level * (double)g->pull[i];
+        p += (double)g->pull[i];
     }
     struct grid_scale at = old;
     const double determinant = ll * one - l1 * l1;
@@ -104,98 +136,125 @@ static void refit_block(const struct work *w, size_t first, const struct row *r)
         at.scale = grid_stored_scale(w->grid, old.scale + (float)(lp / ll));
     }
     double gain = 0;
-    for (size_t i = 0; i < GRID_BLOCK; i++)
-        moved[i] = grid_value(w->grid, at, r->codes[first + i]) - r->values[first + i];
-    for (size_t i = 0; i < GRID_BLOCK; i++) {
-        const float *metric = w->metric + (first + i) * w->k + first;
-        double pull = 2 * (double)r->pull[first + i];
-        for (size_t j = 0; j < GRID_BLOCK; j++)
-            pull -= (double)metric[j] * (double)moved[j];
-        gain += pull * (double)moved[i];
+    for (size_t i = first; i < end; i++)
+        moved[i - first] = grid_value(w->grid, at, g->codes[i]) - g->values[i];
+    for (size_t i = first; i < end; i++) {
+        const size_t from = larger(first, i / k * k), to = smaller(end, i / k * k + k);
+        const float *metric = metric_of(w, i, from);
+        double pull = 2 * (double)g->pull[i];
+        for (size_t j = from; j < to; j++)
+            pull -= (double)metric[j - from] * (double)moved[j - first];
+        gain += pull * (double)moved[i - first];
     }
     if (!(gain > 0))
         return;
-    r->scale[first / GRID_BLOCK] = at;
-    for (size_t i = 0; i < GRID_BLOCK; i++) {
-        r->values[first + i] += moved[i];
-        add_scaled(r->pull, w->metric + (first + i) * w->k, -moved[i], w->k);
+    *scale = at;
+    for (size_t i = first; i < end; i++) {
+        g->values[i] += moved[i - first];
+        add_scaled(g->pull + i / k * k, w->metric + i % k * k, -moved[i - first], k);
     }
 }
 
 /* Gives each column the code that is best while all others stay. Returns whether any changed. */
-static bool change_codes(const struct work *w, const struct row *r) {
+static bool change_codes(const struct work *w, const struct group *g) {
+    const size_t k = w->k;
     bool changed = false;
-    for (size_t j = 0; j < w->k; j++) {
-        const struct grid_scale at = r->scale[j / GRID_BLOCK];
-        const float *metric = w->metric + j * w->k;
-        const int code = grid_code(w->grid, at, r->values[j] + r->pull[j] / metric[j]);
-        if (code == r->codes[j])
+    for (size_t i = 0; i < g->n; i++) {
+        const struct grid_scale at = g->scale[i / (size_t)w->grid->block];
+        const float *metric = w->metric + i % k * k;
+        const float weight = metric[i % k];
+        const int code = grid_code(w->grid, at, g->values[i] + g->pull[i] / weight);
+        if (code == g->codes[i])
             continue;
-        const float value = grid_value(w->grid, at, code), moved = value - r->values[j];
-        if (!(moved * (2 * r->pull[j] - metric[j] * moved) > 0))
+        const float value = grid_value(w->grid, at, code), moved = value - g->values[i];
+        if (!(moved * (2 * g->pull[i] - weight * moved) > 0))
             continue;
-        r->codes[j] = code;
-        r->values[j] = value;
-        add_scaled(r->pull, metric, -moved, w->k);
+        g->codes[i] = code;
+        g->values[i] = value;
+        add_scaled(g->pull + i / k * k, metric, -moved, k);
         changed = true;
     }
     return changed;
 }
 
-/* Quantises row i, of which `bytes` and `values` are in the result. */
-static void correct_row(const struct work *w, size_t i, const struct row *r) {
+/* Writes the blocks of a group; zeros fill the last block of a tensor. */
+static void store_group(const struct work *w, const struct group *g, unsigned char *bytes) {
+    const size_t block = (size_t)w->grid->block;
+    int codes[GRID_MOST];
+    for (size_t first = 0; first < g->n; first += block, bytes += w->matrix->format->bytes) {
+        const struct grid_scale at = g->scale[first / block];
+        for (size_t i = 0; i < block; i++)
+            codes[i] = first + i < g->n ? g->codes[first + i] : grid_code(w->grid, at, 0);
+        grid_store(w->grid, at, codes, bytes);
+    }
+}
+
+/* Returns the place of row i, with which a block begins. */
+static unsigned char *bytes_of_row(const struct work *w, size_t i) {
+    const struct corrected *m = w->matrix;
+    const size_t tensor = i / m->tensor_rows, elements = m->format->elements;
+    const size_t blocks = (m->tensor_rows * w->k + elements - 1) / elements;
+    return m->bytes + (tensor * blocks + i % m->tensor_rows * w->k / elements) * m->format->bytes;
+}
+
+/* Quantises the rows from i on, of which `bytes` and `values` are in the result. */
+static void correct_group(const struct work *w, size_t i, const struct group *g) {
     struct corrected *m = w->matrix;
     const struct block_format *format = m->format;
     const float *target = w->target + i * w->k;
-    const size_t row_bytes = w->k / format->elements * format->bytes;
-    unsigned char *bytes = m->bytes + i * row_bytes;
+    const size_t block = (size_t)w->grid->block;
+    unsigned char *bytes = bytes_of_row(w, i);
     float *values = m->values + i * w->k;
-    format->quantise(m->weights + i * w->k, w->k, bytes);
-    format->dequantise(bytes, w->k, values);
-    w->plain[i] = error_of(w, target, values, r->pull);
-    feed_back(w, target, r);
+    format->quantise(m->weights + i * w->k, g->n, bytes);
+    format->dequantise(bytes, g->n, values);
+    const double plain = error_of(w, target, values, g, w->plain + i);
+    feed_back(w, target, g);
     for (int round = 0; round < ROUNDS; round++) {
-        compute_pull(w, target, r->values, r->pull);
-        for (size_t first = 0; first < w->k; first += GRID_BLOCK)
-            refit_block(w, first, r);
-        if (!change_codes(w, r))
+        compute_pull(w, target, g->values, g);
+        for (size_t first = 0; first < g->n; first += block)
+            refit_block(w, first, g);
+        if (!change_codes(w, g))
             break;
     }
-    for (size_t first = 0; first < w->k; first += GRID_BLOCK)
-        for (size_t j = first; j < first + GRID_BLOCK; j++)
-            r->values[j] = grid_value(w->grid, r->scale[first / GRID_BLOCK], r->codes[j]);
-    w->errors[i] = error_of(w, target, r->values, r->pull);
-    if (!(w->errors[i] < w->plain[i])) {
-        w->errors[i] = w->plain[i];
+    for (size_t at = 0; at < g->n; at++)
+        g->values[at] = grid_value(w->grid, g->scale[at / block], g->codes[at]);
+    if (!(error_of(w, target, g->values, g, w->errors + i) < plain)) {
+        memcpy(w->errors + i, w->plain + i, g->rows * sizeof *w->errors);
         return;
     }
-    memcpy(values, r->values, w->k * sizeof *values);
-    for (size_t first = 0; first < w->k; first += GRID_BLOCK)
-        grid_store(w->grid, r->scale[first / GRID_BLOCK], r->codes + first,
-                   bytes + first / GRID_BLOCK * format->bytes);
+    memcpy(values, g->values, g->n * sizeof *values);
+    store_group(w, g, bytes);
+}
+
+/* Returns the end of the rows that a member takes together: whole groups of one tensor. */
+static size_t rows_end(const void *context, size_t first) {
+    const struct work *w = context;
+    const size_t tensor = w->matrix->tensor_rows;
+    return smaller(first + round_up(ROWS_AT_A_TIME, w->group), (first / tensor + 1) * tensor);
 }
 
 static wisp_status correct_rows(void *context, uint32_t member, size_t first, size_t end,
                                 wisp_error *error) {
     const struct work *w = context;
+    const size_t most = w->group * w->k;
     struct arena arena = {0};
-    struct row r;
+    struct group g;
     (void)member;
-    r.codes = arena_allocate(&arena, w->k * sizeof *r.codes);
-    r.scale = arena_allocate(&arena, w->k / GRID_BLOCK * sizeof *r.scale);
-    r.values = arena_allocate(&arena, w->k * sizeof *r.values);
-    r.wanted = arena_allocate(&arena, w->k * sizeof *r.wanted);
-    r.pull = arena_allocate(&arena, w->k * sizeof *r.pull);
-    const bool room = r.codes && r.scale && r.values && r.wanted && r.pull;
-    for (size_t i = first; i < end && room; i++)
-        correct_row(w, i, &r);
+    if (first / ROWS_AT_A_TIME % w->step > 0)
+        return WISP_OK;
+    g.codes = arena_allocate(&arena, most * sizeof *g.codes);
+    g.scale = arena_allocate(&arena, (most / GRID_BLOCK + 1) * sizeof *g.scale);
+    g.values = arena_allocate(&arena, most * sizeof *g.values);
+    g.wanted = arena_allocate(&arena, most * sizeof *g.wanted);
+    g.pull = arena_allocate(&arena, most * sizeof *g.pull);
+    const bool room = g.codes && g.scale && g.values && g.wanted && g.pull;
+    for (size_t i = first; i < end && room; i += g.rows) {
+        g.rows = smaller(w->group, end - i);
+        g.n = g.rows * w->k;
+        correct_group(w, i, &g);
+    }
     arena_release(&arena);
-    return room ? WISP_OK : fail_memory(error, 5 * w->k * sizeof *r.values);
-}
-
-static size_t rows_end(const void *context, size_t first) {
-    const struct work *w = context;
-    return smaller(first + ROWS_AT_A_TIME, w->n);
+    return room ? WISP_OK : fail_memory(error, 5 * most * sizeof *g.values);
 }
 
 /* Takes the means out of the sums: a bias makes up for them. */
@@ -247,44 +306,91 @@ static wisp_status prepare(struct work *w, struct layer_sums *s, struct arena *a
     return WISP_OK;
 }
 
-static wisp_status correct(struct work *w, struct layer_sums *s, struct pool *team,
-                           struct arena *arena, wisp_error *error) {
+/* Quantises all rows, or one in w->step groups, and sets the errors relative to the outputs. */
+static wisp_status correct(struct work *w, const struct layer_sums *s, struct pool *team,
+                           wisp_error *error) {
     const size_t n = w->n, k = w->k;
     struct corrected *m = w->matrix;
-    ARENA_TAKE(arena, w->metric, k * k, error);
-    ARENA_TAKE(arena, w->target, n * k, error);
-    ARENA_TAKE(arena, w->feedback, k * k, error);
-    ARENA_TAKE(arena, w->variances, k, error);
-    ARENA_TAKE(arena, w->plain, n, error);
-    ARENA_TAKE(arena, w->errors, n, error);
-    TRY(prepare(w, s, arena, error));
     struct pool_work rows = {.items = n, .group_end = rows_end, .run = correct_rows, .context = w};
+    w->grid = block_grid_of(m->format->id);
+    w->group = (size_t)block_whole_rows(m->format, k, 1);
+    for (size_t r = 0; r < n; r++)
+        w->plain[r] = w->errors[r] = (double)NAN;
     TRY(pool_each(team, pool_size(team), &rows, error));
     double plain = 0, errors = 0, outputs = 0;
     for (size_t r = 0; r < n; r++) {
         const float *target = w->target + r * k;
+        if (w->step > 1 && isnan(w->plain[r]) && isnan(w->errors[r]))
+            continue;
         plain += w->plain[r];
         errors += w->errors[r];
         for (size_t j = 0; j < k; j++)
             outputs += (double)target[j] * s->xy[j * n + r];
-        if (!m->bias)
-            continue;
-        double bias = s->y[r];
-        for (size_t j = 0; j < k; j++)
-            bias -= (double)m->values[r * k + j] * s->x[j];
-        m->bias[r] = (float)(bias / s->tokens);
     }
     m->plain = outputs > 0 ? plain / outputs : 0;
     m->error = outputs > 0 ? errors / outputs : 0;
     return WISP_OK;
 }
 
+static void fit_bias(const struct corrected *m, const struct layer_sums *s) {
+    for (size_t r = 0; r < s->n; r++) {
+        double bias = s->y[r];
+        for (size_t j = 0; j < s->k; j++)
+            bias -= (double)m->values[r * s->k + j] * s->x[j];
+        m->bias[r] = (float)(bias / s->tokens);
+    }
+}
+
+static wisp_status open_work(struct work *w, struct layer_sums *s, struct arena *arena,
+                             wisp_error *error) {
+    const size_t n = w->n, k = w->k;
+    ARENA_TAKE(arena, w->metric, k * k, error);
+    ARENA_TAKE(arena, w->target, n * k, error);
+    ARENA_TAKE(arena, w->feedback, k * k, error);
+    ARENA_TAKE(arena, w->variances, k, error);
+    ARENA_TAKE(arena, w->plain, n, error);
+    ARENA_TAKE(arena, w->errors, n, error);
+    return prepare(w, s, arena, error);
+}
+
 wisp_status correct_matrix(struct layer_sums *sums, struct corrected *matrix, struct pool *team,
                            wisp_error *error) {
-    struct work w = {
-        .n = sums->n, .k = sums->k, .matrix = matrix, .grid = block_grid_of(matrix->format->id)};
+    struct work w = {.n = sums->n, .k = sums->k, .matrix = matrix, .step = 1};
     struct arena arena = {0};
-    const wisp_status status = correct(&w, sums, team, &arena, error);
+    wisp_status status = open_work(&w, sums, &arena, error);
+    if (status == WISP_OK)
+        status = correct(&w, sums, team, error);
+    if (status == WISP_OK && matrix->bias)
+        fit_bias(matrix, sums);
+    arena_release(&arena);
+    return status;
+}
+
+static wisp_status estimate(struct work *w, struct layer_sums *s,
+                            const struct block_format *const *formats, size_t count, double *errors,
+                            double *plain, struct pool *team, struct arena *arena,
+                            wisp_error *error) {
+    struct corrected *m = w->matrix;
+    TRY(open_work(w, s, arena, error));
+    ARENA_TAKE(arena, m->values, w->n * w->k, error);
+    ARENA_TAKE(arena, m->bytes, w->n * w->k * 2 + GRID_MOST * sizeof(float), error);
+    for (size_t i = 0; i < count; i++) {
+        m->format = formats[i];
+        TRY(correct(w, s, team, error));
+        errors[i] = m->error;
+        plain[i] = m->plain;
+    }
+    return WISP_OK;
+}
+
+wisp_status correct_estimate(struct layer_sums *sums, const struct corrected *matrix,
+                             const struct block_format *const *formats, size_t count, size_t step,
+                             double *errors, double *plain, struct pool *team, wisp_error *error) {
+    struct corrected tried = *matrix;
+    struct work w = {.n = sums->n, .k = sums->k, .matrix = &tried, .step = step};
+    struct arena arena = {0};
+    const wisp_status status =
+        estimate(&w, sums, formats, count, errors, plain, team, &arena, error);
     arena_release(&arena);
     return status;
 }

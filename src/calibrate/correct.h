@@ -23,8 +23,9 @@ struct layer_sums {
 struct corrected {
     const struct block_format *format; /* block_grid_of(format->id) is not NULL */
     const float *weights;              /* [n, k] */
+    size_t tensor_rows;   /* of each tensor that is stacked; blocks that cross rows end with it */
     float *bias;          /* [n], replaced by the one that leaves no mean error; NULL: none */
-    unsigned char *bytes; /* [n, bytes of a row]: written */
+    unsigned char *bytes; /* written: the bytes of one tensor after the other */
     float *values;        /* [n, k]: written: what `bytes` are read as */
     double plain, error;  /* the sum over outputs of squared errors on these inputs, relative to the
                              outputs: of rounding to the nearest, and of `bytes` */
@@ -32,9 +33,17 @@ struct corrected {
 
 /* Quantises a matrix. Finds the real weights that best give the outputs, near those given;
  * quantises them column by column with feedback of errors; then lowers the error by changing scales
- * and codes one at a time. A row for which rounding would be better is rounded. `sums` is
- * overwritten. The result does not depend on the team. Fails where there is no memory. */
+ * and codes one at a time. A row for which rounding would be better is rounded; where blocks cross
+ * rows, rows that share blocks are taken together. `sums` is overwritten. The result does not
+ * depend on the team. Fails where there is no memory. */
 wisp_status correct_matrix(struct layer_sums *sums, struct corrected *matrix, struct pool *team,
                            wisp_error *error);
+
+/* Estimates what correct_matrix would leave, with each of `count` formats: errors[i] and plain[i]
+ * are like struct corrected's, of one in `step` groups of rows. `matrix` has weights, tensor_rows
+ * and, where there is a bias, any bias that is not NULL. `sums` is overwritten. */
+wisp_status correct_estimate(struct layer_sums *sums, const struct corrected *matrix,
+                             const struct block_format *const *formats, size_t count, size_t step,
+                             double *errors, double *plain, struct pool *team, wisp_error *error);
 
 #endif

@@ -29,6 +29,8 @@ static const char help[] =
     "                             (default: as --type)\n"
     "      --fallback TYPE        of matrices whose rows are no whole blocks of their type: 32 or\n"
     "                             256 values (default: such a matrix is an error)\n"
+    "      --pad-neurons          add neurons of zeros to feed-forward layers whose number is no\n"
+    "                             multiple of 32\n"
     "      --policy POLICY        which matrices take which type: a file, or a policy of wisp, "
     "default or\n"
     "                             glm-4.7-flash (default: default with bitnet_t158, else none)\n"
@@ -43,11 +45,21 @@ static const char help[] =
     "      --report BASE          also write BASE.json and BASE.svg: what each matrix lost\n"
     "      --any-architecture     also folders of architectures that wisp does not compute; their\n"
     "                             tensors keep their names\n"
-    "      --data FILE|-          texts like those that the model will embed, one on each line: "
+    "      --data FILE|-          texts like those that the model will read, one on each line: "
     "choose\n"
     "                             the codes so that layers' outputs on them change little. For "
     "q8_0,\n"
-    "                             q5_1, q5_0, q4_1, q4_0, iq4_nl and mxfp4 of models that embed\n"
+    "                             q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, tq2_0 and bitnet_t158\n"
+    "      --target-bytes N       with --data: choose a type for each matrix, so that the file has "
+    "at\n"
+    "                             most N bytes; --type is a list of types to choose from "
+    "(default:\n"
+    "                             the first seven of --data)\n"
+    "      --target-cosine C      with --data: likewise, the smallest file in which embeddings "
+    "have a\n"
+    "                             mean cosine of at least C to the original's, on one line in "
+    "five that\n"
+    "                             is held out\n"
     "      --ffn-type TYPE        with --data: of feed-forward matrices (default: as --type)\n"
     "      --position-type TYPE   with --data: of position embeddings (default: f32)\n"
     "      --samples N            with --data: use N of the texts, chosen at random (default: "
@@ -86,6 +98,9 @@ enum {
     OPTION_SAMPLES,
     OPTION_TOKENS,
     OPTION_SEED,
+    OPTION_TARGET_BYTES,
+    OPTION_TARGET_COSINE,
+    OPTION_PAD_NEURONS,
     MOST_SAMPLES = 1000000,
     MAX_TYPES = 32,
     DEFAULT_SAMPLE = 262144
@@ -113,6 +128,9 @@ static const struct option options[] = {
     {"samples", required_argument, NULL, OPTION_SAMPLES},
     {"tokens", required_argument, NULL, OPTION_TOKENS},
     {"seed", required_argument, NULL, OPTION_SEED},
+    {"target-bytes", required_argument, NULL, OPTION_TARGET_BYTES},
+    {"target-cosine", required_argument, NULL, OPTION_TARGET_COSINE},
+    {"pad-neurons", no_argument, NULL, OPTION_PAD_NEURONS},
     {"threads", required_argument, NULL, 't'},
     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -132,6 +150,7 @@ struct printer {
     struct total *total;
     struct quantize_report *report; /* NULL: none is written */
     bool json, any;
+    bool chooses; /* types, for a target */
 };
 
 static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *tensor) {
@@ -140,7 +159,7 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
     fprintf(program_output, ",\"elements\":%llu", (unsigned long long)tensor->elements);
     if (tensor->plain_error > 0)
         fprintf(program_output,
-                ",\"type\":\"%s\",\"bytes\":%llu,\"output_error\":%.9g,\"plain_error\":%.9g}",
+                ",\"type\":\"%s\",\"bytes\":%llu,\"output_error\":%.9g,\"plain_error\":%.9g",
                 tensor->type, (unsigned long long)tensor->bytes, tensor->output_error,
                 tensor->plain_error);
     else if (tensor->fits)
@@ -152,10 +171,12 @@ static void print_json_tensor(struct printer *p, const wisp_quantized_tensor *te
         fputs(",\"type\":null", program_output);
     if (tensor->blocks > 0)
         print_ternary_json(program_output, tensor);
+    if (p->chooses)
+        fprintf(program_output, ",\"expected_loss\":%.9g", tensor->expected_loss);
     fputc('}', program_output);
 }
 
-static void print_table_tensor(const wisp_quantized_tensor *tensor) {
+static void print_table_tensor(const struct printer *p, const wisp_quantized_tensor *tensor) {
     fputs("  ", program_output);
     print_padded(wisp_text_of(tensor->name), SIZE_MAX, 32);
     if (tensor->plain_error > 0)
@@ -166,6 +187,8 @@ static void print_table_tensor(const wisp_quantized_tensor *tensor) {
         fprintf(program_output, " %-6s %12llu bytes  mse %-12.4g cosine %.6f%s", tensor->type,
                 (unsigned long long)tensor->bytes, tensor->mse, tensor->cosine,
                 tensor->fallback ? "  (fallback)" : "");
+    if (p->chooses)
+        fprintf(program_output, "  expected loss %.6f", tensor->expected_loss);
     if (tensor->blocks > 0)
         fprintf(program_output, "  zeros %.4f  scale %.4g +- %.4g", tensor->sparsity,
                 tensor->scale_mean, tensor->scale_deviation);
@@ -194,7 +217,7 @@ static void take_tensor(void *context, const wisp_quantized_tensor *tensor) {
     if (p->json)
         print_json_tensor(p, tensor);
     else if (tensor->quantised || !tensor->fits)
-        print_table_tensor(tensor);
+        print_table_tensor(p, tensor);
     p->any = true;
 }
 
@@ -221,6 +244,26 @@ static void print_totals(const struct total *totals, size_t n) {
     }
 }
 
+/* Prints what was reached with a target. */
+static void print_outcome(const wisp_quantize_outcome *o, bool json) {
+    const bool embeds = o->divergence == 0;
+    if (json)
+        fprintf(program_output,
+                ",\"file_bytes\":%llu,\"held_out\":%zu,\"attempts\":%zu,\"mean_cosine\":%.9g,"
+                "\"least_cosine\":%.9g,\"divergence\":%.9g",
+                (unsigned long long)o->bytes, o->held_out, o->attempts, o->mean_cosine,
+                o->least_cosine, o->divergence);
+    else if (embeds)
+        fprintf(program_output,
+                "\n%llu bytes; on %zu texts held out the mean cosine is %.6f, the least %.6f\n",
+                (unsigned long long)o->bytes, o->held_out, o->mean_cosine, o->least_cosine);
+    else
+        fprintf(program_output,
+                "\n%llu bytes; on %zu texts held out the next token's probabilities diverge by "
+                "%.6f nats\n",
+                (unsigned long long)o->bytes, o->held_out, o->divergence);
+}
+
 /* Without texts, `texts` is empty. */
 static int quantize(const char *input, const char *output, const char *const *types, size_t n,
                     const wisp_quantize_options *chosen, const struct sample *texts,
@@ -231,6 +274,9 @@ static int quantize(const char *input, const char *output, const char *const *ty
     wisp_error error;
     int code = EXIT_GOOD;
     wisp_quantize_options o = *chosen;
+    wisp_quantize_outcome outcome = {0};
+    p.chooses = o.target_bytes > 0 || o.target_cosine > 0;
+    o.outcome = &outcome;
     o.tensor = take_tensor;
     o.progress = take_progress;
     o.context = &p;
@@ -252,8 +298,13 @@ static int quantize(const char *input, const char *output, const char *const *ty
             progress_end(&p.progress);
             code = complain_of(&error);
         } else if (json) {
-            fprintf(program_output, "],\"bytes\":%llu,\"elements\":%llu}",
+            fprintf(program_output, "],\"bytes\":%llu,\"elements\":%llu",
                     (unsigned long long)totals[i].bytes, (unsigned long long)totals[i].elements);
+            if (p.chooses)
+                print_outcome(&outcome, true);
+            fputc('}', program_output);
+        } else if (p.chooses) {
+            print_outcome(&outcome, false);
         }
     }
     progress_end(&p.progress);
@@ -301,6 +352,15 @@ static bool parse_number(const char *option, const char *text, float *value) {
     return false;
 }
 
+static bool parse_cosine(const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    if (end != text && *end == '\0' && *value > 0 && *value < 1)
+        return true;
+    complain("--target-cosine %s: a number above 0 and below 1 belongs here", text);
+    return false;
+}
+
 static int show_policy(const char *name) {
     const char *text = wisp_policy_text(name);
     return text ? (fputs(text, program_output), finish_output())
@@ -334,8 +394,9 @@ int command_quantize(int argc, char **argv) {
     char *list = NULL, *base = NULL;
     const char *data = NULL;
     struct sample texts = {0};
-    bool dry_run = false, json = false;
+    bool dry_run = false, json = false, rounds = false; /* `rounds`: an option of rounding */
     unsigned long sample, samples = 4000, tokens = 0, seed = 1, threads = default_threads();
+    unsigned long target;
     size_t n = 0;
     int option;
     while ((option = getopt_long(argc, argv, "t:h", options, NULL)) != -1) {
@@ -370,6 +431,15 @@ int command_quantize(int argc, char **argv) {
             o.ffn_type = optarg;
         } else if (option == OPTION_POSITION_TYPE) {
             o.position_type = optarg;
+        } else if (option == OPTION_TARGET_BYTES) {
+            if (!parse_count("target-bytes", optarg, ULONG_MAX, &target))
+                return EXIT_USAGE;
+            o.target_bytes = target;
+        } else if (option == OPTION_TARGET_COSINE) {
+            if (!parse_cosine(optarg, &o.target_cosine))
+                return EXIT_USAGE;
+        } else if (option == OPTION_PAD_NEURONS) {
+            o.pad_neurons = true;
         } else if (option == OPTION_DATA) {
             data = optarg;
         } else if (option == OPTION_SAMPLES) {
@@ -386,12 +456,18 @@ int command_quantize(int argc, char **argv) {
                 return EXIT_USAGE;
         } else if (option == 'h') {
             return fputs(help, program_output), EXIT_GOOD;
-        } else if (!take_ternary(option, optarg, &ternary)) {
+        } else if (take_ternary(option, optarg, &ternary)) {
+            rounds = true;
+        } else {
             return EXIT_USAGE;
         }
     }
-    if (list && (n = split_types(list, types)) == 0)
+    const bool chooses = o.target_bytes > 0 || o.target_cosine > 0;
+    if (chooses) { /* the library takes the list */
+        types[n++] = list ? list : "q8_0,q5_1,q5_0,q4_1,q4_0,iq4_nl,mxfp4";
+    } else if (list && (n = split_types(list, types)) == 0) {
         return EXIT_USAGE;
+    }
     for (size_t i = 0; !list && dry_run && wisp_quantize_type(i); i++)
         types[n++] = wisp_quantize_type(i);
     if (argc - optind != (dry_run ? 1 : 2)) {
@@ -409,13 +485,18 @@ int command_quantize(int argc, char **argv) {
         complain("--report: give one --type (see --help)");
         return EXIT_USAGE;
     }
-    if (!data && (o.ffn_type || o.position_type)) {
-        complain("quantize: --ffn-type and --position-type go with --data");
+    if (!data && (o.ffn_type || o.position_type || chooses)) {
+        complain("quantize: --ffn-type, --position-type, --target-bytes and --target-cosine go "
+                 "with --data");
         return EXIT_USAGE;
     }
-    if (data && (dry_run || base || o.policy || o.output_type || o.fallback)) {
-        complain("quantize: --dry-run, --report, --policy, --output-type and --fallback do not go "
-                 "with --data");
+    if (o.target_bytes > 0 && o.target_cosine > 0) {
+        complain("quantize: give either --target-bytes or --target-cosine");
+        return EXIT_USAGE;
+    }
+    if (data && (dry_run || base || o.policy || o.fallback || o.any_architecture || rounds)) {
+        complain("quantize: --dry-run, --report, --policy, --fallback, --any-architecture and the "
+                 "options of bitnet_t158 do not go with --data");
         return EXIT_USAGE;
     }
     o.tokens = tokens;

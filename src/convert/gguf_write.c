@@ -6,6 +6,7 @@
 #include "base/byte_order.h"
 #include "base/checked.h"
 #include "convert/chunk_table.h"
+#include "formats/bitnet.h"
 #include "formats/neurons_read.h"
 #include "formats/schema.h"
 
@@ -86,13 +87,43 @@ static wisp_status put_metadata(struct writer *w, const struct metadata *entry) 
     return entry->type == VALUE_ARRAY ? put_array(w, entry) : put_scalar(w, entry);
 }
 
-/* Returns the bytes that a tensor takes in the file, with those up to the next one. */
-static uint64_t padded_bytes(const struct writer *w, size_t i) {
-    const struct tensor *tensor = &w->dir->tensors[i];
+static uint64_t aligned(uint64_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+uint64_t gguf_tensor_bytes(const struct tensor *tensor, const struct block_format *format) {
     uint64_t bytes = 0;
-    block_tensor_bytes(w->plan->formats[i], tensor->dims[0], tensor->rows, &bytes);
-    bytes += ALIGNMENT - 1;
-    return bytes - bytes % ALIGNMENT;
+    block_tensor_bytes(format, tensor->dims[0], tensor->rows, &bytes);
+    return aligned(bytes);
+}
+
+static uint64_t padded_bytes(const struct writer *w, size_t i) {
+    return gguf_tensor_bytes(&w->dir->tensors[i], w->plan->formats[i]);
+}
+
+static uint64_t metadata_bytes(const struct metadata *entry) {
+    const uint64_t bytes = 8 + strlen(entry->key) + 4;
+    if (entry->type == VALUE_STRING)
+        return bytes + 8 + entry->as.text.length;
+    if (entry->type != VALUE_ARRAY)
+        return bytes + value_type_bytes(entry->type);
+    uint64_t elements = entry->count * value_type_bytes(entry->element);
+    for (uint64_t i = 0; entry->element == VALUE_STRING && i < entry->count; i++)
+        elements += 8 + entry->as.texts[i].length;
+    return bytes + 4 + 8 + elements;
+}
+
+uint64_t gguf_file_bytes(const struct directory *dir, const struct gguf_plan *plan) {
+    uint64_t header = 4 + 4 + 8 + 8, data = 0;
+    for (size_t i = 0; i < dir->n_metadata; i++)
+        if (strcmp(dir->metadata[i].key, ALIGNMENT_KEY) != 0)
+            header += metadata_bytes(&dir->metadata[i]);
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        const struct tensor *tensor = &dir->tensors[i];
+        header += 8 + strlen(tensor->name) + 4 + 8 * (uint64_t)tensor->n_dims + 4 + 8;
+        data += gguf_tensor_bytes(tensor, plan->formats[i]);
+    }
+    return aligned(header) + data;
 }
 
 /* Adds the keys of the table of chunks to the directory, with zeros for the digests, which are
@@ -155,6 +186,22 @@ static wisp_status report_progress(struct writer *w, size_t done) {
     return WISP_OK;
 }
 
+/* Writes the blocks of a tensor that is read as floats because they cross rows. */
+static wisp_status put_blocks(struct writer *w, size_t index) {
+    const struct tensor *stored = w->dir->tensors[index].maker;
+    unsigned char part[64 * 1024];
+    uint64_t bytes = 0;
+    block_tensor_bytes(stored->format, stored->dims[0], stored->rows, &bytes);
+    for (uint64_t at = 0; at < bytes; at += sizeof part) {
+        const size_t n = (size_t)(bytes - at < sizeof part ? bytes - at : sizeof part);
+        TRY(source_read(&w->dir->sources[stored->source], stored->name, stored->offset + at, part,
+                        n, w->error));
+        TRY(put_data(w, part, n));
+    }
+    TRY(put_data(w, zeros, padding(w)));
+    return report_progress(w, index + 1);
+}
+
 /* Converts and writes the data of a tensor, some rows at a time. */
 static wisp_status put_tensor(struct writer *w, size_t index) {
     const struct tensor *tensor = &w->dir->tensors[index];
@@ -164,6 +211,8 @@ static wisp_status put_tensor(struct writer *w, size_t index) {
     const uint64_t rows = most < tensor->rows ? most : tensor->rows;
     struct row_converter converter;
     uint64_t bytes_here = 0;
+    if (bitnet_made(tensor) && ((const struct tensor *)tensor->maker)->format == format)
+        return put_blocks(w, index);
     wisp_status status = row_converter_open(&converter, w->dir, tensor, format,
                                             w->plan->as_reference, rows, &w->cache, w->error);
     converter.ternary = w->plan->ternary;

@@ -9,7 +9,8 @@
 struct gguf_plan {
     /* [n_tensors], for write_model with room for one more: the format in which each tensor is
      * written: its own, or another one that has `quantise` and whose block divides the row or
-     * crosses rows. In the latter case its own has `dequantise`. */
+     * crosses rows. In the latter case its own has `dequantise`. A tensor that bitnet_made is
+     * written as its bytes are where that is their format. */
     const struct block_format **formats;
     /* Size of the chunks whose SHA-256 the file gets (formats/chunks.h); 0: it gets none.
      * write_model chooses it. */
@@ -33,5 +34,11 @@ struct gguf_plan {
  * written, or `progress` cancels (WISP_ERROR_CANCELLED). */
 wisp_status gguf_write(struct file_writer *file, struct directory *dir,
                        const struct gguf_plan *plan, wisp_error *error);
+
+/* Returns the bytes of the file that gguf_write would write without a table of chunks. */
+uint64_t gguf_file_bytes(const struct directory *dir, const struct gguf_plan *plan);
+
+/* Returns the bytes that a tensor takes in a file, with those up to the next one. */
+uint64_t gguf_tensor_bytes(const struct tensor *tensor, const struct block_format *format);
 
 #endif

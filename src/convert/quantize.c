@@ -7,6 +7,7 @@
 
 #include "base/number_text.h"
 #include "convert/calibration_tensors.h"
+#include "convert/pad_neurons.h"
 #include "convert/plan.h"
 #include "convert/policy.h"
 #include "convert/write_model.h"
@@ -262,9 +263,12 @@ wisp_status wisp_quantize(const char *input, const char *output, const char *typ
                                     : directory_open_path(&dir, input, error));
     q.formats = calloc(dir.n_tensors + 1, sizeof *q.formats);
     q.wanted = calloc(dir.n_tensors + 1, sizeof *q.wanted);
-    const wisp_status status = q.formats && q.wanted
-                                   ? quantize(&dir, output, type, &q, error)
-                                   : fail_memory(error, dir.n_tensors * sizeof(void *));
+    wisp_status status =
+        q.formats && q.wanted ? WISP_OK : fail_memory(error, dir.n_tensors * sizeof(void *));
+    if (status == WISP_OK && q.options->pad_neurons)
+        status = neurons_pad(&dir, PADDED_NEURONS, error);
+    if (status == WISP_OK)
+        status = quantize(&dir, output, type, &q, error);
     free((void *)q.formats);
     free((void *)q.wanted);
     policy_release(&q.policy);

@@ -20,8 +20,10 @@ static wisp_status write_file(struct directory *dir, const struct gguf_plan *pla
     return status;
 }
 
-wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
-                        enum neuron_layout layout, const char *output, wisp_error *error) {
+/* Writes the file, or measures it where `bytes` is not NULL. */
+static wisp_status arrange_and_write(struct directory *dir, const struct gguf_plan *plan,
+                                     enum neuron_layout layout, const char *output, uint64_t *bytes,
+                                     wisp_error *error) {
     struct neuron_arrangement arrangement;
     struct gguf_plan arranged = *plan;
     directory_drop_metadata(dir, KEY_CHUNKS_PREFIX); /* of the file that was read */
@@ -34,8 +36,20 @@ wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
         arranged.chunk_bytes = CHUNK_BYTES;
     if (status == WISP_OK)
         status = bitnet_put_keys(dir, arranged.formats, error);
-    if (status == WISP_OK)
+    if (status == WISP_OK && bytes)
+        *bytes = gguf_file_bytes(dir, &arranged);
+    else if (status == WISP_OK)
         status = write_file(dir, &arranged, output, error);
     neuron_rows_release(&arrangement);
     return status;
+}
+
+wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
+                        enum neuron_layout layout, const char *output, wisp_error *error) {
+    return arrange_and_write(dir, plan, layout, output, NULL, error);
+}
+
+wisp_status measure_model(struct directory *dir, const struct gguf_plan *plan, uint64_t *bytes,
+                          wisp_error *error) {
+    return arrange_and_write(dir, plan, NEURONS_PLAIN, NULL, bytes, error);
 }

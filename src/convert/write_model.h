@@ -11,4 +11,9 @@
 wisp_status write_model(struct directory *dir, const struct gguf_plan *plan,
                         enum neuron_layout layout, const char *output, wisp_error *error);
 
+/* Measures the file that write_model would write without rows of neurons and hot tokens. The
+ * directory can only be released afterwards, too. */
+wisp_status measure_model(struct directory *dir, const struct gguf_plan *plan, uint64_t *bytes,
+                          wisp_error *error);
+
 #endif

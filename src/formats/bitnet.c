@@ -110,6 +110,14 @@ static wisp_status make_i2_s_rows(const struct directory *dir, const struct tens
 #define MAKE_I2_S_ROWS make_t158_rows
 #endif
 
+wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,
+                               const struct tensor *stored, wisp_error *error) {
+    tensor->make = make_t158_rows;
+    tensor->format = block_format_by_id(BLOCK_F32);
+    tensor->maker = stored;
+    return directory_measure_tensor(dir, tensor, error);
+}
+
 static bool needs_rows(const struct tensor *tensor) {
     return block_rows_depend(tensor->format, tensor->dims[0]);
 }

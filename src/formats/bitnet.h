@@ -14,7 +14,13 @@ wisp_status bitnet_read_keys(const struct directory *dir, bool *ternary, wisp_er
  * read rows. dir->stored has the tensors of the file then. */
 wisp_status bitnet_make_rows(struct directory *dir, wisp_error *error);
 
-/* Whether bitnet_make_rows made this tensor. */
+/* Makes an F32 tensor of one whose format is BITNET_T158 and whose blocks cross rows. `stored` has
+ * the same fields, and lives as long as the directory. Native only. */
+wisp_status bitnet_make_tensor(const struct directory *dir, struct tensor *tensor,
+                               const struct tensor *stored, wisp_error *error);
+
+/* Whether bitnet_make_rows or bitnet_make_tensor made this tensor, whose maker is the struct tensor
+ * of the bytes. */
 bool bitnet_made(const struct tensor *tensor);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "quant/grid.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "quant/codecs.h"
 
 /* Twice the values of MXFP4, rising; the file's codes are in another order. */
@@ -8,10 +11,15 @@ static const signed char mxfp4_levels[] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2,
 static const unsigned char mxfp4_codes[] = {15, 14, 13, 12, 11, 10, 9, 0, 1, 2, 3, 4, 5, 6, 7};
 
 static const struct block_grid grids[] = {
-    {NULL, BLOCK_Q4_0, 16, -8, false},         {NULL, BLOCK_Q4_1, 16, 0, true},
-    {NULL, BLOCK_Q5_0, 32, -16, false},        {NULL, BLOCK_Q5_1, 32, 0, true},
-    {NULL, BLOCK_Q8_0, 255, -127, false},      {iq4_levels, BLOCK_IQ4_NL, 16, 0, false},
-    {mxfp4_levels, BLOCK_MXFP4, 15, 0, false},
+    {NULL, BLOCK_Q4_0, 16, -8, false, GRID_BLOCK},
+    {NULL, BLOCK_Q4_1, 16, 0, true, GRID_BLOCK},
+    {NULL, BLOCK_Q5_0, 32, -16, false, GRID_BLOCK},
+    {NULL, BLOCK_Q5_1, 32, 0, true, GRID_BLOCK},
+    {NULL, BLOCK_Q8_0, 255, -127, false, GRID_BLOCK},
+    {iq4_levels, BLOCK_IQ4_NL, 16, 0, false, GRID_BLOCK},
+    {mxfp4_levels, BLOCK_MXFP4, 15, 0, false, GRID_BLOCK},
+    {NULL, BLOCK_TQ2_0, 3, -1, false, GRID_MOST},
+    {NULL, BLOCK_T158, 3, -1, false, GRID_MOST},
 };
 
 const struct block_grid *block_grid_of(enum block_type type) {
@@ -86,8 +94,8 @@ static float refit(const struct block_grid *grid, const float *values, const flo
 /* Searches from ranges that hold all values to ranges that clamp the largest: a smaller scale often
  * rounds the others more exactly. Without an offset, levels are not the same on both sides of 0, so
  * scales of both signs are tried. */
-struct grid_scale grid_fit(const struct block_grid *grid, const float *values,
-                           const float *weights) {
+static struct grid_scale fit_steps(const struct block_grid *grid, const float *values,
+                                   const float *weights) {
     enum { STEPS = 16 };
     struct grid_scale best = {grid_stored_scale(grid, 0), 0};
     float low = values[0], high = values[0], best_error = INFINITY;
@@ -116,8 +124,65 @@ struct grid_scale grid_fit(const struct block_grid *grid, const float *values,
     return best;
 }
 
-void grid_store(const struct block_grid *grid, struct grid_scale at, const int codes[GRID_BLOCK],
+struct place {
+    float magnitude;
+    int at;
+};
+
+static int compare_places(const void *a, const void *b) {
+    const struct place *x = a, *y = b;
+    return x->magnitude != y->magnitude ? (x->magnitude > y->magnitude ? -1 : 1) : x->at - y->at;
+}
+
+/* With any scale, the values above half of it are those that do not become 0. So the best scale is
+ * that of the m largest values, for one of the thresholds between them: their weighted mean. */
+static struct grid_scale fit_ternary(const float *values, const float *weights, int n) {
+    struct place places[GRID_MOST];
+    struct grid_scale best = {0, 0};
+    double sum = 0, weight = 0, most = 0;
+    for (int i = 0; i < n; i++)
+        places[i] = (struct place){fabsf(values[i]), i};
+    qsort(places, (size_t)n, sizeof *places, compare_places);
+    for (int i = 0; i < n; i++) {
+        const double w = (double)weights[places[i].at];
+        sum += w * (double)places[i].magnitude;
+        weight += w;
+        if (sum * sum > most * weight) {
+            most = sum * sum / weight;
+            best.scale = (float)(sum / weight);
+        }
+    }
+    best.scale = grid_half(best.scale);
+    return best;
+}
+
+static bool is_ternary(const struct block_grid *grid) {
+    return grid->n_levels == 3;
+}
+
+struct grid_scale grid_fit(const struct block_grid *grid, const float *values, const float *weights,
+                           int n) {
+    return is_ternary(grid) ? fit_ternary(values, weights, n) : fit_steps(grid, values, weights);
+}
+
+/* Writes the codes 0, 1 and 2 in two bits each, four a byte, and the scale behind them. In TQ2_0 a
+ * byte has elements that lie 32 apart, in BITNET_T158 neighbours. */
+static void store_ternary(enum block_type type, float scale, const int *codes, unsigned char *out) {
+    memset(out, 0, GRID_MOST / 4);
+    for (int i = 0; i < GRID_MOST; i++)
+        if (type == BLOCK_TQ2_0)
+            out[i / 128 * 32 + i % 32] |= (unsigned char)(codes[i] << i % 128 / 32 * 2);
+        else
+            out[i / 4] |= (unsigned char)(codes[i] << i % 4 * 2);
+    store_half(scale, out + GRID_MOST / 4);
+}
+
+void grid_store(const struct block_grid *grid, struct grid_scale at, const int *codes,
                 unsigned char *out) {
+    if (is_ternary(grid)) {
+        store_ternary(grid->type, at.scale, codes, out);
+        return;
+    }
     if (grid->type == BLOCK_MXFP4) {
         int stored[GRID_BLOCK];
         for (int i = 0; i < GRID_BLOCK; i++)
@@ -145,16 +210,18 @@ void grid_store(const struct block_grid *grid, struct grid_scale at, const int c
     store_low_bits(codes, out);
 }
 
-void grid_quantise(const struct block_grid *grid, const float *values, size_t n,
-                   unsigned char *out) {
+void grid_quantise(const struct block_grid *grid, const float *values, const float *weights,
+                   size_t n, unsigned char *out) {
     const uint32_t bytes = block_format_by_id(grid->type)->bytes;
-    float weights[GRID_BLOCK];
-    int codes[GRID_BLOCK];
-    for (int i = 0; i < GRID_BLOCK; i++)
-        weights[i] = 1;
-    for (size_t first = 0; first < n; first += GRID_BLOCK, out += bytes) {
-        const struct grid_scale at = grid_fit(grid, values + first, weights);
-        for (size_t i = 0; i < GRID_BLOCK; i++)
+    const size_t block = (size_t)grid->block;
+    float same[GRID_MOST];
+    int codes[GRID_MOST];
+    for (int i = 0; i < GRID_MOST; i++)
+        same[i] = 1;
+    for (size_t first = 0; first < n; first += block, out += bytes) {
+        const struct grid_scale at =
+            grid_fit(grid, values + first, weights ? weights + first : same, grid->block);
+        for (size_t i = 0; i < block; i++)
             codes[i] = grid_code(grid, at, values[first + i]);
         grid_store(grid, at, codes, out);
     }

@@ -2,7 +2,15 @@
 // The program wisp as a user runs it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -519,6 +527,43 @@ describe('other commands', () => {
     assert.match(quantize(DEFAULT_MODEL_PATH).err, /texts: 1 texts with 5 tokens, .* 64/);
     assert.match(quantize('--ffn-type', 'q4_k', DEFAULT_MODEL_PATH).err, /ffn_type: q4_k is not/);
     assert.ok(!readdirSync(folder).includes('for-texts.gguf'));
+  });
+
+  test('quantize chooses types for a size, and says what can be reached', () => {
+    const path = join(folder, 'chosen.gguf');
+    const data = join(folder, 'stories.txt');
+    const stories = join(ROOT, 'models', 'wisp-stories.gguf');
+    const lines = Array.from({ length: 40 }, (_, i) => `Once upon a time, cat ${i} saw a dog.\n`);
+    writeFileSync(data, lines.join(''));
+    const quantize = (/** @type {string[]} */ ...more) =>
+      wisp(['quantize', '--data', data, '--pad-neurons', ...more, stories, path]);
+    const few = quantize('--target-bytes', '1000');
+    assert.equal(few.code, 2);
+    assert.match(
+      few.err,
+      /target_bytes: 1000 bytes cannot be reached .* the smallest file has \d+/,
+    );
+    for (const wrong of [
+      ['--target-bytes', '0'],
+      ['--target-cosine', '1'],
+      ['--target-cosine', 'near'],
+      ['--target-bytes', '1000000', '--target-cosine', '0.9'],
+      ['--target-cosine', '0.9'],
+      ['--type', 'bitnet_t158', '--epsilon', '1e-6'],
+      ['--target-bytes', '1000000', '--type', 'q4_0,q4_9'],
+    ])
+      assert.equal(quantize(...wrong).code, 2, wrong.join(' '));
+    assert.equal(wisp(['quantize', '--target-bytes', '1000000', stories, path]).code, 2);
+    assert.ok(!readdirSync(folder).includes('chosen.gguf'));
+    const table = quantize('--target-bytes', '200000', '--type', 'q8_0,q4_0');
+    assert.equal(table.code, 0, table.err);
+    assert.match(table.out, /blk\.0\.ffn_down\.weight +Q[48]_0 .* expected loss 0\.\d+\n/);
+    assert.match(table.out, /\n\d+ bytes; on 8 texts held out .* diverge by \d+\.\d+ nats\n/);
+    const json = quantize('--target-bytes', '200000', '--format', 'json');
+    const [told] = JSON.parse(json.out).types;
+    assert.equal(told.file_bytes, statSync(path).size);
+    assert.ok(told.file_bytes <= 200000 && told.held_out === 8 && told.divergence > 0);
+    assert.equal(told.tensors.length, 36);
   });
 
   test('every command has help, and --version says what runs', () => {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Kills the program, interrupts it, or lets the system refuse it, at every system call of a
- * conversion in turn, and kills it at every one of a quantisation. Afterwards the output must be
+ * conversion in turn, and kills it at every one of two quantisations. Afterwards the output must be
  * either the earlier file or the whole new model. The program is build/wisp, or the one that
  * WISP_PROGRAM names. */
 #include <dirent.h>
@@ -30,6 +30,7 @@
 static char input[128], output[128], folder[128];
 static struct bytes old, new; /* the two files that `output` may be */
 static bool quantises;        /* to BITNET_T158, rather than converts */
+static char texts[128];       /* by these, where there is a name */
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -92,7 +93,10 @@ static _Noreturn void become_program(bool traced) {
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* which would itself trace the program */
     if (traced && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(126);
-    if (quantises)
+    if (texts[0])
+        execl(program(), program(), "quantize", "--type", "bitnet_t158", "--data", texts, "-t", "1",
+              input, output, (char *)NULL);
+    else if (quantises)
         execl(program(), program(), "quantize", "--type", "bitnet_t158", input, output,
               (char *)NULL);
     else
@@ -327,6 +331,30 @@ static int quantise(void **state) {
     return 0;
 }
 
+static int quantise_for_texts(void **state) {
+    enum { LINES = 30 };
+    static const wisp_quantize_options options = {.seed = 1, .threads = 1};
+    wisp_text lines[LINES];
+    struct bytes file = {0};
+    wisp_error error;
+    (void)state;
+    for (size_t i = 0; i < LINES; i++) {
+        lines[i] = wisp_text_of(i % 2 ? "the cat is" : "a cat sat on the mat");
+        bytes_put(&file, lines[i].bytes, lines[i].length);
+        bytes_put(&file, "\n", 1);
+    }
+    snprintf(texts, sizeof texts, "%s", temporary_path("texts.txt"));
+    write_file(texts, file.data, file.size);
+    bytes_release(&file);
+    if (wisp_quantize_for_texts(input, output, "bitnet_t158", lines, LINES, &options, &error) !=
+        WISP_OK)
+        return -1;
+    bytes_release(&new);
+    new = (struct bytes){0};
+    read_whole(output, &new);
+    return 0;
+}
+
 static int tidy(void **state) {
     (void)state;
     bytes_release(&old);
@@ -345,6 +373,8 @@ int main(void) {
 #endif
 #endif
         {"quantising, killed at every call", killed_at_every_call, quantise, NULL, NULL},
+        {"quantising for texts, killed at every call", killed_at_every_call, quantise_for_texts,
+         NULL, NULL},
     };
     return cmocka_run_group_tests(tests, set_up, tidy);
 }
