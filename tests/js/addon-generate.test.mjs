@@ -2,13 +2,10 @@
 // Generators that compute with the addon: the bits of the program, and what becomes of memory, threads and processes.
 // tests/js/generator.test.mjs runs the cases of all generators with it.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { copyFileSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { freemem } from 'node:os';
 import { describe, test } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { writeModel } from '../../bench/generate/model.mjs';
 import { Generator, WispError } from '../../js/generate-node.js';
@@ -17,43 +14,13 @@ import { holdFile } from '../../js/model-file-node.js';
 import { ENDLESS } from './generator/env.mjs';
 import { PROMPT } from './generator/inputs.mjs';
 import { ADDON, ROOT, extent, noAddon, onlyInAll, wisp } from './support.mjs';
+import { collectGarbage, run, threads, until } from './this-process.mjs';
 
 const STORIES = `${ROOT}models/wisp-stories.gguf`;
 const ENTRY = new URL('../../js/generate-node.js', import.meta.url).href;
 
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc');
-
 /** @param {object} [options] */
 const load = (options) => Generator.load(undefined, { addon: ADDON, threads: 2, ...options });
-
-const threads = () => readdirSync('/proc/self/task').length;
-
-/**
- * Waits until something holds, which no signal tells.
- * @param {() => boolean} holds
- * @param {string} what
- */
-async function until(holds, what) {
-  for (let i = 0; !holds(); i++) {
-    assert.ok(i < 2000, what);
-    await new Promise((done) => setTimeout(done, 10));
-  }
-}
-
-/**
- * Runs a script in a process of its own, and resolves to what it printed.
- * @param {string} script
- * @returns {Promise<string>}
- */
-const run = (script) =>
-  new Promise((resolve, reject) => {
-    const args = ['--input-type=module', '-e', script];
-    const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
-    execFile(process.execPath, args, { env }, (error, out, err) =>
-      error ? reject(new Error(`${error.message} ${error.signal} ${err}`)) : resolve(out),
-    );
-  });
 
 describe('the addon generates', { skip: noAddon }, () => {
   describe('the bits of the program: the text, and the state with its keys and values', () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addon for Node: the bits of the program, the behaviour of workers, and memory that is freed.
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
   mkdirSync,
@@ -18,8 +18,6 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { NativeEngine } from '../../js/native-engine.js';
 import { Embedder, WispError } from '../../js/node.js';
@@ -35,12 +33,10 @@ import {
   smallModel,
   wisp,
 } from './support.mjs';
+import { collectGarbage, run, threads, until } from './this-process.mjs';
 
 const ENTRY = new URL('../../js/node.js', import.meta.url).href;
 const SMALL = noAddon ? '' : smallModel();
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc');
 
 /** @param {import('../../js/source.js').ModelSource} [source] @param {object} [options] */
 const load = (source, options) => Embedder.load(source, { addon: ADDON, ...options });
@@ -54,35 +50,6 @@ const programRows = (args) =>
 
 /** @param {Float32Array} rows */
 const plain = (rows) => new Float32Array(rows.buffer);
-
-/** Threads of this process. */
-const threads = () => readdirSync('/proc/self/task').length;
-
-/**
- * Waits until something holds, which no signal tells.
- * @param {() => boolean} holds
- * @param {string} what
- */
-async function until(holds, what) {
-  for (let i = 0; !holds(); i++) {
-    assert.ok(i < 2000, what);
-    await new Promise((done) => setTimeout(done, 10));
-  }
-}
-
-/**
- * Runs a script in a process of its own, and resolves to what it printed.
- * @param {string} script
- * @returns {Promise<string>}
- */
-const run = (script) =>
-  new Promise((resolve, reject) => {
-    const args = ['--input-type=module', '-e', script];
-    const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
-    execFile(process.execPath, args, { env }, (error, out, err) =>
-      error ? reject(new Error(`${error.message} ${error.signal} ${err}`)) : resolve(out),
-    );
-  });
 
 describe('the addon', { skip: noAddon }, () => {
   describe('computes the bits of the program', () => {
