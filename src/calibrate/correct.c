@@ -108,7 +108,7 @@ static void refit_block(const struct work *w, size_t first, const struct group *
     struct grid_scale *scale = &g->scale[first / (size_t)w->grid->block];
     const struct grid_scale old = *scale, unit = {1, 0};
     double ll = 0, l1 = 0, one = 0, lp = 0, p = 0; /* products in the metric */
-    float moved[GRID_MOST], levels[GRID_MOST];
+    float moved[GRID_MOST] = {0}, levels[GRID_MOST] = {0};
     for (size_t i = first; i < end; i++)
         levels[i - first] = grid_value(w->grid, unit, g->codes[i]);
     for (size_t i = first; i < end; i++) {

@@ -30,7 +30,7 @@ wisp_status quantise_advance(struct quantise_run *r, wisp_error *error) {
 /* Returns the number of an item's tensors, at least 1. */
 static size_t item_parts(const struct item *item) {
     size_t n = 1;
-    while (!item->name && item->product.parts[n])
+    while (!item->name && n < LINEAR_MAX_PARTS && item->product.parts[n])
         n++;
     return n;
 }
@@ -115,11 +115,12 @@ static wisp_status use_product(struct quantise_run *r, const struct directory *d
                                const struct item *item, wisp_error *error) {
     char names[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
     const char *parts[LINEAR_MAX_PARTS];
-    const size_t n = item_parts(item);
+    const size_t all = item_names(item, "", names);
     struct linear *layer = item->product.layer(&r->working->network, item->layer);
-    item_names(item, "", names);
-    for (size_t i = 0; i < n; i++)
-        parts[i] = names[i];
+    size_t n = 0;
+    do
+        parts[n] = names[n];
+    while (++n < all);
     const struct linear_source source = {.dir = dir,
                                          .names = parts,
                                          .unbiased = !item_has_bias(dir, item),

@@ -137,7 +137,7 @@ static int compare_places(const void *a, const void *b) {
 /* With any scale, the values above half of it are those that do not become 0. So the best scale is
  * that of the m largest values, for one of the thresholds between them: their weighted mean. */
 static struct grid_scale fit_ternary(const float *values, const float *weights, int n) {
-    struct place places[GRID_MOST];
+    struct place places[GRID_MOST] = {0};
     struct grid_scale best = {0, 0};
     double sum = 0, weight = 0, most = 0;
     for (int i = 0; i < n; i++)

@@ -193,7 +193,8 @@ static void evict(const struct neuron_store *store, size_t layer, size_t word) {
 static void fit_budget(const struct neuron_store *store) {
     const struct neuron_cold *cold = store->cold;
     const size_t words = words_of(store);
-    while (cold->discard && cold->stats.warm_bytes > cold->stats.budget && cold->heap.n > 0) {
+    while (words > 0 && cold->discard && cold->stats.warm_bytes > cold->stats.budget &&
+           cold->heap.n > 0) {
         const size_t group = cold->heap.order[0];
         evict(store, group / words, group % words);
     }
