@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `wisp-engine serve-demo`: the pages of web-demo, with the package's own scripts and models.
-import { realpath } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import { Complaint, EXIT, parse, print, wholeNumber } from './cli-console.js';
 import { reasonOf } from './system-error.js';
 import { serve } from './serve.js';
@@ -52,6 +52,7 @@ export async function run(args) {
 async function filesOf(cold) {
   if (cold === undefined) return {};
   try {
+    if (!(await stat(cold)).isFile()) throw new Error('no file');
     return { [COLD_MODEL]: await realpath(cold) };
   } catch (error) {
     throw new Complaint(EXIT.model, `--cold ${cold}: ${reasonOf(error)}`);

@@ -46,6 +46,7 @@ export const layersOf = (layers, { absent, coming }, skip) =>
       });
     }
     for (let place = 0; place < neurons; place++) {
+      if (has(present, place)) states[place] = NEURON.here;
       if (!has(needed, place)) continue;
       states[place] |= NEURON.needed;
       if (skip && !has(present, place)) states[place] |= NEURON.skipped;

@@ -90,7 +90,8 @@ export class Rest {
       }
     }
     this.#isBusy = false;
-    this.#plan();
+    if (this.state === 'running') this.#plan();
+    else this.#ranges.onChange(); // who watches learns that it has ended
   }
 
   async #fetchNext() {

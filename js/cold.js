@@ -109,9 +109,8 @@ function checkCold(wanted, memory) {
     if (value !== undefined) Object.assign(how, { [name]: value });
   }
   const { mode, gap, first, complete, store, immutable, onChange } = /** @type {any} */ (how);
-  if (mode !== 'wait' && mode !== 'skip') {
-    throw wrong('cold', `'${mode}' is not one of all, wait, skip`);
-  }
+  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
+  if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `'${mode}' is not wait or skip`);
   for (const [name, value] of Object.entries({ gap, first })) {
     if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
     throw wrong('cold', `${name}: ${value} is no number of bytes`);
@@ -122,7 +121,6 @@ function checkCold(wanted, memory) {
   if (onChange !== undefined && typeof onChange !== 'function') {
     throw wrong('cold', `onChange: ${onChange} is no function`);
   }
-  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
   if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
     throw wrong('memory', `${memory} is no number of bytes`);
   }
@@ -253,7 +251,7 @@ class ColdModel {
     const file = /** @type {RangeFile} */ (this.#file);
     const stop = new AbortController();
     const leave = onAbort(signal, () => stop.abort(signal.reason));
-    const mayOpenKept = this.#found && this.#hotBytes === 0;
+    const mayOpenKept = this.#found?.about.url === file.name && this.#hotBytes === 0;
     const { received } = file;
     const silent = () => file.received === received && stop.abort();
     const timer = mayOpenKept ? setTimeout(silent, CHECK_MS) : undefined;
@@ -285,12 +283,7 @@ class ColdModel {
     const found = (this.#found = await findKept(this.#store, file.name));
     if (!found) return 0;
     const { state, places, url } = found.about;
-    if (url !== file.name) {
-      if (state !== null && (await file.isStill(state, places.end, signal)))
-        return this.#take(found);
-      this.#found = undefined;
-      return 0;
-    }
+    if (url !== file.name) return places.start; // the header says whether it is the same
     if (this.#how.immutable) return this.#take(found);
     if (state === null) return places.start; // the header says whether it is the same
     const isStill = await file.isStill(state, places.end, signal);
@@ -462,7 +455,9 @@ class ColdModel {
       /** @type {{ cold?: ColdStats, offer(): void }} */
       const counted = {
         offer: () => {
-          if (!mayOffer || this.#rest?.state !== 'done' || this.#how.mode !== 'skip') return;
+          if (!mayOffer || this.#how.mode !== 'skip') return;
+          const all = /** @type {Range} */ ([this.#hotBytes, this.size]);
+          if (this.#rest?.state !== 'done' && this.#ranges?.absent(all).length !== 0) return;
           mayOffer = false;
           // What the store has lost meanwhile, or nobody can bring, is left out as before.
           void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(

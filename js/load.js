@@ -29,7 +29,7 @@ const LOAD_OPTIONS =
 export async function load(platform, own, source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
   const { cold = 'all', ...others } = options;
-  if (cold !== 'all' || options.memory) {
+  if (cold !== 'all' || options.memory !== undefined) {
     if (!platform.cold) throw wrong('cold', "import 'wisp-engine/cold'");
     return platform.cold(platform, own, source, others, cold);
   }

@@ -3,7 +3,6 @@
 // texts need them, so that JavaScript holds no copy. The file stays the one that was opened, also where another one
 // takes its name. Writing to it fails what needs its bytes: while the model is opened by its times, later by checksums.
 import { closeSync, fstatSync, open, read } from 'node:fs';
-import { promisify } from 'node:util';
 import { WispError, throwIfAborted } from './errors.js';
 import { htmlError } from './source.js';
 
@@ -64,14 +63,18 @@ export const staysFile = ({ addon, integrity }) =>
  * @returns {Promise<import('../types/internal.js').HeldModel>}
  */
 export async function holdFile(path, reading) {
-  const opened = new OpenFile(path, await promisify(open)(path, 'r'));
+  /** @type {number} */
+  const descriptor = await new Promise((resolve, reject) =>
+    open(path, 'r', (error, found) => (error ? reject(error) : resolve(found))),
+  );
+  const opened = new OpenFile(path, descriptor);
   let model = opened;
   try {
-    const { bytesRead, buffer } = await promisify(read)(opened.descriptor, {
-      buffer: new Uint8Array(1),
-      position: 0,
-    });
-    if (bytesRead === 1 && buffer[0] === 0x3c) throw htmlError(path); // '<'
+    const first = new Uint8Array(1);
+    await new Promise((resolve, reject) =>
+      read(descriptor, first, 0, 1, 0, (error) => (error ? reject(error) : resolve(undefined))),
+    ); // of a folder it fails
+    if (first[0] === 0x3c) throw htmlError(path); // '<'
     throwIfAborted(reading.signal);
     model = files.get(opened.key)?.deref() ?? opened;
     reading.progress(model.size, model.size);

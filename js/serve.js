@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join, sep } from 'node:path';
+import { pipeline } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
 /** The folder of the package, or of the checkout. */
@@ -77,9 +78,7 @@ export async function serve(options = {}) {
       ...(range && { 'Content-Range': `bytes ${start}-${end - 1}/${size}` }),
     });
     if (request.method === 'HEAD' || start === end) return void response.end();
-    createReadStream(path, { start, end: end - 1 })
-      .on('error', () => response.destroy())
-      .pipe(response);
+    pipeline(createReadStream(path, { start, end: end - 1 }), response, () => {}); // closes both
   });
   await new Promise((resolve, reject) => {
     server.once('error', reject);

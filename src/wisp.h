@@ -490,10 +490,10 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  *     wisp_embed_give_up(session); // does nothing where the call has ended
  *
  * Nothing is computed twice: a batch stops before its tokens are looked up, for all of their rows
- * at once, and when the predictor of a layer has chosen neurons, and goes on with these. The
- * embeddings have the bits of the model opened as a whole with the same predictor, in whatever
- * order ranges come. Texts, rows, prompt and `skipped` must stay as they are until the call ends.
- * Rows are complete when it returns WISP_OK.
+ * at once (with limited `memory` for as many as fit), and when the predictor of a layer has chosen
+ * neurons, and goes on with these. The embeddings have the bits of the model opened as a whole with
+ * the same predictor, in whatever order ranges come. Texts, rows, prompt and `skipped` must stay as
+ * they are until the call ends. Rows are complete when it returns WISP_OK.
  *
  * All sessions of a model share the rows that any of them was provided with. */
 

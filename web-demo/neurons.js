@@ -69,7 +69,9 @@ let lineRows;
 /** The neurons that the text used, by layer, while others are drawn at work on the lines. @type {Uint8Array[] | undefined} */
 let used;
 /** The text that the page shows results of. */
-let shown = '';
+let shown = /** @type {string | undefined} */ ('');
+/** Whether the last text could not be read. */
+let failed = false;
 let isReading = false;
 /** Values with all neurons, by text. @type {Map<string, number[]>} */
 const exact = new Map();
@@ -158,8 +160,11 @@ async function read() {
   if (isReading) return;
   isReading = true;
   try {
-    while (embedder && query.value.trim() !== shown) await readText(embedder, query.value.trim());
+    failed = false;
+    while (!failed && embedder && query.value.trim() !== shown)
+      await readText(embedder, query.value.trim());
   } finally {
+    if (failed) shown = undefined; // typing or Enter tries again
     isReading = false;
   }
 }
@@ -192,7 +197,9 @@ async function readText(from, text) {
     if (from !== embedder) return;
     showNear(text, rows.row(0), lineRows);
   } catch (error) {
-    if (from === embedder) showFailure('Your text could not be read', error);
+    if (from !== embedder) return;
+    showFailure('Your text could not be read', error);
+    failed = true;
   } finally {
     delete document.documentElement.dataset.reading;
     document.documentElement.dataset.read = text;

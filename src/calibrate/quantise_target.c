@@ -194,6 +194,9 @@ static wisp_status measure_item(struct target *t, struct item *item, const float
     TRY(use_item(r, &probe->out, item, error));
     TRY(run_texts(r, &r->working->network, at, &t->sample, states, t->outputs, error));
     TRY(compare(r, &t->sample, t->reference, t->outputs, &loss, error));
+    if (!isfinite(loss.mean))
+        return fail(error, WISP_ERROR_UNSUPPORTED, r->input, item->name,
+                    "weights so large that outputs on the texts are not finite");
     TRY(use_item(r, &r->in, item, error));
     const double error_of_it = choice->plain[smallest];
     for (size_t i = 0; i < choice->n; i++)

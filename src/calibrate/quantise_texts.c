@@ -153,7 +153,12 @@ static wisp_status check_rows(const struct quantise_run *r, const struct item *i
         const struct tensor *tensor = directory_find_tensor(&r->in, names[i]);
         for (size_t j = 0; tensor && j < item->choice.n; j++) {
             const struct block_format *format = item->choice.formats[j];
-            if (tensor->dims[0] % format->elements != 0 && !block_crosses_rows(format))
+            if (format->id == BLOCK_T158 && has_target(r))
+                return fail(error, WISP_ERROR_ARGUMENT, NULL, option,
+                            "bitnet_t158 does not go with a target");
+            /* round_item works row by row. */
+            const bool may_cross = !item->name && block_crosses_rows(format);
+            if (tensor->dims[0] % format->elements != 0 && !may_cross)
                 return fail(error, WISP_ERROR_UNSUPPORTED, NULL, option,
                             "rows of %llu values (%s) are not whole blocks of %s, which have "
                             "%u%s",
@@ -162,9 +167,6 @@ static wisp_status check_rows(const struct quantise_run *r, const struct item *i
                             item->product.ends_block && format->elements == GRID_BLOCK
                                 ? "; pad_neurons adds neurons of zeros to the feed-forward layers"
                                 : "");
-            if (format->id == BLOCK_T158 && has_target(r))
-                return fail(error, WISP_ERROR_ARGUMENT, NULL, option,
-                            "bitnet_t158 does not go with a target");
         }
     }
     return WISP_OK;

@@ -28,17 +28,21 @@ static wisp_status make_padded(const struct directory *dir, const struct tensor 
     return status;
 }
 
-/* Lets `dim` of a tensor be n, where the file has the tensor. */
+/* Lets `dim` of a tensor be n instead of `neurons`, where the file has the tensor. */
 static wisp_status pad_tensor(struct directory *dir, size_t layer, const char *part,
-                              const char *suffix, size_t dim, uint64_t n, wisp_error *error) {
+                              const char *suffix, size_t dim, uint64_t neurons, uint64_t n,
+                              wisp_error *error) {
     char name[TENSOR_NAME_BYTES];
     struct tensor *tensor = NULL, *stored;
     layer_tensor_name(name, layer, part, suffix);
     for (size_t i = 0; i < dir->n_tensors; i++)
         if (strcmp(dir->tensors[i].name, name) == 0)
             tensor = &dir->tensors[i];
-    if (!tensor || dim >= tensor->n_dims || tensor->dims[dim] > n)
-        return WISP_OK; /* loading says what is wrong */
+    if (!tensor)
+        return WISP_OK;
+    if (dim >= tensor->n_dims || tensor->dims[dim] != neurons)
+        return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
+                    "its shape is not that of %llu neurons", (unsigned long long)neurons);
     TRY(require_expandable(tensor, error));
     ARENA_TAKE(&dir->arena, stored, 1, error);
     *stored = *tensor;
@@ -67,16 +71,25 @@ wisp_status neurons_pad(struct directory *dir, uint32_t multiple, wisp_error *er
     if (calibrated)
         return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, key,
                     "neurons that are calibrated or stored as rows cannot be padded");
-    neurons += multiple - neurons % multiple;
+    const uint32_t n = neurons + (multiple - neurons % multiple);
     struct metadata *entry = find_metadata_entry(dir, key);
     entry->type = VALUE_U32;
-    entry->as.u = neurons;
+    entry->as.u = n;
     for (size_t l = 0; l < layers && l < dir->n_tensors; l++) {
         for (size_t i = 0; i < sizeof widened / sizeof *widened; i++) {
-            TRY(pad_tensor(dir, l, widened[i], TENSOR_WEIGHT, 1, neurons, error));
-            TRY(pad_tensor(dir, l, widened[i], TENSOR_BIAS, 0, neurons, error));
+            TRY(pad_tensor(dir, l, widened[i], TENSOR_WEIGHT, 1, neurons, n, error));
+            TRY(pad_tensor(dir, l, widened[i], TENSOR_BIAS, 0, neurons, n, error));
         }
-        TRY(pad_tensor(dir, l, TENSOR_FFN_DOWN, TENSOR_WEIGHT, 0, neurons, error));
+        TRY(pad_tensor(dir, l, TENSOR_FFN_DOWN, TENSOR_WEIGHT, 0, neurons, n, error));
+    }
+    /* Others, such as a norm over neurons, would not fit those that were padded. */
+    for (size_t i = 0; i < dir->n_tensors; i++) {
+        const struct tensor *tensor = &dir->tensors[i];
+        for (size_t d = 0; d < tensor->n_dims; d++)
+            if (tensor->make != make_padded && tensor->dims[d] == neurons &&
+                strstr(tensor->name, ".ffn_"))
+                return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, tensor->name,
+                            "a tensor of neurons that cannot be padded");
     }
     return WISP_OK;
 }

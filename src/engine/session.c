@@ -87,6 +87,10 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     made->skip_absent = options && options->skip_absent;
     made->pause.at = INFINITY;
     wisp_status status = WISP_OK;
+    made->has_frames = neuron_cold_take(&model->network.neurons);
+    if (!made->has_frames)
+        status = fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
+                      "limited memory serves one session, and another is open");
     for (uint32_t i = 0; i < threads && status == WISP_OK; i++)
         if (!trace_open(&made->workers[i].trace, STAGES, options && options->trace))
             status = fail_memory(error, STAGES * sizeof(double));
@@ -164,6 +168,8 @@ void wisp_session_close(wisp_session *session) {
     if (!session)
         return;
     wisp_embed_give_up(session);
+    if (session->has_frames)
+        neuron_cold_leave(&session->model->network.neurons);
     free(session->needs.ranges);
     pool_close(session->team);
     for (uint32_t i = 0; i < session->n_workers; i++) {

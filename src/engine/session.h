@@ -40,6 +40,7 @@ struct pause {
 struct wisp_session {
     const wisp_model *model;
     struct pool *team;             /* runs the workers */
+    bool has_frames;               /* of cold neurons, which serve one session */
     atomic_bool cancelled;         /* asks the current call to stop */
     struct pause pause;            /* only one thread generates, and uses this */
     struct generation *generation; /* NULL until the session has generated text */

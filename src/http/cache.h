@@ -65,9 +65,9 @@ void cached_file_keep_in_use(struct cached_file *file);
  * Fails with WISP_ERROR_ARGUMENT where WISP_CACHE_BYTES is no number of bytes. */
 wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *error);
 
-/* Takes over what there is of this state under URLs that differ in their query alone, as addresses
- * do that are signed for an hour, and deletes their entries. Does nothing where the state has no
- * validator. */
+/* Takes over what there is of this state under URLs that differ in their signature alone, as
+ * addresses do that are signed for an hour, and deletes their entries. Does nothing where the state
+ * has no validator. */
 void cached_file_take_over(const struct cached_file *file, const struct file_state *state);
 
 /* Writes "-STATE.kind" to `name`. */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "host/input_file.h"
 #include "http/cache.h"
 
@@ -186,18 +187,76 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
     return WISP_OK;
 }
 
-/* ---- URLs that differ in their query -------------------------------------------------------- */
+/* ---- URLs that are signed anew -------------------------------------------------------- */
 
-/* Returns whether a record is of a URL that differs from that of `file` in its query alone, and
- * whose file was in this state. */
-static bool is_same_but_query(const struct cached_file *file, const char *record,
-                              const struct file_state *state) {
-    const size_t length = strcspn(file->url, "?#");
+/* Returns whether a parameter of a query is a part of a signature, of which the same address has
+ * another each time: those of Amazon's, Google's, Microsoft's and CloudFront's signed URLs. */
+static bool is_of_signature(const char *parameter, size_t length) {
+    static const char *const prefixes[] = {"X-Amz-", "X-Goog-"};
+    static const char *const names[] = {"AWSAccessKeyId",
+                                        "GoogleAccessId",
+                                        "Expires",
+                                        "Signature",
+                                        "Key-Pair-Id",
+                                        "Policy",
+                                        "se",
+                                        "sig",
+                                        "ske",
+                                        "skoid",
+                                        "sks",
+                                        "skt",
+                                        "sktid",
+                                        "skv",
+                                        "sp",
+                                        "spr",
+                                        "sr",
+                                        "st",
+                                        "sv"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(parameter, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    const size_t name = smaller(strcspn(parameter, "="), length);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == name && strncmp(parameter, names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Moves to the next parameter of a query that is no part of a signature. Returns its length; 0:
+ * there is none. */
+static size_t next_parameter(const char **query) {
+    for (;;) {
+        *query += strspn(*query, "?&");
+        const size_t length = strcspn(*query, "&#\n");
+        if (length == 0 || !is_of_signature(*query, length))
+            return length;
+        *query += length;
+    }
+}
+
+static bool are_same_but_signature(const char *a, const char *b) {
+    const size_t path = strcspn(a, "?#\n");
+    if (strcspn(b, "?#\n") != path || strncmp(a, b, path) != 0)
+        return false;
+    for (a += path, b += path;;) {
+        const size_t length = next_parameter(&a);
+        if (next_parameter(&b) != length || strncmp(a, b, length) != 0)
+            return false;
+        if (length == 0)
+            return true;
+        a += length;
+        b += length;
+    }
+}
+
+/* Returns whether a record is of a URL that differs from that of `file` in its signature alone, and
+ * whose file was in this state. A state alone says nothing of two addresses. */
+static bool is_same_file(const struct cached_file *file, const char *record,
+                         const struct file_state *state) {
     char rest[sizeof state->validator + 32];
     const char *line = strchr(record, '\n');
     snprintf(rest, sizeof rest, "\n%s\n%llu\n", state->validator, (unsigned long long)state->size);
-    return line && strncmp(record, file->url, length) == 0 && strchr("?#\n", record[length]) &&
-           strcmp(line, rest) == 0;
+    return line && are_same_but_signature(record, file->url) && strcmp(line, rest) == 0;
 }
 
 void cached_file_take_over(const struct cached_file *file, const struct file_state *state) {
@@ -215,7 +274,7 @@ void cached_file_take_over(const struct cached_file *file, const struct file_sta
             file_read(path, &record, NULL) != WISP_OK)
             continue;
         record.data[record.size] = '\0'; /* file_read leaves room for it */
-        const bool same = is_same_but_query(file, record.data, state);
+        const bool same = is_same_file(file, record.data, state);
         free(record.data);
         path_of(file, hash, ".use", path);
         const int use = same ? lock_use(path, LOCK_EX | LOCK_NB) : -1;

@@ -18,6 +18,7 @@ struct neuron_cold {
                          It is held for microseconds: packing one neuron is the longest work */
     void (*discard)(void *block, size_t bytes); /* NULL: no memory is given back */
     bool framed;
+    atomic_flag taken; /* a session has the frames */
     struct neuron_frames frames;
     void *frame_memory;    /* holds all arrays of frames */
     uint16_t *free_frames; /* [n_free] */
@@ -80,6 +81,7 @@ wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error
     atomic_flag_clear(&cold->busy);
     cold->stats.budget = UINT64_MAX;
     cold->framed = framed;
+    atomic_flag_clear(&cold->taken);
     cold->heap.groups = calloc(groups, sizeof *cold->heap.groups);
     cold->heap.order = calloc(groups, sizeof *cold->heap.order);
     cold->needed = calloc(groups, sizeof *cold->needed);
@@ -87,6 +89,15 @@ wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error
     if (!cold->heap.groups || !cold->heap.order || !cold->needed || !cold->values)
         return fail_memory(error, groups * sizeof *cold->heap.groups);
     return WISP_OK;
+}
+
+bool neuron_cold_take(const struct neuron_store *store) {
+    return !store->cold || !store->cold->framed || !atomic_flag_test_and_set(&store->cold->taken);
+}
+
+void neuron_cold_leave(const struct neuron_store *store) {
+    if (store->cold)
+        atomic_flag_clear(&store->cold->taken);
 }
 
 void neuron_cold_release(struct neuron_store *store) {
@@ -126,16 +137,20 @@ wisp_status neuron_cold_reserve(struct neuron_store *store, size_t n, bool limit
                                 wisp_error *error) {
     struct neuron_cold *cold = store->cold;
     const size_t rows = store->layer[0].gate ? 3 : 2;
-    const size_t array = n * 64 * store->layer[0].row_bytes; /* fits: n is at most MOST_FRAMES */
-    cold->frame_memory = memory_allocate(rows * array);
+    uint64_t array, all;
+    size_t bytes;
+    if (!checked_multiply(64 * n, store->layer[0].row_bytes, &array) ||
+        !checked_multiply(rows, array, &all) || !checked_size(all, &bytes))
+        return fail_memory(error, SIZE_MAX);
+    cold->frame_memory = memory_allocate(bytes);
     cold->free_frames = malloc(n * sizeof *cold->free_frames + 1);
     if (!cold->frame_memory || !cold->free_frames)
-        return fail_memory(error, rows * array);
+        return fail_memory(error, bytes);
     cold->frames.down = cold->frame_memory;
     cold->frames.up = (int8_t *)cold->frame_memory + array;
     cold->frames.gate = cold->frames.up + (rows - 2) * array;
     if (limited)
-        cold->stats.budget = rows * array;
+        cold->stats.budget = bytes;
     while (n-- > 0)
         cold->free_frames[cold->n_free++] = (uint16_t)n;
     return WISP_OK;

@@ -45,6 +45,11 @@ static inline size_t neuron_cold_bytes(const struct neuron_layer *layer, size_t 
  * the state with neuron_cold_release, also after an error. */
 wisp_status neuron_cold_open(struct neuron_store *store, bool framed, wisp_error *error);
 
+/* Takes frames for one session: groups that several hold could be more than there are. Returns
+ * false where another has them, until neuron_cold_leave. Without frames it returns true. */
+bool neuron_cold_take(const struct neuron_store *store);
+void neuron_cold_leave(const struct neuron_store *store);
+
 /* Returns the frames of an open store; NULL where it has none. */
 const struct neuron_frames *neuron_cold_frames(const struct neuron_store *store);
 

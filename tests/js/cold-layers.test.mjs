@@ -141,6 +141,25 @@ describe('neurons of a model by range', () => {
     }
   });
 
+  test('memory without a store: what a worker has is here', async () => {
+    embedder = await Embedder.load(server.url, {
+      workers: 1,
+      memory: 1e9,
+      cold: { ...SIZES, mode: 'wait', store: false, onChange() {} },
+    });
+    await embedder.embed(TEXT);
+    assert.equal(coldOf().evictions, 0);
+    for (const { states } of coldOf().layers)
+      assert.ok(states.every((state) => !(state & needed) || state & here));
+  });
+
+  test('that the rest has come is told', async () => {
+    await new Promise((resolve) => {
+      const onChange = () => void (coldOf().rest === 'done' && resolve(undefined));
+      void load({ mode: 'wait', complete: true, onChange });
+    });
+  });
+
   test('without onChange nothing of it is computed; it has to be a function', async () => {
     await load({ mode: 'wait' });
     const { layers, absent } = /** @type {any} */ (coldOf());

@@ -38,7 +38,7 @@ test('the library loads no code, either', { skip: noLibrary }, () => {
 
 test("the package imports only Node's files, threads, hashes and addresses, and its program a server", () => {
   const allowed = ['crypto', 'fs', 'fs/promises', 'module', 'os', 'path', 'process', 'url', 'vm', 'worker_threads']; // prettier-ignore
-  const allowedOfProgram = [...allowed, 'http', 'net', 'util'];
+  const allowedOfProgram = [...allowed, 'http', 'net', 'stream', 'util'];
   for (const name of readdirSync(`${ROOT}js`).filter((file) => /\.c?js$/.test(file))) {
     const isProgram = /^(cli|serve)\b/.test(name);
     const source = readFileSync(`${ROOT}js/${name}`, 'utf8');

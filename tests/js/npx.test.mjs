@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  readdirSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -17,8 +18,10 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { printFloat } from '../../js/cli-output.js';
 import { Embedder } from '../../js/node.js';
+import { serve } from '../../js/serve.js';
 import { VERSION } from '../../js/version.js';
 import { ADDON, ROOT, floatsOf, noAddon, smallModel, wisp } from './support.mjs';
+import { until } from './this-process.mjs';
 
 const CLI = `${ROOT}js/cli.js`;
 const MODEL = smallModel();
@@ -268,6 +271,23 @@ describe('serve-demo', () => {
     await once(child, 'exit');
   });
 
+  test('a request that is given up leaves no file open', async () => {
+    const { origin, close } = await serve();
+    try {
+      const before = readdirSync('/proc/self/fd').length;
+      for (let i = 0; i < 20; i++) {
+        const stop = new AbortController();
+        const { body } = await fetch(`${origin}/models/wisp-default.gguf`, { signal: stop.signal });
+        await body?.getReader().read();
+        stop.abort();
+      }
+      // Connections end soon after; 20 files would stay.
+      await until(() => readdirSync('/proc/self/fd').length < before + 10, 'files stay open');
+    } finally {
+      await close();
+    }
+  });
+
   test('--cold serves a model to the page that draws neurons, in ranges', async () => {
     const child = start(['serve-demo', '--port', '0', '--cold', `${ROOT}models/wisp-stories.gguf`]);
     try {
@@ -310,6 +330,8 @@ describe('serve-demo', () => {
       assert.equal((await get('bytes=0-1', { 'If-Range': etag })).status, 206);
       assert.equal((await get('bytes=0-1', { 'If-Range': '"other"' })).status, 200);
       assert.equal((await get('bytes=0-1', { 'If-None-Match': etag })).status, 304);
+      const folder = npx(['serve-demo', '--cold', tmpdir()]);
+      assert.match(folder.err, /--cold .*: no file/);
       const none = npx(['serve-demo', '--cold', 'no/such.gguf']);
       assert.equal(none.code, 3);
       assert.match(none.err, /--cold no\/such\.gguf: /);

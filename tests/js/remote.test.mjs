@@ -752,17 +752,23 @@ describe('the bound of the cache', { skip: noCurl }, () => {
         const cache = newCache();
         for (let i = 0; i < 3; i++) {
           server.forget();
-          assertRows(await embed(`${server.url}?X-Signature=${i}`, cache, { args }));
+          assertRows(
+            await embed(`${server.url}?X-Amz-Signature=${i}&part=1&Expires=${i}`, cache, { args }),
+          );
           assert.equal(fetched(server).length > 0, i === 0);
           assert.equal(entriesOf(cache).size, 1);
         }
-        // Another file of that path, or one whose state nobody names, is another entry.
+        // Another file of that path is another entry, whatever its state is called; so is one whose state nobody names.
+        server.forget();
+        assertRows(await embed(`${server.url}?X-Amz-Signature=3&part=2`, cache, { args }));
+        assert.ok(fetched(server).length > 0);
+        assert.equal(entriesOf(cache).size, 2);
         server.etag = '"two"';
         assertRows(await embed(`${server.url}?file=b`, cache, { args }));
-        assert.equal(entriesOf(cache).size, 2);
+        assert.equal(entriesOf(cache).size, 3);
         server.etag = '';
         for (const i of [1, 2]) assertRows(await embed(`${server.url}?n=${i}`, cache, { args }));
-        assert.equal(entriesOf(cache).size, 4);
+        assert.equal(entriesOf(cache).size, 5);
       }));
 
   test('no number of bytes is an error', () =>

@@ -268,6 +268,9 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
         assert_int_equal(wisp_session_open(model, &two, &session, &error), WISP_ERROR_UNSUPPORTED);
         assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_ERROR_ARGUMENT);
         session = open_session(model, 1, false);
+        wisp_session *second;
+        assert_int_equal(wisp_session_open(model, NULL, &second, &error), WISP_ERROR_UNSUPPORTED);
+        assert_string_equal(error.field, "memory");
         for (int i = 0; i < 3; i++) {
             memset(rows, 0, sizeof rows);
             assert_true(embed_waiting(session, &split, &texts, i ? 0 : 500, &random, rows) > 0);

@@ -244,7 +244,8 @@ static void wrong_arguments(void **state) {
                                 above = {.target_cosine = 1},
                                 not_a_number = {.target_cosine = (double)NAN},
                                 both = {.target_bytes = 1, .target_cosine = 0.5},
-                                output_type = {.output_type = "q8_0"}, none = {0};
+                                output_type = {.output_type = "q8_0"}, none = {0},
+                                ternary = {.embedding_type = "bitnet_t158"};
     write_encoder(input);
     llama_make(&file, &llama_shapes[0]);
     snprintf(decoder, sizeof decoder, "%s", write_made(&file, "decoder.gguf"));
@@ -255,6 +256,8 @@ static void wrong_arguments(void **state) {
     expect_refused(input, "q8_0,tq2_0", TEXTS, &bytes, WISP_ERROR_UNSUPPORTED, "embedding_type");
     expect_refused(input, "q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0,q8_0", TEXTS,
                    &bytes, WISP_ERROR_ARGUMENT, "embedding_type");
+    /* Its blocks cross rows of 64, which are rounded one by one. */
+    expect_refused(input, "q8_0", TEXTS, &ternary, WISP_ERROR_UNSUPPORTED, "embedding_type");
     expect_refused(input, "q8_0", 12, &bytes, WISP_ERROR_ARGUMENT, "texts");
     expect_refused(input, "q8_0", TEXTS, &above, WISP_ERROR_ARGUMENT, "target_cosine");
     expect_refused(input, "q8_0", TEXTS, &not_a_number, WISP_ERROR_ARGUMENT, "target_cosine");
