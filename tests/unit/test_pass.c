@@ -125,9 +125,9 @@ static void a_pass_goes_on_where_it_stopped(void **state) {
 
 /* ---- within blocks -------------------------------------------------------------------------- */
 
-enum { LONG_TEXTS = 3, LONG_TOKENS = 1300 };
+enum { LONG_TEXTS = 6, LONG_TOKENS = 1300 };
 
-static const size_t long_starts[LONG_TEXTS + 1] = {0, 512, 800, LONG_TOKENS};
+static const size_t long_starts[LONG_TEXTS + 1] = {0, 256, 300, 556, 800, 1044, LONG_TOKENS};
 
 /* Counts the calls of the hook within blocks, on any thread, and stops once, at number `stop_at`.
  */
@@ -157,7 +157,7 @@ static unsigned run_long(const wisp_model *model, uint32_t members, unsigned sto
     for (int32_t t = 0; t < LONG_TOKENS; t++)
         ids[t] = 1000 + t;
     const struct pass_size size = {
-        .texts = LONG_TEXTS, .tokens = LONG_TOKENS, .longest = 512, .members = members};
+        .texts = LONG_TEXTS, .tokens = LONG_TOKENS, .longest = 256, .members = members};
     assert_int_equal(pool_open(members, &team, &error), WISP_OK);
     assert_int_equal(
         workspace_reserve(&space, pass_workspace_bytes(&model->network, &size), &error), WISP_OK);
