@@ -25,7 +25,7 @@ export async function embedByRanges(url, texts, workers) {
   await embedder.close();
   const skipping = await Embedder.load(url, {
     workers,
-    cold: { mode: 'skip', store: false, complete: false, ...SIZES },
+    cold: { mode: 'skip', ...SIZES },
   });
   const { skipped } = /** @type {any} */ (await skipping.embed(texts));
   await skipping.close();
