@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of each neuron of a model by range, for pages that draw it.
+// The state of each neuron of a model by range, for pages that draw it.
 
 /** @typedef {import('./cold-ranges.js').Range} Range */
 /** @typedef {import('../types/protocol.js').LayerNeurons} LayerNeurons */

@@ -3,6 +3,7 @@
 // and its workers ask the pool for the neurons that texts need.
 import { CHECK_MS } from './cold-http.js';
 import { layersOf } from './cold-layers.js';
+import { checkCold } from './cold-options.js';
 import { Ranges } from './cold-ranges.js';
 import { Rest } from './cold-rest.js';
 import { KeptChunks, findKept, forget } from './cold-store.js';
@@ -19,18 +20,13 @@ import { sharedBytes, sharedPart } from './source.js';
 /** @typedef {import('../types/internal.js').RangeFile} RangeFile */
 /** @typedef {import('../types/protocol.js').ColdStats} ColdStats */
 /** @typedef {import('./cold-ranges.js').Range} Range */
+/** @typedef {import('./cold-options.js').How} How */
 
 const COUNTS = /** @type {const} */ (['hits', 'misses', 'evictions', 'skipped']);
-
-/** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
-const FIRST_BYTES = 1024 * 1024;
 
 /** Bytes that are handed to a worker at a time, and more than a row has. */
 const OFFER_BYTES = 1024 * 1024;
 const ROW_BYTES = 64 * 1024;
-
-/** Two ranges are fetched as one where at most so many bytes lie between. */
-const GAP_BYTES = 16 * 1024;
 
 /**
  * Makes the function that load calls for the option cold.
@@ -85,47 +81,6 @@ export const coldLoader =
     const reasons = { ...about.reasons, cold: cold.reason };
     return { ...loaded, about: { ...about, modelBytes: cold.size, reasons } };
   };
-
-/**
- * @typedef {object} How
- * @property {'wait' | 'skip'} mode
- * @property {number} gap
- * @property {number} first
- * @property {boolean} complete
- * @property {boolean} store
- * @property {boolean} immutable
- * @property {(() => void) | undefined} onChange
- * @property {number} [memory]
- */
-
-/** @param {unknown} wanted @param {number} [memory] @returns {How} */
-function checkCold(wanted, memory) {
-  const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
-  const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
-  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, onChange: undefined }; // prettier-ignore
-  const known = ['mode', ...Object.keys(how)];
-  for (const [name, value] of Object.entries(given)) {
-    if (!known.includes(name)) throw wrong('cold', `there is no ${name}; there are ${known.join(', ')}`); // prettier-ignore
-    if (value !== undefined) Object.assign(how, { [name]: value });
-  }
-  const { mode, gap, first, complete, store, immutable, onChange } = /** @type {any} */ (how);
-  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
-  if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `'${mode}' is not wait or skip`);
-  for (const [name, value] of Object.entries({ gap, first })) {
-    if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
-    throw wrong('cold', `${name}: ${value} is no number of bytes`);
-  }
-  for (const [name, value] of Object.entries({ complete, store, immutable })) {
-    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
-  }
-  if (onChange !== undefined && typeof onChange !== 'function') {
-    throw wrong('cold', `onChange: ${onChange} is no function`);
-  }
-  if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
-    throw wrong('memory', `${memory} is no number of bytes`);
-  }
-  return { .../** @type {any} */ (how), memory };
-}
 
 /** A model whose workers may lack cold neurons. */
 class ColdModel {
@@ -375,7 +330,7 @@ class ColdModel {
     this.#tell = () => {
       if (willTell) return;
       willTell = true;
-      // What it throws is an uncaught error, and none of a request or a call.
+      // An error that it throws is uncaught, and none of a request or a call.
       queueMicrotask(() => {
         willTell = false;
         onChange();
@@ -459,7 +414,7 @@ class ColdModel {
           const all = /** @type {Range} */ ([this.#hotBytes, this.size]);
           if (this.#rest?.state !== 'done' && this.#ranges?.absent(all).length !== 0) return;
           mayOffer = false;
-          // What the store has lost meanwhile, or nobody can bring, is left out as before.
+          // Neurons that the store has lost meanwhile, or nobody can bring, are left out as before.
           void this.#offer(stop.signal, (offer) => link.post(/** @type {any} */ (offer))).catch(
             () => {},
           );

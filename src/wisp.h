@@ -1118,7 +1118,7 @@ typedef struct wisp_quantized_tensor {
     double expected_loss;
 } wisp_quantized_tensor;
 
-/* What wisp_quantize_for_texts has reached with a target, on texts that are held out: the file was
+/* The result of wisp_quantize_for_texts with a target, on texts that are held out: the file was
  * not fitted to them. */
 typedef struct wisp_quantize_outcome {
     uint64_t bytes;                   /* of the file */

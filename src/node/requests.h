@@ -27,7 +27,8 @@ struct native {
 
 struct request;
 
-/* What the engine's thread tells the environment's: the end of a request, or a part of its value.
+/* A message of the engine's thread to the environment's: the end of a request, or a part of its
+ * value.
  */
 struct message {
     struct request *request;

@@ -123,7 +123,7 @@ def compare(wisp, folder, index, name, kind):
             subprocess.run([wisp, "convert", "--type", "f32", str(path), str(path) + ".f32"], check=True, capture_output=True)
         corrected, rounded = Path(f"{corrected}.f32"), Path(f"{rounded}.f32")
     ids = torch.tensor([[1, 259 % decoders.VOCABULARY] + [3 + ord(c) for c in text] for text in texts(rng, 24)])
-    # The same tokens as wisp's codec gives: a first token, a space, and a token for each byte.
+    # Gives the tokens of wisp's codec: a first token, a space, and a token for each byte.
     ids[:, 1] = 3 + ord(" ")
     near, far = with_weights(architecture, model, corrected), with_weights(architecture, model, rounded)
     seen, expected = run(model, ids)

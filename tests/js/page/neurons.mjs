@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests do in web-demo/neurons.html, in any browser.
+// Steps of tests in web-demo/neurons.html, in any browser.
 import { Embedder } from '../../../js/browser.js';
 
 const textOf = (/** @type {string} */ selector) =>

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a model is to be opened by range.
+import { wrong } from './options.js';
+
+/** Bytes that are fetched first unless a caller knows better: most headers fit in them. */
+const FIRST_BYTES = 1024 * 1024;
+
+/** Two ranges are fetched as one where at most so many bytes lie between. */
+const GAP_BYTES = 16 * 1024;
+
+/**
+ * @typedef {object} How
+ * @property {'wait' | 'skip'} mode
+ * @property {number} gap
+ * @property {number} first
+ * @property {boolean} complete
+ * @property {boolean} store
+ * @property {boolean} immutable
+ * @property {(() => void) | undefined} onChange
+ * @property {number} [memory]
+ */
+
+/**
+ * Checks the options cold and memory of Embedder.load, and fills in what is not given.
+ * @param {unknown} wanted a mode, or an object with one
+ * @param {number} [memory]
+ * @returns {How}
+ */
+export function checkCold(wanted, memory) {
+  const given = typeof wanted === 'object' && wanted !== null ? wanted : { mode: wanted };
+  const savesData = /** @type {any} */ (globalThis.navigator)?.connection?.saveData === true;
+  const how = { gap: GAP_BYTES, first: FIRST_BYTES, complete: !savesData, store: true, immutable: false, onChange: undefined }; // prettier-ignore
+  const known = ['mode', ...Object.keys(how)];
+  for (const [name, value] of Object.entries(given)) {
+    if (!known.includes(name)) throw wrong('cold', `there is no ${name}; there are ${known.join(', ')}`); // prettier-ignore
+    if (value !== undefined) Object.assign(how, { [name]: value });
+  }
+  const { mode, gap, first, complete, store, immutable, onChange } = /** @type {any} */ (how);
+  if (memory !== undefined && mode !== 'wait') throw wrong('memory', "only with cold: 'wait'");
+  if (mode !== 'wait' && mode !== 'skip') throw wrong('cold', `'${mode}' is not wait or skip`);
+  for (const [name, value] of Object.entries({ gap, first })) {
+    if (Number.isInteger(value) && value >= (name === 'first' ? 1 : 0)) continue;
+    throw wrong('cold', `${name}: ${value} is no number of bytes`);
+  }
+  for (const [name, value] of Object.entries({ complete, store, immutable })) {
+    if (typeof value !== 'boolean') throw wrong('cold', `${name}: ${value} is not true or false`);
+  }
+  if (onChange !== undefined && typeof onChange !== 'function') {
+    throw wrong('cold', `onChange: ${onChange} is no function`);
+  }
+  if (memory !== undefined && !(Number.isSafeInteger(memory) && memory > 0)) {
+    throw wrong('memory', `${memory} is no number of bytes`);
+  }
+  return { .../** @type {any} */ (how), memory };
+}
