@@ -6,6 +6,7 @@ import { chromium } from 'playwright-core';
 import { serve } from '../../js/serve.js';
 import { passagesOf } from '../../web-demo/lines.js';
 import { CHROMIUM } from './browsers.mjs';
+import { withPageAt } from './demo-page.mjs';
 import { CONTRASTS, findFaint, findSmallTargets } from './looks.mjs';
 import { noTool, onlyInAll } from './support.mjs';
 
@@ -45,28 +46,13 @@ describe('the page', { skip: noTool('chromium') }, () => {
   });
 
   /**
-   * Runs `body` with the page. A complaint in the page's console is an error.
    * @param {import('playwright-core').BrowserContextOptions} options
    * @param {(page: import('playwright-core').Page) => Promise<void>} body
    * @param {(page: import('playwright-core').Page) => Promise<unknown>} [prepare]
    * @param {string} [name] of the page
    */
-  async function withPage(options, body, prepare, name = '') {
-    const page = await browser.newPage(options);
-    const complaints = /** @type {string[]} */ ([]);
-    page.on('pageerror', (error) => complaints.push(String(error)));
-    page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(server.origin)) complaints.push(request.url());
-    });
-    await prepare?.(page);
-    await page.goto(`${server.origin}/web-demo/${name}`);
-    await body(page);
-    await page.close();
-    if (!prepare) assert.deepEqual(complaints, []);
-  }
+  const withPage = (options, body, prepare, name = '') =>
+    withPageAt(browser, `${server.origin}/web-demo/${name}`, options, body, prepare);
 
   /** @param {import('playwright-core').Page} page */
   const ready = (page) => page.getByText(/different lines?$/).waitFor({ timeout: 60_000 });

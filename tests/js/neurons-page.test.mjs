@@ -8,6 +8,7 @@ import { Embedder } from '../../js/node.js';
 import { serve } from '../../js/serve.js';
 import { Line } from '../../web-demo/line.js';
 import { CHROMIUM, launch } from './browsers.mjs';
+import { withPageAt } from './demo-page.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { CONTRASTS, findFaint, findSmallTargets } from './looks.mjs';
 import { ROOT, noTool, onlyInAll, smallColdModel } from './support.mjs';
@@ -73,27 +74,12 @@ describe('the page that draws neurons', { skip: noTool('chromium') }, () => {
   });
 
   /**
-   * Runs `body` with the page. A complaint in its console is an error, unless `prepare` makes some.
    * @param {import('playwright-core').BrowserContextOptions} options
    * @param {(page: import('playwright-core').Page) => Promise<void>} body
    * @param {(page: import('playwright-core').Page) => Promise<unknown>} [prepare]
    */
-  async function withPage(options, body, prepare) {
-    const page = await browser.newPage(options);
-    const complaints = /** @type {string[]} */ ([]);
-    page.on('pageerror', (error) => complaints.push(String(error)));
-    page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(server.origin)) complaints.push(request.url());
-    });
-    await prepare?.(page);
-    await page.goto(`${server.origin}/web-demo/neurons.html`);
-    await body(page);
-    await page.close();
-    if (!prepare) assert.deepEqual(complaints, []);
-  }
+  const withPage = (options, body, prepare) =>
+    withPageAt(browser, `${server.origin}/web-demo/neurons.html`, options, body, prepare);
 
   /** @param {import('playwright-core').Page} page */
   const opened = (page) => page.getByText(/^The model is open: .* were enough\. Now type\.$/).waitFor(); // prettier-ignore
