@@ -266,8 +266,7 @@ describe('cold neurons', () => {
     for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
       await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
     }
-    const cold = /** @type {any} */ ({ cold: 'wait' });
-    await assert.rejects(Generator.load(path, cold), { code: 'argument', field: 'cold' });
+    await assert.rejects(Generator.load(path, { cold: 'wait' }), { code: 'argument', field: 'cold' }); // prettier-ignore
   });
 });
 
