@@ -7,11 +7,11 @@ import { VERSION } from './version.js';
 
 const HELP = `usage: wisp-engine COMMAND [OPTION]...
 
-Embeds texts with the package wisp-engine.
+Embeds texts and converts models with the package wisp-engine.
 
   embed        embed lines of text
+  convert      write a GGUF file from a Hugging Face folder or another GGUF file
   serve-demo   serve pages that search and write with wisp, for this machine alone
-  convert      (see wisp-engine convert --help)
 
 wisp-engine COMMAND --help describes a command; --version says what computes here.
 `;

@@ -13,6 +13,7 @@ import { cases } from './threads/cases.mjs';
 import {
   ADDON,
   DEFAULT_MODEL_PATH,
+  ROOT,
   noAddon,
   noTool,
   onlyInAll,
@@ -22,6 +23,7 @@ import {
 
 const WORKER = new URL('../../js/threads-worker-node.js', import.meta.url);
 const KILLER = new URL('./threads/killer-node.mjs', import.meta.url);
+const killed = { script: `${ROOT}js/threads-worker-node.js`, asked: 'embed' };
 const FAULTY = new URL('./pool/faulty-threads-node.mjs', import.meta.url);
 const PAGE = '/tests/js/page/blank.html';
 
@@ -59,7 +61,7 @@ describe('Node', () => {
         calibrated: smallCalibratedModel(),
         shared: true,
         makeWorker: () => new Worker(WORKER),
-        makeKiller: () => new Worker(KILLER),
+        makeKiller: () => new Worker(KILLER, { workerData: killed }),
         killWorker: (worker) => void worker.terminate(),
       }),
     );
