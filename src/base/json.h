@@ -54,7 +54,8 @@ static inline bool json_is_absent(const struct json *value) {
 /* Tells whether `value` is a string that equals `text`. `value` may be NULL, here and below. */
 bool json_equals(const struct json *value, const char *text);
 
-/* Return false unless `value` is a number without fraction and exponent that fits. */
+/* Return false unless `value` is a number without fraction and exponent that fits. The least
+ * int64_t counts as one that does not. */
 bool json_to_i64(const struct json *value, int64_t *result);
 bool json_to_u64(const struct json *value, uint64_t *result);
 
