@@ -51,6 +51,11 @@ static inline bool json_is_absent(const struct json *value) {
     return !value || value->type == JSON_NULL;
 }
 
+/* Returns the text of a string. */
+static inline wisp_text json_text(const struct json *string) {
+    return (wisp_text){string->text, string->text_length};
+}
+
 /* Tells whether `value` is a string that equals `text`. `value` may be NULL, here and below. */
 bool json_equals(const struct json *value, const char *text);
 

@@ -49,7 +49,7 @@ static void write_line(const struct line *line, bool logprobs) {
         }
     fprintf(stream, "\"prompt_tokens\":%zu,\"tokens\":%zu,\"end\":\"%s\",\"text\":",
             line->result.prompt_tokens, line->result.tokens, wisp_end_name(line->result.end));
-    print_json_string(stream, (wisp_text){line->text, line->text_length});
+    print_json_string(stream, json_text(line));
     if (logprobs) {
         fputs(",\"pieces\":[", stream);
         fwrite(line->pieces, 1, line->pieces_length, stream);

@@ -102,7 +102,7 @@ static int add_message(struct messages *messages, const struct json *object, con
         !wisp_role_find(role->text, &found))
         return complain_of_field(at, ".role", "neither \"system\", \"user\" nor \"assistant\"");
     if (json_is(content, JSON_STRING))
-        text = (wisp_text){content->text, content->text_length};
+        text = json_text(content);
     else if (json_is(content, JSON_ARRAY))
         code = join_parts(content, at, arena, &text);
     else

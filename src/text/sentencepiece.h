@@ -9,16 +9,6 @@
 
 #include "text/codec_parts.h"
 
-/* Files spell a space as U+2581. */
-#define SPELLED_SPACE "\xE2\x96\x81"
-enum { SPELLED_SPACE_BYTES = 3 };
-
-/* Returns whether a spelled space begins at `at`. */
-static inline bool spelled_space_at(const char *at, const char *end) {
-    return (size_t)(end - at) >= SPELLED_SPACE_BYTES &&
-           memcmp(at, SPELLED_SPACE, SPELLED_SPACE_BYTES) == 0;
-}
-
 /* Reads the scores and the settings of spaces. Decodes the spellings of all tokens, finds the token
  * of each byte, and collects the user-defined tokens. */
 wisp_status sentencepiece_open(struct codec *codec, const struct directory *dir, wisp_error *error);
