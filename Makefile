@@ -127,6 +127,7 @@ TEST_FOLDERS := unit kernels malformed
 TEST_FILES := $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/test_*.c))
 TESTS := $(patsubst tests/%.c,%,$(TEST_FILES))
 TEST_SUPPORT := $(wildcard tests/support/*.c) $(filter-out $(TEST_FILES),$(wildcard tests/kernels/*.c))
+BINDING := $(wildcard src/binding/*.c src/binding/generate/*.c)
 # tests/support/allocations.c wraps these functions in tests.
 WATCH_ALLOCATIONS := $(patsubst %,-Wl$(comma)--wrap=%, malloc calloc realloc aligned_alloc free)
 
@@ -135,7 +136,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 define flavour
 LIB_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(PORTABLE) $(HOSTED) $(wildcard src/kernels/$(MACHINE_$(1))/*.c))
 CLI_$(1) := $$(patsubst src/%.c,build/$(1)/%.o,$(CLI))
-SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o
+SUPPORT_$(1) := $$(patsubst %.c,build/$(1)/%.o,$(TEST_SUPPORT)) build/$(1)/cmocka.o \
+    $$(patsubst src/%.c,build/$(1)/%.o,$(BINDING))
 TESTS_$(1) := $$(patsubst %,build/$(1)/tests/%,$(TESTS))
 
 build/$(1)/%.o: src/%.c Makefile | $(COMPILER_$(1))
@@ -215,7 +217,7 @@ build/libwisp.so: $(LIB_native)
 
 # The addon for Node has the core, threads, and what JavaScript calls. Its files see Node's headers from npm,
 # and find Node's functions in the program that loads them.
-ADDON := $(PORTABLE) src/host/pool_threads.c $(wildcard src/binding/*.c src/binding/generate/*.c src/node/*.c)
+ADDON := $(PORTABLE) src/host/pool_threads.c $(BINDING) $(wildcard src/node/*.c)
 ADDON_FLAGS = -DNAPI_VERSION=8 -isystem node_modules/node-api-headers/include
 # Leaves out what is not used, and hides all names but those by which Node finds the addon.
 ADDON_LINK = -shared -Wl,--gc-sections -Wl,--version-script=src/node/exports.map -s

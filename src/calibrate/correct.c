@@ -28,8 +28,8 @@ struct work {
     double *plain, *errors; /* [n]; NaN where a row is not quantised */
 };
 
-/* Rows on their way whose blocks cross from one to the next; in most formats a single row. Arrays
- * have the rows one after the other. */
+/* Rows that are quantised together because blocks cross from one to the next; in most formats a
+ * single row. Arrays have the rows one after the other. */
 struct group {
     size_t rows, n;           /* n = rows * k */
     int *codes;               /* [n] */

@@ -49,7 +49,9 @@ bool parse_count(const char *option, const char *text, unsigned long most, unsig
     char *end;
     errno = 0;
     *value = strtoul(text, &end, 10);
-    if (errno == 0 && end != text && *end == '\0' && *text != '-' && *value >= 1 && *value <= most)
+    /* strtoul takes a sign, and makes a huge number of a negative one. */
+    if (errno == 0 && end != text && *end == '\0' && !strchr(text, '-') && *value >= 1 &&
+        *value <= most)
         return true;
     complain("--%s %s: a whole number from 1 to %lu belongs here", option, text, most);
     return false;
@@ -68,6 +70,15 @@ bool parse_bytes(const char *option, const char *text, unsigned long long *value
     }
     complain("--%s %s: a number of bytes belongs here, such as 500000, 300K, 8M or 1.5G", option,
              text);
+    return false;
+}
+
+bool parse_number(const char *option, const char *text, float *value) {
+    char *end;
+    *value = strtof(text, &end);
+    if (end != text && *end == '\0')
+        return true;
+    complain("--%s %s: a number belongs here", option, text);
     return false;
 }
 

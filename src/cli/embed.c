@@ -247,9 +247,7 @@ static int embed_batch(struct run *run) {
     for (size_t i = 0; run->options.skipped && i < run->batch->n; i++)
         run->all_skipped += run->skipped[i];
     const int code = output_rows(&run->output, run->batch, run->rows);
-    const struct input *input = &run->arguments->input;
-    progress_show(&run->progress, run->output.rows,
-                  input->bytes_total ? (double)input->bytes_done / (double)input->bytes_total : -1);
+    progress_show(&run->progress, run->output.rows, input_fraction(&run->arguments->input));
     return code;
 }
 
@@ -279,8 +277,7 @@ static int run_embed(struct arguments *a, const wisp_model *model, wisp_session 
     run.batch = calloc(1, sizeof *run.batch);
     run.rows = calloc(BATCH_RECORDS, dimensions * sizeof *run.rows);
     if (!run.batch || !run.rows) {
-        complain("out of memory");
-        code = EXIT_FAILED;
+        code = complain_of_memory();
     } else {
         code = output_open(&run.output, a->format, dimensions);
     }

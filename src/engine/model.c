@@ -155,7 +155,8 @@ static wisp_status check_options(const wisp_model_options *options, wisp_error *
     return WISP_OK;
 }
 
-/* No memory is given back in WebAssembly, so that cold neurons always get frames there. */
+/* WebAssembly memory never shrinks. Evicting neurons would not give any back, so cold neurons
+ * always have frames there, which are used again. */
 #ifdef __wasm__
 enum { IN_FRAMES = 1 };
 #else
@@ -194,7 +195,8 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
 static wisp_status load(wisp_model *model, const wisp_model_options *options, wisp_error *error) {
     const struct kernels *kernels;
     TRY(check_options(options, error));
-    /* The architecture comes first: of a file of another one, no other error would make sense. */
+    /* The architecture comes first: where wisp does not know it, no other error would make
+     * sense. */
     TRY(network_open(&model->network, &model->dir, error));
     if (options->hot_only && !COLD_NEURONS_MAY_BE_ABSENT)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "hot_only",
@@ -239,7 +241,7 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     const uint32_t rows = model->network.config.vocabulary_size;
     /* A generating model may choose any row, so each must have a text. */
     if (words > rows || (model->codec && words < rows))
-        return fail(error, WISP_ERROR_FORMAT, model->dir.file, "token_embd.weight",
+        return fail(error, WISP_ERROR_FORMAT, model->dir.file, TENSOR_TOKENS,
                     "%u rows for a vocabulary of %zu tokens", rows, words);
     TRY(read_max_tokens(model, error));
     TRY(read_dimensions(model, error));

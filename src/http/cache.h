@@ -11,13 +11,13 @@
  *     HASH.lock        is locked by the process that fetches the whole file
  *     HASH.use         is locked by all processes that use the file; its time is that of the last
  *
- * All files together have at most WISP_CACHE_BYTES (default: 16G), but for those in use: opening
- * a model deletes those of the URLs that were used longest ago.
+ * All files together have at most WISP_CACHE_BYTES (default: 16G), but for those in use: opening a
+ * model deletes those of the URLs that were used longest ago.
  *
  * A block is used only where its checksum is right. So it does not matter when a process ends or
  * the power fails: what was not yet written is fetched again. Any number of processes may write
- * blocks to one file, since they write the same bytes. Whoever writes blocks has a shared lock on
- * the .part meanwhile, and whoever renames or deletes it an exclusive one. */
+ * blocks to one file, since they write the same bytes. A process has a shared lock on the .part
+ * while it writes blocks, and an exclusive one while it renames or deletes it. */
 #ifndef WISP_HTTP_CACHE_H
 #define WISP_HTTP_CACHE_H
 
@@ -100,7 +100,7 @@ wisp_status cached_file_absent(struct cached_file *file, uint64_t start, uint64_
 wisp_status cached_file_write(struct cached_file *file, uint64_t offset, const void *bytes,
                               size_t length, wisp_error *error);
 
-/* Reads bytes that are present. Returns whether it could. */
+/* Reads bytes that are present. Returns false where it cannot. */
 bool cached_file_read(const struct cached_file *file, uint64_t offset, void *bytes, size_t length);
 
 /* Keeps other processes from writing blocks until the file is published, dropped or closed. */

@@ -15,7 +15,8 @@
 #include "host/input_file.h"
 #include "http/cache.h"
 
-/* Unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits. */
+/* The bound unless WISP_CACHE_BYTES says otherwise: four models of 7 billion weights in 4 bits
+ * fit. */
 static const uint64_t default_bytes = UINT64_C(16000000000);
 
 /* All files of one URL. */
@@ -114,7 +115,8 @@ static bool delete_entry(const struct cached_file *file, const char *hash) {
     return folder != NULL;
 }
 
-/* Returns the entry of that hash, which is made where there is none; NULL without memory. */
+/* Returns the entry whose hash begins `name`, and makes it where there is none. Returns NULL where
+ * there is no memory. */
 static struct entry *find_entry(struct entries *entries, const char *name) {
     for (size_t i = 0; i < entries->n; i++)
         if (strncmp(entries->all[i].hash, name, CACHE_HASH_DIGITS) == 0)
@@ -142,7 +144,7 @@ static bool is_earlier(const struct timespec *a, const struct timespec *b) {
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Lists the entries of the cache. What cannot be read is not listed. */
+/* Lists the entries of the cache, except those that cannot be read. */
 static void list_entries(const struct cached_file *file, struct entries *entries) {
     char path[2 * PATH_MAX];
     path_of(file, "", "", path);
@@ -189,8 +191,9 @@ wisp_status cached_file_make_room(const struct cached_file *file, wisp_error *er
 
 /* ---- URLs that are signed anew -------------------------------------------------------- */
 
-/* Returns whether a parameter of a query is a part of a signature, of which the same address has
- * another each time: those of Amazon's, Google's, Microsoft's and CloudFront's signed URLs. */
+/* Returns whether a parameter of a query is a part of a signature, which servers make anew each
+ * time for one file. These are the parameters of Amazon's, Google's, Microsoft's and CloudFront's
+ * signed URLs. */
 static bool is_of_signature(const char *parameter, size_t length) {
     static const char *const prefixes[] = {"X-Amz-", "X-Goog-"};
     static const char *const names[] = {"AWSAccessKeyId",

@@ -431,6 +431,31 @@ describe('the addon', { skip: noAddon }, () => {
     });
   });
 
+  test('refuses calls by which it would write or free wrongly', async () => {
+    const addon = createRequire(import.meta.url)(ADDON);
+    for (const threaded of [false, true]) {
+      const engine = addon.create(threaded);
+      for (const file of [
+        { descriptor: 1e300, size: 1 },
+        { descriptor: 0, size: Infinity },
+        { descriptor: -1, size: 1 },
+      ])
+        assert.throws(() => addon.openModel(engine, file), /Uint8Array or a file/);
+      await addon.openModel(engine, new Uint8Array(readFileSync(SMALL)));
+      addon.openSession(engine);
+      const texts = ['', '', ''];
+      let reads = 0;
+      Object.defineProperty(texts, 0, { get: () => (reads++ ? 'long '.repeat(1000) : '') });
+      const rows = new Float32Array(1000);
+      assert.throws(() => addon.embed(engine, texts, undefined, 1, rows), /the texts changed/);
+      assert.throws(() => addon.tokenize(engine, ['a', 'b']), /one text/);
+      const closing = addon.close(engine);
+      assert.throws(() => addon.close(engine), /the engine is closed/);
+      await closing;
+      assert.throws(() => addon.close(engine), /the engine is closed/);
+    }
+  });
+
   describe('as packages', () => {
     const folder = mkdtempSync(join(tmpdir(), 'wisp-addon-'));
     after(() => rmSync(folder, { recursive: true }));
