@@ -22,13 +22,19 @@ const PAGES = [
   ...['docs', 'tests', 'bench', 'tools'].flatMap((folder) => filesIn(folder, /\.md$/)),
 ];
 
-test('pages name tests and functions that exist', () => {
+test('pages name files, tests and functions that exist', () => {
   const sources = filesIn('tests', /\.c$/);
   const inC = sources.map(read).join('\n');
   for (const page of PAGES) {
     const text = read(page);
-    for (const [name] of text.matchAll(/(?<![\w./-])tests\/[\w/.-]+\.(c|h|m?js|py|sh)\b/g)) {
-      assert.ok(existsSync(ROOT + name), `${page}: ${name}`);
+    const paths =
+      /(?<![\w./-])(tests|tools|bench|docs|js|web-demo)\/[\w/.-]+\.(c|h|m?js|py|sh|md|html)\b/g;
+    for (const [name] of text.matchAll(paths)) {
+      const places = [ROOT, join(ROOT, dirname(page))];
+      assert.ok(
+        places.some((place) => existsSync(join(place, name))),
+        `${page}: ${name}`,
+      );
     }
     for (const [name] of text.matchAll(/(?<![\w/-])[\w-]+\.test\.mjs/g)) {
       assert.ok(existsSync(`${ROOT}tests/js/${name}`), `${page}: ${name}`);
@@ -59,6 +65,22 @@ test('links lead to files and headings', () => {
       if (anchor !== undefined) {
         assert.ok(anchorsOf(read(target)).includes(anchor), `${page}: ${to}`);
       }
+    }
+  }
+});
+
+test('pages name targets of make', () => {
+  const rules = ['Makefile', 'bench/rules.mk'].map(read).join('\n');
+  const targets = new Set(
+    [...rules.matchAll(/^(?:\.PHONY: *)?([a-z][\w -]*?) *(?::|$)/gm)].flatMap(([, names]) =>
+      names.split(' '),
+    ),
+  );
+  for (const page of PAGES) {
+    for (const [, names] of read(page).matchAll(
+      /(?:^ {4}|`|&& )make((?: [a-z][\w-]*(?![\w/.=-]))+)/gm,
+    )) {
+      for (const name of names.trim().split(' ')) assert.ok(targets.has(name), `${page}: ${name}`);
     }
   }
 });
