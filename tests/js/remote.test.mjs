@@ -15,7 +15,7 @@ import { makeCertificate } from './certificate.mjs';
 import { shortTexts } from './pool/texts.mjs';
 import { rangeFaults } from './range-faults.mjs';
 import { serveRanges } from './range-server.mjs';
-import { PROGRAM, ROOT, smallColdModel, smallModel, wisp } from './support.mjs';
+import { DEFAULT_MODEL_PATH, PROGRAM, ROOT, smallColdModel, smallModel, wisp } from './support.mjs'; // prettier-ignore
 
 /** @typedef {import('./range-server.mjs').RangeServer} RangeServer */
 /** @typedef {NonNullable<RangeServer['fault']>} Fault */
@@ -239,6 +239,15 @@ describe('a model by URL', { skip: noCurl }, () => {
       const local = wisp(['tokenize', '-m', smallColdModel(), '--text', 'some text']);
       assert.equal(String(rows), local.out);
       assert.ok(fileOf(cache, '.gguf'));
+    }));
+
+  test('is named without its query, which may hold a secret', () =>
+    withServer(async (server) => {
+      const args = ['--verbose', '--predictor', 'dense'];
+      const run = await embed(`${server.url}?token=secret`, newCache(), { args });
+      assert.equal(run.code, 0);
+      assert.ok(run.err.includes(`wisp: ${server.url}: dense layers in memory as`), run.err);
+      assert.doesNotMatch(run.err, /secret/);
     }));
 
   test('may be one that generates', async () => {
@@ -770,6 +779,39 @@ describe('the bound of the cache', { skip: noCurl }, () => {
         for (const i of [1, 2]) assertRows(await embed(`${server.url}?n=${i}`, cache, { args }));
         assert.equal(entriesOf(cache).size, 5);
       }));
+
+  test('a file that is larger than the bound makes no other go, and goes itself first', () =>
+    withServer(async (server) => {
+      const cache = newCache();
+      const env = { WISP_CACHE_BYTES: '700K' }; // two of the small files
+      /** @param {string} name */
+      const use = async (name) => {
+        server.etag = `"${name}"`;
+        const args = ['--predictor', 'dense'];
+        const { code, err } = await embed(`${server.url}?${name}`, cache, { args, env });
+        assert.deepEqual([code, err], [0, '']);
+        return entriesOf(cache);
+      };
+      await use('a');
+      const kept = await use('b');
+      assert.equal(kept.size, 2);
+      server.bytes = readFileSync(DEFAULT_MODEL_PATH);
+      assert.equal((await use('c')).size, 3);
+      server.bytes = bytes;
+      assert.deepEqual(await use('b'), kept);
+    }));
+
+  test('a file system whose inodes have other numbers each time', () =>
+    withServer(async (server) => {
+      const shim = join(folder, 'inodes.so');
+      const built = spawnSync('gcc', ['-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/inodes.c`]); // prettier-ignore
+      assert.equal(String(built.stderr), '');
+      const cache = newCache();
+      const env = { WISP_CACHE_BYTES: '1', LD_PRELOAD: shim };
+      for (const name of ['a', 'b'])
+        assertRows(await embed(`${server.url}?${name}`, cache, { env, args: COLD }));
+      assert.equal(entriesOf(cache).size, 2, 'nobody knows what is in use, so nobody deletes');
+    }));
 
   test('no number of bytes is an error', () =>
     withServer(async (server) => {
