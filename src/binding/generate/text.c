@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/byte_order.h"
 #include "engine/conversation.h"
 #include "engine/requests.h"
 
@@ -83,7 +84,7 @@ static wisp_status fail_description(struct writing *writing) {
     return fail(&writing->engine->error, WISP_ERROR_ARGUMENT, NULL, "texts", "no description");
 }
 
-/* Sets an option to a number: 8 bytes, and the option's name after them. Whole numbers are those of
+/* Sets an option to a number: a double, and the option's name after it. Whole numbers are those of
  * JavaScript, checked there. */
 static wisp_status set_number(struct text *text, const char *bytes, size_t length) {
     wisp_error *error = &text->writing->engine->error;
@@ -91,6 +92,7 @@ static wisp_status set_number(struct text *text, const char *bytes, size_t lengt
     if (length < sizeof number)
         return fail_description(text->writing);
     memcpy(&number, bytes, sizeof number);
+    swap_file_numbers(&number, 1, sizeof number);
     const char *name =
         arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
     if (!name)
@@ -139,6 +141,7 @@ static wisp_status set_stop_ids(struct text *text, const char *bytes, size_t len
     const size_t n = length / sizeof *ids;
     ARENA_TAKE(&text->writing->arena, ids, n + 1, &text->writing->engine->error);
     memcpy(ids, bytes, n * sizeof *ids);
+    swap_file_numbers(ids, n, sizeof *ids);
     text->options.stop_id = ids;
     text->options.stop_ids = n;
     return WISP_OK;
@@ -150,6 +153,7 @@ static wisp_status set_bias(struct text *text, const char *bytes, size_t length)
     const size_t n = length / sizeof *values;
     ARENA_TAKE(&text->writing->arena, values, n + 1, &text->writing->engine->error);
     memcpy(values, bytes, n * sizeof *values);
+    swap_file_numbers(values, 2 * n, sizeof values->id);
     text->options.sampling.bias = values;
     text->options.sampling.biases = n;
     return WISP_OK;
@@ -260,7 +264,7 @@ static wisp_status (*const add_part[])(struct text *text, const char *bytes, siz
 };
 
 /* Reads the texts from their description: parts, each its number, the number of its bytes, and
- * these. */
+ * these. Numbers have their low byte first, on every machine. */
 static wisp_status read_texts(struct writing *writing, const char *bytes, size_t length) {
     struct text *text = NULL;
     uint32_t head[2];
@@ -269,6 +273,7 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
         bool is_part = length - at >= sizeof head;
         if (is_part) {
             memcpy(head, bytes + at, sizeof head);
+            swap_file_numbers(head, 2, sizeof *head);
             is_part = head[1] <= length - at - sizeof head &&
                       head[0] < sizeof add_part / sizeof *add_part && (text || head[0] == 0);
         }
