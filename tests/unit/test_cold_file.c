@@ -90,6 +90,7 @@ static void memory_is_limited_and_bits_stay(void **state) {
         model = open_file(path, true, 0);
         assert_int_equal(wisp_model_limit_memory(model, least - 1, &error), WISP_ERROR_ARGUMENT);
         assert_string_equal(error.field, "memory");
+        assert_int_equal(stats_of(model).least_memory, least);
         assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_OK);
         assert_int_equal(cold_stats_of(model).budget, 0);
         wisp_model_close(model);
