@@ -187,8 +187,10 @@ typedef struct wisp_model_options {
     uint64_t memory; /* with `hot_only`: the bytes that the model may hold
                         (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
                         given up, 64 at a time, but never those that a batch is computing or waits
-                        for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts that
-                        are always in memory exceed it. Of a source whose `available` is set, cold
+                        for, which may exceed the limit. Where the other parts exceed it, the native
+                        library reads attention's weights from a lasting source for each batch, a
+                        layer at a time. WISP_ERROR_ARGUMENT where what is left still exceeds it; it
+                        names the bytes. Of a source whose `available` is set, cold
                         tokens are given up too and the limit is never exceeded: it has to be enough
                         for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
                         one session with one thread. 0: no limit */
@@ -1063,7 +1065,8 @@ typedef struct wisp_convert_options {
                                    whose rows are no multiple of its block become f16 */
     const char *embedding_type; /* of the token embeddings, likewise. NULL: the same as `type` */
     const char *name;           /* becomes general.name. NULL: keep */
-    bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included */
+    bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included,
+                                   but with hot_tokens the order of the tokens */
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
@@ -1251,6 +1254,8 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 where a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
+    bool one_sparsity;   /* the file gets thresholds of `sparsity` alone, which is smaller: sessions
+                            cannot set another */
     float hot;           /* these three as in wisp_convert_options: what is hot in the file. */
     uint64_t hot_bytes;  /* Where both are 0: nine tenths of needed activations, and neurons */
     uint64_t hot_tokens; /* become rows only in layers whose types allow it */

@@ -106,6 +106,7 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "%llu bytes are always in memory, more than the %llu that are allowed",
                     (unsigned long long)info.resident_bytes, (unsigned long long)bytes);
-    neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
+    if (model->dir.lacks_neurons)
+        neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
     return WISP_OK;
 }
