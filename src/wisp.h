@@ -464,16 +464,18 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * source only the bytes before the first of them are used then (wisp_source_hot_bytes), and the
  * others need not be there: `available` says so, without which `read` is also asked for up to
  * 65,536 bytes behind the list of tensors. The predictor is lowrank (AUTO becomes LOWRANK) or
- * sentence. Where the file has digests of its chunks (docs/formats.md), the hot bytes are compared
- * with them: WISP_ERROR_FORMAT names a chunk that differs. Models that are opened as a whole are
- * not compared. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
- * generates, and a file of a version of wisp that wrote no row scales.
+ * sentence, but any where tokens alone are cold (see below). Where the file has digests of its
+ * chunks (docs/formats.md), the hot bytes are compared with them: WISP_ERROR_FORMAT names a chunk
+ * that differs. Models that are opened as a whole are not compared. Opening fails with
+ * WISP_ERROR_UNSUPPORTED for another predictor, a model that generates, and a file of a version of
+ * wisp that wrote no row scales.
  *
  * So are the embeddings of tokens that are not hot, in a file that has hot ones
- * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
- * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
- * digests. Embeddings that were provided stay in memory, whatever `memory` says, but of a source
- * (wisp_model_options.memory). A call waits for them also with `skip_absent`.
+ * (wisp_convert_options.hot_tokens; with `plain` no neurons are cold): absent, unless the source is
+ * lasting, has all bytes, and is not copied with `in_memory`; then they are read when a text needs
+ * them, and are not compared with digests. Embeddings that were provided stay in memory, whatever
+ * `memory` says, but of a source (wisp_model_options.memory). A call waits for them also with
+ * `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
