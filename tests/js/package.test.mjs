@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -12,7 +13,7 @@ import {
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
@@ -397,6 +398,11 @@ describe('installed from npm pack into an empty project', () => {
       'web-demo/demo.js',
     ])
       assert.ok(files.includes(name), name);
+    for (const page of ['README.md', ...files.filter((name) => /^docs\/.*\.md$/.test(name))]) {
+      const text = readFileSync(join(root, page), 'utf8');
+      for (const [, to] of text.matchAll(/\]\((?!https?:)([^)\s#]+)[^)\s]*\)/g))
+        assert.ok(existsSync(join(root, dirname(page), to)), `${page}: ${to}`);
+    }
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     assert.equal(manifest.dependencies, undefined);
     assert.equal(manifest.scripts.install ?? manifest.scripts.postinstall, undefined);
