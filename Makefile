@@ -165,6 +165,11 @@ $$(TESTS_$(1)): build/$(1)/tests/%: build/$(1)/tests/%.o $$(SUPPORT_$(1)) $$(LIB
 	$$(SAY) LINK $$@
 	$$(Q)$$(CC_$(1)) $$(FLAGS_$(1)) $$(LINK_$(1)) $(WATCH_ALLOCATIONS) $$^ $$(LDLIBS) -o $$@
 
+# The only C test of what JavaScript calls.
+WRITING_$(1) := $$(patsubst %,build/$(1)/binding/%.o,engine generate/text)
+build/$(1)/tests/unit/test_writing: $$(WRITING_$(1))
+-include $$(WRITING_$(1):%.o=%.d)
+
 # Only the program loads libraries (src/http/curl.c). C libraries of before 2021 have dlopen in one of its own.
 build/$(1)/wisp build/$(1)/wisp-refusing $$(FUZZERS:fuzz_%=build/$(1)/replay_%): LDLIBS += $$(if $$(LINK_$(1)),,-ldl)
 
@@ -645,7 +650,7 @@ musl: $(MUSL_TESTS) build/musl/wisp
 # default model and with long texts; both are left out.
 BIG_ENDIAN_TESTS := $(addprefix build/big-endian/tests/, kernels/test_blocks \
     $(addprefix unit/,test_file test_hf_tokenizer test_models test_neuron_store test_nomic test_releases \
-        test_tokenizer test_tokenizer_metadata test_unicode) \
+        test_tokenizer test_tokenizer_metadata test_unicode test_writing) \
     $(addprefix malformed/,test_malformed_gguf test_malformed_tokenizer test_malformed_hf test_malformed_neurons))
 big-endian: $(BIG_ENDIAN_TESTS) build/big-endian/wisp build/wisp
 	$(call run_tests,$(BIG_ENDIAN_TESTS),.tools/bin/qemu-s390x)

@@ -559,6 +559,10 @@ typedef struct wisp_cold_stats {
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
     uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
+    uint64_t least_memory;        /* the fewest bytes that may limit the model: of a source whose
+                                     `available` is set and that was opened with `memory`, and in
+                                     WebAssembly, by wisp_model_options.memory; else also by
+                                     wisp_model_limit_memory */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */

@@ -177,6 +177,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
     wisp_model_get_info(model, &info);
     const uint64_t least =
         info.resident_bytes + least_frames * frame_bytes + least_tokens * row_bytes;
+    neuron_cold_set_least(&network->neurons, least);
     const uint64_t others =
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
@@ -251,6 +252,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
+    if (!IN_FRAMES && model->network.neurons.cold && !model->dir.cold_framed) {
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
+        neuron_cold_set_least(&model->network.neurons, info.resident_bytes);
+    }
     if (options->in_memory)
         directory_close_sources(&model->dir);
     return WISP_OK;

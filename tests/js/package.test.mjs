@@ -332,6 +332,12 @@ export async function ranged(url: string): Promise<KeptModel | undefined> {
 export const wrongText = (generator: Generator) => generator.generate('x', { length: 2 });
 // @ts-expect-error texts are strings
 export const wrongTexts = (embedder: Embedder) => embedder.embed([1]);
+// @ts-expect-error a generator needs its whole model
+export const wrongCold = () => Generator.load(undefined, { cold: 'wait' });
+// @ts-expect-error a generator needs its whole model
+export const wrongMemory = () => Generator.load(undefined, { memory: 1e6 });
+// @ts-expect-error texts that are generated have no portable bits
+export const wrongBits = () => Generator.load(undefined, { portable: true });
 // @ts-expect-error there is no such option
 export const wrongOption = () => Embedder.load(undefined, { thread: 2 });
 ${more}

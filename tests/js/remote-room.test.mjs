@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // wisp --model http://...: how much a cache keeps, and what it takes for the same file.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import {
   COLD,
   TEXTS,
   assertRows,
   begin,
+  bytes,
   embed,
   fetched,
   filesOf,
+  folder,
   newCache,
   noCurl,
   until,
   withServer,
 } from './remote/program.mjs';
+import { DEFAULT_MODEL_PATH, ROOT } from './support.mjs';
 
 describe('the bound of the cache', { skip: noCurl }, () => {
   /** The entries of URLs in a cache. @param {string} cache */
@@ -92,6 +98,39 @@ describe('the bound of the cache', { skip: noCurl }, () => {
         for (const i of [1, 2]) assertRows(await embed(`${server.url}?n=${i}`, cache, { args }));
         assert.equal(entriesOf(cache).size, 5);
       }));
+
+  test('a file that is larger than the bound makes no other go, and goes itself first', () =>
+    withServer(async (server) => {
+      const cache = newCache();
+      const env = { WISP_CACHE_BYTES: '700K' }; // two of the small files
+      /** @param {string} name */
+      const use = async (name) => {
+        server.etag = `"${name}"`;
+        const args = ['--predictor', 'dense'];
+        const { code, err } = await embed(`${server.url}?${name}`, cache, { args, env });
+        assert.deepEqual([code, err], [0, '']);
+        return entriesOf(cache);
+      };
+      await use('a');
+      const kept = await use('b');
+      assert.equal(kept.size, 2);
+      server.bytes = readFileSync(DEFAULT_MODEL_PATH);
+      assert.equal((await use('c')).size, 3);
+      server.bytes = bytes;
+      assert.deepEqual(await use('b'), kept);
+    }));
+
+  test('a file system whose inodes have other numbers each time', () =>
+    withServer(async (server) => {
+      const shim = join(folder, 'inodes.so');
+      const built = spawnSync('gcc', ['-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/inodes.c`]); // prettier-ignore
+      assert.equal(String(built.stderr), '');
+      const cache = newCache();
+      const env = { WISP_CACHE_BYTES: '1', LD_PRELOAD: shim };
+      for (const name of ['a', 'b'])
+        assertRows(await embed(`${server.url}?${name}`, cache, { env, args: COLD }));
+      assert.equal(entriesOf(cache).size, 2, 'nobody knows what is in use, so nobody deletes');
+    }));
 
   test('no number of bytes is an error', () =>
     withServer(async (server) => {

@@ -85,6 +85,15 @@ describe('a model by URL', { skip: noCurl }, () => {
       assert.ok(fileOf(cache, '.gguf'));
     }));
 
+  test('is named without its query, which may hold a secret', () =>
+    withServer(async (server) => {
+      const args = ['--verbose', '--predictor', 'dense'];
+      const run = await embed(`${server.url}?token=secret`, newCache(), { args });
+      assert.equal(run.code, 0);
+      assert.ok(run.err.includes(`wisp: ${server.url}: dense layers in memory as`), run.err);
+      assert.doesNotMatch(run.err, /secret/);
+    }));
+
   test('may be one that generates', async () => {
     const path = `${ROOT}models/wisp-stories.gguf`;
     const write = ['--text', 'Once upon a time', '--max-tokens', '8', '--temperature', '0'];

@@ -275,6 +275,39 @@ static void corrections_lower_the_error(void **state) {
     }
 }
 
+/* An estimate is of rows of every tensor that is stacked, also where each has few: here the first
+ * has only zeros, which lose nothing. */
+static void estimates_are_of_every_tensor(void **state) {
+    (void)state;
+    enum { TENSOR_ROWS = 24, ROWS = 3 * TENSOR_ROWS, COLUMNS = 32 };
+    static float weights[ROWS * COLUMNS];
+    static double xx[COLUMNS * COLUMNS], xy[COLUMNS * ROWS], x[COLUMNS], y[ROWS];
+    uint64_t random = 11;
+    struct pool *team;
+    for (int tensor = 1; tensor < 3; tensor++) {
+        const struct block_format *format = block_format_by_id(BLOCK_Q4_0);
+        struct layer_sums sums = {
+            .n = ROWS, .k = COLUMNS, .tokens = 1, .xx = xx, .xy = xy, .x = x, .y = y};
+        const struct corrected matrix = {.weights = weights, .tensor_rows = TENSOR_ROWS};
+        double estimated = 0, plain = 0;
+        memset(weights, 0, sizeof weights);
+        memset(xx, 0, sizeof xx);
+        for (int i = 0; i < TENSOR_ROWS * COLUMNS; i++)
+            weights[tensor * TENSOR_ROWS * COLUMNS + i] = draw(&random);
+        for (int j = 0; j < COLUMNS; j++) {
+            xx[j * COLUMNS + j] = 1;
+            for (int r = 0; r < ROWS; r++)
+                xy[j * ROWS + r] = (double)weights[r * COLUMNS + j];
+        }
+        assert_int_equal(pool_open(1, &team, &error), WISP_OK);
+        assert_int_equal(
+            correct_estimate(&sums, &matrix, &format, 1, 8, &estimated, &plain, team, &error),
+            WISP_OK);
+        pool_close(team);
+        assert_true(estimated > 0 && plain >= estimated);
+    }
+}
+
 /* ---- models --------------------------------------------------------------------------------- */
 
 static const struct tiny_shape gated = {.hidden = 64,
@@ -435,6 +468,7 @@ int main(void) {
         cmocka_unit_test(grids_are_what_blocks_hold),
         cmocka_unit_test(ternary_scales_are_the_best),
         cmocka_unit_test(corrections_lower_the_error),
+        cmocka_unit_test(estimates_are_of_every_tensor),
         cmocka_unit_test(models_stay_near),
         cmocka_unit_test(models_of_any_kind),
         cmocka_unit_test(positions_of_another_type),
