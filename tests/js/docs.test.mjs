@@ -70,7 +70,7 @@ test('links lead to files and headings', () => {
 });
 
 test('pages name targets of make', () => {
-  const rules = ['Makefile', 'bench/rules.mk'].map(read).join('\n');
+  const rules = ['Makefile', 'tests/rules.mk', 'bench/rules.mk'].map(read).join('\n');
   const targets = new Set(
     [...rules.matchAll(/^(?:\.PHONY: *)?([a-z][\w -]*?) *(?::|$)/gm)].flatMap(([, names]) =>
       names.split(' '),
