@@ -13,6 +13,9 @@ export const FOLDER = `${ROOT}build/bench/cold/`;
 export const HOT_SHARES = [0.3, 0.5, 0.9];
 const HOT_TOKENS = '2000';
 
+/** Where tokens alone are cold, fewer are hot: chunks are smaller, and one costs as much as 80 rows. */
+const FEW_TOKENS = '500';
+
 /** @param {string} name */
 const sts = (name) =>
   readFileSync(`${DATA}/stsb/sts-${name}.csv`, 'utf8')
@@ -66,6 +69,7 @@ export function textsOf(name) {
  *   q8: the default, calibrated
  *   q8s: the same layers, with positions in Q8_0 and predictors in Q4_0
  *   q4: layers, token embeddings and predictors in Q4_0, positions in Q8_0
+ *   q8t, q4t: q8s and q4 without predictors, of which tokens alone are cold
  * @param {string} kind
  * @param {number} [hot] share of needed activations whose neurons are hot
  */
@@ -73,6 +77,11 @@ export function modelOf(kind, hot) {
   mkdirSync(FOLDER, { recursive: true });
   const data = ['--data', textsOf('train')];
   if (kind === 'default') return make('default.gguf', (path) => wisp('convert', `${ROOT}models/wisp-default.gguf`, path)); // prettier-ignore
+  const sparse = { q8t: 'q8s', q4t: 'q4' }[kind];
+  if (sparse)
+    return make(`${kind}.gguf`, (path) =>
+      wisp('convert', '--plain', '--hot-tokens', FEW_TOKENS, modelOf(sparse), path),
+    );
   if (hot !== undefined)
     return make(`${kind}-hot${hot}.gguf`, (path) =>
       wisp('convert', '--hot', `${hot}`, '--hot-tokens', HOT_TOKENS, modelOf(kind), path),
@@ -132,4 +141,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   textsOf('sts');
   textsOf('wikitext');
   for (const kind of ['q8', 'q8s', 'q4']) for (const hot of HOT_SHARES) modelOf(kind, hot);
+  for (const kind of ['q8t', 'q4t']) modelOf(kind);
 }

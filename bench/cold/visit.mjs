@@ -28,9 +28,9 @@ const { values } = parseArgs({
 
 /** @typedef {{ name: string, peer: 'wisp' | 'transformers', model: string, cold?: any }} Contestant */
 
-/** @param {string} kind @param {number} hot @param {any} cold */
+/** @param {string} kind @param {number} [hot] @param {any} [cold] */
 const byRange = (kind, hot, cold = { mode: 'wait' }) => ({
-  name: `wisp ${kind}, hot ${hot}, ${cold.mode}`,
+  name: `wisp ${kind}, ${hot === undefined ? 'tokens alone' : `hot ${hot}`}, ${cold.mode}`,
   peer: /** @type {const} */ ('wisp'),
   model: () => modelOf(kind, hot),
   cold,
@@ -49,6 +49,8 @@ const contestants = [
     model: () => modelOf(kind),
   })),
   ...['q8', 'q8s', 'q4'].flatMap((kind) => HOT_SHARES.map((hot) => byRange(kind, hot))),
+  byRange('q8t'),
+  byRange('q4t'),
   byRange('q8s', 0.5, { mode: 'skip' }),
   byRange('q4', 0.5, { mode: 'skip' }),
 ]
@@ -63,9 +65,11 @@ for (const name of readdirSync(`${ROOT}js`)) {
   if (/browser|worker|^wisp-(relaxed|simd128)\.wasm$|\.js$/.test(name)) put(`${ROOT}js/${name}`, `js/${name}`); // prettier-ignore
 }
 for (const name of ['page.mjs', 'transformers_worker.mjs']) put(`${ROOT}bench/cold/${name}`, `cold/${name}`); // prettier-ignore
-put(`${PACKAGES}/@huggingface/transformers/dist/transformers.min.js`, 'cold/transformers.min.js');
-for (const end of ['mjs', 'wasm']) put(`${PACKAGES}/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.${end}`, `cold/ort-wasm-simd-threaded.asyncify.${end}`); // prettier-ignore
-for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'onnx/model_quantized.onnx']) put(`${values.onnx}/${name}`, `models/minilm/${name}`); // prettier-ignore
+if (contestants.some(({ peer }) => peer === 'transformers')) {
+  put(`${PACKAGES}/@huggingface/transformers/dist/transformers.min.js`, 'cold/transformers.min.js');
+  for (const end of ['mjs', 'wasm']) put(`${PACKAGES}/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.${end}`, `cold/ort-wasm-simd-threaded.asyncify.${end}`); // prettier-ignore
+  for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'onnx/model_quantized.onnx']) put(`${values.onnx}/${name}`, `models/minilm/${name}`); // prettier-ignore
+}
 // A bundler would make one file of the package's modules; these links let the browser fetch all at once instead.
 /** @param {string} name @param {Set<string>} [found] @returns {Set<string>} */
 function modulesOf(name, found = new Set()) {
