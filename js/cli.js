@@ -14,7 +14,7 @@ Embeds texts and converts models with the package wisp-engine.
   serve-demo   serve pages that search and write with wisp, for this machine alone
 
 wisp-engine COMMAND --help describes a command; --version says what computes here. Other commands,
-such as calibrate and quantize, belong to the native program wisp, which make builds from its sources.
+such as calibrate and quantize, belong to the native program wisp, which "make" builds from its sources.
 `;
 
 /** Commands of the native program (src/cli/main.c) that the package does not have. */

@@ -6,6 +6,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { environments } from '../compat/environments.mjs';
+import { bytesOf, scriptsOf } from './sizes.mjs';
 import { PROGRAM, ROOT } from './support.mjs';
 
 /** @param {string} name of a file, from the top of the checkout */
@@ -70,7 +71,7 @@ test('links lead to files and headings', () => {
 });
 
 test('pages name targets of make', () => {
-  const rules = ['Makefile', 'bench/rules.mk'].map(read).join('\n');
+  const rules = ['Makefile', 'tests/rules.mk', 'bench/rules.mk'].map(read).join('\n');
   const targets = new Set(
     [...rules.matchAll(/^(?:\.PHONY: *)?([a-z][\w -]*?) *(?::|$)/gm)].flatMap(([, names]) =>
       names.split(' '),
@@ -167,4 +168,35 @@ test('README has the figures of bench/RESULTS.md', () => {
 test('docs/compat.md has a row for each environment of make compat', () => {
   const rows = [...read('docs/compat.md').matchAll(/tests\/compat `([^`]+)`/g)];
   assert.deepEqual(rows.map(([, name]) => name).sort(), Object.keys(environments).sort());
+});
+
+test('docs/javascript.md and the demo page say how much a page loads', () => {
+  const text = read('docs/javascript.md');
+  const embedding = scriptsOf('browser.js', 'worker-browser.js').reached;
+  /** @param {string[]} entries */
+  const more = (...entries) =>
+    bytesOf([...scriptsOf(...entries).reached].filter((name) => !embedding.has(name)));
+  /** @type {[text: string, stated: RegExp, bytes: number][]} */
+  const sizes = [
+    [
+      text,
+      /wisp-engine\/cold'; \/\/ in browsers \((\d+) KB\)/,
+      more('cold-browser.js', 'cold-worker-browser.js'),
+    ],
+    [
+      text,
+      /wisp-engine\/threads'; \/\/ in browsers \((\d+) KB\)/,
+      more('threads-browser.js', 'threads-worker-browser.js'),
+    ],
+    [text, /import 'wisp-engine\/hub'` \((\d+) KB after brotli\)/, more('hub-browser.js')],
+    [text, /wisp-convert\.wasm \((\d+) KB after brotli\)/, bytesOf(['wisp-convert.wasm'])],
+    [text, /the module has (\d+) KB after brotli/, bytesOf(['wisp-embed-threads-relaxed.wasm'])],
+    [text, /a module about (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
+    [text, /one module of about (\d+) KB/, bytesOf(['wisp-threads-relaxed.wasm'])],
+    [read('web-demo/index.html'), /WebAssembly module of (\d+) KB/, bytesOf(['wisp-relaxed.wasm'])],
+  ];
+  for (const [page, stated, bytes] of sizes) {
+    const found = Number(stated.exec(page)?.[1]);
+    assert.ok(Math.abs(found - bytes / 1000) <= 2, `${stated}: ${bytes} bytes`);
+  }
 });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -12,37 +13,17 @@ import {
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { brotliCompressSync } from 'node:zlib';
 import { TARGETS, optionalDependencies } from '../../tools/addons.mjs';
+import { bytesOf, scriptsOf } from './sizes.mjs';
 import { ADDON, ROOT, noAddon, noTool, onlyInAll } from './support.mjs';
 
 const NAME = 'wisp-engine';
 
 /** The most JavaScript a page may have to load, compressed as servers do. */
 const MOST_BYTES = 32 * 1024;
-
-/** Bytes of files of js/ after brotli. @param {Iterable<string>} names */
-function bytesOf(names) {
-  let bytes = 0;
-  for (const name of names) bytes += brotliCompressSync(readFileSync(`${ROOT}js/${name}`)).length;
-  return bytes;
-}
-
-/**
- * The scripts that a page loads, and their bytes after brotli.
- * @param {string[]} entries
- */
-function scriptsOf(...entries) {
-  const reached = new Set(entries);
-  for (const name of reached) {
-    const source = readFileSync(`${ROOT}js/${name}`, 'utf8');
-    for (const [, found] of source.matchAll(/from '\.\/([^']+)'/g)) reached.add(found);
-  }
-  return { reached, bytes: bytesOf(reached) };
-}
 
 test('the JavaScript of a page is at most 32 KB after brotli', () => {
   const { reached, bytes } = scriptsOf('browser.js', 'worker-browser.js');
@@ -403,6 +384,11 @@ describe('installed from npm pack into an empty project', () => {
       'web-demo/demo.js',
     ])
       assert.ok(files.includes(name), name);
+    for (const page of ['README.md', ...files.filter((name) => /^docs\/.*\.md$/.test(name))]) {
+      const text = readFileSync(join(root, page), 'utf8');
+      for (const [, to] of text.matchAll(/\]\((?!https?:)([^)\s#]+)[^)\s]*\)/g))
+        assert.ok(existsSync(join(root, dirname(page), to)), `${page}: ${to}`);
+    }
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     assert.equal(manifest.dependencies, undefined);
     assert.equal(manifest.scripts.install ?? manifest.scripts.postinstall, undefined);
