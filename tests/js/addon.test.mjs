@@ -328,7 +328,14 @@ describe('the addon', { skip: noAddon }, () => {
     const late = mkdtempSync(join(tmpdir(), 'wisp-late-'));
     try {
       const [shim, mark] = [join(late, 'late.so'), join(late, 'open')];
-      execFileSync('gcc', ['-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/late_model.c`]);
+      execFileSync('gcc', [
+        '-D_GNU_SOURCE',
+        '-shared',
+        '-fPIC',
+        '-o',
+        shim,
+        `${ROOT}tests/oracle/late_model.c`,
+      ]);
       const inWorker = `
         const { openSync, statSync } = require('node:fs');
         const addon = require(${JSON.stringify(ADDON)});

@@ -123,7 +123,7 @@ describe('the bound of the cache', { skip: noCurl }, () => {
   test('a file system whose inodes have other numbers each time', () =>
     withServer(async (server) => {
       const shim = join(folder, 'inodes.so');
-      const built = spawnSync('gcc', ['-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/inodes.c`]); // prettier-ignore
+      const built = spawnSync('gcc', ['-D_GNU_SOURCE', '-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/inodes.c`]); // prettier-ignore
       assert.equal(String(built.stderr), '');
       const cache = newCache();
       const env = { WISP_CACHE_BYTES: '1', LD_PRELOAD: shim };

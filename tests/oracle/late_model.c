@@ -2,7 +2,6 @@
  * Loaded before the C library by tests/js/addon.test.mjs: the thread that opens a model sleeps when
  * the model is open, at the second time that it asks for, and before it says so. The file
  * $WISP_LATE_MODEL exists then. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
