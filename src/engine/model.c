@@ -177,7 +177,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
     wisp_model_get_info(model, &info);
     const uint64_t least =
         info.resident_bytes + least_frames * frame_bytes + least_tokens * row_bytes;
-    neuron_cold_set_least(&network->neurons, least);
+    model->least_memory = least;
     const uint64_t others =
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
@@ -257,10 +257,10 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
-    if (!IN_FRAMES && model->network.neurons.cold && !model->dir.cold_framed) {
+    if (!IN_FRAMES && model->dir.hot_only && !model->dir.cold_framed) {
         wisp_model_info info;
         wisp_model_get_info(model, &info);
-        neuron_cold_set_least(&model->network.neurons, info.resident_bytes);
+        model->least_memory = info.resident_bytes;
     }
     if (options->in_memory)
         directory_close_sources(&model->dir);
@@ -335,6 +335,7 @@ bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) 
     if (model->network.neurons.cold)
         neuron_cold_stats(&model->network.neurons, stats);
     stats->tokens = token_embedding_provided(&model->network.tokens);
+    stats->least_memory = model->least_memory;
     return true;
 }
 

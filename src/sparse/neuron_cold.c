@@ -367,10 +367,6 @@ wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offse
     return WISP_OK;
 }
 
-void neuron_cold_set_least(struct neuron_store *store, uint64_t bytes) {
-    store->cold->stats.least_memory = bytes;
-}
-
 void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats) {
     enter(store->cold);
     *stats = store->cold->stats;

@@ -97,9 +97,6 @@ size_t neuron_hold_ranges(const struct neuron_store *store, const struct neuron_
 wisp_status neuron_cold_provide(const struct neuron_store *store, uint64_t offset,
                                 const void *bytes, size_t length, wisp_error *error);
 
-/* Takes down the least limit of the model's memory, for statistics. */
-void neuron_cold_set_least(struct neuron_store *store, uint64_t bytes);
-
 /* Fills in what is known of the neurons. */
 void neuron_cold_stats(const struct neuron_store *store, wisp_cold_stats *stats);
 
