@@ -194,7 +194,7 @@ export interface ColdStats {
   tokens: number;
   hits: number;
   misses: number;
-  /** Of groups of 64 neurons. */
+  /** Groups of 64 neurons that were given up. */
   evictions: number;
   /** The least budget, and bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
   memory: { least: number; hot: number; warm: number; cold: number };

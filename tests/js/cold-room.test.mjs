@@ -96,7 +96,7 @@ test('a file that is larger than the bound is not kept, and no other goes for it
     await embedder.close();
     assert.equal(await kept(), 'a');
   }
-  // What a larger bound let in goes when the bound is smaller.
+  // A file that a larger bound let in goes when the bound is smaller.
   process.env.WISP_CACHE_BYTES = '1K';
   const last = await open('c', 'wait', false);
   while ((await kept()) !== '') await new Promise((done) => setTimeout(done, 5));

@@ -101,7 +101,7 @@ function commandsOf(text) {
   );
 }
 
-/** What each command prints with --help. @type {Map<string, string>} */
+/** The help of each command, by its name. @type {Map<string, string>} */
 const helps = new Map();
 
 /** @param {string} program @param {string} command */
