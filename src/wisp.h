@@ -188,8 +188,10 @@ typedef struct wisp_model_options {
     uint64_t memory; /* with `hot_only`: the bytes that the model may hold
                         (wisp_model_info.resident_bytes). Cold neurons that are used seldom are then
                         given up, 64 at a time, but never those that a batch is computing or waits
-                        for, which may exceed the limit. WISP_ERROR_ARGUMENT where the parts that
-                        are always in memory exceed it. Of a source whose `available` is set, cold
+                        for, which may exceed the limit. Where the other parts exceed it, the native
+                        library reads attention's weights from a lasting source for each batch, a
+                        layer at a time. WISP_ERROR_ARGUMENT where what is left still exceeds it; it
+                        names the bytes. Of a source whose `available` is set, cold
                         tokens are given up too and the limit is never exceeded: it has to be enough
                         for a batch, else WISP_ERROR_ARGUMENT names the least, and the model serves
                         one session with one thread. 0: no limit */
@@ -463,16 +465,18 @@ WISP_API wisp_status wisp_embed(wisp_session *session, const wisp_text *texts, s
  * source only the bytes before the first of them are used then (wisp_source_hot_bytes), and the
  * others need not be there: `available` says so, without which `read` is also asked for up to
  * 65,536 bytes behind the list of tensors. The predictor is lowrank (AUTO becomes LOWRANK) or
- * sentence. Where the file has digests of its chunks (docs/formats.md), the hot bytes are compared
- * with them: WISP_ERROR_FORMAT names a chunk that differs. Models that are opened as a whole are
- * not compared. Opening fails with WISP_ERROR_UNSUPPORTED for another predictor, a model that
- * generates, and a file of a version of wisp that wrote no row scales.
+ * sentence, but any where tokens alone are cold (see below). Where the file has digests of its
+ * chunks (docs/formats.md), the hot bytes are compared with them: WISP_ERROR_FORMAT names a chunk
+ * that differs. Models that are opened as a whole are not compared. Opening fails with
+ * WISP_ERROR_UNSUPPORTED for another predictor, a model that generates, and a file of a version of
+ * wisp that wrote no row scales.
  *
  * So are the embeddings of tokens that are not hot, in a file that has hot ones
- * (wisp_convert_options.hot_tokens): absent, unless the source is lasting, has all bytes, and is
- * not copied with `in_memory`; then they are read when a text needs them, and are not compared with
- * digests. Embeddings that were provided stay in memory, whatever `memory` says, but of a source
- * (wisp_model_options.memory). A call waits for them also with `skip_absent`.
+ * (wisp_convert_options.hot_tokens; with `plain` no neurons are cold): absent, unless the source is
+ * lasting, has all bytes, and is not copied with `in_memory`; then they are read when a text needs
+ * them, and are not compared with digests. Embeddings that were provided stay in memory, whatever
+ * `memory` says, but of a source (wisp_model_options.memory). A call waits for them also with
+ * `skip_absent`.
  *
  * The library does not fetch the other bytes. A call of wisp_embed whose texts need absent rows
  * stops and returns WISP_NEED_RANGES; the caller brings bytes, and the call goes on where it
@@ -559,6 +563,10 @@ typedef struct wisp_cold_stats {
     uint64_t ranges, range_bytes; /* that were provided; bytes of the file */
     uint64_t rows;                /* neurons that became present */
     uint64_t tokens;              /* cold tokens whose embeddings were provided and are in memory */
+    uint64_t least_memory;        /* the bytes that are always in memory, which is the least limit
+                                     of wisp_model_options.memory and wisp_model_limit_memory.
+                                     Natively they take less for a model from a file: then the
+                                     weights of attention are read by each pass. */
 } wisp_cold_stats;
 
 /* Returns false, and zeros, where the model was not opened with `hot_only`. */
@@ -1063,7 +1071,8 @@ typedef struct wisp_convert_options {
                                    whose rows are no multiple of its block become f16 */
     const char *embedding_type; /* of the token embeddings, likewise. NULL: the same as `type` */
     const char *name;           /* becomes general.name. NULL: keep */
-    bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included */
+    bool plain;                 /* remove all that wisp_calibrate added, neurons as rows included,
+                                   but with hot_tokens the order of the tokens */
     bool neurons;               /* store the weights of each feed-forward neuron side by side, as
                                    wisp_calibrate does. WISP_ERROR_UNSUPPORTED where the types of
                                    a layer do not allow it (docs/formats.md). false: keep */
@@ -1251,6 +1260,8 @@ typedef struct wisp_calibrate_options {
     const char *predictor_type; /* of the predictors' matrices in the file: "f32", "q8_0" or "q4_0".
                                    NULL: q8_0, or f32 where a row is not whole blocks of q8_0 */
     bool sentence;              /* also fit predictors that choose once for a whole text */
+    bool one_sparsity;   /* the file gets thresholds of `sparsity` alone, which is smaller: sessions
+                            cannot set another */
     float hot;           /* these three as in wisp_convert_options: what is hot in the file. */
     uint64_t hot_bytes;  /* Where both are 0: nine tenths of needed activations, and neurons */
     uint64_t hot_tokens; /* become rows only in layers whose types allow it */

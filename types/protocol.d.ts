@@ -179,7 +179,7 @@ export interface ProvideRequest {
   error?: PackedError;
 }
 
-/** Bytes that the worker has not asked for. */
+/** Bytes that the worker has not asked for. It replies { type: 'taken' } when it has them. */
 export interface OfferRequest {
   type: 'offer';
   pieces: Piece[];
@@ -196,8 +196,8 @@ export interface ColdStats {
   misses: number;
   /** Of groups of 64 neurons. */
   evictions: number;
-  /** Bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
-  memory: { hot: number; warm: number; cold: number };
+  /** The least budget, and bytes of neurons: always in memory, cold ones in memory, and all cold ones. */
+  memory: { least: number; hot: number; warm: number; cold: number };
   skipped: number;
 }
 

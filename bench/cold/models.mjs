@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the models and texts of these benchmarks in build/bench/cold, once: node bench/cold/models.mjs
 // Needs `make native` and the data of $WISP_SHARED (default: ../shared).
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -12,6 +12,9 @@ export const FOLDER = `${ROOT}build/bench/cold/`;
 /** The shares of needed activations whose neurons are hot, and the hot tokens. */
 export const HOT_SHARES = [0.3, 0.5, 0.9];
 const HOT_TOKENS = '2000';
+
+/** Where tokens alone are cold, fewer are hot: chunks are smaller, and one costs as much as 80 rows. */
+const FEW_TOKENS = '500';
 
 /** @param {string} name */
 const sts = (name) =>
@@ -66,6 +69,7 @@ export function textsOf(name) {
  *   q8: the default, calibrated
  *   q8s: the same layers, with positions in Q8_0 and predictors in Q4_0
  *   q4: layers, token embeddings and predictors in Q4_0, positions in Q8_0
+ *   q8t, q4t: q8s and q4 without predictors, of which tokens alone are cold
  * @param {string} kind
  * @param {number} [hot] share of needed activations whose neurons are hot
  */
@@ -73,6 +77,11 @@ export function modelOf(kind, hot) {
   mkdirSync(FOLDER, { recursive: true });
   const data = ['--data', textsOf('train')];
   if (kind === 'default') return make('default.gguf', (path) => wisp('convert', `${ROOT}models/wisp-default.gguf`, path)); // prettier-ignore
+  const sparse = { q8t: 'q8s', q4t: 'q4' }[kind];
+  if (sparse)
+    return make(`${kind}.gguf`, (path) =>
+      wisp('convert', '--plain', '--hot-tokens', FEW_TOKENS, modelOf(sparse), path),
+    );
   if (hot !== undefined)
     return make(`${kind}-hot${hot}.gguf`, (path) =>
       wisp('convert', '--hot', `${hot}`, '--hot-tokens', HOT_TOKENS, modelOf(kind), path),
@@ -92,8 +101,45 @@ export function modelOf(kind, hot) {
   );
 }
 
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b two rows of length 1 */
+export const cosine = (a, b) => Array.from(a).reduce((sum, value, i) => sum + value * b[i], 0);
+
+/**
+ * Embeds texts natively.
+ * @param {string} model
+ * @param {string[]} texts
+ * @param {string[]} args of wisp embed
+ */
+export function nativeRows(model, texts, ...args) {
+  const { stdout, stderr } = spawnSync(
+    `${ROOT}build/wisp`,
+    ['embed', '-m', model, '-t', '1', '--stats', '--format', 'f32', ...args, '-'],
+    { input: `${texts.join('\n')}\n`, maxBuffer: 1 << 28 },
+  );
+  const stats = stderr.toString();
+  if (stdout.length === 0) throw new Error(stats);
+  const all = new Float32Array(stdout.buffer, stdout.byteOffset, stdout.length / 4);
+  const size = all.length / texts.length;
+  return { rows: texts.map((_, i) => all.subarray(i * size, (i + 1) * size)), stats };
+}
+
+/** The least cosine of rows that two builds compute in int8 by the same neurons. */
+export const SAME = 0.999;
+
+/**
+ * Throws where a row is not that of the whole model.
+ * @param {string} name of what computed it
+ * @param {ArrayLike<number>} row
+ * @param {ArrayLike<number>} whole
+ */
+export function checkRow(name, row, whole) {
+  const found = cosine(row, whole);
+  if (!(found >= SAME)) throw new Error(`${name}: the cosine to the whole model's row is ${found}`);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   textsOf('sts');
   textsOf('wikitext');
   for (const kind of ['q8', 'q8s', 'q4']) for (const hot of HOT_SHARES) modelOf(kind, hot);
+  for (const kind of ['q8t', 'q4t']) modelOf(kind);
 }

@@ -15,8 +15,7 @@ async function wisp({ model, text, cold }) {
     import(/** @type {any} */ ('/js/browser.js')),
     cold && import(/** @type {any} */ ('/js/cold-browser.js')),
   ]);
-  const predictor = cold && 'lowrank';
-  const embedder = await Embedder.load(model, { workers: 1, predictor, cold });
+  const embedder = await Embedder.load(model, { workers: 1, cold });
   const opened = performance.now();
   const [row] = await embedder.embed([text]);
   return {

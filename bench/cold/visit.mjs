@@ -8,7 +8,7 @@ import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { launch } from '../runners/browsers.mjs';
-import { FOLDER, HOT_SHARES, modelOf, textsOf } from './models.mjs';
+import { FOLDER, HOT_SHARES, checkRow, cosine, modelOf, nativeRows, textsOf } from './models.mjs';
 import { publish, startNginx } from './nginx.mjs';
 import { throttle } from './throttle.mjs';
 
@@ -28,9 +28,9 @@ const { values } = parseArgs({
 
 /** @typedef {{ name: string, peer: 'wisp' | 'transformers', model: string, cold?: any }} Contestant */
 
-/** @param {string} kind @param {number} hot @param {any} cold */
+/** @param {string} kind @param {number} [hot] @param {any} [cold] */
 const byRange = (kind, hot, cold = { mode: 'wait' }) => ({
-  name: `wisp ${kind}, hot ${hot}, ${cold.mode}`,
+  name: `wisp ${kind}, ${hot === undefined ? 'tokens alone' : `hot ${hot}`}, ${cold.mode}`,
   peer: /** @type {const} */ ('wisp'),
   model: () => modelOf(kind, hot),
   cold,
@@ -49,6 +49,8 @@ const contestants = [
     model: () => modelOf(kind),
   })),
   ...['q8', 'q8s', 'q4'].flatMap((kind) => HOT_SHARES.map((hot) => byRange(kind, hot))),
+  byRange('q8t'),
+  byRange('q4t'),
   byRange('q8s', 0.5, { mode: 'skip' }),
   byRange('q4', 0.5, { mode: 'skip' }),
 ]
@@ -63,9 +65,11 @@ for (const name of readdirSync(`${ROOT}js`)) {
   if (/browser|worker|^wisp-(relaxed|simd128)\.wasm$|\.js$/.test(name)) put(`${ROOT}js/${name}`, `js/${name}`); // prettier-ignore
 }
 for (const name of ['page.mjs', 'transformers_worker.mjs']) put(`${ROOT}bench/cold/${name}`, `cold/${name}`); // prettier-ignore
-put(`${PACKAGES}/@huggingface/transformers/dist/transformers.min.js`, 'cold/transformers.min.js');
-for (const end of ['mjs', 'wasm']) put(`${PACKAGES}/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.${end}`, `cold/ort-wasm-simd-threaded.asyncify.${end}`); // prettier-ignore
-for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'onnx/model_quantized.onnx']) put(`${values.onnx}/${name}`, `models/minilm/${name}`); // prettier-ignore
+if (contestants.some(({ peer }) => peer === 'transformers')) {
+  put(`${PACKAGES}/@huggingface/transformers/dist/transformers.min.js`, 'cold/transformers.min.js');
+  for (const end of ['mjs', 'wasm']) put(`${PACKAGES}/onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.${end}`, `cold/ort-wasm-simd-threaded.asyncify.${end}`); // prettier-ignore
+  for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'onnx/model_quantized.onnx']) put(`${values.onnx}/${name}`, `models/minilm/${name}`); // prettier-ignore
+}
 // A bundler would make one file of the package's modules; these links let the browser fetch all at once instead.
 /** @param {string} name @param {Set<string>} [found] @returns {Set<string>} */
 function modulesOf(name, found = new Set()) {
@@ -134,14 +138,31 @@ async function visit({ peer, model, cold }, text) {
   }
 }
 
+/**
+ * Returns how near a row is to that of the whole model, natively: for transformers.js, of wisp's default one. Throws
+ * where the two should be the same.
+ * @param {Contestant} contestant
+ * @param {string} text
+ * @param {number[]} row
+ */
+function compare({ name, peer, model, cold }, text, row) {
+  const path = peer === 'wisp' ? model : modelOf('default');
+  const args = cold ? ['--predictor', 'lowrank'] : [];
+  const [whole] = nativeRows(path, [text], ...args).rows;
+  if (peer === 'wisp' && cold?.mode !== 'skip') checkRow(name, row, whole);
+  return cosine(row, whole);
+}
+
 /** @type {Map<string, any[]>} */
 const runs = new Map(contestants.map(({ name }) => [name, []]));
 const before = loadavg()[0];
 try {
   for (let round = 0; round < Number(values.rounds); round++)
     for (const contestant of round % 2 ? [...contestants].reverse() : contestants) {
-      const found = await visit(contestant, textOf(round));
-      console.error(`${contestant.name}: ${found.seconds.toFixed(2)} s, ${(found.bytes / 1e6).toFixed(2)} MB, opened after ${found.opened.toFixed(2)} s, line idle for ${(found.idle.seconds).toFixed(2)} s ${JSON.stringify(found.idle.gaps)} ${JSON.stringify(found.cold ?? {})}`); // prettier-ignore
+      const text = textOf(round);
+      const found = await visit(contestant, text);
+      found.cosine = compare(contestant, text, found.row);
+      console.error(`${contestant.name}: cosine ${found.cosine.toFixed(4)}, ${found.seconds.toFixed(2)} s, ${(found.bytes / 1e6).toFixed(2)} MB, opened after ${found.opened.toFixed(2)} s, line idle for ${(found.idle.seconds).toFixed(2)} s ${JSON.stringify(found.idle.gaps)} ${JSON.stringify(found.cold ?? {})}`); // prettier-ignore
       runs.get(contestant.name)?.push(found);
     }
 } finally {
@@ -159,7 +180,8 @@ const results = contestants.map(({ name, peer, model, cold }) => {
     seconds: median(all.map(({ seconds }) => seconds)),
     opened: median(all.map(({ opened }) => opened)),
     bytes: median(all.map(({ bytes }) => bytes)),
-    runs: all.map(({ seconds, opened, bytes, idle, cold: stats }) => ({
+    runs: all.map(({ cosine: near, seconds, opened, bytes, idle, cold: stats }) => ({
+      cosine: near,
       seconds,
       opened,
       bytes,

@@ -249,6 +249,7 @@ static wisp_status calibrate(struct calibration *c, const char *input, const cha
                                           .input = &c->model->dir,
                                           .shares = shares,
                                           .share = 1 - o->sparsity,
+                                          .one_level = o->one_sparsity,
                                           .hot = o->hot,
                                           .hot_bytes = o->hot_bytes,
                                           .hot_tokens = o->hot_tokens};

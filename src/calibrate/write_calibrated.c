@@ -98,12 +98,14 @@ static wisp_status add_predictor(struct adder *a, const struct calibrated *c, si
                                  const struct predictor_set *set) {
     const struct predictor *p = &set->fits[layer].trained;
     const size_t width = p->intermediate_size;
-    const float *thresholds = set->level_thresholds + layer * CALIBRATED_LEVELS * width;
+    const size_t levels = c->one_level ? 1 : CALIBRATED_LEVELS;
+    const float *thresholds =
+        (c->one_level ? set->thresholds : set->level_thresholds) + layer * levels * width;
     TRY(add_transposed(a, layer, names->p, p->p, p->rank, p->hidden_size, c->formats.p));
     TRY(add_floats(a, layer, names->p, TENSOR_BIAS, p->p_bias, 1, p->rank));
     TRY(add_transposed(a, layer, names->q, p->q, width, p->rank, c->formats.q));
     TRY(add_floats(a, layer, names->q, TENSOR_BIAS, p->q_bias, 1, width));
-    return add_floats(a, layer, names->thresholds, "", thresholds, CALIBRATED_LEVELS, width);
+    return add_floats(a, layer, names->thresholds, "", thresholds, levels, width);
 }
 
 static wisp_status add_layer(struct adder *a, const struct calibrated *c, size_t layer) {
@@ -171,15 +173,16 @@ static wisp_status add_keys(struct directory *dir, const struct calibrated *c, w
     float *shares;
     ARENA_TAKE(&dir->arena, order, c->n_layers * width, error);
     ARENA_TAKE(&dir->arena, hot, c->n_layers, error);
-    ARENA_TAKE(&dir->arena, shares, CALIBRATED_LEVELS, error);
+    const size_t levels = c->one_level ? 1 : CALIBRATED_LEVELS;
+    ARENA_TAKE(&dir->arena, shares, levels, error);
     for (size_t l = 0; l < c->n_layers; l++) {
         memcpy(order + l * width, c->layers[l].order, width * sizeof *order);
         hot[l] = (int32_t)c->layers[l].hot;
     }
-    memcpy(shares, c->shares, CALIBRATED_LEVELS * sizeof *shares);
+    memcpy(shares, c->one_level ? &c->share : c->shares, levels * sizeof *shares);
     TRY(directory_put_numbers(dir, KEY_SPARSE_ORDER, VALUE_I32, order, c->n_layers * width, error));
     TRY(directory_put_numbers(dir, KEY_SPARSE_HOT, VALUE_I32, hot, c->n_layers, error));
-    TRY(directory_put_numbers(dir, KEY_SPARSE_SHARES, VALUE_F32, shares, CALIBRATED_LEVELS, error));
+    TRY(directory_put_numbers(dir, KEY_SPARSE_SHARES, VALUE_F32, shares, levels, error));
     return directory_put_f32(dir, KEY_SPARSE_SHARE, c->share, error);
 }
 
@@ -188,7 +191,7 @@ static wisp_status write_all(struct adder *a, const char *output, const struct c
     struct gguf_plan plan = {.hot_tokens = c->hot_tokens};
     const bool chooses_hot = c->hot != 0 || c->hot_bytes > 0;
     TRY(open_adder(a, c));
-    TRY(strip_calibration(dir, a->error));
+    TRY(strip_calibration(dir, false, a->error));
     TRY(add_token_order(a, c->token_counts));
     for (size_t l = 0; l < c->n_layers; l++)
         TRY(add_layer(a, c, l));

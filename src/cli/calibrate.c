@@ -27,6 +27,9 @@ static const char help[] =
     "      --sparsity SHARE   the model's default share of neurons to skip (default: 0.84 with\n"
     "                         ReLU, else 0.7)\n"
     "      --predictor-type T type of the predictors in the file: f32, q8_0 (default) or q4_0\n"
+    "      --one-sparsity     keep the thresholds of that share alone: fewer bytes, but wisp "
+    "embed\n"
+    "                         --sparsity cannot set another\n"
     "      --sentence         add predictors that choose once for a whole text: see\n"
     "                         wisp embed --predictor sentence\n"
     "      --hot SHARE, --hot-bytes BYTES, --hot-tokens N\n"
@@ -47,6 +50,7 @@ enum {
     OPTION_SHARE,
     OPTION_PREDICTOR_TYPE,
     OPTION_SENTENCE,
+    OPTION_ONE_SPARSITY,
     OPTION_HOT,
     OPTION_HOT_BYTES,
     OPTION_HOT_TOKENS,
@@ -64,6 +68,7 @@ static const struct option options[] = {
     {"sparsity", required_argument, NULL, OPTION_SHARE},
     {"predictor-type", required_argument, NULL, OPTION_PREDICTOR_TYPE},
     {"sentence", no_argument, NULL, OPTION_SENTENCE},
+    {"one-sparsity", no_argument, NULL, OPTION_ONE_SPARSITY},
     {"hot", required_argument, NULL, OPTION_HOT},
     {"hot-bytes", required_argument, NULL, OPTION_HOT_BYTES},
     {"hot-tokens", required_argument, NULL, OPTION_HOT_TOKENS},
@@ -78,7 +83,7 @@ struct arguments {
     unsigned long samples, tokens, rank, seed, threads, hot_tokens;
     unsigned long long hot_bytes;
     double sparsity, hot;
-    bool sentence, help;
+    bool sentence, one_sparsity, help;
 };
 
 static bool take_option(struct arguments *a, int option, const char *value) {
@@ -102,6 +107,8 @@ static bool take_option(struct arguments *a, int option, const char *value) {
         return true;
     case OPTION_SENTENCE:
         return a->sentence = true;
+    case OPTION_ONE_SPARSITY:
+        return a->one_sparsity = true;
     case OPTION_HOT:
         return parse_share("hot", value, &a->hot);
     case OPTION_HOT_BYTES:
@@ -254,6 +261,7 @@ static int run_calibrate(const struct arguments *a, const struct sample *texts) 
                                       .sparsity = (float)a->sparsity,
                                       .predictor_type = a->predictor_type,
                                       .sentence = a->sentence,
+                                      .one_sparsity = a->one_sparsity,
                                       .hot = (float)a->hot,
                                       .hot_bytes = a->hot_bytes,
                                       .hot_tokens = a->hot_tokens,

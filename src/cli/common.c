@@ -229,13 +229,15 @@ int open_model(const struct model_arguments *arguments, wisp_model **model,
     if ((is_url(path) ? remote_open(path, arguments, &options, model, &error)
                       : wisp_model_open(path, &options, model, &error)) != WISP_OK)
         return complain_of(&error);
+    /* The query of a URL may hold a secret. */
+    const int name = (int)(is_url(path) ? strcspn(path, "?#") : strlen(path));
     for (size_t i = 0; arguments->verbose && wisp_model_get_assumption(*model, i, &assumption); i++)
-        fprintf(stderr, "wisp: %s: assumed, as the file does not say: %s is %s\n", path,
+        fprintf(stderr, "wisp: %.*s: assumed, as the file does not say: %s is %s\n", name, path,
                 assumption.key, assumption.value);
     wisp_weights weights;
     for (size_t i = 0; arguments->verbose && wisp_model_get_weights(*model, i, &weights); i++)
-        fprintf(stderr, "wisp: %s: dense layers in memory as %s: %llu bytes\n", path, weights.kind,
-                (unsigned long long)weights.bytes);
+        fprintf(stderr, "wisp: %.*s: dense layers in memory as %s: %llu bytes\n", name, path,
+                weights.kind, (unsigned long long)weights.bytes);
     if (wisp_session_open(*model, &session_options, session, &error) != WISP_OK)
         return complain_of(&error);
     if (arguments->sparsity > 0 &&

@@ -25,13 +25,14 @@ bool is_calibration_tensor(const char *name) {
     return false;
 }
 
-wisp_status strip_calibration(struct directory *dir, wisp_error *error) {
+wisp_status strip_calibration(struct directory *dir, bool keep_token_order, wisp_error *error) {
     size_t tensors = 0;
     for (size_t i = 0; i < dir->n_tensors; i++)
         if (!is_calibration_tensor(dir->tensors[i].name))
             dir->tensors[tensors++] = dir->tensors[i];
     dir->n_tensors = tensors;
     directory_drop_metadata(dir, KEY_SPARSE_PREFIX);
-    directory_drop_metadata(dir, KEY_TOKENS_PREFIX);
+    if (!keep_token_order)
+        directory_drop_metadata(dir, KEY_TOKENS_PREFIX);
     return directory_finish(dir, error);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Converts any readable model to a GGUF file. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "formats/schema.h"
 #include "host/file.h"
 #include "native/open_path.h"
+#include "sparse/plan.h"
 
 static wisp_status find_format(const char *name, const struct block_format **format,
                                wisp_error *error) {
@@ -69,6 +71,11 @@ static wisp_status update_metadata(struct directory *dir, const wisp_convert_opt
         if (!entry)
             return fail(error, WISP_ERROR_NOT_FOUND, dir->file, share_key,
                         "the model is not calibrated: wisp calibrate makes it so");
+        const struct metadata *shares = find_metadata_entry(dir, KEY_SPARSE_SHARES);
+        const double step = entry->as.f - (1 - (double)options->sparsity);
+        if (shares && shares->count == 1 && fabs(step) > (double)SPARSE_SAME_SHARE)
+            return fail(error, WISP_ERROR_UNSUPPORTED, dir->file, KEY_SPARSE_SHARES,
+                        "the file has thresholds of one share alone");
         entry->type = VALUE_F32;
         entry->as.f = 1 - (double)options->sparsity;
     }
@@ -87,13 +94,14 @@ static wisp_status convert(struct directory *dir, const char *output,
                                                                         : NEURONS_AS_THEY_ARE;
     if (options->hot != 0 && options->hot_bytes > 0)
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "hot", "hot_bytes is set, too");
-    if (options->plain && (options->neurons || chooses_hot || options->hot_tokens > 0))
+    if (options->plain && (options->neurons || chooses_hot))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "neurons",
-                    "a plain model has no neurons as rows, and no hot tokens");
+                    "a plain model has no neurons as rows");
+    plan->hot_tokens = options->hot_tokens;
     if (options->plain)
-        TRY(strip_calibration(dir, error));
-    else
-        plan->hot_tokens = options->hot_tokens > 0 ? options->hot_tokens : hot_tokens_of(dir);
+        TRY(strip_calibration(dir, options->hot_tokens > 0, error));
+    else if (plan->hot_tokens == 0)
+        plan->hot_tokens = hot_tokens_of(dir);
     TRY(find_format(options->type, &type, error));
     TRY(find_format(options->embedding_type, &embedding_type, error));
     for (size_t i = 0; i < dir->n_tensors; i++) {

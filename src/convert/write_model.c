@@ -5,9 +5,11 @@
 #include "convert/hot_tokens.h"
 #include "formats/schema.h"
 
-/* The bytes of a chunk. A chunk is the least that is fetched for an absent row, and about what a
- * line of 10 Mbit/s brings in the 40 ms that a request waits; the table has 32 bytes for it. */
-enum { CHUNK_BYTES = 64 * 1024 };
+/* The bytes of a chunk, which is the least that is fetched for an absent row; the table has 32
+ * bytes for it. With cold neurons a chunk is about what a line of 10 Mbit/s brings in the 40 ms
+ * that a request waits: a text needs some neurons of nearly every chunk, however small. Of cold
+ * tokens it needs a few rows (bench/RESULTS-cold.md). */
+enum { CHUNK_BYTES = 64 * 1024, TOKENS_CHUNK_BYTES = 16 * 1024 };
 
 static wisp_status write_file(struct directory *dir, const struct gguf_plan *plan,
                               const char *output, wisp_error *error) {
@@ -33,7 +35,7 @@ static wisp_status arrange_and_write(struct directory *dir, const struct gguf_pl
     if (arrangement.formats)
         arranged.formats = arrangement.formats;
     if (arrangement.formats || plan->hot_tokens > 0)
-        arranged.chunk_bytes = CHUNK_BYTES;
+        arranged.chunk_bytes = arrangement.formats ? CHUNK_BYTES : TOKENS_CHUNK_BYTES;
     if (status == WISP_OK)
         status = bitnet_put_keys(dir, arranged.formats, error);
     if (status == WISP_OK && bytes)

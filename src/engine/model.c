@@ -40,7 +40,7 @@ static wisp_predictor best_predictor(const wisp_model *model, const wisp_model_o
     const struct model_config *config = &model->network.config;
     const bool relu = config->activation == ACTIVATION_RELU;
     const float most = relu ? kernels->lowrank_most_share_relu : kernels->lowrank_most_share;
-    if (model->dir.hot_only)
+    if (model->dir.lacks_neurons)
         return WISP_PREDICTOR_LOWRANK;
     if (!model->int8 || options->portable || model->network.architecture->generates ||
         !sparse_sizes_fit(config->hidden_size, config->intermediate_size))
@@ -60,7 +60,7 @@ static wisp_status choose_predictor(wisp_model *model, const wisp_model_options 
     model->predictor = options->predictor;
     if (options->predictor == WISP_PREDICTOR_AUTO)
         model->predictor = best_predictor(model, options, kernels);
-    if (model->dir.hot_only && !model_has_thresholds(model))
+    if (model->dir.lacks_neurons && !model_has_thresholds(model))
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "predictor",
                     "%s computes all neurons of a layer, and cold ones are not loaded (hot_only)",
                     wisp_predictor_name((size_t)model->predictor));
@@ -177,6 +177,7 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
     wisp_model_get_info(model, &info);
     const uint64_t least =
         info.resident_bytes + least_frames * frame_bytes + least_tokens * row_bytes;
+    model->least_memory = least;
     const uint64_t others =
         (frames - least_frames) * frame_bytes + (tokens - least_tokens) * row_bytes;
     if (memory > 0 && memory < least)
@@ -188,7 +189,8 @@ static wisp_status reserve_cold(wisp_model *model, uint64_t memory, wisp_error *
         tokens = least_tokens + (size_t)(rest * (tokens - least_tokens) / others);
     }
     frames = smaller(frames, MOST_FRAMES);
-    TRY(neuron_cold_reserve(&network->neurons, frames, frames < all_frames, error));
+    if (model->dir.lacks_neurons)
+        TRY(neuron_cold_reserve(&network->neurons, frames, frames < all_frames, error));
     return tokens > 0 ? token_embedding_reserve(&network->tokens, tokens, error) : WISP_OK;
 }
 
@@ -223,7 +225,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
                         (unsigned long long)available, (unsigned long long)hot_bytes - 1);
         TRY(chunks_verify(&model->dir, &model->chunks, 0, model->chunks.n_hot, error));
         model->dir.hot_only = true;
+        model->dir.lacks_neurons = neurons_are_cold(&model->dir);
         model->dir.cold_framed = IN_FRAMES || (options->memory > 0 && available > 0);
+        if (options->memory > 0 && available > 0 && !model->dir.lacks_neurons)
+            return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "memory",
+                        "the file has no cold neurons, which could be given up");
     }
     if (model->network.architecture->embeds)
         TRY(tokenizer_open(&model->dir, &model->tokenizer, error));
@@ -251,6 +257,11 @@ static wisp_status load(wisp_model *model, const wisp_model_options *options, wi
     else if (COLD_NEURONS_MAY_BE_ABSENT && token_embedding_cold(&model->network.tokens) > 0)
         TRY(token_embedding_reserve(&model->network.tokens,
                                     token_embedding_cold(&model->network.tokens), error));
+    if (!IN_FRAMES && model->dir.hot_only && !model->dir.cold_framed) {
+        wisp_model_info info;
+        wisp_model_get_info(model, &info);
+        model->least_memory = info.resident_bytes;
+    }
     if (options->in_memory)
         directory_close_sources(&model->dir);
     return WISP_OK;
@@ -319,10 +330,12 @@ wisp_status wisp_source_hot_bytes(const wisp_source *source, uint64_t *bytes, wi
 
 bool wisp_model_get_cold_stats(const wisp_model *model, wisp_cold_stats *stats) {
     *stats = (wisp_cold_stats){0};
-    if (!COLD_NEURONS_MAY_BE_ABSENT || !model->network.neurons.cold)
+    if (!COLD_NEURONS_MAY_BE_ABSENT || !model->dir.hot_only)
         return false;
-    neuron_cold_stats(&model->network.neurons, stats);
+    if (model->network.neurons.cold)
+        neuron_cold_stats(&model->network.neurons, stats);
     stats->tokens = token_embedding_provided(&model->network.tokens);
+    stats->least_memory = model->least_memory;
     return true;
 }
 

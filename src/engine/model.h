@@ -21,6 +21,7 @@ struct wisp_model {
     struct sparse_plan plan;     /* zeroed where the model is not calibrated */
     bool pool_prompt;            /* pooling includes the tokens of the prompt */
     uint32_t dimensions;         /* values of an embedding; at most hidden_size */
+    uint64_t least_memory;       /* that wisp_cold_stats has */
     double load_start, load_seconds;
 };
 

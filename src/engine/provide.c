@@ -118,5 +118,7 @@ wisp_status wisp_session_provide(wisp_session *session, uint64_t offset, const v
     }
     const struct network *network = &session->model->network;
     token_embedding_provide(&network->tokens, offset, from, length);
-    return neuron_cold_provide(&network->neurons, offset, from, length, error);
+    return network->neurons.cold
+               ? neuron_cold_provide(&network->neurons, offset, from, length, error)
+               : WISP_OK;
 }

@@ -66,7 +66,7 @@ wisp_status wisp_session_open(const wisp_model *model, const wisp_session_option
     if (options && !wisp_cache_type_name(options->cache_type))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "cache_type", "%d is no wisp_cache_type",
                     (int)options->cache_type);
-    if (options && options->recall && model->dir.hot_only)
+    if (options && options->recall && model->dir.lacks_neurons)
         return fail(error, WISP_ERROR_UNSUPPORTED, model->dir.file, "recall",
                     "recall takes all neurons, and cold ones are not loaded (hot_only)");
     if (model->dir.cold_framed && threads > 1)
@@ -129,6 +129,10 @@ wisp_status wisp_session_set_sparsity(wisp_session *session, float sparsity, wis
     if (!(sparsity >= 0 && sparsity < 1))
         return fail(error, WISP_ERROR_ARGUMENT, NULL, "sparsity", "%s is not from 0 to below 1",
                     number_text((double)sparsity, 6).text);
+    const float own = model_default_sparsity(model);
+    if (model->plan.levels == 1 && fabsf(sparsity - own) > SPARSE_SAME_SHARE)
+        return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "sparsity",
+                    "the file has thresholds for %s alone", number_text((double)own, 6).text);
     const size_t intermediate_size = model->network.config.intermediate_size;
     for (size_t l = 0; l < model->network.config.layers; l++)
         sparse_ffn_thresholds(&model->network.feed_forward[l].sparse, &model->plan, 1 - sparsity,

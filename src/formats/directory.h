@@ -88,10 +88,11 @@ struct directory {
     size_t n_metadata, metadata_capacity;
     const struct tensor **tensors_by_name; /* sorted by directory_finish */
     const struct metadata **metadata_by_key;
-    /* The bytes of cold rows of neurons are not read: whoever has them brings them
-     * (sparse/neuron_cold.h). */
+    /* The bytes of cold rows are not read: whoever has them brings them (layers/token_embedding.h,
+     * sparse/neuron_cold.h). */
     bool hot_only;
-    bool cold_framed; /* cold rows are kept in frames of memory, of which there may be few */
+    bool lacks_neurons; /* some of these rows are neurons' */
+    bool cold_framed;   /* cold rows are kept in frames of memory, of which there may be few */
 };
 
 /* Releases everything and closes the sources. Safe on a zeroed directory. */

@@ -10,9 +10,10 @@
 /* Fails where only the hot rows are there, which are no whole matrix. */
 static wisp_status require_all_rows(const struct directory *dir, const struct tensor *tensor,
                                     wisp_error *error) {
-    return dir->hot_only ? fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
-                                tensor->name, "the model was opened without its cold neurons")
-                         : WISP_OK;
+    return dir->lacks_neurons
+               ? fail(error, WISP_ERROR_UNSUPPORTED, dir->sources[tensor->source].name,
+                      tensor->name, "the model was opened without its cold neurons")
+               : WISP_OK;
 }
 
 wisp_status neuron_matrices_up(const struct directory *dir, const struct tensor *tensor,

@@ -357,6 +357,11 @@ bool tensor_is_cold(const char *name) {
     return length > end && strcmp(name + length - end, TENSOR_NEURONS_COLD) == 0;
 }
 
+bool neurons_are_cold(const struct directory *dir) {
+    const struct tensor *last = dir->stored ? &dir->stored[dir->n_stored - 1] : NULL;
+    return last && tensor_is_cold(last->name) && strcmp(last->name, TENSOR_TOKENS_COLD) != 0;
+}
+
 wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error) {
     const struct tensor *cold = NULL; /* the first */
     *bytes = dir->sources[0].size;

@@ -33,6 +33,9 @@ bool tensor_is_cold(const char *name);
  * WISP_ERROR_UNSUPPORTED where another tensor follows a cold one. */
 wisp_status neurons_hot_bytes(const struct directory *dir, uint64_t *bytes, wisp_error *error);
 
+/* Returns whether the file has rows of cold neurons. */
+bool neurons_are_cold(const struct directory *dir);
+
 /* Returns the rows of a layer; NULL where the file stores its plain matrices. */
 const struct neuron_rows *neurons_find_rows(const struct directory *dir, size_t layer);
 

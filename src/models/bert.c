@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "formats/schema.h"
 #include "layers/mean.h"
+#include "models/bert_rest.h"
 #include "models/config_reader.h"
 #include "models/feed_forward_block.h"
 
@@ -183,7 +184,7 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
     /* x, context and y begin at the member's own tokens. */
     const float *x = s->x + own.first * size, *context = s->context + own.first * size;
     float *y = s->y + own.first * size;
-    wisp_status status;
+    wisp_status status, awake;
 
     switch (at.block) {
     case BLOCK_EMBED: /* member 0 looks up all tokens: that is quick */
@@ -194,8 +195,11 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         break;
 
     case BLOCK_ATTENTION: /* x = layer_norm(x + W_o attention(W_qkv x)) */
-        status = pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
-                                   s->scratch[member], error); /* q, k and v */
+        status = awake = bert_wake(network, at.layer, error);
+        if (status == WISP_OK)
+            status =
+                pass_apply_linear(pass, at, &layer->qkv, x, own.n, s->inner + own.first * 3 * size,
+                                  s->scratch[member], error); /* q, k and v */
         if (network->config.rope_theta != 0)
             rotate(pass, s, own);
         pass_mark(pass, member, at, STAGE_QKV);
@@ -206,6 +210,8 @@ static wisp_status bert_step(struct pass *pass, uint32_t member, struct cursor a
         if (status == WISP_OK)
             status = pass_apply_linear(pass, at, &layer->output, context, own.n, y,
                                        s->scratch[member], error);
+        if (awake == WISP_OK)
+            bert_sleep(network, at.layer);
         pass_mark(pass, member, at, STAGE_ATTENTION_OUTPUT);
         TRY(pass_join_status(pass, member, at, status, error));
         add_and_norm(pass, member, at, &layer->attention_norm);

@@ -26,13 +26,17 @@ struct bert_weights {
     float *position_embedding;
     size_t positions; /* 0 with rotary positions */
     struct norm embedding_norm;
-    struct bert_layer *layer; /* [layers] */
+    struct bert_layer *layer;     /* [layers] */
+    struct bert_resting *resting; /* bert_rest.h; NULL: attention's weights are always there */
 };
 
 /* Functions of struct architecture (architecture.h), for both architectures. */
 wisp_status bert_load(struct network *network, wisp_error *error);
 wisp_status bert_load_layer(struct network *network, uint32_t layer, wisp_error *error);
 void bert_release(struct network *network);
+
+/* Reads the weights of a layer's attention, and adds nothing to the network. */
+wisp_status bert_read_attention(const struct network *network, uint32_t layer, wisp_error *error);
 
 extern const struct architecture architecture_bert, architecture_nomic_bert;
 

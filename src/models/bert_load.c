@@ -67,7 +67,7 @@ wisp_status bert_load(struct network *network, wisp_error *error) {
     return norm_load(&w->embedding_norm, network->dir, "token_embd_norm", size, error);
 }
 
-wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+wisp_status bert_read_attention(const struct network *network, uint32_t l, wisp_error *error) {
     static const char *const fused[] = {"attn_qkv"}, *const output[] = {"attn_output"};
     static const char *const apart[] = {"attn_q", "attn_k", "attn_v"};
     const struct bert_weights *w = network->weights;
@@ -75,10 +75,19 @@ wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *err
     const size_t size = network->config.hidden_size;
     const bool has_bias = network->config.has_bias;
     if (network->config.fused_qkv)
-        TRY(load_linear(network, l, fused, 1, has_bias, 3 * size, size, &layer->qkv, error));
+        TRY(read_linear(network, l, fused, 1, has_bias, 3 * size, size, &layer->qkv, error));
     else
-        TRY(load_linear(network, l, apart, 3, has_bias, size, size, &layer->qkv, error));
-    TRY(load_linear(network, l, output, 1, has_bias, size, size, &layer->output, error));
+        TRY(read_linear(network, l, apart, 3, has_bias, size, size, &layer->qkv, error));
+    return read_linear(network, l, output, 1, has_bias, size, size, &layer->output, error);
+}
+
+wisp_status bert_load_layer(struct network *network, uint32_t l, wisp_error *error) {
+    const struct bert_weights *w = network->weights;
+    struct bert_layer *layer = &w->layer[l];
+    TRY(bert_read_attention(network, l, error));
+    network->resident_bytes += layer->qkv.bytes + layer->output.bytes;
+    tally_weights(network, &layer->qkv);
+    tally_weights(network, &layer->output);
     TRY(load_layer_norm(network, l, "attn_output_norm", &layer->attention_norm, error));
     return load_layer_norm(network, l, "layer_output_norm", &layer->output_norm, error);
 }
@@ -96,6 +105,7 @@ void bert_release(struct network *network) {
     free(w->layer);
     norm_release(&w->embedding_norm);
     memory_free(w->position_embedding);
+    free(w->resting);
     free(w);
     network->weights = NULL;
 }

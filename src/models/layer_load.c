@@ -3,7 +3,7 @@
 
 #include "formats/schema.h"
 
-wisp_status load_linear(struct network *network, uint32_t index, const char *const names[],
+wisp_status read_linear(const struct network *network, uint32_t index, const char *const names[],
                         size_t parts, bool has_bias, size_t n, size_t k, struct linear *layer,
                         wisp_error *error) {
     char full[LINEAR_MAX_PARTS][TENSOR_NAME_BYTES];
@@ -16,7 +16,13 @@ wisp_status load_linear(struct network *network, uint32_t index, const char *con
                                          .parts = parts,
                                          .n = n,
                                          .k = k};
-    TRY(linear_load(layer, &source, network->kernels, network->int8, error));
+    return linear_load(layer, &source, network->kernels, network->int8, error);
+}
+
+wisp_status load_linear(struct network *network, uint32_t index, const char *const names[],
+                        size_t parts, bool has_bias, size_t n, size_t k, struct linear *layer,
+                        wisp_error *error) {
+    TRY(read_linear(network, index, names, parts, has_bias, n, k, layer, error));
     network->resident_bytes += layer->bytes;
     tally_weights(network, layer);
     return WISP_OK;

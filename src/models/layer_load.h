@@ -6,6 +6,11 @@
 #include "layers/norm.h"
 #include "models/network.h"
 
+/* Loads the layers blk.INDEX.names[i] as load_linear does, and adds nothing to the network. */
+wisp_status read_linear(const struct network *network, uint32_t index, const char *const names[],
+                        size_t parts, bool has_bias, size_t n, size_t k, struct linear *layer,
+                        wisp_error *error);
+
 /* Loads the layers blk.INDEX.names[i], of n outputs and k inputs each, as one layer with parts * n
  * outputs, and adds its bytes to network->resident_bytes. Fails as linear_load does. */
 wisp_status load_linear(struct network *network, uint32_t index, const char *const names[],

@@ -52,7 +52,7 @@ static wisp_status load_layers(struct network *n, const struct sparse_plan *plan
                                        .unbiased = !c->has_bias};
     if (plan)
         TRY(neuron_store_open(&n->neurons, n->dir, plan, &shape, n->kernels, error));
-    if (COLD_NEURONS_MAY_BE_ABSENT && plan && n->dir->hot_only)
+    if (COLD_NEURONS_MAY_BE_ABSENT && plan && n->dir->lacks_neurons)
         TRY(neuron_cold_open(&n->neurons, n->dir->cold_framed, error));
     for (uint32_t l = 0; l < c->layers; l++) {
         struct feed_forward *f = &n->feed_forward[l];

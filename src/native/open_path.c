@@ -8,6 +8,7 @@
 #include "host/file.h"
 #include "host/input_file.h"
 #include "huggingface/folder.h"
+#include "models/bert_rest.h"
 #include "native/open_path.h"
 #include "sparse/neuron_cold.h"
 
@@ -94,12 +95,18 @@ wisp_status wisp_model_limit_memory(wisp_model *model, uint64_t bytes, wisp_erro
     if (model->dir.cold_framed)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "model",
                     "it was opened from a source with a limit");
+    const wisp_source *source = &model->dir.sources[0];
     wisp_model_info info;
     wisp_model_get_info(model, &info);
+    if (info.resident_bytes > bytes && model->dir.n_sources == 1 && source->lasting) {
+        TRY(bert_rest(&model->network, error)); /* all models that open without cold neurons */
+        wisp_model_get_info(model, &info);
+    }
     if (info.resident_bytes > bytes)
         return fail(error, WISP_ERROR_ARGUMENT, model->dir.file, "memory",
                     "%llu bytes are always in memory, more than the %llu that are allowed",
                     (unsigned long long)info.resident_bytes, (unsigned long long)bytes);
-    neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
+    if (model->dir.lacks_neurons)
+        neuron_cold_limit(&model->network.neurons, bytes - info.resident_bytes, discard_pages);
     return WISP_OK;
 }

@@ -214,6 +214,10 @@ static void end_with_environment(void *argument) {
         native_cancel(native);
         runner_end(&native->runner, false);
         runner_join(&native->runner);
+        if (native->request) { /* nobody keeps its promise any more, nor the model that it opened */
+            held_model_release(native->request->held);
+            native->request->held = NULL;
+        }
     }
     free_engine(native);
 }

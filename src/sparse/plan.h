@@ -9,6 +9,9 @@
 /* A neuron with this threshold is never computed. */
 #define SPARSE_NEVER 1e30f
 
+/* Shares that differ by no more are one: 1 - sparsity is rounded. */
+#define SPARSE_SAME_SHARE 1e-6f
+
 struct sparse_plan {
     /* [layers, intermediate_size]: the neuron at each place. NULL where each place has the number
      * of its neuron. */

@@ -324,6 +324,41 @@ describe('the addon', { skip: noAddon }, () => {
     await here.close();
   });
 
+  test('a worker thread that ends just when its model is open leaves no memory', () => {
+    const late = mkdtempSync(join(tmpdir(), 'wisp-late-'));
+    try {
+      const [shim, mark] = [join(late, 'late.so'), join(late, 'open')];
+      execFileSync('gcc', ['-shared', '-fPIC', '-o', shim, `${ROOT}tests/oracle/late_model.c`]);
+      const inWorker = `
+        const { openSync, statSync } = require('node:fs');
+        const addon = require(${JSON.stringify(ADDON)});
+        const path = ${JSON.stringify(DEFAULT_MODEL_PATH)};
+        const model = { descriptor: openSync(path), size: statSync(path).size };
+        addon.openModel(addon.create(true), model);
+        setTimeout(() => {}, 1e6);`;
+      const script = `
+        const { existsSync, rmSync } = require('node:fs');
+        const { Worker } = require('node:worker_threads');
+        const sizes = [];
+        (async () => {
+          for (let i = 0; i < 5; i++) {
+            const worker = new Worker(${JSON.stringify(inWorker)}, { eval: true });
+            while (!existsSync(${JSON.stringify(mark)})) await new Promise((done) => setTimeout(done, 5));
+            await worker.terminate();
+            rmSync(${JSON.stringify(mark)});
+            sizes.push(process.memoryUsage().rss);
+          }
+          console.log(JSON.stringify(sizes));
+        })();`;
+      const env = { ...process.env, LD_PRELOAD: shim, WISP_LATE_MODEL: mark };
+      const [, before, ...sizes] = JSON.parse(execFileSync(process.execPath, ['-e', script], { env }).toString()); // prettier-ignore
+      // Each of the three that left its model would add 14 MB.
+      assert.ok(sizes.at(-1) < before + 25e6, `${before} became ${sizes}`);
+    } finally {
+      rmSync(late, { recursive: true });
+    }
+  });
+
   test('the process ends by itself, and whenever it is asked to', async () => {
     const head = `
       import { Embedder } from ${JSON.stringify(ENTRY)};

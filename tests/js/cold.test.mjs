@@ -15,7 +15,7 @@ import { Embedder } from '../../js/node.js';
 import { shortTexts } from './pool/texts.mjs';
 import { rangeFaults } from './range-faults.mjs';
 import { serveRanges } from './range-server.mjs';
-import { smallColdModel, smallModel } from './support.mjs';
+import { smallColdModel, smallColdTokensModel, smallModel } from './support.mjs';
 
 const TEXTS = shortTexts(40, 3);
 const path = smallColdModel();
@@ -233,6 +233,29 @@ describe('cold neurons', () => {
     assert.equal((await embedder.embed('a')).count, 1);
   });
 
+  test('where tokens alone are cold, any predictor has the bits of the whole model', async () => {
+    const tokens = smallColdTokensModel();
+    reset();
+    server.bytes = readFileSync(tokens);
+    server.etag = '"tokens"';
+    const first = coldOf(await load()).hotBytes;
+    for (const predictor of /** @type {const} */ (['auto', 'dense', 'exact'])) {
+      const whole = await Embedder.load(tokens, { backend: 'wasm', workers: 1, predictor });
+      const wanted = await whole.embed(TEXTS);
+      await whole.close();
+      server.forget();
+      const embedder = await load({ cold: { mode: 'wait', ...SIZES, first }, predictor });
+      assert.equal(server.asked.length, 1);
+      assert.deepEqual(await embedder.embed(TEXTS), wanted);
+      assert.ok(server.asked.length > 1);
+      assertOnce();
+      const { mode, warmTokens, neurons, hotBytes, fileBytes } = coldOf(embedder);
+      assert.ok(mode === 'wait' && warmTokens > 0 && neurons === 0 && hotBytes < fileBytes);
+    }
+    await assert.rejects(load({ predictor: 'lowrank' }), { code: 'not_found' });
+    await assert.rejects(load({ memory: 1e9 }), { code: 'unsupported', field: 'memory' });
+  });
+
   test('setSparse opens the model again, and its neurons come from what was fetched', async () => {
     reset();
     const embedder = await load();
@@ -266,7 +289,8 @@ describe('cold neurons', () => {
     for (const source of [new Uint8Array(bytes), new Blob([bytes]), 'hf:o/m']) {
       await assert.rejects(load({}, /** @type {any} */ (source)), { code: 'argument', field: 'cold' }); // prettier-ignore
     }
-    await assert.rejects(Generator.load(path, { cold: 'wait' }), { code: 'argument', field: 'cold' }); // prettier-ignore
+    const loading = Generator.load(path, /** @type {any} */ ({ cold: 'wait' }));
+    await assert.rejects(loading, { code: 'argument', field: 'cold' });
   });
 });
 

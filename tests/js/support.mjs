@@ -160,17 +160,29 @@ export function smallCalibratedModel(name = 'cls12') {
   return path;
 }
 
-/** Returns such a model with half of its hot neurons and tokens, so that texts need cold ones. */
-export function smallColdModel(name = 'cls12', share = '0.5') {
+/**
+ * Returns such a model, converted once.
+ * @param {string} name
+ * @param {string} kind
+ * @param {string[]} options
+ */
+function smallConvertedModel(name, kind, options) {
   const calibrated = smallCalibratedModel(name);
-  const path = `${ROOT}build/test-models/${name}-cold.gguf`;
+  const path = `${ROOT}build/test-models/${name}-${kind}.gguf`;
   if (!existsSync(path) || statSync(path).mtimeMs < statSync(calibrated).mtimeMs) {
-    const hot = ['--hot', share, '--hot-tokens', '60'];
-    const { code, err } = wisp(['convert', ...hot, calibrated, path]);
+    const { code, err } = wisp(['convert', ...options, calibrated, path]);
     if (code !== 0) throw new Error(err);
   }
   return path;
 }
+
+/** Returns such a model with half of its hot neurons and tokens, so that texts need cold ones. */
+export const smallColdModel = (name = 'cls12', share = '0.5') =>
+  smallConvertedModel(name, 'cold', ['--hot', share, '--hot-tokens', '60']);
+
+/** Returns such a model without predictors, of which tokens alone are cold. */
+export const smallColdTokensModel = (name = 'cls12') =>
+  smallConvertedModel(name, 'cold-tokens', ['--plain', '--hot-tokens', '20']);
 
 /**
  * Returns the reason to skip a test that needs a program of .tools/bin, or false where it exists. CI skips nothing.

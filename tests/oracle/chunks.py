@@ -117,6 +117,29 @@ class Chunks(unittest.TestCase):
                 self.assertIn(f"bytes {first} to {end - 1} of the file are not what its table says: "
                               f"the SHA-256 of chunk {wrong} differs", said.stderr)
 
+    def test_tokens_alone_may_be_cold(self):
+        """Plain matrices and split tokens: small chunks, and the tensors that a plain file has."""
+        with tempfile.TemporaryDirectory() as folder:
+            ordered, split, plain, again = (Path(folder, name) for name in ("ordered", "split", "plain", "again"))
+            write_ordered(ordered, MODELS[0], np.random.default_rng(12))
+            wisp("--plain", "--hot-tokens", HOT_TOKENS, ordered, split)
+            data = split.read_bytes()
+            chunks, header = chunks_of(data)
+            self.assertEqual(wrong_chunks(data), [])
+            self.assertEqual(json.loads(verify(split).stdout)["verified"],
+                             {"chunks": len(chunks), "chunk_bytes": 16384, "header_bytes": header,
+                              "header_sha256": hashlib.sha256(data[:header]).hexdigest()})
+            self.check_tokens(ordered, split)
+            wisp("--plain", ordered, plain)
+            wisp("--plain", split, again)
+            self.assertEqual(plain.read_bytes(), again.read_bytes())
+            stored = {t.name: t.data.tobytes() for t in GGUFReader(split).tensors}
+            wanted = {t.name: t.data.tobytes() for t in GGUFReader(plain).tensors}
+            self.assertEqual(list(stored)[-1], "token_embd.cold")
+            self.assertEqual(stored.keys() ^ wanted.keys(), {"token_embd.weight", "token_embd.hot", "token_embd.cold"})
+            self.assertTrue(all(stored[name] == wanted[name] for name in stored.keys() & wanted.keys()))
+            self.assertFalse([key for key in Header(data).keys if key.startswith("wisp.sparse.")])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -132,6 +132,7 @@ static void limited_memory_gives_the_bits_of_the_whole_model(void **state) {
         }
         const wisp_cold_stats cold = cold_stats_of(model);
         assert_true(cold.evictions > 0 && cold.warm_bytes <= cold.budget);
+        assert_int_equal(cold.least_memory, least);
         /* A call that is given up holds nothing. */
         assert_int_equal(wisp_embed(session, texts.text, TEXTS, NULL, rows, &error),
                          WISP_NEED_RANGES);

@@ -81,15 +81,9 @@ static void memory_is_limited_and_bits_stay(void **state) {
             wisp_session_close(session);
             wisp_model_close(model);
         }
-        const wisp_model_options small = {.hot_only = true, .memory = least - 1};
-        wisp_model *model;
-        assert_int_equal(wisp_model_open(path, &small, &model, &error), WISP_ERROR_ARGUMENT);
-        assert_string_equal(error.field, "memory");
-        assert_null(model);
         /* The limit may also be set later, but not of a model with all of its neurons. */
-        model = open_file(path, true, 0);
-        assert_int_equal(wisp_model_limit_memory(model, least - 1, &error), WISP_ERROR_ARGUMENT);
-        assert_string_equal(error.field, "memory");
+        wisp_model *model = open_file(path, true, 0);
+        assert_int_equal(cold_stats_of(model).least_memory, least);
         assert_int_equal(wisp_model_limit_memory(model, least, &error), WISP_OK);
         assert_int_equal(cold_stats_of(model).budget, 0);
         wisp_model_close(model);
@@ -97,6 +91,56 @@ static void memory_is_limited_and_bits_stay(void **state) {
         assert_int_equal(wisp_model_limit_memory(NULL, least, &error), WISP_ERROR_ARGUMENT);
         wisp_session_close(reference);
         wisp_model_close(whole);
+    }
+}
+
+/* Below what a model holds without its cold neurons, attention's weights are read by each pass. */
+static void attention_rests_where_memory_is_short(void **state) {
+    static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
+    struct texts texts;
+    char path[PATH_BYTES];
+    wisp_error error;
+    (void)state;
+    make_texts(&texts);
+    for (size_t a = 0; a < ACTIVATIONS; a++) {
+        snprintf(path, sizeof path, "%s",
+                 cold_model("rows.gguf", activations[a], false, BLOCK_Q8_0));
+        wisp_model *whole = open_file(path, false, 0);
+        wisp_session *session = open_session_or_fail(whole, 1);
+        embed_or_fail(session, texts.text, TEXTS, wanted);
+        wisp_session_close(session);
+        wisp_model_close(whole);
+        wisp_model *model = open_file(path, true, 0);
+        const uint64_t all = resident_bytes_of(model);
+        wisp_model_close(model);
+        model = open_file(path, true, all - 1);
+        const uint64_t resting = resident_bytes_of(model);
+        wisp_weights weights;
+        assert_true(wisp_model_get_weights(model, 0, &weights));
+        assert_true(resting < all - weights.bytes / (2 * COLD_LAYERS));
+        wisp_model_close(model);
+        for (uint32_t threads = 1; threads <= 4; threads += 3) {
+            model = open_file(path, true, resting);
+            session = open_session_or_fail(model, threads);
+            for (int round = 0; round < 2; round++) {
+                memset(rows, 0, sizeof rows);
+                if (wisp_embed_from_file(session, texts.text, TEXTS, NULL, rows, &error) != WISP_OK)
+                    fail_msg("%s", error.message);
+                assert_memory_equal(rows, wanted, sizeof rows);
+            }
+            assert_int_equal(resident_bytes_of(model), resting + cold_stats_of(model).warm_bytes);
+            wisp_session_close(session);
+            wisp_model_close(model);
+        }
+        const wisp_model_options small = {.hot_only = true, .memory = resting - 1};
+        assert_int_equal(wisp_model_open(path, &small, &model, &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_null(model);
+        model = open_file(path, true, 0);
+        assert_int_equal(wisp_model_limit_memory(model, 1, &error), WISP_ERROR_ARGUMENT);
+        assert_string_equal(error.field, "memory");
+        assert_int_equal(wisp_model_limit_memory(model, resting, &error), WISP_OK);
+        wisp_model_close(model);
     }
 }
 
@@ -181,6 +225,20 @@ static void files_that_change_are_noticed(void **state) {
     expect_failure(session, path, "the file changed after it was opened");
     wisp_session_close(session);
     wisp_model_close(model);
+
+    /* Written to where attention's weights rest. */
+    write_file(path, bytes, size);
+    model = open_file(path, true, 0);
+    const uint64_t at = directory_find_tensor(&model->dir, "blk.0.attn_k.weight")->offset;
+    assert_int_equal(wisp_model_limit_memory(model, resident_bytes_of(model) - 1, &error), WISP_OK);
+    session = open_session_or_fail(model, 1);
+    bytes[at + 9] ^= 1;
+    write_file(path, bytes, size);
+    expect_failure(session, path, "attention's weights of layer 0 differ");
+    bytes[at + 9] ^= 1;
+    wisp_session_close(session);
+    wisp_model_close(model);
+    write_file(path, bytes, size);
 
     /* Replaced by another file of its name: the model keeps its own. */
     model = open_file(path, true, 0);
@@ -280,6 +338,7 @@ static void hot_neurons_are_chosen(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_limited_and_bits_stay),
+        cmocka_unit_test(attention_rests_where_memory_is_short),
         cmocka_unit_test(a_small_budget_still_hits),
         cmocka_unit_test(files_that_change_are_noticed),
         cmocka_unit_test(whole_pages_are_given_back),

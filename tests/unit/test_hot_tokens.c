@@ -124,7 +124,7 @@ static void calibration_counts_tokens(void **state) {
     snprintf(split, sizeof split, "%s", temporary_path("split.gguf"));
     assert_int_equal(wisp_convert(plain, split, &hot, &error), WISP_ERROR_NOT_FOUND);
     assert_string_equal(error.field, "wisp.tokens.order");
-    assert_int_equal(wisp_convert(plain, split, &both, &error), WISP_ERROR_ARGUMENT);
+    assert_int_equal(wisp_convert(plain, split, &both, &error), WISP_ERROR_NOT_FOUND);
     calibrate_or_fail(plain, sparse, 1);
     convert_or_fail(sparse, split, &hot);
     calibrate_or_fail(split, plain, 1); /* the embeddings become plain, and the order is the same */
@@ -268,6 +268,108 @@ static void absent_tokens_are_asked_for_at_once(void **state) {
     free(bytes);
 }
 
+/* Embeds the texts with a model of which the bytes before `hot` are there, and brings what it asks
+ * for. */
+static void embed_by_ranges(wisp_session *session, const struct texts *texts,
+                            const unsigned char *bytes, uint64_t hot, float *rows) {
+    const wisp_range *ranges;
+    size_t count, calls = 0;
+    wisp_error error;
+    wisp_status status = wisp_embed(session, texts->text, TEXTS, NULL, rows, &error);
+    while (status == WISP_NEED_RANGES) {
+        assert_int_equal(wisp_session_needs(session, 0, &ranges, &count, &error), WISP_OK);
+        assert_true(count > 0);
+        for (size_t i = 0; i < count; i++) {
+            assert_true(ranges[i].offset >= hot);
+            assert_int_equal(wisp_session_provide(session, ranges[i].offset,
+                                                  bytes + ranges[i].offset,
+                                                  (size_t)ranges[i].length, &error),
+                             WISP_OK);
+        }
+        calls++;
+        status = wisp_embed_continue(session, &error);
+    }
+    assert_int_equal(status, WISP_OK);
+    assert_true(calls > 0);
+}
+
+/* A plain model whose tokens are split opens from its beginning with predictors that need all
+ * neurons, which are there. */
+static void tokens_alone_may_be_cold(void **state) {
+    static const wisp_predictor predictors[] = {WISP_PREDICTOR_AUTO, WISP_PREDICTOR_DENSE,
+                                                WISP_PREDICTOR_EXACT};
+    static const wisp_convert_options as_plain = {.plain = true}, again = {0},
+                                      tokens_alone = {.plain = true, .hot_tokens = HOT};
+    static float wanted[TEXTS * HIDDEN], rows[TEXTS * HIDDEN];
+    char whole[PATH_BYTES], split[PATH_BYTES], path[PATH_BYTES], expected[PATH_BYTES];
+    uint64_t hot_bytes, masks[2];
+    struct texts texts;
+    size_t size;
+    wisp_verified verified;
+    wisp_layer_neurons neurons;
+    wisp_cold_stats stats;
+    wisp_file *file;
+    wisp_model *model;
+    wisp_session *session;
+    wisp_error error;
+    (void)state;
+    make_texts(&texts);
+    snprintf(whole, sizeof whole, "%s", cold_model("whole.gguf", "relu", false, BLOCK_Q8_0));
+    snprintf(split, sizeof split, "%s", temporary_path("split.gguf"));
+    snprintf(path, sizeof path, "%s", temporary_path("again.gguf"));
+    snprintf(expected, sizeof expected, "%s", temporary_path("expected.gguf"));
+    convert_or_fail(whole, split, &tokens_alone);
+    convert_or_fail(split, path, &again);
+    expect_same_files(path, split);
+    convert_or_fail(whole, expected, &as_plain);
+    convert_or_fail(split, path, &as_plain);
+    expect_same_files(path, expected);
+    assert_int_equal(wisp_file_open(split, &file, &error), WISP_OK);
+    assert_int_equal(wisp_file_verify(file, &verified, &error), WISP_OK);
+    assert_int_equal(verified.chunk_bytes, 16384);
+    wisp_file_close(file);
+
+    unsigned char *bytes = read_file(split, &size);
+    wisp_source source = {.size = size, .data = bytes};
+    assert_int_equal(wisp_source_hot_bytes(&source, &hot_bytes, &error), WISP_OK);
+    assert_true(hot_bytes < size);
+    source.available = hot_bytes;
+    for (size_t i = 0; i < sizeof predictors / sizeof *predictors; i++) {
+        wisp_model_options options = {.predictor = predictors[i], .hot_only = true};
+        const wisp_session_options with_recall = {.recall = predictors[i] != WISP_PREDICTOR_DENSE};
+        wisp_model *reference = open_with(expected, WISP_COMPUTE_AUTO, predictors[i], NULL);
+        session = open_session_or_fail(reference, 1);
+        embed_or_fail(session, texts.text, TEXTS, wanted);
+        wisp_session_close(session);
+        wisp_model_close(reference);
+        assert_int_equal(wisp_model_open_source(&source, &options, &model, &error), WISP_OK);
+        assert_int_equal(wisp_session_open(model, &with_recall, &session, &error), WISP_OK);
+        embed_by_ranges(session, &texts, bytes, hot_bytes, rows);
+        assert_memory_equal(rows, wanted, sizeof rows);
+        assert_true(wisp_model_get_cold_stats(model, &stats));
+        assert_true(stats.tokens > 0 && stats.neurons == 0 && stats.cold_bytes == 0);
+        assert_false(wisp_model_get_neurons(model, 0, &neurons, masks, masks + 1));
+        wisp_session_close(session);
+        wisp_model_close(model);
+        options.memory = UINT32_MAX; /* of what has come, nothing could be given up */
+        assert_int_equal(wisp_model_open_source(&source, &options, &model, &error),
+                         WISP_ERROR_UNSUPPORTED);
+        assert_string_equal(error.field, "memory");
+        /* From a file all is read when it is needed, within any limit that attention fits. */
+        assert_int_equal(wisp_model_open(split, &options, &model, &error), WISP_OK);
+        session = open_session_or_fail(model, 2);
+        assert_int_equal(wisp_embed_from_file(session, texts.text, TEXTS, NULL, rows, &error),
+                         WISP_OK);
+        assert_memory_equal(rows, wanted, sizeof rows);
+        wisp_session_close(session);
+        wisp_model_close(model);
+    }
+    const wisp_model_options lowrank = {.predictor = WISP_PREDICTOR_LOWRANK, .hot_only = true};
+    assert_int_equal(wisp_model_open_source(&source, &lowrank, &model, &error),
+                     WISP_ERROR_NOT_FOUND);
+    free(bytes);
+}
+
 /* ---- malformed files ------------------------------------------------------------------------ */
 
 static void malformed_splits_are_refused(void **state) {
@@ -331,6 +433,7 @@ int main(void) {
         cmocka_unit_test(calibration_counts_tokens),
         cmocka_unit_test(embeddings_keep_their_bits),
         cmocka_unit_test(absent_tokens_are_asked_for_at_once),
+        cmocka_unit_test(tokens_alone_may_be_cold),
         cmocka_unit_test(malformed_splits_are_refused),
     };
     return cmocka_run_group_tests_name("hot tokens", tests, NULL, tear_down_temporary_folder);

@@ -201,6 +201,51 @@ static void predictors_have_the_form_that_is_asked_for(void **state) {
     expect_form("q4_0", BLOCK_Q4_0, true);
 }
 
+/* A file with the thresholds of one share alone embeds as one with all of them, and says what it
+ * cannot do. */
+static void one_sparsity_takes_fewer_bytes(void **state) {
+    struct texts texts;
+    char paths[2][256], other[256];
+    float rows[2][TEXTS * HIDDEN];
+    uint64_t bytes[2];
+    wisp_error error;
+    (void)state;
+    make_texts(&texts);
+    for (size_t a = 0; a < ACTIVATIONS; a++)
+        for (int p = WISP_PREDICTOR_LOWRANK; p <= WISP_PREDICTOR_SENTENCE; p++) {
+            const char *plain = tiny_model("plain.gguf", activations[a]);
+            for (int one = 0; one < 2; one++) {
+                const wisp_calibrate_options options = {
+                    .sparsity = 0.6f, .rank = 8, .sentence = true, .one_sparsity = one};
+                snprintf(paths[one], sizeof paths[one], "%s",
+                         temporary_path(one ? "one.gguf" : "all.gguf"));
+                assert_int_equal(
+                    wisp_calibrate(plain, paths[one], texts.text, TEXTS, &options, &error),
+                    WISP_OK);
+                wisp_model *model =
+                    open_with(paths[one], WISP_COMPUTE_AUTO, (wisp_predictor)p, NULL);
+                wisp_session *session = open_session_or_fail(model, 1);
+                bytes[one] = model->dir.sources[0].size;
+                embed_or_fail(session, texts.text, TEXTS, rows[one]);
+                assert_int_equal(wisp_session_set_sparsity(session, 0.6f, &error), WISP_OK);
+                assert_int_equal(wisp_session_set_sparsity(session, 0.5f, &error),
+                                 one ? WISP_ERROR_ARGUMENT : WISP_OK);
+                if (one)
+                    assert_string_equal(error.field, "sparsity");
+                wisp_session_close(session);
+                wisp_model_close(model);
+            }
+            assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+            assert_true(bytes[1] < bytes[0]);
+            const wisp_convert_options same = {.sparsity = 0.6f}, another = {.sparsity = 0.7f};
+            snprintf(other, sizeof other, "%s", temporary_path("other.gguf"));
+            assert_int_equal(wisp_convert(paths[1], other, &same, &error), WISP_OK);
+            assert_int_equal(wisp_convert(paths[1], other, &another, &error),
+                             WISP_ERROR_UNSUPPORTED);
+            assert_string_equal(error.field, "wisp.sparse.shares");
+        }
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* The stage in which calibration is to be cancelled, and whether that stage has started. */
@@ -438,6 +483,7 @@ int main(void) {
         cmocka_unit_test(sparsity_trades_work_for_nearness),
         cmocka_unit_test(calibration_is_deterministic_and_can_be_undone),
         cmocka_unit_test(predictors_have_the_form_that_is_asked_for),
+        cmocka_unit_test(one_sparsity_takes_fewer_bytes),
         cmocka_unit_test(cancelling_leaves_no_file),
         cmocka_unit_test(auto_is_what_is_faster),
         cmocka_unit_test(what_cannot_be_done_is_said),

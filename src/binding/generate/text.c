@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/byte_order.h"
 #include "base/number_text.h"
 #include "engine/conversation.h"
 #include "engine/requests.h"
@@ -92,6 +93,7 @@ static wisp_status set_number(struct text *text, const char *bytes, size_t lengt
     if (length < sizeof number)
         return fail_description(text->writing);
     memcpy(&number, bytes, sizeof number);
+    swap_file_numbers(&number, 1, sizeof number);
     const char *name =
         arena_copy_text(&text->writing->arena, bytes + sizeof number, length - sizeof number);
     if (!name)
@@ -140,6 +142,7 @@ static wisp_status set_stop_ids(struct text *text, const char *bytes, size_t len
     const size_t n = length / sizeof *ids;
     ARENA_TAKE(&text->writing->arena, ids, n + 1, &text->writing->engine->error);
     memcpy(ids, bytes, n * sizeof *ids);
+    swap_file_numbers(ids, n, sizeof *ids);
     text->options.stop_id = ids;
     text->options.stop_ids = n;
     return WISP_OK;
@@ -151,6 +154,7 @@ static wisp_status set_bias(struct text *text, const char *bytes, size_t length)
     const size_t n = length / sizeof *values;
     ARENA_TAKE(&text->writing->arena, values, n + 1, &text->writing->engine->error);
     memcpy(values, bytes, n * sizeof *values);
+    swap_file_numbers(values, 2 * n, sizeof values->id);
     text->options.sampling.bias = values;
     text->options.sampling.biases = n;
     return WISP_OK;
@@ -261,7 +265,7 @@ static wisp_status (*const add_part[])(struct text *text, const char *bytes, siz
 };
 
 /* Reads the texts from their description. It is a list of parts, each of which is a number, the
- * number of its bytes, and these bytes. */
+ * number of its bytes, and these bytes. Numbers have their low byte first, on every machine. */
 static wisp_status read_texts(struct writing *writing, const char *bytes, size_t length) {
     struct text *text = NULL;
     uint32_t head[2];
@@ -270,6 +274,7 @@ static wisp_status read_texts(struct writing *writing, const char *bytes, size_t
         bool is_part = length - at >= sizeof head;
         if (is_part) {
             memcpy(head, bytes + at, sizeof head);
+            swap_file_numbers(head, 2, sizeof *head);
             is_part = head[1] <= length - at - sizeof head &&
                       head[0] < sizeof add_part / sizeof *add_part && (text || head[0] == 0);
         }

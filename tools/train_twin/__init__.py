@@ -1,0 +1,1 @@
+"""What tools/train_relu.py and tools/train_ternary.py share."""
