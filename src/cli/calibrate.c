@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cosine.h"
 #include "cli/calibrate_report.h"
-#include "cli/cosine.h"
 #include "cli/report_files.h"
 #include "cli/sample.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cosine.h"
 #include "base/statistics.h"
-#include "cli/cosine.h"
 #include "cli/input.h"
 
 enum { STS_COLUMNS = 7, SIMPLE_COLUMNS = 3, STS_SCORE = 4 };

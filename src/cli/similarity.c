@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cosine.h"
 #include "cli/cli.h"
-#include "cli/cosine.h"
 #include "cli/input.h"
 #include "cli/matches.h"
 #include "cli/prompt.h"

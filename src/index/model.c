@@ -2,10 +2,10 @@
  * Tells whether an index and a session have the same model. The fingerprint of a model is its
  * embedding of a sentence: files that hold one model in different formats and quantisations have
  * different hashes, but their embeddings fit together. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cosine.h"
 #include "engine/session.h"
 #include "formats/directory.h"
 #include "index/index.h"
@@ -56,16 +56,6 @@ wisp_status wisp_index_create(wisp_session *session, size_t dimensions, wisp_ind
         *index = NULL;
     }
     return status;
-}
-
-static double cosine(const float *a, const float *b, size_t n) {
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa) / sqrt(bb) : 0;
 }
 
 wisp_status wisp_index_check_model(const wisp_index *index, wisp_session *session,

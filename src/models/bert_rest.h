@@ -6,6 +6,7 @@
 #define WISP_MODELS_BERT_REST_H
 
 #include "models/bert_weights.h"
+#include "models/network.h"
 
 /* Says whether attention's weights may rest. A WebAssembly module never gives memory back, so that
  * nothing would be saved there. */
@@ -21,7 +22,7 @@ enum { ATTENTION_MAY_REST = 1 };
  * freed then. */
 wisp_status bert_rest(struct network *network, wisp_error *error);
 
-/* What the two functions below do where weights rest. */
+/* bert_wake and bert_sleep call these where weights rest. */
 wisp_status bert_wake_resting(const struct network *network, uint32_t layer, wisp_error *error);
 void bert_sleep_resting(const struct network *network, uint32_t layer);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The weights of a BERT encoder that are its own. */
+ * The weights of BERT and nomic-bert, for the files that load them, compute with them and let them
+ * rest. */
 #ifndef WISP_MODELS_BERT_WEIGHTS_H
 #define WISP_MODELS_BERT_WEIGHTS_H
 
@@ -27,7 +28,8 @@ struct bert_weights {
     struct bert_resting *resting; /* bert_rest.h; NULL: attention's weights are always there */
 };
 
-/* Reads the weights of a layer's attention, and adds nothing to the network. */
+/* Reads the weights of a layer's attention, and adds nothing to the network. It is in
+ * bert_load.c. */
 wisp_status bert_read_attention(const struct network *network, uint32_t layer, wisp_error *error);
 
 #endif

@@ -30,8 +30,8 @@ void expect_same_files(const char *a, const char *b);
 /* Reads a file of floats, and sets *count to their number. Otherwise as read_file. */
 float *read_floats(const char *path, size_t *count);
 
-/* Returns the root of a JSON file, in `arena`. The caller frees `raw`, its text, after the tree is
- * done with. */
+/* Returns the root of a JSON file, in `arena`. The caller frees *text, its characters, when the
+ * tree is no longer used. */
 const struct json *read_json_file(const char *path, struct arena *arena, char **text);
 
 /* Returns the texts of a JSON array of strings. */

@@ -198,7 +198,7 @@ static void files_that_change_are_noticed(void **state) {
     wisp_session_close(session);
     wisp_model_close(whole);
 
-    /* Truncated, after and before it is opened. */
+    /* The file is truncated, after and before it is opened. */
     wisp_model *model = open_file(path, true, 0);
     const uint64_t cold = neurons_find_rows(&model->dir, 0)->stored[COLD_ROWS].offset;
     session = open_session_or_fail(model, 2);
@@ -216,7 +216,7 @@ static void files_that_change_are_noticed(void **state) {
     wisp_session_close(session);
     wisp_model_close(model);
 
-    /* Written to. */
+    /* The file is written to, and its bytes stay the same. */
     write_file(path, bytes, size);
     model = open_file(path, true, 0);
     session = open_session_or_fail(model, 1);
@@ -226,7 +226,7 @@ static void files_that_change_are_noticed(void **state) {
     wisp_session_close(session);
     wisp_model_close(model);
 
-    /* Written to where attention's weights rest. */
+    /* A byte of attention's weights changes, which rest in the file. */
     write_file(path, bytes, size);
     model = open_file(path, true, 0);
     const uint64_t at = directory_find_tensor(&model->dir, "blk.0.attn_k.weight")->offset;
@@ -240,7 +240,7 @@ static void files_that_change_are_noticed(void **state) {
     wisp_model_close(model);
     write_file(path, bytes, size);
 
-    /* Replaced by another file of its name: the model keeps its own. */
+    /* Another file takes its name: the model keeps its own. */
     model = open_file(path, true, 0);
     session = open_session_or_fail(model, 1);
     write_file(other, "other", 5);
@@ -250,7 +250,7 @@ static void files_that_change_are_noticed(void **state) {
     wisp_session_close(session);
     wisp_model_close(model);
 
-    /* Closed. */
+    /* A model that was read into memory has no file to read from. */
     write_file(path, bytes, size);
     const wisp_model_options in_memory = {.hot_only = true, .in_memory = true};
     assert_int_equal(wisp_model_open(path, &in_memory, &model, &error), WISP_OK);

@@ -32,7 +32,7 @@ static void put_sizes(struct directory *dir) {
                      WISP_OK);
 }
 
-/* With the keys of llama.cpp's converter and those of older ones. */
+/* Checks the keys of llama.cpp's converter and those of older converters. */
 static void positions_are_scaled_as_in_llama_cpp(void **state) {
     static const struct {
         const char *type;
@@ -79,7 +79,7 @@ static void positions_are_scaled_as_in_llama_cpp(void **state) {
     }
 }
 
-/* With and without one key beside the type and a factor of 8. */
+/* Each case has one key, or none, beside the type and a factor of 8. */
 static void yarn_has_settings(void **state) {
     static const struct {
         const char *key;

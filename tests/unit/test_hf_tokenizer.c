@@ -244,7 +244,7 @@ static void test_descriptions_that_differ_are_refused(void **state) {
     }
 }
 
-/* Where both files have a setting, transformers follows tokenizer_config.json. */
+/* transformers follows tokenizer_config.json where both files have a setting. */
 static void test_config_overrides(void **state) {
     static const char *const texts[5] = {
         WITH_ADDED("[]"), NULL, "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}"};

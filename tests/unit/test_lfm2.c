@@ -283,7 +283,7 @@ static void loaded_texts_go_on(void **state) {
                              WISP_ERROR_FORMAT);
         add(second, 0, world.ids + n, 10, logits);
         assert_memory_equal(logits, world.whole + n * VOCABULARY, 10 * VOCABULARY * sizeof *logits);
-        /* Where states are known is saved, too. */
+        /* The positions at which states are known are saved, too. */
         assert_int_equal(reused(second, n, 1), n - 1);
         if (n > CONV_STATE_EVERY + 1)
             assert_int_equal(reused(second, n - 2, 1),

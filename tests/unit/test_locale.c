@@ -51,8 +51,8 @@ static void make_locale(const struct locale *locale) {
     (void)!system(command);
 }
 
-/* Sets the locale of numbers. Returns false, after printing why, where there is none such. In CI
- * that is a failure. */
+/* Sets the locale of numbers. Returns false, after printing why, where the system has no such
+ * locale. In CI that is a failure. */
 static bool enter(const struct locale *locale) {
     make_locale(locale);
     setenv("LOCPATH", temporary_path(""), 1);

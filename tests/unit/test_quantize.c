@@ -161,7 +161,7 @@ static void rows_that_are_no_whole_blocks(void **state) {
     const struct opening opening = open_path(output, 1 << 24);
     expect_outcome(&opening, WISP_OK, NULL, NULL);
 
-    /* Where nothing is written, such a matrix is told. */
+    /* A run that writes nothing tells of such a matrix. */
     told.n = 0;
     o.fallback = NULL;
     assert_int_equal(wisp_quantize(input, NULL, "q4_k", &o, &error), WISP_OK);

@@ -33,7 +33,7 @@ enum {
     FITTING = TYPES - 1
 }; /* rows of K; the last does not */
 
-/* From -1 to below 1. */
+/* Returns a number from -1 to below 1. */
 static float draw(uint64_t *random) {
     return (float)((double)(random_next(random) >> 11) * 0x1p-52 - 1);
 }

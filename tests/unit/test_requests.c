@@ -30,14 +30,6 @@ static bool take_piece(void *context, const wisp_piece *piece) {
     return true;
 }
 
-static wisp_session *open_session(const wisp_model *model, uint32_t threads) {
-    const wisp_session_options options = {.threads = threads};
-    wisp_session *session;
-    wisp_error error;
-    assert_int_equal(wisp_session_open(model, &options, &session, &error), WISP_OK);
-    return session;
-}
-
 /* Runs a request in slices of no time, each of which computes one block. Returns their number. */
 static size_t write_in_slices(wisp_session *session, wisp_text prompt,
                               wisp_generate_options options, size_t most, struct story *story,
@@ -68,7 +60,7 @@ static void slices_give_the_text_of_one_call(void **state) {
     const wisp_text prompt = wisp_text_of("Once upon a time, in a big forest");
     for (uint32_t threads = 1; threads <= 3; threads += 2)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            wisp_session *session = open_session(model, threads);
+            wisp_session *session = open_session_or_fail(model, threads);
             struct story whole = {0}, sliced;
             wisp_generation result, in_slices;
             wisp_error error;
@@ -78,7 +70,7 @@ static void slices_give_the_text_of_one_call(void **state) {
             assert_int_equal(wisp_generate(session, prompt, &options, &result, &error), WISP_OK);
             wisp_session_close(session);
 
-            session = open_session(model, threads);
+            session = open_session_or_fail(model, threads);
             /* Texts that are left while the prompt is read and after some tokens. */
             const wisp_text other = wisp_text_of("Once upon a time there was a dog.");
             write_in_slices(session, other, cases[i], 4, &sliced, &in_slices);
@@ -98,7 +90,7 @@ static void slices_give_the_text_of_one_call(void **state) {
 static void a_cancelled_text_can_be_told_again(void **state) {
     (void)state;
     wisp_model *model = open_model_or_fail("models/wisp-stories.gguf", WISP_COMPUTE_AUTO, NULL);
-    wisp_session *session = open_session(model, 1);
+    wisp_session *session = open_session_or_fail(model, 1);
     const wisp_text prompt = wisp_text_of("Once upon a time");
     const wisp_generate_options options = {.max_tokens = 20};
     struct requests r;

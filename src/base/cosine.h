@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WISP_CLI_COSINE_H
-#define WISP_CLI_COSINE_H
+#ifndef WISP_BASE_COSINE_H
+#define WISP_BASE_COSINE_H
 
 #include <math.h>
 #include <stddef.h>
