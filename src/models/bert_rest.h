@@ -5,8 +5,7 @@
 #ifndef WISP_MODELS_BERT_REST_H
 #define WISP_MODELS_BERT_REST_H
 
-#include "models/bert.h"
-#include "models/network.h"
+#include "models/bert_weights.h"
 
 /* Says whether attention's weights may rest. A WebAssembly module never gives memory back, so that
  * nothing would be saved there. */
